@@ -122,7 +122,7 @@ CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
   command
       ->add_option("--tail", options.tail,
                    "Print this many of the last lines of the log of the "
-                   "replica that failed [10]")
+                   "replica that failed or was restarted [10]")
       ->check(CLI::Range(1, kMostTail));
   AddClusterOptions(*command, options.cluster);
   command->footer(

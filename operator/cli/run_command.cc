@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/v1/defaults.h"
+#include "api/v1/evaluation_numbers.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/cli/console.h"
@@ -172,9 +173,7 @@ class Session {
       if (auto last = run_.LastWord()) {
         // With an Evaluator, the leading replica does not know what that has found.
         if (api::HasEvaluator(file_.job.spec) && status_.progress) {
-          last->test_loss = status_.progress->test_loss;
-          last->test_accuracy = status_.progress->test_accuracy;
-          last->test_mean_absolute_error = status_.progress->test_mean_absolute_error;
+          api::CopyEvaluation(*status_.progress, *last);
         }
         report.status.progress = last;
       }

@@ -75,7 +75,9 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   if (proto::Activity_IsValid(message.activity())) {
     group.activity = static_cast<api::Activity>(message.activity());
   }
-  group.evaluator_misses_checkpoints = message.evaluator_misses_checkpoints();
+  if (message.has_evaluator_misses_checkpoints()) {
+    group.evaluator_misses_checkpoints = message.evaluator_misses_checkpoints();
+  }
   return group;
 }
 

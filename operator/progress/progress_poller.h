@@ -45,7 +45,7 @@ struct GroupState {
   // Replicas that the rendezvous waits for, such as "worker 1"; at most the first 256.
   std::vector<std::string> missing;
   api::Activity activity = api::Activity::kUnknown;  // of rank 0
-  bool evaluator_misses_checkpoints = false;         // see GroupReport
+  std::optional<bool> evaluator_misses_checkpoints;  // see GroupReport
 };
 
 // Logs nothing if a pod cannot be reached: an operator outside the cluster cannot reach pod

@@ -47,8 +47,8 @@ class CheckpointFollower {
   void Finish();
 
   // The number of complete checkpoints that were seen but never returned, because they were
-  // removed, damaged, unreadable or superseded by a newer one. Once the run's last checkpoint was
-  // returned, it grows in Finish() only.
+  // removed, damaged, unreadable or superseded by a newer one. A checkpoint counts once a later one
+  // is returned, other than the run's last one, or in Finish().
   std::int64_t skipped() const { return skipped_; }
   // The step of the newest complete checkpoint that was seen or followed after; -1: none.
   std::int64_t newest() const { return newest_; }

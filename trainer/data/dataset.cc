@@ -1,5 +1,7 @@
 #include "trainer/data/dataset.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/cifar.h"
@@ -84,6 +86,13 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
     LOCKSTEP_ASSIGN_OR_RETURN(opened.test, OpenFormat(spec, Split::kTest, seed, labels));
   }
   return opened;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const api::DatasetSpec& spec,
+                                                     std::uint64_t seed, LabelKind labels) {
+  if (spec.validation_fraction <= 0) return OpenFormat(spec, Split::kTest, seed, labels);
+  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened, OpenDatasets(spec, true, seed, labels));
+  return std::move(opened.test);
 }
 
 }  // namespace lockstep::train

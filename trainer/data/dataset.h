@@ -67,4 +67,16 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
                                           std::uint64_t seed,
                                           LabelKind labels = LabelKind::kClasses);
 
+// Returns what tells `data` from another data set: the same text for the same samples, wherever
+// they are stored. It has the sizes and a digest of up to 256 samples, evenly spread, with their
+// labels; so it costs little where a sample must be decoded, and two sets that differ in few other
+// samples only may have the same. Times of files say less: each copy of a data set has its own.
+// Errors: those of Dataset::Read.
+absl::StatusOr<std::string> IdentityOf(const Dataset& data);
+
+// Opens the test set alone, without the training files unless it is a part of them. Errors as
+// above.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const api::DatasetSpec& spec,
+                                                     std::uint64_t seed, LabelKind labels);
+
 }  // namespace lockstep::train

@@ -100,9 +100,11 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
   }
   AllocateFloats(values_, parameters_.size(),
                  options.parameter_memory ? *options.parameter_memory : backend_.memory());
-  AllocateFloats(own_gradients_.emplace(), parameters_.size(), backend_.memory());
   AllocateFloats(state_values_, states_.size(), backend_.memory());
-  gradients_ = own_gradients_->At<float>(0);
+  if (options_.trains) {
+    AllocateFloats(own_gradients_.emplace(), parameters_.size(), backend_.memory());
+    gradients_ = own_gradients_->At<float>(0);
+  }
   PlanBuffers();
   BindOps();
 }
@@ -126,6 +128,9 @@ namespace {
 // so an op's output lives until its own backward pass, which is after those of its readers.
 // Activations are never reused in place, because an op may still need its unchanged output. A
 // tensor's gradient lives from the backward pass of its last reader to that of its op.
+//
+// A model that does not train has no backward passes: what an op writes lives until its last reader
+// has run.
 class BufferPlan {
  public:
   struct Gradient {
@@ -136,20 +141,21 @@ class BufferPlan {
     std::size_t y = 0, dy = kNotWanted, workspace = 0;
   };
 
-  explicit BufferPlan(const std::vector<NamedOp>& ops)
+  BufferPlan(const std::vector<NamedOp>& ops, bool trains)
       : ops_(ops),
         count_(static_cast<int>(ops.size())),
         end_(2 * count_ + 1),
+        trains_(trains),
         ops_buffers_(ops.size()) {
-    samples_ = Add(SampleBytes(), 0, Backward(FirstReaderOfSamples()));
+    samples_ = Add(SampleBytes(), 0, LastUse(kSamples));
     for (int i = 0; i < count_; ++i) {
       const Op& op = *At(i).op;
-      const int last = i + 1 == count_ ? end_ : Backward(i);  // logits are also read after the step
+      const int last = i + 1 == count_ ? end_ : LastUse(i);  // logits are also read after the step
       Of(i).y = Add(op.output().bytes(), i + 1, last);
-      Of(i).workspace = Add(op.WorkspaceBytes(), i + 1, Backward(i));
+      Of(i).workspace = Add(op.WorkspaceBytes(), i + 1, trains_ ? Backward(i) : i + 1);
+      Of(i).dx.resize(At(i).inputs.size());
     }
-    Of(count_ - 1).dy = Add(At(count_ - 1).op->output().bytes(), count_ + 1, Backward(count_ - 1));
-    for (int i = count_ - 1; i >= 0; --i) AddInputGradients(i);
+    if (trains_) AddGradients();
     std::size_t scratch_bytes = 0;
     for (const NamedOp& op : ops_) scratch_bytes = std::max(scratch_bytes, op.op->ScratchBytes());
     scratch_ = Add(scratch_bytes, 0, end_);
@@ -170,6 +176,16 @@ class BufferPlan {
     return lifetimes_.size() - 1;
   }
 
+  // Of the output of op `producer`, or of the samples.
+  int LastUse(int producer) const {
+    if (trains_) return Backward(producer == kSamples ? FirstReaderOfSamples() : producer);
+    int last = producer == kSamples ? 0 : producer + 1;
+    for (int i = 0; i < count_; ++i) {
+      if (std::ranges::find(At(i).inputs, producer) != At(i).inputs.end()) last = i + 1;
+    }
+    return last;
+  }
+
   int FirstReaderOfSamples() const {
     for (int i = 0; i < count_; ++i) {
       if (std::ranges::find(At(i).inputs, kSamples) != At(i).inputs.end()) return i;
@@ -184,10 +200,14 @@ class BufferPlan {
     return reader.op->inputs()[static_cast<std::size_t>(input)].bytes();
   }
 
-  // Called for the last op first, so that an op's dy is known before its dx.
+  // The last op first, so that an op's dy is known before its dx.
+  void AddGradients() {
+    Of(count_ - 1).dy = Add(At(count_ - 1).op->output().bytes(), count_ + 1, Backward(count_ - 1));
+    for (int i = count_ - 1; i >= 0; --i) AddInputGradients(i);
+  }
+
   void AddInputGradients(int i) {
     const NamedOp& op = At(i);
-    Of(i).dx.resize(op.inputs.size());
     for (std::size_t k = 0; k < op.inputs.size(); ++k) {
       if (!op.input_gradients[k]) continue;
       const int producer = op.inputs[k];
@@ -207,6 +227,7 @@ class BufferPlan {
 
   const std::vector<NamedOp>& ops_;
   int count_, end_;
+  bool trains_;
   std::vector<Lifetime> lifetimes_;
   std::vector<Buffers> ops_buffers_;
   std::size_t samples_ = 0, scratch_ = 0;
@@ -215,7 +236,7 @@ class BufferPlan {
 }  // namespace
 
 void GraphModel::PlanBuffers() {
-  const BufferPlan buffers(ops_);
+  const BufferPlan buffers(ops_, options_.trains);
   const MemoryPlan plan = PlanMemory(buffers.lifetimes());
   const auto offset = [&](std::size_t buffer) {
     return buffer == kNotWanted ? kNotWanted : plan.offsets[buffer];
@@ -259,7 +280,7 @@ OpMemory GraphModel::MemoryOf(std::size_t i) const {
   for (std::size_t p = 0; p < parameters; ++p) {
     const TensorSlot& slot = parameters_.slots()[op_slots_[i].first_parameter + p];
     memory.parameters.push_back(values_.At<float>(0) + slot.offset);
-    memory.gradients.push_back(gradients_ + slot.offset);
+    memory.gradients.push_back(gradients_ == nullptr ? nullptr : gradients_ + slot.offset);
   }
   const std::size_t states = ops_[i].op->States().size();
   for (std::size_t s = 0; s < states; ++s) {
@@ -277,6 +298,7 @@ void GraphModel::BindGradients(float* memory) {
   LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(memory) % kArenaAlignment == 0,
                  "model: gradients at {}, expected alignment to {} bytes",
                  static_cast<const void*>(memory), kArenaAlignment);
+  LOCKSTEP_CHECK(options_.trains, "model: gradients for a model that only evaluates");
   // The gaps between tensors stay zero.
   backend_.Zero(memory, static_cast<std::size_t>(parameters_.size()) * sizeof(float));
   gradients_ = memory;
@@ -350,7 +372,7 @@ std::span<float> GraphModel::parameters() {
   return {values_.At<float>(0), static_cast<std::size_t>(parameters_.size())};
 }
 std::span<float> GraphModel::gradients() {
-  return {gradients_, static_cast<std::size_t>(parameters_.size())};
+  return {gradients_, options_.trains ? static_cast<std::size_t>(parameters_.size()) : 0};
 }
 std::span<float> GraphModel::states() {
   return {state_values_.At<float>(0), static_cast<std::size_t>(states_.size())};
@@ -362,6 +384,7 @@ const float* GraphModel::logits() const {
   return buffers_.At<float>(op_buffers_.back().y);
 }
 float* GraphModel::logits_gradient() {
+  LOCKSTEP_CHECK(options_.trains, "model: a gradient of a model that only evaluates");
   return buffers_.At<float>(op_buffers_.back().dy);
 }
 ModelMemory GraphModel::Memory() const {

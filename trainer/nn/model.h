@@ -30,6 +30,9 @@ struct ModelOptions {
   MemorySource* parameter_memory = nullptr;  // null: the back end's; else it outlives the model
   // False: Build leaves parameters and states zero, until InitializeParameters.
   bool initializes = true;
+  // False: the model only evaluates. It has no gradients, and an op's output lives only until its
+  // last reader has run. Forward takes kEvaluation alone, and Backward must not be called.
+  bool trains = true;
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so
@@ -55,7 +58,7 @@ struct OpReport {
 // Bytes of device memory, alignment included.
 struct ModelMemory {
   std::size_t parameters = 0, states = 0;
-  std::size_t gradients = 0;    // 0 once BindGradients has moved them
+  std::size_t gradients = 0;    // 0 once BindGradients has moved them, or if it does not train
   std::size_t activations = 0;  // the samples, what flows between ops, its gradients, workspaces
   std::size_t scratch = 0;      // shared by all ops
   std::size_t total() const { return parameters + states + gradients + activations + scratch; }
@@ -74,6 +77,7 @@ class Model {
 
   // Flat ranges of device memory, layer by layer in forward order. The model owns the parameters
   // and states, and the gradients until BindGradients moves them (to shared memory, for example).
+  // A model that does not train has an empty range of gradients.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
   virtual std::span<float> states() = 0;
@@ -82,7 +86,7 @@ class Model {
   // Moves the gradients to `memory` and zeroes it. Objects bound to the previous gradients() (an
   // optimizer) must be bound again. Requires: `memory` holds parameters().size() floats and is
   // aligned to kArenaAlignment; it is device memory.
-  // The model's own memory for gradients is freed.
+  // The model's own memory for gradients is freed. Requires: the model trains.
   virtual void BindGradients(float* memory) = 0;
 
   // Sets parameters and states to their initial values, which depend only on the seed, not on the
@@ -97,7 +101,7 @@ class Model {
   // Device memory.
   virtual float* input() = 0;  // batch,C,H,W dense; written by the caller before Forward
   virtual const float* logits() const = 0;  // batch,classes dense
-  virtual float* logits_gradient() = 0;     // written by the loss before Backward
+  virtual float* logits_gradient() = 0;     // written by the loss before Backward; it must train
 
   // Uploads what the next Forward and Backward read; its seed is the model's own.
   virtual void SetStep(const StepContext& step) = 0;

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/observe/event_record.h"
 
@@ -99,6 +100,14 @@ absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Open(const std::st
   auto writer = std::make_unique<EventFile>(fd, path);
   LOCKSTEP_RETURN_IF_ERROR(writer->Flush());
   return writer;
+}
+
+std::unique_ptr<SummaryWriter> OpenSummaries(const std::string& directory) {
+  if (directory.empty()) return nullptr;
+  auto opened = SummaryWriter::Open(directory);
+  if (opened.ok()) return *std::move(opened);
+  LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
+  return nullptr;
 }
 
 }  // namespace lockstep::train

@@ -23,4 +23,8 @@ class SummaryWriter {
   virtual absl::Status Flush() = 0;
 };
 
+// Returns the writer of a run, or null if `directory` is empty, or if there can be none. Logs the
+// latter: summaries inform only, and the run goes on without them.
+std::unique_ptr<SummaryWriter> OpenSummaries(const std::string& directory);
+
 }  // namespace lockstep::train

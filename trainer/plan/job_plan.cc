@@ -45,13 +45,20 @@ struct Member {
   std::optional<int> variant;
 };
 
-// Equal for settings that take the same memory.
+// Equal for settings that take the same memory, and fit the same data.
 std::string MemoryKey(api::TrainingSpec training) {
   training.seed = 1;
-  training.optimizer.learning_rate = 1;
+  training.label_smoothing = 0;
+  training.learning_rate_schedule = {};
+  training.max_skipped_steps = 0;
   training.variants = api::Json::array();
   training.checkpoint.directory = training.checkpoint.directory.empty() ? "" : "/";
   training.summaries.directory.clear();
+  // What an optimizer multiplies by takes no memory, except that there is no momentum without.
+  const api::OptimizerSpec& optimizer = training.optimizer;
+  training.optimizer = {.name = optimizer.name,
+                        .momentum = optimizer.momentum == 0 ? 0.0 : 0.5,
+                        .weight_decay_exclude = optimizer.weight_decay_exclude};
   return api::TrainingSpecToJson(training).dump();
 }
 
@@ -64,7 +71,7 @@ class Planner {
     Measured measured;
     LOCKSTEP_RETURN_IF_ERROR(Measure(std::nullopt, measured));
     const Member& member = members_[measured.largest_member];
-    Session& session = *measured.largest.session;
+    Session& session = *measured.session;
     JobPlan plan{.identity = options_.identity,
                  .variant = member.variant,
                  .training = member.options.training,
@@ -84,17 +91,22 @@ class Planner {
     for (const PlannedServer& server : plan.messages.servers) {
       servers_.push_back(Program() + server.needed);
     }
+    if (evaluator_ && plan.data.uncounted.empty()) {
+      plan.data.uncounted = evaluator_->data.uncounted;
+    }
     plan.memory = MemoryOf(measured);
-    measured.largest.session.reset();
+    measured.session.reset();
     if (!plan.memory.Fits(options_.available)) LOCKSTEP_RETURN_IF_ERROR(Refuse(plan));
+    plan.measured = static_cast<int>(known_.size());
     return plan;
   }
 
  private:
   struct Measured {
-    std::vector<MeasuredReplica> by_member;  // without sessions
-    MeasuredReplica largest;
+    std::vector<ReplicaNumbers> by_member;
+    std::optional<ReplicaMemory> evaluator;
     std::size_t largest_member = 0;
+    std::unique_ptr<Session> session;  // of the largest member; null if it was known
   };
 
   // Of a process that has no session: a supervisor, or a parameter server beside its floats.
@@ -115,6 +127,18 @@ class Planner {
       member_of_process_.push_back(found->second);
       if (is_new) LOCKSTEP_RETURN_IF_ERROR(AddMember(identity, place));
     }
+    return options_.evaluators > 0 ? AddEvaluator() : absl::OkStatus();
+  }
+
+  absl::Status AddEvaluator() {
+    const Member& trained = members_.front();
+    Member member{.options = trained.options,
+                  .data = {},
+                  .identity = trained.identity,
+                  .variant = std::nullopt};
+    member.options.only_evaluates = true;
+    LOCKSTEP_ASSIGN_OR_RETURN(member.data, PlanTestData(member.options, trained.data));
+    evaluator_ = std::move(member);
     return absl::OkStatus();
   }
 
@@ -140,32 +164,50 @@ class Planner {
                                                    std::string(status.message())));
   }
 
+  static SessionOptions WithAtMost(std::optional<std::int64_t> rows, SessionOptions options) {
+    if (rows && *rows < RowsOf(options)) {
+      options.training.batch_size = {.global = *rows * options.world, .per_replica = {}};
+    }
+    return options;
+  }
+
   // Measures each member, with at most so many rows in a replica's batch.
   absl::Status Measure(std::optional<std::int64_t> most_rows, Measured& measured) {
     for (const Member& member : members_) {
-      SessionOptions options = member.options;
-      if (most_rows && *most_rows < RowsOf(options)) {
-        options.training.batch_size = {.global = *most_rows * options.world, .per_replica = {}};
-      }
-      absl::StatusOr<MeasuredReplica> replica =
-          MeasureReplica(options, member.data, member.identity, process_.value_or(Program()));
-      if (!replica.ok()) return OfMember(member, replica.status());
-      // Of the first session, whose growth the others hardly repeat.
-      if (!process_) process_ = replica->memory.process;
-      for (ReplicaMemory* memory : {&replica->memory, &replica->other, &replica->evaluator}) {
-        memory->process = *process_;
-      }
-      measured.by_member.push_back({.session = nullptr,
-                                    .memory = replica->memory,
-                                    .other = replica->other,
-                                    .evaluator = replica->evaluator});
-      if (measured.by_member.size() == 1 ||
-          replica->memory.total() > measured.largest.memory.total()) {
-        measured.largest_member = measured.by_member.size() - 1;
-        measured.largest = *std::move(replica);
+      const SessionOptions options = WithAtMost(most_rows, member.options);
+      std::unique_ptr<Session> session;
+      LOCKSTEP_ASSIGN_OR_RETURN(const ReplicaNumbers replica,
+                                MeasureMember(member, options, session));
+      measured.by_member.push_back(replica);
+      const auto total = [&](std::size_t i) { return measured.by_member[i].memory.total(); };
+      const std::size_t last = measured.by_member.size() - 1;
+      if (last == 0 || total(last) > total(measured.largest_member)) {
+        measured.largest_member = last;
+        measured.session = std::move(session);
       }
     }
+    if (!evaluator_) return absl::OkStatus();
+    absl::StatusOr<ReplicaMemory> memory =
+        MeasureEvaluator(WithAtMost(most_rows, evaluator_->options), evaluator_->data,
+                         measured.by_member.front(), *process_);
+    if (!memory.ok()) return memory.status();
+    measured.evaluator = *memory;
     return absl::OkStatus();
+  }
+
+  // `session` stays null if one of these settings was measured before.
+  absl::StatusOr<ReplicaNumbers> MeasureMember(const Member& member, const SessionOptions& options,
+                                               std::unique_ptr<Session>& session) {
+    const std::string key = MemoryKey(options.training);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    absl::StatusOr<MeasuredReplica> replica =
+        MeasureReplica(options, member.data, member.identity, process_.value_or(Program()));
+    if (!replica.ok()) return OfMember(member, replica.status());
+    // Of the first session, whose growth the others hardly repeat.
+    if (!process_) process_ = replica->memory.process;
+    replica->memory.process = replica->other.process = *process_;
+    session = std::move(replica->session);
+    return known_.emplace(key, *replica).first->second;
   }
 
   static std::int64_t RowsOf(const SessionOptions& options) {
@@ -184,8 +226,10 @@ class Planner {
     for (const std::size_t member : member_of_process_) {
       contents.replicas.push_back(measured.by_member[member].memory);
     }
-    contents.evaluators.assign(static_cast<std::size_t>(options_.evaluators),
-                               measured.by_member.front().evaluator);
+    if (measured.evaluator) {
+      contents.evaluators.assign(static_cast<std::size_t>(options_.evaluators),
+                                 *measured.evaluator);
+    }
     return MemoryOfPods(options_.identity, contents, options_.pod_limits);
   }
 
@@ -230,7 +274,9 @@ class Planner {
   const ProcessMemory start_ = ReadTrimmedMemory();
   std::optional<std::size_t> process_;  // of a replica
   std::vector<Member> members_;
-  std::vector<std::size_t> member_of_process_;  // of those that save, in their order
+  std::optional<Member> evaluator_;
+  std::map<std::string, ReplicaNumbers> known_;  // by MemoryKey
+  std::vector<std::size_t> member_of_process_;   // of those that save, in their order
   std::vector<std::size_t> servers_;
 };
 

@@ -52,6 +52,7 @@ struct JobPlan {
   PlannedSteps steps;
   PlannedMessages messages;
   std::size_t checkpoint = 0;  // bytes of its tensors
+  int measured = 0;            // sessions that were built to plan the job
   PlannedMemory memory;
   std::uint64_t available = 0;
   // Only if the job does not fit: why, and what would.

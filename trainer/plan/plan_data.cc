@@ -80,27 +80,36 @@ std::optional<std::int64_t> FixedSamples(const api::DatasetSpec& spec, Split spl
   return all - std::clamp<std::int64_t>(share, 1, all - 1);  // as DivideDataset
 }
 
+constexpr char kUnknownTestSamples[] =
+    "test samples that are kept in memory are not counted: their number is not known before the "
+    "data set is opened";
+
+std::size_t BytesKept(const api::DatasetSpec& spec, const DataFacts& facts, std::int64_t samples) {
+  return BytesKept(spec, facts.shape, facts.element, samples);
+}
+
 // Counts what a replica will keep of data sets that are not opened.
 void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
-  const auto kept = [&](std::int64_t samples) {
-    return BytesKept(spec, data.train.shape, data.train.element, samples);
-  };
-  if (kept(1) == 0) return;
+  if (BytesKept(spec, data.train, 1) == 0) return;
   if (!data.train.samples) {
     data.uncounted =
         "samples that are kept in memory are not counted; give their number (--samples)";
     return;
   }
   const auto train = static_cast<double>(*data.train.samples);
-  data.bytes = kept(std::llround(train / (1 - spec.validation_fraction)));
+  data.bytes = BytesKept(spec, data.train, std::llround(train / (1 - spec.validation_fraction)));
   if (!data.test || spec.validation_fraction > 0) return;
   if (data.test->samples) {
-    data.bytes += kept(*data.test->samples);
+    data.bytes += BytesKept(spec, *data.test, *data.test->samples);
   } else {
-    data.uncounted =
-        "test samples that are kept in memory are not counted: their number is not known before "
-        "the data set is opened";
+    data.uncounted = kUnknownTestSamples;
   }
+}
+
+// Test samples as the job fixes them: like the training samples, but for their number.
+DataFacts DescribedTest(const api::DatasetSpec& spec, DataFacts train) {
+  train.samples = spec.validation_fraction > 0 ? std::nullopt : FixedSamples(spec, Split::kTest);
+  return train;
 }
 
 absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const GivenData& given) {
@@ -136,12 +145,7 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
   const bool is_number =
       LabelKindOf(training.loss.type, training.dataset.format) == LabelKind::kNumbers;
   (is_number ? data.train.targets : data.train.classes) = *classes;
-  if (training.evaluation.enabled) {
-    data.test = data.train;
-    data.test->samples = training.dataset.validation_fraction > 0
-                             ? std::nullopt
-                             : FixedSamples(training.dataset, Split::kTest);
-  }
+  if (training.evaluation.enabled) data.test = DescribedTest(training.dataset, data.train);
   CountKept(training.dataset, data);
   return data;
 }
@@ -168,6 +172,32 @@ absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenD
   if (opened->test != nullptr) data.test = FactsOf(*opened->test);
   data.is_opened = training.dataset.format != api::DatasetFormat::kSynthetic;
   data.bytes = GrowthSince(before).writable;
+  return data;
+}
+
+absl::StatusOr<PlannedData> PlanTestData(const SessionOptions& options,
+                                         const PlannedData& trained) {
+  LOCKSTEP_CHECK(options.only_evaluates, "plan: the session of an Evaluator would train");
+  const api::DatasetSpec& spec = options.training.dataset;
+  PlannedData data{.train = trained.train, .is_opened = trained.is_opened};
+  if (trained.is_opened) {
+    const ProcessMemory before = ReadTrimmedMemory();
+    const auto opened = Session::OpenData(options);
+    if (opened.ok()) {
+      data.test = FactsOf(*opened->test);
+      data.bytes = GrowthSince(before).writable;
+      return data;
+    }
+    if (!absl::IsNotFound(opened.status())) return opened.status();
+  }
+  data.test = DescribedTest(spec, trained.train);
+  if (spec.validation_fraction > 0) {
+    CountKept(spec, data);  // the test set is a part of all samples
+  } else if (data.test->samples) {
+    data.bytes = BytesKept(spec, *data.test, *data.test->samples);
+  } else if (BytesKept(spec, *data.test, 1) > 0) {
+    data.uncounted = kUnknownTestSamples;
+  }
   return data;
 }
 

@@ -10,6 +10,8 @@
 #include "trainer/plan/process_memory.h"
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/evaluator.h"
+#include "trainer/train/followed_run.h"
+#include "trainer/train/loss_kind.h"
 #include "trainer/train/parameter_client.h"
 #include "trainer/train/snapshot.h"
 
@@ -79,17 +81,14 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
   return memory;
 }
 
-// It has a session without the optimizer's slots, whatever the strategy, and reads test samples.
-ReplicaMemory EvaluatorOf(ReplicaMemory memory, Session& session) {
-  memory.batches = session.test_data() == nullptr
-                       ? 0
-                       : Loader::BytesOfBatches(*session.test_data(),
-                                                {.plan = session.plan(),
-                                                 .prefetch = session.training().dataset.prefetch});
-  memory.optimizer = 0;
-  memory.servers = 0;
-  memory.checkpoint = Evaluator::BytesOfCheckpoint(session);
-  return memory;
+// What the checkpoint that a run goes on from needs beyond the memory of a step, which is not in
+// use before the first one.
+std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
+  const ReplicaMemory& memory = numbers.memory;
+  const std::size_t of_step =
+      memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
+  const std::size_t read = Evaluator::BytesOfCheckpoint(numbers.model, numbers.snapshot);
+  return read - std::min(read, of_step);
 }
 
 }  // namespace
@@ -112,15 +111,45 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .scratch = bytes.model.scratch,
                      .staging = BytesOfStaging(session),
                      .step = bytes.step};
+  measured.model = ModelBytes(session);
+  measured.snapshot = SnapshotBytes(session);
   const int copies = CheckpointCopies(session.training(), data, session.plan());
-  measured.memory.checkpoint = static_cast<std::size_t>(copies) * SnapshotBytes(session);
+  measured.memory.checkpoint = std::max(static_cast<std::size_t>(copies) * measured.snapshot,
+                                        copies > 0 ? BytesOfRestore(measured) : 0);
   if (identity.UsesParameterServers()) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
   }
   measured.other = OtherOf(measured.memory, bytes, identity);
-  measured.evaluator = EvaluatorOf(measured.memory, session);
   return measured;
+}
+
+absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
+                                               const PlannedData& data,
+                                               const ReplicaNumbers& trained, std::size_t process) {
+  SessionParts parts = PartsOf(options, data);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t outputs,
+                            CountOutputs(options.training.loss.type, *parts.data.train));
+  parts.run = FollowedRun{.examples = parts.data.train->size(),
+                          .input = parts.data.train->sample_shape(),
+                          .outputs = outputs};
+  parts.data.train = nullptr;
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto session, Session::Assemble(options, std::move(parts)));
+  const SessionMemory bytes = session->Memory();
+  const api::TrainingSpec& training = session->training();
+  const bool keeps_best = training.checkpoint.keep_best.has_value();
+  return ReplicaMemory{
+      .process = process,
+      .data_sets = data.bytes,
+      .batches = Loader::BytesOfBatches(
+          *session->test_data(), {.plan = session->plan(), .prefetch = training.dataset.prefetch}),
+      .parameters = bytes.model.parameters + bytes.model.states,
+      .optimizer = bytes.slots,
+      .activations = bytes.model.activations,
+      .scratch = bytes.model.scratch,
+      .step = bytes.step,
+      .checkpoint = Evaluator::BytesOfCheckpoint(trained.model,
+                                                 keeps_best ? trained.snapshot : trained.model)};
 }
 
 // While one is being written, the next may be made.

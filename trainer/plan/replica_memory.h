@@ -26,22 +26,26 @@ struct ReplicaMemory {
   std::size_t optimizer = 0;   // its slots
   std::size_t activations = 0;
   std::size_t scratch = 0;
-  std::size_t staging = 0;     // of the largest parameter, on its way to or from the model
-  std::size_t step = 0;        // labels, kept gradients, what a step decides by
-  std::size_t servers = 0;     // values that parameter servers of the same host write
-  std::size_t checkpoint = 0;  // copies that are being saved, or one that is being read
+  std::size_t staging = 0;  // of the largest parameter, on its way to or from the model
+  std::size_t step = 0;     // labels, kept gradients, what a step decides by
+  std::size_t servers = 0;  // values that parameter servers of the same host write
+  // Copies that are being saved, or one that is being read, whichever makes the total larger.
+  std::size_t checkpoint = 0;
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +
            scratch + staging + step + servers + checkpoint;
   }
 };
 
-// A session whose memory is reserved but never used, and its memory.
-struct MeasuredReplica {
-  std::unique_ptr<Session> session;
-  ReplicaMemory memory;     // of the replica that saves checkpoints
-  ReplicaMemory other;      // of one that does not; with Independent, every replica saves its own
-  ReplicaMemory evaluator;  // of an Evaluator, which follows those checkpoints
+// What a replica's settings make of it.
+struct ReplicaNumbers {
+  ReplicaMemory memory;  // of the replica that saves checkpoints
+  ReplicaMemory other;   // of one that does not; with Independent, every replica saves its own
+  std::size_t model = 0, snapshot = 0;  // bytes of a checkpoint's tensors: the model's, and all
+};
+
+struct MeasuredReplica : ReplicaNumbers {
+  std::unique_ptr<Session> session;  // whose memory is reserved but never used
 };
 
 // Builds the session of the replica that saves. `process` is what the process had before, to which
@@ -49,6 +53,12 @@ struct MeasuredReplica {
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                                                const PlannedData& data, const Identity& identity,
                                                std::size_t process);
+
+// Builds the session of an Evaluator that reads the checkpoints of `trained`. `data`: see
+// PlanTestData. ReplicaMemory::process is `process`. Errors: those of Session::Assemble.
+absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
+                                               const PlannedData& data,
+                                               const ReplicaNumbers& trained, std::size_t process);
 
 // How many copies of the model and the optimizer's state there are at a time while checkpoints are
 // saved. With a larger batch there are never more, because a run then has fewer steps.

@@ -301,7 +301,9 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
-  response.set_evaluator_misses_checkpoints(evaluator_misses_checkpoints_);
+  if (evaluator_misses_checkpoints_) {
+    response.set_evaluator_misses_checkpoints(*evaluator_misses_checkpoints_);
+  }
   if (!evaluation_ || !response.has_progress()) return;
   proto::TrainerProgress& progress = *response.mutable_progress();
   if (evaluation_->has_test_loss()) progress.set_test_loss(evaluation_->test_loss());

@@ -128,7 +128,7 @@ class Coordinator {
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
   std::optional<proto::EvaluationReport> evaluation_;  // of the latest step
-  bool evaluator_misses_checkpoints_ = false;          // by the Evaluator's last report
+  std::optional<bool> evaluator_misses_checkpoints_;   // by the Evaluator's last report
   std::multimap<std::string, PendingGet*> gets_;       // by the first missing key
   int reactors_ = 0;
 };

@@ -15,6 +15,7 @@ namespace {
 
 constexpr char kResultKey[] = "evaluation";
 constexpr char kJobKey[] = "jobUid";
+constexpr char kTestSetKey[] = "testSet";
 
 const char* MetricKey(api::LossType loss) {
   return api::IsCrossentropy(loss) ? "testAccuracy" : "testMeanAbsoluteError";
@@ -29,7 +30,7 @@ double BestCheckpoint::Goodness(double loss, double metric) const {
   return std::isfinite(value) ? value : -std::numeric_limits<double>::infinity();
 }
 
-// Returns nullopt if the copy is incomplete, damaged, or of another job or model.
+// Returns nullopt if the copy is incomplete, damaged, or of another job, model or test set.
 absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const FolderName& name) const {
   const std::string folder = options_.directory + "/" + name.ToString();
   const std::optional<double> none;
@@ -39,11 +40,14 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
   if (absl::IsDataLoss(manifest.status())) return none;
   LOCKSTEP_RETURN_IF_ERROR(manifest.status());
   const nlohmann::json result = manifest->state.value(kResultKey, nlohmann::json::object());
-  // Copies of earlier versions do not name their job.
-  const std::string unnamed = was_ours_.value_or(false) ? options_.owner.job_uid : "";
-  if (result.value(kJobKey, unnamed) != options_.owner.job_uid ||
+  // Copies of earlier versions do not name their job and their test set.
+  const bool was_ours = was_ours_.value_or(false);
+  const auto is_ours = [&](const char* key, const std::string& own) {
+    return result.value(key, was_ours ? own : "") == own;
+  };
+  if (!is_ours(kJobKey, options_.owner.job_uid) || !is_ours(kTestSetKey, options_.test_set) ||
       manifest->model_hash != options_.model_hash) {
-    LogWarning("the best checkpoint of another job or model will be replaced",
+    LogWarning("the best checkpoint of another job, model or test set will be replaced",
                {{"folder", folder}, {"step", manifest->step}});
     return none;
   }
@@ -98,7 +102,7 @@ absl::Status BestCheckpoint::Offer(Snapshot snapshot, const EvaluationResult& re
   const double goodness = Goodness(result.loss, result.metric);
   if (best_ && goodness <= *best_) return absl::OkStatus();
   nlohmann::json& state = snapshot.state[kResultKey];
-  state = {{kJobKey, options_.owner.job_uid}};
+  state = {{kJobKey, options_.owner.job_uid}, {kTestSetKey, options_.test_set}};
   if (std::isfinite(result.loss)) state["testLoss"] = result.loss;
   if (std::isfinite(result.metric)) state[MetricKey(options_.loss)] = result.metric;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string folder, store_->Save(snapshot));

@@ -21,6 +21,7 @@ struct BestCheckpointOptions {
   api::LossType loss = {};  // of the job
   CheckpointOwner owner;    // its job is that of the copies
   std::string model_hash;
+  std::string test_set;  // see IdentityOf
 };
 
 // Not thread-safe.
@@ -31,8 +32,8 @@ class BestCheckpoint {
 
   // Saves `snapshot`, with the result in its state, if the result is better than that of the best
   // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
-  // steps. Of equal ones the first is kept. A copy of another job or model does not count as one:
-  // its numbers may be of another test set. If a process that died has left several copies of this
+  // steps. Of equal ones the first is kept. A copy of another job, model or test set does not count
+  // as one: its numbers do not compare. If a process that died has left several copies of this
   // job, the first call removes all but the best. On failure, an earlier copy is unchanged. Errors:
   // see CheckpointStore.
   absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);

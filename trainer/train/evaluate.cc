@@ -1,5 +1,7 @@
 #include "trainer/train/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -104,6 +106,14 @@ std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
     if (stop_requested()) return std::nullopt;
   }
   return ToEvaluation(ToFloats(sums), plan.examples);
+}
+
+std::optional<LoopOutcome> DivergedFor(std::int64_t step, double loss) {
+  if (std::isfinite(loss)) return std::nullopt;
+  return LoopOutcome{LoopEnd::kDiverged, absl::OutOfRangeError(fmt::format(
+                                             "step {}: found a test loss of {}, expected a finite "
+                                             "number; lower spec.training.optimizer.learningRate",
+                                             step, loss))};
 }
 
 }  // namespace lockstep::train

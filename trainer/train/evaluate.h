@@ -1,6 +1,7 @@
 // Computes loss and accuracy over the test set. The ranks share the work; every sample counts once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <variant>
@@ -29,5 +30,9 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
 std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
     Session& session, const std::function<bool()>& stop_requested,
     const std::function<void()>& batch_done);
+
+// Returns what a run ends with if the evaluation after `step` steps gave this loss: kDiverged, or
+// nullopt if the loss is finite.
+std::optional<LoopOutcome> DivergedFor(std::int64_t step, double loss);
 
 }  // namespace lockstep::train

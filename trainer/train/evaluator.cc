@@ -1,34 +1,36 @@
 #include "trainer/train/evaluator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/pause.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
 
-// Pause polls the stop flag at this period: a signal handler cannot notify a condition variable.
-constexpr auto kStopPollOfEvaluator = std::chrono::milliseconds(20);
 // A listing may be a call to a file server.
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
+// What was evaluated on another test set is not done.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
-                          const std::string& job_uid) {
-  const auto record = ReadEvaluationRecord(files, directory, job_uid);
+                          const EvaluatorOptions& options) {
+  const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
     LogWarning("it is not known what has been evaluated",
                {{"reason", std::string(record.status().message())}});
   }
-  EvaluationRecord none{.job_uid = job_uid};
-  return record.ok() ? record->value_or(none) : none;
+  EvaluationRecord none{.job_uid = options.job_uid, .test_set = options.test_set};
+  if (!record.ok() || !record->has_value()) return none;
+  if ((*record)->test_set == options.test_set) return **record;
+  LogWarning("the test set is another than before: checkpoints are evaluated again",
+             {{"before", (*record)->test_set}, {"now", options.test_set}});
+  none.skipped = (*record)->skipped;
+  return none;
 }
 
 // Returns the step after which there are checkpoints to evaluate. The recorded step is among them
@@ -48,45 +50,53 @@ std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
   return is_another ? record.step - 1 : record.step;
 }
 
-std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {
-  if (directory.empty()) return nullptr;
-  auto opened = SummaryWriter::Open(directory + "/eval");
-  if (opened.ok()) return *std::move(opened);
-  LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
-  return nullptr;
+// Of the evaluations, below those of the run.
+std::string EvalSummaries(const std::string& directory) {
+  return directory.empty() ? directory : directory + "/eval";
 }
 
 }  // namespace
 
-Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
+Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
                      EvaluatorOptions options)
-    : session_(session),
+    : training_(std::move(training)),
       files_(files),
       clock_(clock),
       options_(std::move(options)),
-      directory_(session.training().checkpoint.directory),
-      model_hash_(ModelHash(session)),
-      last_(RecordOf(files, directory_, options_.job_uid)),
-      follower_(files, directory_,
-                {.after = EvaluatedStep(files, directory_, last_), .last = session.total_steps()}),
-      summaries_(OpenEvalSummaries(session.training().summaries.directory)),
+      directory_(training_.checkpoint.directory),
+      last_(RecordOf(files, directory_, options_)),
+      summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
       skipped_before_(last_.skipped) {
-  LOCKSTEP_CHECK(session.test_data() != nullptr, "an Evaluator without a test set");
-  if (const auto& by = session.training().checkpoint.keep_best) {
-    best_.emplace(files, BestCheckpointOptions{.directory = directory_ + "/best",
-                                               .by = *by,
-                                               .loss = session.training().loss.type,
-                                               .owner = options_.owner,
-                                               .model_hash = model_hash_});
-  }
   is_reported_ = last_.step < 0;
 }
 
+// Does nothing as long as there is no checkpoint.
+std::optional<LoopOutcome> Evaluator::Prepare() {
+  const auto run = FindFollowedRun(files_, directory_);
+  if (absl::IsFailedPrecondition(run.status())) return FailedFor(run.status());
+  NoteListing(run.status());
+  if (!run.ok() || !run->has_value()) return std::nullopt;
+  auto session = options_.make_session(**run);
+  if (!session.ok()) return FailedFor(session.status());
+  session_ = *std::move(session);
+  model_hash_ = ModelHash(*session_);
+  follower_.emplace(files_, directory_,
+                    FollowedSteps{.after = EvaluatedStep(files_, directory_, last_),
+                                  .last = session_->total_steps()});
+  if (const auto& by = training_.checkpoint.keep_best) {
+    best_.emplace(files_, BestCheckpointOptions{.directory = directory_ + "/best",
+                                                .by = *by,
+                                                .loss = training_.loss.type,
+                                                .owner = options_.owner,
+                                                .model_hash = model_hash_,
+                                                .test_set = options_.test_set});
+  }
+  return std::nullopt;
+}
+
 // The optimizer's file is read after the model's, whose bytes are gone by then.
-std::size_t Evaluator::BytesOfCheckpoint(Session& session) {
-  const std::size_t model = ModelBytes(session);
-  if (!session.training().checkpoint.keep_best) return 2 * model;
-  const std::size_t optimizer = SnapshotBytes(session) - model;
+std::size_t Evaluator::BytesOfCheckpoint(std::size_t model, std::size_t read) {
+  const std::size_t optimizer = read - model;
   return model + std::max(model, 2 * optimizer);
 }
 
@@ -100,10 +110,10 @@ LoopOutcome Evaluator::Run() {
     if (!waits) continue;
     if (!is_reported_ || clock_.SteadyNow() >= next_ask_) Report();
     if (HasEnded()) break;
-    Pause();
+    Pause(clock_, options_.look_every, options_.stop_requested);
   }
   if (!HasEnded()) return {LoopEnd::kStopped, absl::OkStatus()};
-  follower_.Finish();
+  follower_->Finish();
   if (CountSkipped()) WriteRecord();
   return {LoopEnd::kDone, absl::OkStatus()};
 }
@@ -114,24 +124,32 @@ bool Evaluator::MustStop() const {
 
 // `waits`: there was nothing to evaluate.
 std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
-  const bool keeps = best_.has_value();
-  absl::StatusOr<std::optional<Snapshot>> next = follower_.Next(
-      model_hash_, keeps ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
-  if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
-  if (!next.ok() && may_list_) {
-    LogWarning("no checkpoint can be read now: trying again",
-               {{"reason", std::string(next.status().message())}});
+  if (session_ == nullptr) {
+    if (std::optional<LoopOutcome> failed = Prepare()) return failed;
   }
-  may_list_ = next.ok();
+  waits = session_ == nullptr;
+  if (waits) return std::nullopt;
+  absl::StatusOr<std::optional<Snapshot>> next = follower_->Next(
+      model_hash_, best_ ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
+  if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
+  NoteListing(next.status());
   waits = !next.ok() || !next->has_value();
   return waits ? std::nullopt : EvaluateSnapshot(*std::move(*next));
 }
 
+void Evaluator::NoteListing(const absl::Status& status) {
+  if (!status.ok() && may_list_) {
+    LogWarning("no checkpoint can be read now: trying again",
+               {{"reason", std::string(status.message())}});
+  }
+  may_list_ = status.ok();
+}
+
 std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
-  if (absl::Status restored = RestoreModel(snapshot, session_); !restored.ok()) {
+  if (absl::Status restored = RestoreModel(snapshot, *session_); !restored.ok()) {
     return FailedFor(std::move(restored));
   }
-  auto evaluated = EvaluateAlone(session_, [this] { return MustStop(); }, [this] { BatchDone(); });
+  auto evaluated = EvaluateAlone(*session_, [this] { return MustStop(); }, [this] { BatchDone(); });
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
   if (!evaluation) return std::nullopt;
@@ -150,6 +168,7 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   Publish();
   Note(std::move(snapshot), result);
   if (is_latest) Report();
+  if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
   if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }
@@ -157,13 +176,9 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
 // The best is kept before the record is: if this process dies in between, the next one evaluates
 // the checkpoint again and finds that it is not better than itself.
 void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
-  const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
   LogInfo("evaluated", {{"step", result.step},
                         {"testLoss", result.loss},
-                        {is_accuracy ? "testAccuracy" : "testMeanAbsoluteError", result.metric}});
-  if (!std::isfinite(result.loss)) {
-    LogWarning("the test loss is not finite", {{"step", result.step}});
-  }
+                        {HasAccuracy() ? "testAccuracy" : "testMeanAbsoluteError", result.metric}});
   Summarize(result);
   if (best_) {
     if (const absl::Status kept = best_->Offer(std::move(snapshot), result); !kept.ok()) {
@@ -175,9 +190,8 @@ void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
 
 void Evaluator::Summarize(const EvaluationResult& result) {
   if (summaries_ == nullptr) return;
-  const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
   summaries_->Scalar("test/loss", result.loss, result.step);
-  summaries_->Scalar(is_accuracy ? "test/accuracy" : "test/mean_absolute_error", result.metric,
+  summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", result.metric,
                      result.step);
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
     LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
@@ -210,11 +224,12 @@ void Evaluator::Report() {
   may_report_ = answer.ok();
   if (!answer.ok()) return;
   leader_step_ = answer->checkpoint_step;
-  if (unseen_.Note(leader_step_, follower_.newest(), now)) {
+  const std::int64_t newest = follower_ ? follower_->newest() : last_.step;
+  if (unseen_.Note(leader_step_, newest, now)) {
     LogWarning(
         "a checkpoint that the leading pod has saved is not seen here: is checkpoint.directory "
         "on a volume that both pods mount?",
-        {{"directory", directory_}, {"saved", leader_step_}, {"newestHere", follower_.newest()}});
+        {{"directory", directory_}, {"saved", leader_step_}, {"newestHere", newest}});
   }
   Publish();
 }
@@ -225,7 +240,7 @@ void Evaluator::BatchDone() {
   const SteadyTime now = clock_.SteadyNow();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
-  follower_.Look().IgnoreError();  // the next Next() reports it
+  follower_->Look().IgnoreError();  // the next Next() reports it
   Publish();
 }
 
@@ -237,28 +252,19 @@ void Evaluator::Publish() const {
                            .leader_step = leader_step_};
   if (last_.step >= 0) {
     metrics.test_loss = last_.loss;
-    const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
-    (is_accuracy ? metrics.test_accuracy : metrics.test_mean_absolute_error) = last_.metric;
+    (HasAccuracy() ? metrics.test_accuracy : metrics.test_mean_absolute_error) = last_.metric;
   }
   options_.publish(metrics);
 }
 
 // Returns true if there are more.
 bool Evaluator::CountSkipped() {
-  const std::int64_t skipped = skipped_before_ + follower_.skipped();
+  const std::int64_t skipped = skipped_before_ + follower_->skipped();
   if (skipped == last_.skipped) return false;
   LogWarning("checkpoints were not evaluated: they were removed, unreadable or superseded first",
              {{"skipped", skipped - last_.skipped}, {"skippedInAll", skipped}});
   last_.skipped = skipped;
   return true;
-}
-
-void Evaluator::Pause() const {
-  const SteadyTime end = clock_.SteadyNow() + options_.look_every;
-  for (SteadyTime now = clock_.SteadyNow(); now < end && !options_.stop_requested();
-       now = clock_.SteadyNow()) {
-    std::this_thread::sleep_for(std::min<Duration>(end - now, kStopPollOfEvaluator));
-  }
 }
 
 }  // namespace lockstep::train

@@ -26,12 +26,16 @@ namespace lockstep::train {
 
 struct EvaluatorOptions {
   std::string job_uid;
+  std::string test_set;   // see IdentityOf
   CheckpointOwner owner;  // of the folder best/
   // Tells the leading pod a result: see ReportEvaluation. After a failure it is called again with
   // the latest result. While the Evaluator waits, it is called from time to time, with the latest
   // result or none, to learn what the leading pod has saved.
   std::function<absl::StatusOr<LeaderAnswer>(const EvaluationResult&)> report;
   std::function<bool()> stop_requested;
+  // Makes the session that evaluates; called once, when the run's first checkpoint is there. An
+  // error ends the Evaluator.
+  std::function<absl::StatusOr<std::unique_ptr<Session>>(const FollowedRun&)> make_session;
   // Called at the start, after each evaluation, and about once per second during one.
   std::function<void(const EvaluatorMetrics&)> publish;
   Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
@@ -43,21 +47,22 @@ class Evaluator {
  public:
   // Reads checkpoint.directory. Writes there only evaluation.json and, with keepBest, best/; if it
   // may not, it logs that and goes on. Writes summaries below summaries.directory, in `eval`.
-  // Requires: the session has a test set.
-  Evaluator(Session& session, FileSystem& files, const Clock& clock, EvaluatorOptions options);
+  Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
+            EvaluatorOptions options);
 
   // The bytes of a checkpoint while it is read, at most: its tensors, and the file that they are
-  // taken from.
-  static std::size_t BytesOfCheckpoint(Session& session);
+  // taken from. `model`: of the model's tensors; `read`: of all that are read.
+  static std::size_t BytesOfCheckpoint(std::size_t model, std::size_t read);
 
-  // Evaluates each complete checkpoint once, the oldest first; once training has ended, that of the
-  // run's last step first, and then the others for at most kForTheOthers. A checkpoint may be
-  // skipped if it cannot be read or is removed, or if the Evaluator is too slow: see
-  // CheckpointFollower. Returns
+  // Evaluates each complete checkpoint once on this test set, the oldest first; once training has
+  // ended, that of the run's last step first, and then the others for at most kForTheOthers. A
+  // checkpoint may be skipped if it cannot be read or is removed, or if the Evaluator is too slow:
+  // see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
   //   kStopped: stop_requested before that;
-  //   kFailed: a checkpoint is not of this job's model or settings, or a test sample cannot be
-  //   read.
+  //   kDiverged: a test loss is not finite; it is noted and reported like any other result;
+  //   kFailed: a checkpoint is not of this job's model or settings, the session cannot be made, or
+  //   a test sample cannot be read.
   LoopOutcome Run();
   // The job waits for a bounded time for its Evaluator to end (Settings::evaluator_grace), which
   // then tells its last result.
@@ -65,11 +70,16 @@ class Evaluator {
 
   // The evaluation of the latest step, of this process or an earlier one; step -1: none yet.
   const EvaluationRecord& last() const { return last_; }
+  // Of the run. Requires: Run has returned kDone.
+  std::int64_t total_steps() const { return session_->total_steps(); }
 
  private:
+  std::optional<LoopOutcome> Prepare();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
-  bool HasEnded() const { return last_.step >= session_.total_steps(); }
+  bool HasEnded() const { return session_ != nullptr && last_.step >= session_->total_steps(); }
+  bool HasAccuracy() const { return api::IsCrossentropy(training_.loss.type); }
+  void NoteListing(const absl::Status& status);
   bool MustStop() const;
   void Note(Snapshot snapshot, const EvaluationResult& result);
   void Summarize(const EvaluationResult& result);
@@ -78,15 +88,17 @@ class Evaluator {
   void BatchDone();
   void Publish() const;
   bool CountSkipped();
-  void Pause() const;
 
-  Session& session_;
+  const api::TrainingSpec training_;
   FileSystem& files_;
   const Clock& clock_;
   const EvaluatorOptions options_;
-  const std::string directory_, model_hash_;
+  const std::string directory_;
   EvaluationRecord last_;
-  CheckpointFollower follower_;
+  // Made by Prepare.
+  std::unique_ptr<Session> session_;
+  std::string model_hash_;
+  std::optional<CheckpointFollower> follower_;
   std::optional<BestCheckpoint> best_;
   std::unique_ptr<SummaryWriter> summaries_;  // null: none
   UnseenCheckpoints unseen_;

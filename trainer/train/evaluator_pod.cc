@@ -32,12 +32,12 @@ absl::Status CheckSections(const api::TrainingSpec& training) {
   return absl::OkStatus();
 }
 
-void LeaveResult(const EvaluationRecord& last, const Session& session) {
-  api::Progress progress{.step = last.step, .total_steps = session.total_steps()};
+void LeaveResult(const EvaluationRecord& last, std::int64_t total_steps, api::LossType loss) {
+  api::Progress progress{.step = last.step, .total_steps = total_steps};
   if (std::isfinite(last.loss)) progress.test_loss = last.loss;
   if (std::isfinite(last.metric)) {
-    const bool is_accuracy = api::IsCrossentropy(session.training().loss.type);
-    (is_accuracy ? progress.test_accuracy : progress.test_mean_absolute_error) = last.metric;
+    (api::IsCrossentropy(loss) ? progress.test_accuracy : progress.test_mean_absolute_error) =
+        last.metric;
   }
   LeaveTerminationMessage(TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath)),
                           api::ProgressToJson(progress).dump());
@@ -50,27 +50,38 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
   if (const absl::Status checked = CheckSections(identity.training); !checked.ok()) {
     return FailWith(checked);
   }
-  const auto session = Session::Create({.training = identity.training,
-                                        .world = identity.BatchParts(),
-                                        .threads = threads,
-                                        .only_evaluates = true});
-  if (!session.ok()) return FailWith(session.status());
+  const SessionOptions options{.training = identity.training,
+                               .world = identity.BatchParts(),
+                               .threads = threads,
+                               .only_evaluates = true};
+  absl::StatusOr<TrainAndTest> data = Session::OpenData(options);
+  if (!data.ok()) return FailWith(data.status());
+  const absl::StatusOr<std::string> test_set = IdentityOf(*data->test);
+  if (!test_set.ok()) return FailWith(test_set.status());
   MetricsPipeWriter pipe(ProcessEnv);
   Evaluator evaluator(
-      **session, RealFileSystem(), clock,
+      identity.training, RealFileSystem(), clock,
       {.job_uid = identity.job_uid,
+       .test_set = *test_set,
        .owner = owner,
        .report =
            [&](const EvaluationResult& result) {
              return ReportEvaluation(identity, identity.LeaderAddress(), result, kReportTimeout);
            },
        .stop_requested = &StopSignalled,
+       .make_session =
+           [&](const FollowedRun& run) {
+             return Session::Assemble(
+                 options, {.data = *std::move(data),
+                           .backend = MakeBackend({.name = options.backend, .threads = threads}),
+                           .run = run,
+                           .initializes_model = false});
+           },
        .publish =
            [&](const EvaluatorMetrics& metrics) { pipe.Write(EncodeEvaluatorMetrics(metrics)); }});
   const LoopOutcome outcome = evaluator.Run();
-  if (outcome.end == LoopEnd::kStopped) return api::kExitPreempted;
-  if (outcome.end != LoopEnd::kDone) return FailWith(outcome.reason);
-  LeaveResult(evaluator.last(), **session);
+  if (outcome.end != LoopEnd::kDone) return ExitCodeOfEnd(outcome);
+  LeaveResult(evaluator.last(), evaluator.total_steps(), identity.training.loss.type);
   LogInfo("training has ended and its last checkpoint is evaluated",
           {{"step", evaluator.last().step}, {"skipped", evaluator.last().skipped}});
   return api::kExitDone;

@@ -2,21 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "api/v1/names.h"
 #include "base/log.h"
+#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {
-
-// Pause polls the stop flag at this period: a signal handler cannot notify a condition variable.
-constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
@@ -97,14 +93,6 @@ int GiveUp(const LoopOutcome& outcome, int generations) {
               outcome.end == LoopEnd::kStorage ? api::kExitStorage : api::kExitRendezvousDeadline);
 }
 
-void Pause(Duration duration, const Rendezvous& rendezvous) {
-  const SteadyTime end = std::chrono::steady_clock::now() + duration;
-  for (SteadyTime now = std::chrono::steady_clock::now(); now < end && !rendezvous.StopRequested();
-       now = std::chrono::steady_clock::now()) {
-    std::this_thread::sleep_for(std::min<Duration>(end - now, kStopPoll));
-  }
-}
-
 int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
   const std::string fingerprint = loop.session.Fingerprint();
   RestartBudget budget(options);
@@ -128,7 +116,7 @@ int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
                 {"step", loop.state.step},
                 {"pauseSeconds", std::chrono::duration<double>(*pause).count()},
                 {"reason", std::string(outcome.reason.message())}});
-    Pause(*pause, loop.rendezvous);
+    Pause(SystemClock(), *pause, [&loop] { return loop.rendezvous.StopRequested(); });
   }
 }
 
@@ -136,6 +124,24 @@ int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
 
 int FailWith(const absl::Status& status) {
   return Fail(std::string(status.message()), ExitCodeOf(status));
+}
+
+int ExitCodeOfEnd(const LoopOutcome& outcome) {
+  const std::string reason(outcome.reason.message());
+  switch (outcome.end) {
+    case LoopEnd::kDone:
+      return api::kExitDone;
+    case LoopEnd::kStopped:
+      return api::kExitPreempted;
+    case LoopEnd::kDiverged:
+      LogError(reason, {{"exitCode", api::kExitDiverged}});
+      return api::kExitDiverged;
+    case LoopEnd::kStorage:
+      LogError(reason, {{"exitCode", api::kExitStorage}});
+      return api::kExitStorage;
+    default:
+      return FailWith(outcome.reason);
+  }
 }
 
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {

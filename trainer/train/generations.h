@@ -22,5 +22,7 @@ int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& budget = kGenera
 
 // Logs the error and returns the exit code for it.
 int FailWith(const absl::Status& status);
+// Returns the exit code of a process whose run ended so, and logs the reason of a bad end.
+int ExitCodeOfEnd(const LoopOutcome& outcome);
 
 }  // namespace lockstep::train

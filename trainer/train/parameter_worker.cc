@@ -238,24 +238,6 @@ ParameterWorkerOptions OptionsFor(const Identity& identity, bool owns) {
           .sync = servers.mode == api::ParameterServerMode::kSync};
 }
 
-int ExitCodeOfEnd(const LoopOutcome& outcome) {
-  const std::string reason(outcome.reason.message());
-  switch (outcome.end) {
-    case LoopEnd::kDone:
-      return api::kExitDone;
-    case LoopEnd::kStopped:
-      return api::kExitPreempted;
-    case LoopEnd::kDiverged:
-      LogError(reason, {{"exitCode", api::kExitDiverged}});
-      return api::kExitDiverged;
-    case LoopEnd::kStorage:
-      LogError(reason, {{"exitCode", api::kExitStorage}});
-      return api::kExitStorage;
-    default:
-      return FailWith(outcome.reason);
-  }
-}
-
 }  // namespace
 
 int RunParameterWorker(const Identity& identity, TrainLoop& loop) {

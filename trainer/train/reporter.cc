@@ -68,7 +68,9 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
                                          {"device", session_.backend().Device()},
                                          {"step", state.step},
                                          {"totalSteps", session_.total_steps()}});
-  if (IsRankZero() && summaries_ == nullptr) OpenSummaries();
+  if (IsRankZero() && summaries_ == nullptr) {
+    summaries_ = OpenSummaries(session_.training().summaries.directory);
+  }
   PublishState(state);
 }
 
@@ -78,17 +80,6 @@ void Reporter::Joined(const Membership& membership) {
   generation_ = membership.generation;
   first_step_of_generation_ = true;
   Publish();
-}
-
-void Reporter::OpenSummaries() {
-  const std::string& directory = session_.training().summaries.directory;
-  if (directory.empty()) return;
-  auto opened = SummaryWriter::Open(directory);
-  if (opened.ok()) {
-    summaries_ = *std::move(opened);
-  } else {  // summaries are informative only: training goes on without them
-    LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
-  }
 }
 
 void Reporter::StepDone(const StepTotals& totals, const RunState& state) {

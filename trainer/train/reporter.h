@@ -76,7 +76,6 @@ class Reporter {
   void SetEvaluation(const RunState& state);
   void CountStep(std::int64_t step);
   void StepSkipped(const RunState& state) const;
-  void OpenSummaries();
   void FlushSummaries();
   api::Progress GetProgress();
   void SendProgress();

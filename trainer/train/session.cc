@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "trainer/data/augment.h"
 #include "trainer/models/models.h"
 #include "trainer/train/loss_kind.h"
 
@@ -38,11 +37,6 @@ void WarnIfEmulated(DType type, const Backend& backend) {
              {{"device", backend.Device()}});
 }
 
-// As in "uint8 [1,28,28]".
-std::string ElementsOf(const Dataset& dataset) {
-  return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
-}
-
 }  // namespace
 
 std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan) {
@@ -50,6 +44,7 @@ std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan)
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
+  LOCKSTEP_CHECK(!options.only_evaluates, "session: no run is given to evaluate");
   SessionParts parts;
   LOCKSTEP_ASSIGN_OR_RETURN(parts.data, OpenData(options));
   parts.backend = MakeBackend({.name = options.backend, .threads = options.threads});
@@ -62,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   session->training_ = options.training;
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
   session->update_site_ = options.update_site;
+  session->only_evaluates_ = options.only_evaluates;
   session->train_data_ = std::move(parts.data.train);
   session->test_data_ = std::move(parts.data.test);
   session->backend_ = std::move(parts.backend);
@@ -70,57 +66,37 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
       training.dataset.threads > 0 ? training.dataset.threads : options.threads;
   session->readers_ =
       std::make_unique<ThreadPool>(static_cast<std::size_t>(session->reading_threads_ - 1));
-  StepPlan& plan = session->plan_;
-  plan.examples = session->train_data_->size();
-  plan.world = options.world;
-  plan.global_batch = training.batch_size.global
-                          ? *training.batch_size.global
-                          : training.batch_size.per_replica.value_or(0) * options.world;
-  if (plan.global_batch < options.world) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.training.batchSize: found a global batch of {} for {} replicas, expected "
-                    "at least one sample a replica",
-                    plan.global_batch, options.world));
-  }
-  session->total_steps_ = TotalSteps(training, plan);
-  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts, options.only_evaluates));
+  LOCKSTEP_RETURN_IF_ERROR(session->PlanSteps(parts, options.world));
+  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
   return session;
 }
 
-absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
-  const api::TrainingSpec& training = options.training;
-  const auto seed = static_cast<std::uint64_t>(options.data_seed.value_or(training.seed));
-  const api::LossType loss = training.loss.type;
-  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest data,
-                            OpenDatasets(training.dataset, training.evaluation.enabled, seed,
-                                         LabelKindOf(loss, training.dataset.format)));
-  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
-  if (training.dataset.augment) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training.dataset.augment, *data.train));
+absl::Status Session::PlanSteps(const SessionParts& parts, int world) {
+  const api::BatchSizeSpec& batch = training_.batch_size;
+  if (only_evaluates_) {
+    LOCKSTEP_CHECK(parts.run && test_data_ != nullptr, "session: nothing is given to evaluate");
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckTestData(*parts.run, training_.loss.type, training_.dataset.path, *test_data_));
   }
-  if (data.test == nullptr) return data;
-  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
-  if (data.test->targets() != data.train->targets()) {
-    return absl::DataLossError(fmt::format(
-        "{}: labels of test samples have {} numbers, expected {}, as those of training samples",
-        training.dataset.path, data.test->targets(), data.train->targets()));
+  plan_.examples = only_evaluates_ ? parts.run->examples : train_data_->size();
+  plan_.world = world;
+  plan_.global_batch = batch.global ? *batch.global : batch.per_replica.value_or(0) * world;
+  if (plan_.global_batch < world) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.training.batchSize: found a global batch of {} for {} replicas, expected "
+                    "at least one sample a replica",
+                    plan_.global_batch, world));
   }
-  if (data.test->classes() > data.train->classes()) {
-    return absl::DataLossError(fmt::format(
-        "{}: test samples have {} classes, expected at most {}, those of the training samples",
-        training.dataset.path, data.test->classes(), data.train->classes()));
-  }
-  if (data.test->sample_shape() == data.train->sample_shape() &&
-      data.test->element() == data.train->element()) {
-    return data;
-  }
-  return absl::DataLossError(
-      fmt::format("{}: test samples are {}, expected {} as the training samples",
-                  training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
+  total_steps_ = TotalSteps(training_, plan_);
+  return absl::OkStatus();
 }
 
-absl::Status Session::BuildModel(const SessionParts& parts, bool only_evaluates) {
-  LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
+absl::Status Session::BuildModel(const SessionParts& parts) {
+  if (only_evaluates_) {
+    outputs_ = parts.run->outputs;
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
+  }
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(
@@ -135,21 +111,21 @@ absl::Status Session::BuildModel(const SessionParts& parts, bool only_evaluates)
   }
   const ModelOptions model_options{
       .batch = part_rows,
-      .input = train_data_->sample_shape(),
+      .input = samples().sample_shape(),
       .classes = outputs_,
       .seed = static_cast<std::uint64_t>(training_.seed),
       .outputs = OutputsOf(training_.loss),
       .type = TypeOf(training_.precision),
       .parameter_memory = root_memory_.get(),
       // A rank that takes those of rank 0 would only use memory.
-      .initializes = parts.initializes_model && update_site_ != UpdateSite::kRankZero};
+      .initializes = parts.initializes_model && update_site_ != UpdateSite::kRankZero,
+      .trains = !only_evaluates_};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   model_description_ = {
       .layers = std::move(layers), .input = model_options.input, .outputs = outputs_};
-  LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
-  model_->BindGradients(sums_);
-  const bool is_idle = only_evaluates || update_site_ == UpdateSite::kRankZero;
+  if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
+  const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   LOCKSTEP_ASSIGN_OR_RETURN(
       optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
                                     is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates));
@@ -169,16 +145,18 @@ absl::Status Session::AllocateSums(const SessionParts& parts) {
       model_->gradients().size() + model_->states().size() + sizeof(StepTail) / sizeof(float);
   LOCKSTEP_ASSIGN_OR_RETURN(buffer_, parts.make_buffer(floats));
   sums_ = buffer_->data();
-  if (backend_->IsHost()) return absl::OkStatus();
-  device_sums_.Reserve(floats * sizeof(float));
-  device_sums_.Allocate(backend_->memory());
-  sums_ = device_sums_.At<float>(0);
-  transfer_ = backend_->MakeStream();
+  if (!backend_->IsHost()) {
+    device_sums_.Reserve(floats * sizeof(float));
+    device_sums_.Allocate(backend_->memory());
+    sums_ = device_sums_.At<float>(0);
+    transfer_ = backend_->MakeStream();
+  }
+  model_->BindGradients(sums_);
   return absl::OkStatus();
 }
 
 void Session::AllocateBlock() {
-  const std::size_t states = model_->states().size_bytes();
+  const std::size_t states = only_evaluates_ ? 0 : model_->states().size_bytes();
   const std::size_t gradients = parts_ > 1 ? model_->gradients().size_bytes() : 0;
   const std::size_t input = block_.Reserve(sizeof(StepInput));
   const std::size_t gate = block_.Reserve(sizeof(UpdateGate));
@@ -218,20 +196,19 @@ std::unique_ptr<LossOp> Session::MakeLoss(double label_smoothing) {
 
 void Session::MakeLosses() {
   LossOp::Memory memory{.logits = model_->logits(),
-                        .dlogits = model_->logits_gradient(),
                         .labels = device_.labels,
                         .targets = device_.targets,
                         .weights = device_.weights,
-                        .scale = &device_.input->loss_scale,
-                        .totals = &device_.input->totals};
-  training_loss_ = MakeLoss(training_.label_smoothing);
-  training_loss_->Bind(memory);
-  memory.dlogits = nullptr;
-  memory.scale = nullptr;
-  memory.totals = device_.evaluation;
+                        .totals = device_.evaluation};
   // Without smoothing, so that test losses compare whatever the training's was.
   evaluation_loss_ = MakeLoss(0);
   evaluation_loss_->Bind(memory);
+  if (only_evaluates_) return;
+  memory.dlogits = model_->logits_gradient();
+  memory.scale = &device_.input->loss_scale;
+  memory.totals = &device_.input->totals;
+  training_loss_ = MakeLoss(training_.label_smoothing);
+  training_loss_->Bind(memory);
 }
 
 // The memory must outlive the work that is queued on it.
@@ -276,8 +253,8 @@ void Session::Load(const Batch& batch, int part) {
   model_->SetStep({.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
                    .step = static_cast<std::uint64_t>(batch.step),
                    .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
-  const std::int64_t elements = train_data_->sample_shape().elements();
-  if (train_data_->element() == DType::kFloat32) {
+  const std::int64_t elements = samples().sample_shape().elements();
+  if (samples().element() == DType::kFloat32) {
     backend_->Upload(batch.features.data() + first * elements, model_->input(),
                      static_cast<std::size_t>(rows * elements) * sizeof(float));
   } else {
@@ -387,16 +364,9 @@ LossTotals Session::EndEvaluation() {
 
 SessionMemory Session::Memory() const {
   return {.model = model_->Memory(),
-          .sums = buffer_->size() * sizeof(float) + device_sums_.bytes(),
+          .sums = (buffer_ ? buffer_->size() : 0) * sizeof(float) + device_sums_.bytes(),
           .slots = optimizer_->MemoryBytes(),
           .step = block_.bytes()};
-}
-
-std::string Session::Fingerprint() const {
-  return fmt::format("trainSamples={};testSamples={};sample={};classes={};labelNumbers={};{}",
-                     train_data_->size(), test_data_ ? test_data_->size() : 0,
-                     ElementsOf(*train_data_), train_data_->classes(), train_data_->targets(),
-                     model_->LayoutFingerprint());
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -22,6 +22,7 @@
 #include "trainer/nn/model_description.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/followed_run.h"
 
 namespace lockstep::train {
 
@@ -32,7 +33,9 @@ struct SessionOptions {
   int threads = 1;  // that compute
   std::string backend = "cpu";
   UpdateSite update_site = UpdateSite::kEveryRank;
-  bool only_evaluates = false;  // never updates, so that the optimizer has no slots
+  // True: the session opens no training data, and has memory for neither gradients nor the
+  // optimizer's slots. Of its methods, those of a step must not be called.
+  bool only_evaluates = false;
 };
 
 // The steps of a whole run.
@@ -44,6 +47,8 @@ struct SessionParts {
   std::unique_ptr<Backend> backend;
   std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats)> make_buffer =
       &GradientBuffer::Create;
+  // Instead of training data, if the session only evaluates; then it must be there.
+  std::optional<FollowedRun> run = {};
   // See ModelOptions. A rank whose parameters rank 0 updates never initializes them: they stay zero
   // until it takes those of rank 0.
   bool initializes_model = true;
@@ -62,12 +67,14 @@ struct SessionMemory {
 class Session {
  public:
   // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
-  // or the augmentation is invalid; names the field.
+  // or the augmentation is invalid; names the field. Requires: it does not only evaluate.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
-  // The same of given parts; options.backend says nothing. InvalidArgument: as of Create.
+  // The same of given parts; options.backend says nothing. InvalidArgument: as of Create. DataLoss:
+  // the test data do not fit parts.run.
   static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
                                                            SessionParts parts);
-  // Opens the data sets, and checks that they fit each other and the loss. Errors: as of Create.
+  // Opens the data sets, and checks that they fit each other and the loss; of a session that only
+  // evaluates, the test set alone. Errors: as of Create.
   static absl::StatusOr<TrainAndTest> OpenData(const SessionOptions& options);
   ~Session();
 
@@ -75,7 +82,7 @@ class Session {
   std::int64_t data_seed() const { return data_seed_; }
   const StepPlan& plan() const { return plan_; }
   std::int64_t total_steps() const { return total_steps_; }
-  const Dataset& train_data() const { return *train_data_; }
+  const Dataset& train_data() const { return *train_data_; }  // requires: it does not only evaluate
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
   // dataset.threads, or as many as compute. They start when there is something to read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
@@ -164,10 +171,13 @@ class Session {
   };
 
   Session() = default;
-  absl::Status BuildModel(const SessionParts& parts, bool only_evaluates);
+  absl::Status PlanSteps(const SessionParts& parts, int world);
+  absl::Status BuildModel(const SessionParts& parts);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
   void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
+  // Whose samples have the shape and the elements that the model takes.
+  const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();
   UpdateMemory MemoryOfUpdate();
@@ -179,21 +189,23 @@ class Session {
   api::TrainingSpec training_;
   std::int64_t data_seed_ = 0;
   UpdateSite update_site_ = UpdateSite::kEveryRank;
+  bool only_evaluates_ = false;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
-  std::unique_ptr<Dataset> train_data_, test_data_;
+  std::unique_ptr<Dataset> train_data_, test_data_;  // the first is null if it only evaluates
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<RootMemory> root_memory_;  // outlives the model, like the buffer
-  std::unique_ptr<GradientBuffer> buffer_;   // outlives the model that is bound to it
-  Arena device_sums_;                        // unused with a host device
-  float* sums_ = nullptr;                    // device memory: buffer_'s or device_sums_'s
-  std::unique_ptr<Stream> transfer_;         // null with a host device
+  // Outlives the model that is bound to it. Null if the session only evaluates, as sums_ is.
+  std::unique_ptr<GradientBuffer> buffer_;
+  Arena device_sums_;                 // unused with a host device
+  float* sums_ = nullptr;             // device memory: buffer_'s or device_sums_'s
+  std::unique_ptr<Stream> transfer_;  // null with a host device
   ModelDescription model_description_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<LossOp> training_loss_, evaluation_loss_;
+  std::unique_ptr<LossOp> training_loss_, evaluation_loss_;  // the first as train_data_
 
   // Device memory beside the model's.
   Arena block_;

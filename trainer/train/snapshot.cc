@@ -124,6 +124,13 @@ void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors
 
 }  // namespace
 
+std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state) {
+  const nlohmann::json settings = state.value("settings", nlohmann::json::object());
+  const auto examples = settings.find("examples");
+  if (examples == settings.end() || !examples->is_number_integer()) return std::nullopt;
+  return examples->get<std::int64_t>();
+}
+
 std::string ModelHash(Session& session) {
   std::uint64_t hash = kEmptyDigest;
   for (const SavedTensor& tensor : ModelTensors(session)) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,10 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 // The bytes of the tensors of a snapshot, and of those that are the model's.
 std::size_t SnapshotBytes(Session& session);
 std::size_t ModelBytes(Session& session);
+
+// Returns how many training samples the run had that saved a checkpoint of this state
+// (Snapshot::state). Nullopt: it does not say.
+std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 
 // FailedPrecondition: the snapshot was saved with another data set size, batch, seed or optimizer,
 // or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -250,13 +249,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<0>(evaluated);
   if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
-  if (!std::isfinite(evaluation->loss)) {
-    return LoopOutcome{LoopEnd::kDiverged,
-                       absl::OutOfRangeError(fmt::format(
-                           "step {}: found a test loss of {}, expected a finite number; lower "
-                           "spec.training.optimizer.learningRate",
-                           state.step, evaluation->loss))};
-  }
+  if (Ended diverged = DivergedFor(state.step, evaluation->loss)) return diverged;
   state.evaluated_step = state.step;
   state.test_loss = evaluation->loss;
   state.test_accuracy = evaluation->accuracy;

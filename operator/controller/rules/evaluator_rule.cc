@@ -8,6 +8,7 @@
 
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -24,6 +25,15 @@ bool IsPermanent(const Observed& observed, const ObservedPod& pod) {
   return HasFailed(pod) && Classify(observed.job, pod) == PodFailureCause::kPermanent;
 }
 
+// Returns true if the bundled trainer has ended because an evaluation is not finite.
+bool HasDiverged(const Observed& observed, const PodFailure& failure) {
+  if (failure.cause != PodFailureCause::kPermanent || !api::UsesBundledTrainer(observed.job)) {
+    return false;
+  }
+  const std::optional<Termination>& end = failure.pod->termination;
+  return end && end->exit_code == api::kExitDiverged;
+}
+
 std::string DelayText(Duration delay) {
   if (delay <= Duration::zero()) return "";
   return fmt::format(" in {}", std::chrono::duration_cast<std::chrono::seconds>(delay));
@@ -38,6 +48,7 @@ Duration UntilReplaced(const Observed& observed) {
 std::optional<Plan> PlanEvaluatorRestart(const Observed& observed) {
   const std::optional<PodFailure> failure = NewEvaluatorFailure(observed);
   if (!failure) return std::nullopt;
+  if (HasDiverged(observed, *failure)) return FailedForGood(observed, *failure);
   Plan plan;
   plan.status = BaseStatus(observed);
   api::RestartCounts& restarts = plan.status.restarts;

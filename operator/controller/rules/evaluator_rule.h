@@ -1,4 +1,5 @@
-// An Evaluator that fails. Training does not need it, so its failures cost the job nothing. Pure.
+// An Evaluator that fails. Training does not need it, so its failures cost the job nothing, except
+// that a job whose numbers are no longer finite has diverged, whoever finds that. Pure.
 #pragma once
 
 #include <optional>
@@ -9,8 +10,9 @@
 namespace lockstep::controller {
 
 // Counts the failure of an Evaluator that is not counted yet: in restarts.evaluator, or as a
-// disruption. It never fails the job, restarts no other replica and delays none. A permanent
-// failure is reported and counted nowhere. The plan only records that: see AddEvaluatorReplacement.
+// disruption. It restarts no other replica and delays none. A permanent failure is reported and
+// counted nowhere; if its exit code says that the run has diverged, it fails the job, as that of a
+// replica that trains does. Else the plan only records the failure: see AddEvaluatorReplacement.
 // Returns nullopt if there is no such failure.
 std::optional<Plan> PlanEvaluatorRestart(const Observed& observed);
 

@@ -54,9 +54,9 @@ std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {
   if (!LacksLastEvaluation(observed) || !MayRun(observed) || left <= Duration::zero()) {
     return std::nullopt;
   }
-  if (IsEvaluatorGone(observed)) return std::nullopt;
   std::optional<Plan> plan = PlanEvaluatorRestart(observed);
   if (!plan) {
+    if (IsEvaluatorGone(observed)) return std::nullopt;
     plan.emplace().status = BaseStatus(observed);
     AddEvaluator(observed, *plan);
   }

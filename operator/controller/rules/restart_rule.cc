@@ -152,6 +152,11 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
 
 }  // namespace
 
+Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
+  return FailedPlan(observed, BaseStatus(observed), permanent, "ReplicaFailed",
+                    Describe(permanent) + ", which is not retried");
+}
+
 Duration RestartDelay(const Settings& settings, int restarts) {
   if (restarts <= 1) return Duration::zero();
   return kube::BackoffDelay({.initial = settings.restart_backoff,
@@ -175,8 +180,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   plan.status = BaseStatus(observed);
   api::TrainingJobStatus& status = plan.status;
   if (const PodFailure* permanent = FindPermanent(failures, blame)) {
-    return FailedPlan(observed, status, *permanent, "ReplicaFailed",
-                      Describe(*permanent) + ", which is not retried");
+    return FailedForGood(observed, *permanent);
   }
   const PodFailure& first = *blame.first;
   const bool gang = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
@@ -24,6 +25,9 @@ inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
 // once it is written, PlanRunning deletes and creates. Fails the job for a permanent failure or
 // when backoffLimit is spent. Returns nullopt if no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
+
+// Fails the job for a failure whose cause is kPermanent.
+Plan FailedForGood(const Observed& observed, const PodFailure& permanent);
 
 // Returns the delay before the n-th restart (>= 1) in a row without progress; the first is
 // immediate.

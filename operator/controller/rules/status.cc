@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "api/v1/evaluation_numbers.h"
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
 #include "base/shorten.h"
@@ -62,11 +63,6 @@ void DropNonFinite(std::optional<double>& value) {
   if (value && !std::isfinite(*value)) value.reset();
 }
 
-// Returns true if it has a number that an evaluation on the test set gave.
-bool HasEvaluation(const api::Progress& progress) {
-  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
-}
-
 // With an Evaluator the other replicas do not evaluate. What it has found reaches the leading pod's
 // reports, but a pod that is new or has ended does not know it: then the last numbers stand, until
 // the Evaluator ends, which leaves its last ones.
@@ -77,10 +73,8 @@ void NoteEvaluation(const Observed& observed, const std::optional<api::Progress>
   const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
   const bool has_ended = pod != nullptr && pod->termination && pod->termination->progress;
   const std::optional<api::Progress>& from = has_ended ? pod->termination->progress : before;
-  if (!from || (!has_ended && HasEvaluation(progress))) return;
-  progress.test_loss = from->test_loss;
-  progress.test_accuracy = from->test_accuracy;
-  progress.test_mean_absolute_error = from->test_mean_absolute_error;
+  if (!from || (!has_ended && api::HasEvaluation(progress))) return;
+  api::CopyEvaluation(*from, progress);
 }
 
 void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
@@ -217,13 +211,16 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
   if (succeeded) plan.status.failure.reset();
-  // Clean-up deletes active pods, and pods are not counted again after this write.
-  if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
-    for (auto& [role, counts] : plan.status.replica_statuses) {
-      // Training is done. An Evaluator that still runs is not, and is stopped before its end.
-      if (succeeded && role != api::Role::kEvaluator) counts.succeeded += counts.active;
-      counts.active = counts.ready = 0;
-    }
+  // Clean-up deletes active pods, an Evaluator's always, and pods are not counted again after this
+  // write.
+  const bool pods_stay =
+      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone;
+  for (auto& [role, counts] : plan.status.replica_statuses) {
+    const bool is_evaluator = role == api::Role::kEvaluator;
+    if (pods_stay && !is_evaluator) continue;
+    // Training is done. An Evaluator that still runs is not, and is stopped before its end.
+    if (succeeded && !is_evaluator) counts.succeeded += counts.active;
+    counts.active = counts.ready = 0;
   }
   plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
                          succeeded ? "Succeeded" : reason, message});

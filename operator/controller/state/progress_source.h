@@ -24,7 +24,7 @@ struct GroupReport {
   // The leading pod has answered at its present address, but no longer does.
   bool leader_is_silent = false;
   // Whether the Evaluator has told the leading pod that it does not see the checkpoints that that
-  // saves; nullopt: the leading pod has not answered.
+  // saves; nullopt: the leading pod has not answered, or has heard nothing since it started.
   std::optional<bool> evaluator_misses_checkpoints;
   bool operator==(const GroupReport&) const = default;
 };

@@ -56,6 +56,11 @@ TEST_F(EvaluationRecordTest, AnEarlierStepReplacesNone) {
   EXPECT_EQ(Read()->step, 20);
   ASSERT_TRUE(WriteEvaluationRecord(files_, "/ckpt", {.job_uid = "uid-b", .step = 5}).ok());
   EXPECT_EQ(Read("uid-b")->step, 5) << "another job begins anew";
+  ASSERT_TRUE(
+      WriteEvaluationRecord(files_, "/ckpt", {.job_uid = "uid-b", .test_set = "new", .step = 4})
+          .ok());
+  EXPECT_EQ(Read("uid-b")->step, 4) << "so does one with another test set";
+  EXPECT_EQ(Read("uid-b")->test_set, "new");
 }
 
 TEST_F(EvaluationRecordTest, ADamagedRecordDoesNotCount) {

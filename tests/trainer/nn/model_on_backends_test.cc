@@ -114,6 +114,21 @@ TEST_P(ModelOnBackendsTest, StepAndEvaluationMatchReference) {
   EXPECT_NEAR(found.Evaluate(batch).loss, expected.Evaluate(batch).loss, 1e-3);
 }
 
+TEST_P(ModelOnBackendsTest, OneThatOnlyEvaluatesGivesTheSameInLessMemory) {
+  const auto& [backend, model_case] = GetParam();
+  ModelOptions options{.batch = kBatch, .input = kInput, .classes = kClasses, .seed = 3};
+  ModelBench trains(model_case.layers, options, backend);
+  options.trains = false;
+  ModelBench evaluates(model_case.layers, options, backend);
+  EXPECT_TRUE(evaluates.model().gradients().empty());
+  EXPECT_EQ(evaluates.model().Memory().gradients, 0u);
+  EXPECT_LT(evaluates.model().Memory().activations, trains.model().Memory().activations);
+  for (const std::uint64_t stream : {1, 2}) {  // the second finds what the first has left
+    const Batch batch = Slice(RandomBatch(kBatch, kInput, kClasses, stream), 0, 5, kBatch);
+    EXPECT_EQ(evaluates.Evaluate(batch).loss, trains.Evaluate(batch).loss);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ModelOnBackendsTest,
                          testing::Combine(testing::ValuesIn(kBackendsUnderTest),
                                           testing::ValuesIn(ModelCases())),

@@ -94,7 +94,7 @@ TEST(JobPlanTest, MemoryIsThatOfARealSession) {
 }
 
 TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
-  PlanOptions options = JobOf(3, 6);
+  PlanOptions options = JobOf(3, 600);  // the memory of a step exceeds that of a restore
   options.identity.training.checkpoint.directory = "/checkpoints";
   options.identity.training.checkpoint.every_steps = 0;
   options.identity.processes_per_pod = 2;
@@ -104,6 +104,21 @@ TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
   options.identity.training.checkpoint.every_steps = 1;
   EXPECT_EQ(Plan(options).memory.replica.checkpoint, 2 * once.replica.checkpoint)
       << "the next one is made while one is written";
+}
+
+// A run that goes on from a checkpoint reads it into memory of its own, but before its first step.
+TEST(JobPlanTest, ACheckpointThatIsReadAtTheStartHasRoom) {
+  PlanOptions options = JobOf(1, 1);
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  options.identity.training.checkpoint.every_steps = 0;
+  const JobPlan plan = Plan(options);
+  const ReplicaMemory& memory = plan.memory.replica;
+  const std::size_t model = ModelBytes(*RealSession(options));
+  const std::size_t of_step =
+      memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
+  ASSERT_LT(of_step, 2 * model);
+  EXPECT_EQ(memory.checkpoint + of_step, 5 * model)
+      << "the model's tensors, and Adam's two with the file that they come from";
 }
 
 PlanOptions CentralStorageOf(int processes) {
@@ -221,24 +236,50 @@ TEST(JobPlanTest, EachRolesPodsAreComparedWithTheirOwnLimit) {
   EXPECT_THAT(Plan(options).refusal, HasSubstr("the pods without a limit (Chief) need "));
 }
 
-TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
+// With an Evaluator, the configuration of the other replicas says that they do not evaluate.
+PlanOptions EvaluatedJob() {
   PlanOptions options = JobOf(1, 64);
   options.identity.training.checkpoint.directory = "/checkpoints";
+  options.identity.training.evaluation.enabled = false;
   options.evaluators = 1;
+  return options;
+}
+
+TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
+  PlanOptions options = EvaluatedJob();
   const auto session = RealSession(options);
   const std::size_t model = ModelBytes(*session), optimizer = SnapshotBytes(*session) - model;
-  const std::size_t batch =
-      Loader::BytesOfBatches(session->train_data(), {.plan = session->plan()});
-  const auto read = [&] {  // beside what it has in common with a replica that trains
+  SessionOptions evaluating{.training = options.identity.training, .only_evaluates = true};
+  const auto evaluates = *Session::Assemble(
+      evaluating, {.data = *Session::OpenData(evaluating),
+                   .backend = MakeBackend({.name = "cpu"}),
+                   .run = FollowedRun{.examples = 70, .input = {1, 28, 28}, .outputs = 10}});
+  const std::size_t samples = (10 + 33) * 28 * 28;  // of test, and the patterns of the classes
+  const std::size_t own =
+      samples + evaluates->Memory().total() +
+      Loader::BytesOfBatches(*evaluates->test_data(), {.plan = evaluates->plan()});
+  const auto read = [&] {  // beside its session
     const JobPlan plan = Plan(options);
-    return PodOf(plan, api::Role::kEvaluator) + batch + plan.memory.replica.checkpoint +
-           plan.memory.replica.optimizer - PodOf(plan, api::Role::kWorker);
+    const ReplicaMemory& replica = plan.memory.replica;
+    const std::size_t process =
+        PodOf(plan, api::Role::kWorker) - (replica.total() - replica.process);
+    return PodOf(plan, api::Role::kEvaluator) - process - own;
   };
   EXPECT_EQ(read(), 2 * model) << "the tensors, and the file that they come from";
   options.identity.training.checkpoint.keep_best = api::BestMetric::kLoss;
   EXPECT_EQ(read(), model + 2 * optimizer) << "to keep the best one, it reads all of it";
   options.pod_limits[api::Role::kEvaluator] = std::size_t{20} << 20;
   EXPECT_THAT(Plan(options).refusal, HasSubstr("a pod of Evaluator needs "));
+}
+
+TEST(JobPlanTest, AnEvaluatorKeepsNoTrainingSamples) {
+  PlanOptions options = EvaluatedJob();
+  const std::size_t few = PodOf(Plan(options), api::Role::kEvaluator);
+  options.identity.training.dataset.synthetic->train_examples = 60'000;  // 47 MB
+  EXPECT_NEAR(static_cast<double>(PodOf(Plan(options), api::Role::kEvaluator)),
+              static_cast<double>(few), kSlack);
+  options.identity.training.dataset.synthetic->test_examples = 60'000;
+  EXPECT_GT(PodOf(Plan(options), api::Role::kEvaluator), few + (std::size_t{40} << 20));
 }
 
 TEST(JobPlanTest, AParameterServerHasALimitThatNoBatchHelps) {
@@ -277,6 +318,28 @@ TEST(JobPlanTest, TheVariantThatNeedsTheMostIsDescribedAndAllCount) {
               kSlack)
       << "the other one is as small as before";
   EXPECT_EQ(Plan(JobOf(1, 8)).variant, std::nullopt);
+}
+
+TEST(JobPlanTest, SettingsThatTakeTheSameMemoryAreMeasuredOnce) {
+  api::Json variants = api::Json::array();
+  for (int i = 0; i < 20; ++i) {
+    variants.push_back({{"optimizer", {{"learningRate", 0.001 * (i + 1)}, {"beta1", 0.01 * i}}},
+                        {"learningRateSchedule", {{"warmupSteps", i}}},
+                        {"labelSmoothing", 0.01 * i}});
+  }
+  EXPECT_EQ(Plan(VariantsOf(variants)).measured, 1);
+  variants[7]["optimizer"] = {{"name", "SGD"}};
+  variants[9]["optimizer"] = {{"name", "SGD"}, {"momentum", 0.8}};
+  variants[11]["optimizer"] = {{"name", "SGD"}, {"momentum", 0.9}};
+  EXPECT_EQ(Plan(VariantsOf(variants)).measured, 3) << "with momentum, there is a slot";
+}
+
+TEST(JobPlanTest, TheSearchForTheLargestBatchMeasuresSmallerVariantsOnce) {
+  PlanOptions options =
+      VariantsOf({{{"batchSize", {{"global", 8}}}}, {{"batchSize", {{"global", 800}}}}});
+  options.available = Plan(options).memory.job - (std::size_t{20} << 20);
+  // The small one at its own batch and at one row; the other one as often as the search halves.
+  EXPECT_LE(Plan(options).measured, 2 + 12);
 }
 
 TEST(JobPlanTest, TheLargestBatchLeavesSmallerVariantsAsTheyAre) {

@@ -104,6 +104,8 @@ TEST_P(ReportEvaluationTest, AnEarlierStepDoesNotReplaceALaterOne) {
 }
 
 TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
+  EXPECT_FALSE(Ask().has_evaluator_misses_checkpoints())
+      << "it may have been told before it started";
   EXPECT_EQ(Report(identity_, {})->checkpoint_step, -1) << "nothing is known yet";
   EXPECT_TRUE(member_->Join(0, "layout").ok());
   member_->Report({.step = 7, .total_steps = 100, .last_checkpoint_step = 6});
@@ -111,6 +113,7 @@ TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
   while (!Ask().has_progress() && clock_.SteadyNow() < end) continue;
   EXPECT_EQ(Report(identity_, {})->checkpoint_step, 6);
   const proto::TrainerProgress progress = Ask().progress();
+  EXPECT_TRUE(Ask().has_evaluator_misses_checkpoints());
   EXPECT_FALSE(Ask().evaluator_misses_checkpoints());
   ASSERT_TRUE(Report(identity_, {.misses_checkpoints = true}).ok());
   EXPECT_TRUE(Ask().evaluator_misses_checkpoints());

@@ -54,10 +54,10 @@ class EvaluatorTest : public ::testing::Test {
     return {step, evaluation->loss, evaluation->accuracy};
   }
   LoopOutcome Run(const api::TrainingSpec& training = FollowedTraining()) {
-    const auto session = NewSession(training);
     Evaluator evaluator(
-        *session, files_, *clock_,
+        training, files_, *clock_,
         {.job_uid = "uid",
+         .test_set = test_set_,
          .owner = kTraining,
          .report = [this](const EvaluationResult& result) -> absl::StatusOr<LeaderAnswer> {
            reports_.push_back(result);
@@ -66,6 +66,15 @@ class EvaluatorTest : public ::testing::Test {
            return leader_;
          },
          .stop_requested = [this] { return stop_(); },
+         .make_session =
+             [&](const FollowedRun& run) {
+               runs_.push_back(run);
+               const SessionOptions options{
+                   .training = training, .backend = "reference", .only_evaluates = true};
+               return Session::Assemble(options, {.data = *Session::OpenData(options),
+                                                  .backend = MakeBackend({.name = "reference"}),
+                                                  .run = run});
+             },
          .publish = [this](const EvaluatorMetrics& shown) { shown_ = shown; },
          .look_every = std::chrono::milliseconds(1)});
     LoopOutcome outcome = evaluator.Run();
@@ -90,7 +99,9 @@ class EvaluatorTest : public ::testing::Test {
   std::unique_ptr<CheckpointStore> store_;
   std::vector<EvaluationResult> reports_;
   EvaluationRecord last_;
+  std::string test_set_ = "test set";
   EvaluatorMetrics shown_;
+  std::vector<FollowedRun> runs_;  // that a session was made for
   std::function<absl::Status(const EvaluationResult&)> report_ = [](const EvaluationResult&) {
     return absl::OkStatus();
   };
@@ -274,6 +285,63 @@ TEST_F(EvaluatorTest, ACheckpointOfOtherSettingsEndsIt) {
   EXPECT_THAT(std::string(outcome.reason.message()), HasSubstr("globalBatch"));
 }
 
+TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
+  api::TrainingSpec training = FollowedTraining();
+  training.checkpoint.keep_best = api::BestMetric::kAccuracy;
+  for (const std::int64_t step : {15, 20}) Save(step);
+  for (const char* test_set : {"test set", "another", "another"}) {
+    test_set_ = test_set;
+    EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+    EXPECT_EQ(last_.test_set, test_set_);
+  }
+  EXPECT_EQ(shown_.evaluations, 0) << "the third has nothing to do";
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep, kLastStep, kLastStep));
+  reports_.clear();
+  test_set_ = "a third";
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 2);
+  const auto best = files_.ListDirectory("/ckpt/best");
+  ASSERT_TRUE(best.ok());
+  for (const std::string& name : *best) {
+    if (!name.starts_with("step-")) continue;
+    const auto manifest = ReadManifest(files_, "/ckpt/best/" + name);
+    EXPECT_EQ(manifest->state["evaluation"]["testSet"], "a third");
+  }
+}
+
+// As a run whose replicas evaluate; the result is noted, so that a restarted one goes on.
+TEST_F(EvaluatorTest, ATestLossThatIsNotFiniteEndsIt) {
+  const auto session = NewSession(FollowedTraining());
+  std::ranges::fill(session->model().parameters(), std::numeric_limits<float>::infinity());
+  ASSERT_TRUE(store_->Save(MakeSnapshot(*session, {.step = 5}, Time())).ok());
+  int looks = 0;
+  stop_ = [&] { return ++looks > 1000; };
+  const LoopOutcome outcome = Run();
+  EXPECT_EQ(outcome.end, LoopEnd::kDiverged);
+  stop_ = [] { return false; };
+  EXPECT_THAT(std::string(outcome.reason.message()), HasSubstr("step 5: found a test loss of "));
+  EXPECT_THAT(Reported(), ElementsAre(5));
+  Save(kLastStep);
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_THAT(Reported(), ElementsAre(5, kLastStep));
+}
+
+// The first checkpoint says what the run trains on, so that the training data need not be there.
+TEST_F(EvaluatorTest, ItsSessionIsMadeOnceThereIsACheckpoint) {
+  leader_.checkpoint_step = 5;
+  bool has_saved = false;
+  stop_ = [&] {
+    if (!std::exchange(has_saved, true)) {
+      EXPECT_EQ(shown_.step, -1);
+      for (const std::int64_t step : {5, 20}) Save(step);
+    }
+    return false;
+  };
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_THAT(runs_, ElementsAre(FollowedRun{.examples = 70, .input = {1, 8, 8}, .outputs = 3}));
+  EXPECT_EQ(shown_.evaluations, 2);
+}
+
 TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
   api::TrainingSpec training = FollowedTraining();
   training.checkpoint.keep_best = api::BestMetric::kAccuracy;
@@ -296,10 +364,12 @@ TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
 class BestCheckpointTest : public ::testing::Test {
  protected:
   std::unique_ptr<BestCheckpoint> New(api::BestMetric by, api::LossType loss = {}) {
-    return std::make_unique<BestCheckpoint>(
-        files_,
-        BestCheckpointOptions{
-            .directory = "/best", .by = by, .loss = loss, .owner = kTraining, .model_hash = "h"});
+    return std::make_unique<BestCheckpoint>(files_, BestCheckpointOptions{.directory = "/best",
+                                                                          .by = by,
+                                                                          .loss = loss,
+                                                                          .owner = kTraining,
+                                                                          .model_hash = "h",
+                                                                          .test_set = test_set_});
   }
   void Offer(BestCheckpoint& best, const EvaluationResult& result) {
     Snapshot snapshot{.step = result.step, .state = nlohmann::json::object(), .model_hash = "h"};
@@ -313,6 +383,7 @@ class BestCheckpointTest : public ::testing::Test {
     return names;
   }
 
+  std::string test_set_ = "test set";
   FaultFileSystem files_;
 };
 
@@ -395,6 +466,15 @@ TEST_F(BestCheckpointTest, TheCopyOfAnotherJobOrModelIsReplaced) {
   BestCheckpoint of_other_model(files_, other);
   Offer(of_other_model, {.step = 10, .loss = 1, .metric = 0.125});
   EXPECT_THAT(Kept(), ElementsAre("step-00000010"));
+}
+
+TEST_F(BestCheckpointTest, TheCopyOfAnotherTestSetIsReplaced) {
+  Offer(*New(api::BestMetric::kAccuracy), {.step = 1, .loss = 1, .metric = 0.9});
+  test_set_ = "another";
+  Offer(*New(api::BestMetric::kAccuracy), {.step = 2, .loss = 1, .metric = 0.5});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
+  Offer(*New(api::BestMetric::kAccuracy), {.step = 3, .loss = 1, .metric = 0.4});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002")) << "of the same test set";
 }
 
 TEST_F(BestCheckpointTest, ByLossTheLowestIsTheBest) {

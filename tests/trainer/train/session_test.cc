@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/measuring_backend.h"
 #include "trainer/train/evaluate.h"
@@ -82,14 +83,58 @@ TEST(SessionTest, ARankThatTakesTheParametersOfRankZeroMakesNone) {
   EXPECT_TRUE(is_zero(UpdateSite::kRankZero)) << "they would take memory until the first step";
 }
 
-TEST(SessionTest, OneThatOnlyEvaluatesHasNoOptimizerSlots) {
-  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
-  EXPECT_EQ((*Session::Create(options))->optimizer().slots(), 2) << "Adam's";
+std::unique_ptr<Session> EvaluatingSession(SessionOptions options, const FollowedRun& run) {
   options.only_evaluates = true;
-  const auto session = *Session::Create(options);
-  EXPECT_EQ(session->optimizer().slots(), 0);
-  const auto evaluated = EvaluateAlone(*session, [] { return false; }, [] {});
-  EXPECT_EQ(std::get<std::optional<Evaluation>>(evaluated)->examples, 33);
+  return *Session::Assemble(options, {.data = *Session::OpenData(options),
+                                      .backend = MakeBackend({.name = options.backend}),
+                                      .run = run});
+}
+
+Evaluation EvaluationOf(Session& session) {
+  return *std::get<std::optional<Evaluation>>(EvaluateAlone(session, [] { return false; }, [] {}));
+}
+
+TEST(SessionTest, OneThatOnlyEvaluatesHasNothingToTrainWith) {
+  for (const std::string& device : kDevices) {
+    SessionOptions options{.training = SmallTraining(), .backend = device};
+    options.training.gradient_accumulation = 2;
+    const auto trains = *Session::Create(options);
+    const FollowedRun run{.examples = 70, .input = {1, 8, 8}, .outputs = 3};
+    const auto session = EvaluatingSession(options, run);
+    EXPECT_EQ(session->total_steps(), trains->total_steps());
+    EXPECT_EQ(ModelHash(*session), ModelHash(*trains));
+    EXPECT_EQ(session->optimizer().slots(), 0);
+    const SessionMemory memory = session->Memory();
+    EXPECT_EQ(memory.sums + memory.model.gradients, 0u);
+    EXPECT_LT(memory.step, trains->Memory().step) << "no gradients are kept over parts";
+    EXPECT_LT(memory.model.activations, trains->Memory().model.activations);
+    ASSERT_TRUE(RestoreModel(MakeSnapshot(*trains, {.step = 1}, Time()), *session).ok());
+    EXPECT_EQ(EvaluationOf(*session).loss, EvaluationOf(*trains).loss);
+    EXPECT_EQ(EvaluationOf(*session).examples, 33);
+  }
+}
+
+TEST(SessionTest, OneThatOnlyEvaluatesNeedsNoTrainingFiles) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("test.csv"), "a,b,label\n1,2,0\n3,4,1\n5,6,1\n");
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  options.training.dataset = {.format = api::DatasetFormat::kCsv, .path = folder.path()};
+  options.training.model.layers = api::Json::array({{{"type", "Dense"}, {"units", 4}}});
+  const FollowedRun run{.examples = 70, .input = {2}, .outputs = 4};
+  EXPECT_EQ(EvaluationOf(*EvaluatingSession(options, run)).examples, 3);
+
+  options.only_evaluates = true;
+  const auto refusal = [&](const FollowedRun& other) {
+    return std::string(Session::Assemble(options, {.data = *Session::OpenData(options),
+                                                   .backend = MakeBackend({.name = "reference"}),
+                                                   .run = other})
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(refusal({.examples = 70, .input = {3}, .outputs = 4}),
+              HasSubstr("test samples are [2], expected [3] as the run's"));
+  EXPECT_THAT(refusal({.examples = 70, .input = {2}, .outputs = 1}),
+              HasSubstr("test samples need 2 outputs of the model, which has 1 for the run"));
 }
 
 TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {

@@ -228,6 +228,23 @@ TEST(EvaluatorRuleTest, APermanentFailureEndsEvaluationButNotTheJob) {
   EXPECT_THAT(later.events, IsEmpty()) << "said once";
 }
 
+// As when a replica that trains evaluates, and finds the same.
+TEST(EvaluatorRuleTest, OneThatFindsThatTheRunHasDivergedFailsTheJob) {
+  const Plan plan = Trains(Exited(20)).Plan();
+  ASSERT_EQ(plan.status.state, "Failed");
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->message,
+            "evaluator-0 exited with code 20, which is not retried");
+  ASSERT_TRUE(plan.status.failure.has_value());
+  EXPECT_EQ(plan.status.failure->role, "evaluator");
+  EXPECT_EQ(plan.status.failure->exit_code, 20) << "from which the metric is made";
+  ASSERT_EQ(plan.events.size(), 1U);
+  EXPECT_EQ(plan.events[0].reason, "ReplicaFailed");
+
+  Seen own = Seen(Job("j").Workers(1).Evaluator());
+  own.Running().Worker(0, kReady).Pod(Role::kEvaluator, 0, Exited(20));
+  EXPECT_EQ(own.Plan().status.state, "Running") << "of another image, the code says nothing";
+}
+
 TEST(EvaluatorRuleTest, WhatItDoesNotSeeIsReportedUntilItDoes) {
   Seen seen = Trains(kReady);
   seen.With([](Observed& observed) { observed.group.evaluator_misses_checkpoints = true; });

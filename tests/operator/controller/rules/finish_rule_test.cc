@@ -307,6 +307,25 @@ TEST(FinishRuleTest, AnEvaluatorThatHasNotFinishedHasNotSucceeded) {
   EXPECT_EQ(Trained(Exited(0)).Plan().status.replica_statuses.at(Role::kEvaluator).succeeded, 1);
 }
 
+// Whatever cleanPodPolicy says, it is deleted, and its pods are not counted again.
+TEST(FinishRuleTest, AnEvaluatorThatIsDeletedIsNotCounted) {
+  Seen seen(Job("j").Workers(2).Evaluator().CleanPodPolicy(api::CleanPodPolicy::kNone).Training());
+  seen.Running().Worker(0, Exited(0, "", Time(seconds(1'700'000'000)))).Worker(1, kReady);
+  seen.Pod(Role::kEvaluator, 0, kReady);
+  const Plan plan = seen.Later(minutes(10)).Plan();
+  ASSERT_EQ(plan.status.state, "Succeeded");
+  const auto& counts = plan.status.replica_statuses;
+  EXPECT_EQ(counts.at(Role::kEvaluator).active, 0);
+  EXPECT_EQ(counts.at(Role::kEvaluator).ready, 0);
+  EXPECT_EQ(counts.at(Role::kWorker).active, 1) << "these pods stay";
+}
+
+TEST(FinishRuleTest, AnEvaluatorThatFindsADivergedRunAfterTrainingFailsTheJob) {
+  const Plan plan = Trained(Exited(20)).Plan();
+  ASSERT_EQ(plan.status.state, "Failed");
+  EXPECT_EQ(plan.status.failure->exit_code, 20);
+}
+
 TEST(FinishRuleTest, AnEvaluatorThatSawNoCheckpointIsAskedForItsVolume) {
   const auto message = [](const PodState& evaluator, const std::function<void(Observed&)>& change) {
     Seen seen = Trained(evaluator);
@@ -391,7 +410,10 @@ TEST(FinishRuleTest, AnEvaluatorThatIsLostAfterTrainingIsReplaced) {
 }
 
 TEST(FinishRuleTest, AnEvaluatorThatCannotGoOnDoesNotSpoilTheSuccess) {
-  const Plan permanent = Trained(Exited(11)).Plan();
+  Seen failed = Trained(Exited(11));
+  ASSERT_EQ(failed.Plan().events.size(), 1u);
+  EXPECT_EQ(failed.Plan().events[0].reason, "EvaluatorFailed");
+  const Plan permanent = failed.Write().Plan();
   EXPECT_EQ(permanent.status.state, "Succeeded");
   EXPECT_EQ(FindCondition(permanent.status, kSucceeded)->message,
             "worker-0 has finished; the Evaluator has not finished: evaluator-0 exited with code "

@@ -1,0 +1,61 @@
+#include "trainer/train/followed_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/status.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/nn/model_description.h"
+#include "trainer/train/loss_kind.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+std::optional<FollowedRun> RunOf(const nlohmann::json& state) {
+  const std::optional<std::int64_t> examples = TrainingExamples(state);
+  const auto model = DescriptionFromJson(state.value("model", nlohmann::json::object()));
+  if (!examples || !model.ok()) return std::nullopt;
+  return FollowedRun{.examples = *examples, .input = model->input, .outputs = model->outputs};
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<FollowedRun>> FindFollowedRun(FileSystem& files,
+                                                           const std::string& directory) {
+  absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
+  if (absl::IsNotFound(folders.status())) return std::optional<FollowedRun>();  // not made yet
+  LOCKSTEP_RETURN_IF_ERROR(folders.status());
+  std::ranges::sort(*folders, std::greater<>());
+  for (const FolderName& name : *folders) {
+    const absl::StatusOr<Manifest> manifest =
+        ReadManifest(files, directory + "/" + name.ToString());
+    if (manifest.ok()) return RunOf(manifest->state);
+    // Incomplete, removed since it was listed, or damaged.
+    if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) continue;
+    return manifest.status();
+  }
+  return std::optional<FollowedRun>();
+}
+
+absl::Status CheckTestData(const FollowedRun& run, api::LossType loss, const std::string& path,
+                           const Dataset& test) {
+  if (test.sample_shape() != run.input) {
+    return absl::DataLossError(fmt::format("{}: test samples are {}, expected {} as the run's",
+                                           path, test.sample_shape().ToString(),
+                                           run.input.ToString()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t outputs, CountOutputs(loss, test));
+  // Test samples may lack the last classes.
+  const bool fits = ReadsTargets(loss) ? outputs == run.outputs : outputs <= run.outputs;
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("{}: test samples need {} outputs of the model, which has {} for the run", path,
+                  outputs, run.outputs));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,66 @@
+// The data sets of a session.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/status.h"
+#include "trainer/data/augment.h"
+#include "trainer/train/loss_kind.h"
+#include "trainer/train/session.h"
+
+namespace lockstep::train {
+namespace {
+
+// As in "uint8 [1,28,28]".
+std::string ElementsOf(const Dataset& dataset) {
+  return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
+}
+
+}  // namespace
+
+absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
+  const api::TrainingSpec& training = options.training;
+  const auto seed = static_cast<std::uint64_t>(options.data_seed.value_or(training.seed));
+  const api::LossType loss = training.loss.type;
+  const LabelKind labels = LabelKindOf(loss, training.dataset.format);
+  if (options.only_evaluates) {
+    TrainAndTest data;
+    LOCKSTEP_ASSIGN_OR_RETURN(data.test, OpenTestSet(training.dataset, seed, labels));
+    LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
+    return data;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      TrainAndTest data, OpenDatasets(training.dataset, training.evaluation.enabled, seed, labels));
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
+  if (training.dataset.augment) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training.dataset.augment, *data.train));
+  }
+  if (data.test == nullptr) return data;
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
+  if (data.test->targets() != data.train->targets()) {
+    return absl::DataLossError(fmt::format(
+        "{}: labels of test samples have {} numbers, expected {}, as those of training samples",
+        training.dataset.path, data.test->targets(), data.train->targets()));
+  }
+  if (data.test->classes() > data.train->classes()) {
+    return absl::DataLossError(fmt::format(
+        "{}: test samples have {} classes, expected at most {}, those of the training samples",
+        training.dataset.path, data.test->classes(), data.train->classes()));
+  }
+  if (data.test->sample_shape() == data.train->sample_shape() &&
+      data.test->element() == data.train->element()) {
+    return data;
+  }
+  return absl::DataLossError(
+      fmt::format("{}: test samples are {}, expected {} as the training samples",
+                  training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
+}
+
+std::string Session::Fingerprint() const {
+  return fmt::format("trainSamples={};testSamples={};sample={};classes={};labelNumbers={};{}",
+                     train_data_->size(), test_data_ ? test_data_->size() : 0,
+                     ElementsOf(*train_data_), train_data_->classes(), train_data_->targets(),
+                     model_->LayoutFingerprint());
+}
+
+}  // namespace lockstep::train
