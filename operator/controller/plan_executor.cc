@@ -60,6 +60,7 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
   const bool carefully = context.memory.create_failures > 0;
   std::size_t step = carefully ? others + 1 : actions.size();
   if (has_guards) step = others;  // pods are created once the guards exist
+  const SteadyTime end = with_.clock.SteadyNow() + settings_.most_time;
   absl::Status result;
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
     if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
@@ -67,6 +68,10 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
     result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
       if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (with_.clock.SteadyNow() >= end) {
+        context.out_of_time = true;
+        return absl::OkStatus();
+      }
       if (IsCreate(action)) context.tried_create = true;
       absl::Status done = ApplyAction(action, context);
       // The status code alone does not show overload: an admission webhook can reject a single
@@ -120,11 +125,12 @@ absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
   return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
 }
 
-absl::Status PlanExecutor::Execute(const Plan& plan, ReconcileContext& context) {
+absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
   std::vector<Action> actions = plan.actions;
   std::ranges::stable_sort(actions, {}, StageOf);
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(actions, context));
+  if (context.out_of_time) RequeueWithin(plan, Duration::zero());
   if (context.tried_create || context.refused) RecordCreates(context.refused, context);
   return acted;
 }

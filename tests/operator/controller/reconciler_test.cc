@@ -629,6 +629,20 @@ TEST(ReconcilerTest, ALargeJobIsCreatedInSeveralReconciles) {
   EXPECT_THAT(world.Pods(), SizeIs(100));
 }
 
+// Each call may wait for its turn (--kube-api-qps), or for a slow webhook.
+TEST(ReconcilerTest, ASlowServerIsCalledForAMinuteAtATime) {
+  World world(Job("j").Workers(20).Build());
+  world.client.SetBefore([&world](const HookedClient::Call& call) {
+    if (call.verb == "create") world.clock.Advance(seconds(20));
+    return absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_EQ(*world.Reconcile(), milliseconds(1));
+  EXPECT_THAT(world.Pods(), SizeIs(2)) << "and a service";
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(20));
+}
+
 TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
   World world(Job("j").Workers(1).Build());
   kube::Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}}};
