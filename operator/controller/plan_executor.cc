@@ -198,6 +198,15 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   const bool existed = absl::IsAlreadyExists(made.status());
   const absl::Status answer = made.status();
   if (existed) made = with_.client.GetMetadata(kind, kube::KeyOf(object));
+  // The pods' watch selects by this label, which a webhook may drop and a user may change. Without
+  // it the pod would never be seen, and its name never be free.
+  const std::string label = kube::Label(object, api::kLabelJobUid);
+  const bool is_hidden = kind == kube::kPodKind && made.ok() &&
+                         kube::OwnerOf(*made) == context.memory.owner &&
+                         kube::Label(*made, api::kLabelJobUid) != label;
+  const absl::Status deleted =
+      is_hidden ? IgnoreGone(with_.client.Delete(kind, kube::KeyOf(object), kube::Uid(*made)))
+                : absl::OkStatus();
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.expectations.MayHaveWritten(kind, kube::KeyOf(object));
   if (!made.ok()) {
@@ -206,6 +215,13 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
       fault.invalid_pod = api::RoleFromName(kube::Label(object, api::kLabelRole));
     }
     return FailCreate(made.status(), std::move(fault), context);
+  }
+  if (is_hidden) {
+    return FailCreate(absl::FailedPreconditionError(
+                          fmt::format("{} {} lacks the label {}={}, so the operator deletes it{}{}",
+                                      kind.plural, kube::Name(*made), api::kLabelJobUid, label,
+                                      deleted.ok() ? "" : ": ", std::string(deleted.message()))),
+                      {.is_refusal = true}, context);
   }
   // The object may come from an earlier call of ours, so its owner decides, never its name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {
