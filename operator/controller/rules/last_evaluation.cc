@@ -55,6 +55,8 @@ std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {
     return std::nullopt;
   }
   if (IsEvaluatorGone(observed)) return std::nullopt;
+  // Its back-off leaves it no time.
+  if (observed.evaluator_due && *observed.evaluator_due >= observed.now + left) return std::nullopt;
   std::optional<Plan> plan = PlanEvaluatorRestart(observed);
   if (!plan) {
     plan.emplace().status = BaseStatus(observed);
