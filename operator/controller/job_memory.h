@@ -78,6 +78,7 @@ struct ReconcileContext {
   std::atomic<bool> refused{false};  // a create has failed, so no further one starts
   // No further call starts: 512 calls that all wait for the API server would take an hour.
   std::atomic<bool> overloaded{false};
+  std::atomic<bool> out_of_time{false};  // some actions were left out: see Settings::most_time
   bool wrote_job = false;  // the job's spec, so that the status cannot be written at this version
   std::mutex mutex;        // guards `memory` while actions run in parallel
   JobMemory& memory;

@@ -60,6 +60,7 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
   const bool carefully = context.memory.create_failures > 0;
   std::size_t step = carefully ? others + 1 : actions.size();
   if (has_guards) step = others;  // pods are created once the guards exist
+  const SteadyTime end = with_.clock.SteadyNow() + settings_.most_time;
   absl::Status result;
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
     if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
@@ -67,6 +68,10 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
     result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
       if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (with_.clock.SteadyNow() >= end) {
+        context.out_of_time = true;
+        return absl::OkStatus();
+      }
       if (IsCreate(action)) context.tried_create = true;
       absl::Status done = ApplyAction(action, context);
       // The status code alone does not show overload: an admission webhook can reject a single
@@ -120,11 +125,12 @@ absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
   return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
 }
 
-absl::Status PlanExecutor::Execute(const Plan& plan, ReconcileContext& context) {
+absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
   std::vector<Action> actions = plan.actions;
   std::ranges::stable_sort(actions, {}, StageOf);
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(actions, context));
+  if (context.out_of_time) RequeueWithin(plan, Duration::zero());
   if (context.tried_create || context.refused) RecordCreates(context.refused, context);
   return acted;
 }
@@ -192,6 +198,15 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   const bool existed = absl::IsAlreadyExists(made.status());
   const absl::Status answer = made.status();
   if (existed) made = with_.client.GetMetadata(kind, kube::KeyOf(object));
+  // The pods' watch selects by this label, which a webhook may drop and a user may change. Without
+  // it the pod would never be seen, and its name never be free.
+  const std::string label = kube::Label(object, api::kLabelJobUid);
+  const bool is_hidden = kind == kube::kPodKind && made.ok() &&
+                         kube::OwnerOf(*made) == context.memory.owner &&
+                         kube::Label(*made, api::kLabelJobUid) != label;
+  const absl::Status deleted =
+      is_hidden ? IgnoreGone(with_.client.Delete(kind, kube::KeyOf(object), kube::Uid(*made)))
+                : absl::OkStatus();
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.expectations.MayHaveWritten(kind, kube::KeyOf(object));
   if (!made.ok()) {
@@ -200,6 +215,13 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
       fault.invalid_pod = api::RoleFromName(kube::Label(object, api::kLabelRole));
     }
     return FailCreate(made.status(), std::move(fault), context);
+  }
+  if (is_hidden) {
+    return FailCreate(absl::FailedPreconditionError(
+                          fmt::format("{} {} lacks the label {}={}, so the operator deletes it{}{}",
+                                      kind.plural, kube::Name(*made), api::kLabelJobUid, label,
+                                      deleted.ok() ? "" : ": ", std::string(deleted.message()))),
+                      {.is_refusal = true}, context);
   }
   // The object may come from an earlier call of ours, so its owner decides, never its name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {

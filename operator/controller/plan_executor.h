@@ -30,9 +30,10 @@ class PlanExecutor {
   // (Secret, NetworkPolicy), then all other creates. If the latest creates failed, the other
   // creates begin with a single one, and their number doubles with each step. Starts no create
   // after a failed one, and no call at all once the server is overloaded (kube::IsOverloaded).
-  // Returns the first error. The job's memory then has the faults to report: refusals and repeated
-  // failures.
-  absl::Status Execute(const Plan& plan, ReconcileContext& context);
+  // After Settings::most_time it starts no more calls and sets plan.requeue_after, so that the rest
+  // are planned again. Returns the first error. The job's memory then has the faults to report:
+  // refusals and repeated failures.
+  absl::Status Execute(Plan& plan, ReconcileContext& context);
 
  private:
   absl::Status ActInSteps(const std::vector<Action>& actions, ReconcileContext& context);

@@ -119,10 +119,16 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
 
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod) {
+  const GangScheduler scheduler = GangSchedulerOf(settings);
+  if (scheduler == GangScheduler::kNone) return;
+  kube::Object& spec = pod.at("spec");
+  if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
+  // A scheduler counts every pod of the group towards minMember, which leaves out the Evaluator.
+  if (role == api::Role::kEvaluator) return;
   kube::Object& metadata = pod.at("metadata");
-  switch (GangSchedulerOf(settings)) {
+  switch (scheduler) {
     case GangScheduler::kNone:
-      return;
+      break;
     case GangScheduler::kVolcano:
       metadata["annotations"]["scheduling.k8s.io/group-name"] = job.metadata.name;
       metadata["annotations"]["volcano.sh/task-spec"] = api::RoleName(role);
@@ -131,8 +137,6 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
       metadata["labels"]["scheduling.x-k8s.io/pod-group"] = job.metadata.name;
       break;
   }
-  kube::Object& spec = pod.at("spec");
-  if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
 }
 
 // Follows PodRequests of k8s.io/component-helpers, which schedulers use.

@@ -28,8 +28,8 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 // Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
 
-// Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. Does
-// nothing without a gang scheduler.
+// Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. An
+// Evaluator's pod gets only the latter. Does nothing without a gang scheduler.
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod);
 

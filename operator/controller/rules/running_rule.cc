@@ -59,10 +59,11 @@ bool IsNameTaken(const Observed& observed, const Replica& replica) {
                              [&name](const ObservedPod& pod) { return pod.name == name; });
 }
 
-// A gang starts together: no member is created while a pod of an earlier attempt exists.
+// A gang starts together: no member is created while a pod of an earlier attempt exists. Nobody
+// waits for an Evaluator's; only its successor does, since they have the same name.
 bool MustWaitForOldMembers(const Observed& observed) {
   return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
-    return pod.attempt != observed.job.status.attempt;
+    return pod.attempt != observed.job.status.attempt && pod.role != api::Role::kEvaluator;
   });
 }
 

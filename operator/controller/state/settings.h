@@ -25,6 +25,9 @@ struct Settings {
   // Limits the creates and deletes of one reconcile, so that the job is observed in between while
   // 10,000 pods are created.
   std::size_t most_actions = 512;
+  // One reconcile starts no more creates and deletes after this time. A server that answers each of
+  // them slowly would otherwise keep a worker for longer than the liveness probe accepts.
+  Duration most_time = std::chrono::minutes(1);
   // After a failed create no other is tried for this long, and a delete or an update that has
   // failed is not repeated; doubles with each failure.
   Duration create_backoff = std::chrono::milliseconds(100);

@@ -629,15 +629,55 @@ TEST(ReconcilerTest, ALargeJobIsCreatedInSeveralReconciles) {
   EXPECT_THAT(world.Pods(), SizeIs(100));
 }
 
-TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
-  World world(Job("j").Workers(1).Build());
+// Each call may wait for its turn (--kube-api-qps), or for a slow webhook.
+TEST(ReconcilerTest, ASlowServerIsCalledForAMinuteAtATime) {
+  World world(Job("j").Workers(20).Build());
+  world.client.SetBefore([&world](const HookedClient::Call& call) {
+    if (call.verb == "create") world.clock.Advance(seconds(20));
+    return absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_EQ(*world.Reconcile(), milliseconds(1));
+  EXPECT_THAT(world.Pods(), SizeIs(2)) << "and a service";
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(20));
+}
+
+// Returns worker 0's pod of the world's job, of which only the metadata can be read.
+kube::Object BarePod(World& world) {
   kube::Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}}};
+  pod["metadata"]["labels"][api::kLabelJobUid] = world.Job()->metadata.uid;
   pod["metadata"]["ownerReferences"] = {{{"apiVersion", api::kApiVersion},
                                          {"kind", api::kKind},
                                          {"name", "j"},
                                          {"uid", world.Job()->metadata.uid},
                                          {"controller", true}}};
-  world.client.Add(kube::kPodKind, pod);
+  return pod;
+}
+
+// The watch does not show it: it selects by that label.
+TEST(ReconcilerTest, APodOfTheJobWithoutItsLabelIsReportedAndReplaced) {
+  for (const char* label : {"", "another"}) {
+    World world(Job("j").Workers(1).Build());
+    world.SyncAll();
+    kube::Object pod = BarePod(world);
+    pod["metadata"]["labels"][api::kLabelJobUid] = label;
+    world.client.Add(kube::kPodKind, pod);
+    EXPECT_FALSE(world.Reconcile().ok());
+    EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+              "pods j-worker-0 lacks the label training.lockstep.dev/job-uid=" +
+                  world.Job()->metadata.uid + ", so the operator deletes it");
+    EXPECT_EQ(Writes(world, "delete", "Pod"), 1);
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    ASSERT_THAT(world.Pods(), SizeIs(1));
+    EXPECT_EQ(kube::Label(world.Pods()[0], api::kLabelJobUid), world.Job()->metadata.uid);
+  }
+}
+
+TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
+  World world(Job("j").Workers(1).Build());
+  world.client.Add(kube::kPodKind, BarePod(world));
   world.SyncAll();
   EXPECT_FALSE(world.Reconcile().ok());
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,

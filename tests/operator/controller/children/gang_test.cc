@@ -200,6 +200,19 @@ TEST(GangTest, PodsNameTheirGroupAndScheduler) {
   EXPECT_FALSE(pod({}).at("spec").contains("schedulerName"));
 }
 
+// A group counts its pods, so an Evaluator would take a required member's place.
+TEST(GangTest, AnEvaluatorIsScheduledByItself) {
+  const api::TrainingJob job = Job("j").Workers(2).Evaluator().BuildWithDefaults();
+  for (const Settings& settings : {kVolcano, kPlugins}) {
+    const auto pod = BuildPod(ClusterSpec(job, DnsAddresses()), settings, {Role::kEvaluator, 0}, 0);
+    const Json annotations = pod.at("metadata").value("annotations", Json::object());
+    EXPECT_FALSE(annotations.contains("scheduling.k8s.io/group-name"));
+    EXPECT_EQ(kube::Label(pod, "scheduling.x-k8s.io/pod-group"), "");
+    EXPECT_TRUE(pod.at("spec").contains("schedulerName"))
+        << "two schedulers would give the same room away";
+  }
+}
+
 TEST(GangTest, ATemplatesOwnSchedulerStays) {
   Json tmpl = testing::Template();
   tmpl["spec"]["schedulerName"] = "mine";

@@ -148,6 +148,16 @@ TEST(EvaluatorRuleTest, ManyLossesDelayItByTheLongestBackOff) {
   EXPECT_EQ(DeletedPods(seen.Later(seconds(1)).Plan()).size(), 1u);
 }
 
+TEST(EvaluatorRuleTest, ATrainedJobDoesNotWaitForOneThatIsNotDueInTime) {
+  Seen seen = Trains(Exited(137));
+  for (int i = 0; i < 10; ++i) {
+    seen.Write();
+    ReplacePod(seen, Exited(137));
+  }
+  seen.Write().With([](Observed& observed) { Exited(0, "", observed.now)(observed.pods[0]); });
+  EXPECT_EQ(seen.Plan().status.state, "Succeeded");
+}
+
 TEST(EvaluatorRuleTest, OneThatHasRunForLongStartsAgainAtOnce) {
   Seen seen = Trains(Exited(137));
   for (const PodState& state : {Exited(137), kReady}) {

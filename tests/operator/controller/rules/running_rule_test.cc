@@ -98,6 +98,13 @@ TEST(RunningRuleTest, NoPodIsCreatedWhileAnEarlierAttemptIsStillThere) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
 }
 
+TEST(RunningRuleTest, NoReplicaWaitsForAnEarlierEvaluator) {
+  Seen seen(Job("j").Workers(1).Evaluator());
+  seen.Service().Pod(Role::kEvaluator, 0, kBeingDeleted);
+  seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 0, 1}));
+}
+
 TEST(RunningRuleTest, BackOffDelaysTheNextPods) {
   Seen seen(Job("j").Workers(1));
   seen.Service().With(
