@@ -349,7 +349,6 @@ void RendezvousClient::OnGenerationEnd(EndCallback callback) {
 }
 
 absl::Status RendezvousClient::Finish() {
-  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
   std::unique_lock lock(mutex_);
   const std::shared_ptr<RendezvousStream> stream = stream_;
   proto::ReplicaMessage message;
@@ -357,17 +356,12 @@ absl::Status RendezvousClient::Finish() {
   lock.unlock();
   if (stream) stream->Send(message);
   lock.lock();
-  while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
+  while (phase_ == Phase::kMember) {
     if (StopRequested()) {
       return absl::CancelledError(fmt::format(
           "asked to stop while the other members of generation {} finish", membership_.generation));
     }
-    changed_.wait_for(lock, std::min<Duration>(deadline - clock_.SteadyNow(), kStopPoll));
-  }
-  if (phase_ == Phase::kMember) {
-    return absl::DeadlineExceededError(
-        fmt::format("rendezvous at {}: the other members have not finished after {:.3g} s",
-                    address_, std::chrono::duration<double>(options_.timeout).count()));
+    changed_.wait_for(lock, kStopPoll);
   }
   if (phase_ != Phase::kReleased) {
     return absl::AbortedError(fmt::format("generation {} ended before all had finished: {}",
