@@ -14,6 +14,7 @@ namespace lockstep::api {
 
 // Purposes of proofs. A proof for one purpose is never valid for another.
 inline constexpr char kProofOfJoin[] = "join";      // content: the Join without its proof
+inline constexpr char kProofOfLeader[] = "leader";  // content: the Join's proof
 inline constexpr char kProofOfStore[] = "store";    // content: PutProofContent or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
 inline constexpr char kProofOfStatus[] = "status";  // content: none

@@ -105,12 +105,12 @@ class PosixFileSystem final : public FileSystem {
   }
 
   absl::StatusOr<std::string> ReadFile(const std::string& path) override {
-    const Descriptor file = Open(path, O_RDONLY);
+    const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK);  // a pipe must not block
     if (file.fd() < 0) return SystemError(errno, "open", path);
     struct stat info{};
     if (::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
-      return absl::FailedPreconditionError(fmt::format("{}: is not a regular file", path));
+      return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }
     std::string content(static_cast<std::size_t>(info.st_size), '\0');
     std::size_t filled = 0;

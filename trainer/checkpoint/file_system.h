@@ -26,6 +26,7 @@ class FileSystem {
   // SyncDirectory.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
+  // DataLoss: the path is a folder, a pipe or a device.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
   // Replaces `to` if it exists. Durable after SyncDirectory of both folders.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;

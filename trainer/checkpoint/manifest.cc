@@ -60,6 +60,16 @@ Time SavedTime(const Json& json) {
   return std::chrono::system_clock::from_time_t(seconds->get<std::time_t>());
 }
 
+// Returns the part of a state that is not an object, though whoever reads it needs one; else "".
+std::string PartThatIsNoObject(const Json& state) {
+  if (!state.is_object()) return "state";
+  for (const char* part : {"run", "settings", "evaluation"}) {
+    const auto found = state.find(part);
+    if (found != state.end() && !found->is_object()) return fmt::format("state.{}", part);
+  }
+  return "";
+}
+
 absl::StatusOr<ManifestFile> DecodeFile(const Json& json, const std::string& path) {
   if (json.is_object()) {
     const Json* name = Field(json, "name", &Json::is_string);
@@ -117,6 +127,9 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::stri
   const Json* files = Field(json, "files", &Json::is_array);
   if (step == nullptr || model_hash == nullptr || files == nullptr || !json.contains("state")) {
     return Damaged(path, "a field is missing, expected step, state, modelHash and files");
+  }
+  if (const std::string part = PartThatIsNoObject(json["state"]); !part.empty()) {
+    return Damaged(path, fmt::format("{} is not a JSON object", part));
   }
   Manifest manifest{step->get<std::int64_t>(),
                     json["state"],

@@ -68,7 +68,7 @@ bool CallerCheck::AcceptsEvaluation(const proto::EvaluationReport& report) {
 // True if this process has made the nonce less than a minute ago.
 bool CallerCheck::IsFresh(const std::string& nonce) const {
   const std::optional<std::int64_t> second = ParseInt64(nonce.substr(0, nonce.find(' ')));
-  return second && Second() - *second <= kNonceSeconds &&
+  return second && *second >= Second() - kNonceSeconds &&  // no overflow for any *second
          EqualInConstantTime(StatusNonceOf(*second), nonce);
 }
 

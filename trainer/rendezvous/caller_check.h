@@ -22,6 +22,10 @@ class CallerCheck {
   void Forget(std::uint64_t session) { nonces_.erase(session); }
 
   bool AcceptsJoin(std::uint64_t session, const proto::Join& join);
+  // Proves to the sender of an accepted Join that this is the job's leader. Empty without a token.
+  std::string ProofFor(const proto::Join& join) const {
+    return token_.Prove(api::kProofOfLeader, join.nonce(), join.proof());
+  }
   // `content`: the result of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);

@@ -143,12 +143,21 @@ void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
     out.push_back({.to = id, .message = std::nullopt, .close = true});
     return Deliver(out);
   }
+  if (message.has_join()) ProveTo(id, message.join());
   const Outbox out = roster_.Receive(id, message, clock_.SteadyNow());
   const bool refused =
       std::ranges::any_of(out, [id](const Outgoing& each) { return each.to == id && each.close; });
   const auto stream = streams_.find(id);
   if (message.has_join() && !refused && stream != streams_.end()) proven_(stream->second->peer());
   Deliver(out);
+}
+
+void Coordinator::ProveTo(SessionId id, const proto::Join& join) {
+  const auto stream = streams_.find(id);
+  proto::CoordinatorMessage message;
+  message.mutable_leader_proof()->set_proof(callers_.ProofFor(join));
+  const bool has_token = !message.leader_proof().proof().empty();
+  if (has_token && stream != streams_.end()) stream->second->Send(message);
 }
 
 void Coordinator::HungUp(SessionId id, SessionStream& stream) {

@@ -106,6 +106,7 @@ class Coordinator {
   void ReactorGone();
 
  private:
+  void ProveTo(SessionId id, const proto::Join& join);
   void Deliver(const Outbox& outbox);
   void LogWithinLimit(const std::string& line);
   void SyncStore();

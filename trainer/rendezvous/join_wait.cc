@@ -45,10 +45,11 @@ absl::Status JoinWait::Check() {
       "rendezvous at {}: not complete after {:.3g} s: {}", leader_, seconds, WaitingFor()));
 }
 
-// True if a pod is missing that has yet to be created. A leader that had admitted this process
-// counts as being replaced for given_up_within after it fell silent. For one that never has, or is
-// silent for longer, only DNS can tell.
+// True if a member is missing that still saves or shares its state, or whose pod has yet to be
+// created. A leader that had admitted this process counts as being replaced for given_up_within
+// after it fell silent. For one that never has, or is silent for longer, only DNS can tell.
 bool JoinWait::SomebodyIsYetToCome(SteadyTime now) const {
+  if (answered_ && waiting_.busy_size() > 0) return true;
   if (!options_.successors_come) return false;
   if (answered_) return waiting_.absent_size() > 0;
   if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
@@ -58,10 +59,15 @@ bool JoinWait::SomebodyIsYetToCome(SteadyTime now) const {
 std::string JoinWait::WaitingFor() const {
   if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
   if (waiting_.missing().empty()) return "waiting for the leader's answer";
-  const std::string names = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
+  std::string text = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
   const auto named = static_cast<std::uint32_t>(waiting_.missing_size());
-  if (waiting_.missing_count() <= named) return names;
-  return fmt::format("{} and {} others", names, waiting_.missing_count() - named);
+  if (waiting_.missing_count() > named) {
+    text += fmt::format(" and {} others", waiting_.missing_count() - named);
+  }
+  if (waiting_.busy_size() > 0) {
+    text += fmt::format("; still saving or sharing state: {}", fmt::join(waiting_.busy(), ", "));
+  }
+  return text;
 }
 
 void JoinWait::LogNowAndThen() {

@@ -41,6 +41,10 @@ struct Membership {
 // after this has a process that hangs or cannot reach the leader, which only the group can tell.
 inline constexpr Duration kGivenUpWithin = std::chrono::minutes(5);
 
+// How long members wait for one that still saves or shares the state of an ended generation. It
+// heartbeats meanwhile even if its volume hangs, so there has to be an end.
+inline constexpr Duration kBusyWithin = std::chrono::minutes(30);
+
 // Thread-safe.
 class Rendezvous {
  public:
@@ -51,8 +55,8 @@ class Rendezvous {
   // process is a member of an active generation, ends that one for all. `step`: see Member.
   // `fingerprint`: must be equal on all members; see fingerprint.h.
   //   DeadlineExceeded: names the missing members and the leader's address. Time counts only while
-  //     the pods of all missing members exist: while the operator has yet to create or replace one,
-  //     the others wait with their state in memory.
+  //     the pods of all missing members exist and no missing member still saves or shares its
+  //     state: until then, the others wait with their state in memory.
   //   FailedPrecondition: this process is not a member (its job, cluster hash, slot or
   //     fingerprint differs); the leader's log names both sides.
   //   Aborted: a later process has its place.
@@ -74,9 +78,9 @@ class Rendezvous {
   // sum this flag in each step's all-reduce, so all see it at the same step: rank 0 saves, ranks
   // with the flag exit with kExitPreempted, and the others Join again.
   virtual bool StopRequested() const = 0;
-  // Blocks until every member has called it; then all may exit.
+  // Blocks until every member has called it; then all may exit. Waits as long as the generation
+  // stands: a member that is lost ends it.
   //   Aborted: the generation ended first; Join again.
-  //   DeadlineExceeded: a member is alive but has not finished; Join again.
   //   Cancelled: this pod was asked to stop.
   virtual absl::Status Finish() = 0;
 };

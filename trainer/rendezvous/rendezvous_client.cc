@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hmac.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/rendezvous/generation_store.h"
@@ -23,6 +24,8 @@ namespace {
 
 // Waits poll the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
+
+constexpr std::size_t kLeaderNonceBytes = 32;
 
 Membership FromProto(const proto::Membership& message) {
   Membership membership;
@@ -55,6 +58,8 @@ class RendezvousClient final : public Rendezvous {
   std::shared_ptr<RendezvousStream> Connected();
   void Disconnect();
   void Received(int connection, const proto::CoordinatorMessage& message);
+  bool MayBelieve(const proto::CoordinatorMessage& message);
+  void Distrust();
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
   std::optional<absl::StatusOr<Membership>> Answer();
@@ -71,8 +76,12 @@ class RendezvousClient final : public Rendezvous {
   std::condition_variable_any changed_;
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // stream_'s number: older streams' events are dropped
-  bool broken_ = false;                       // stream_ is broken
+  bool broken_ = false;                       // stream_ is broken, or not the leader's
+  std::string nonce_;                         // for stream_'s leader, which proves the token for it
+  bool leader_proven_ = false;                // stream_'s other end may be believed
+  SteadyTime prove_by_{};                     // until when stream_'s leader must be proven
   proto::Challenge challenge_;                // of stream_; empty: not received yet
+  std::string join_proof_;                    // of the latest Join on stream_
   Phase phase_ = Phase::kIdle;
   Membership membership_;
   std::string ended_reason_;
@@ -110,6 +119,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
   heartbeat_.emplace(clock, options_.heartbeat_every, [this] {
     const std::lock_guard lock(mutex_);
+    if (!leader_proven_) return Heartbeat::Target{};
     return Heartbeat::Target{stream_, phase_ == Phase::kMember ? membership_.generation : 0};
   });
 }
@@ -162,10 +172,12 @@ absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
   while (token_.present() && challenge_.nonce().empty() && !broken_) {
     LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
   }
+  if (broken_) return absl::OkStatus();
   proto::ReplicaMessage message;
+  join_.set_nonce(nonce_);
   *message.mutable_join() = join_;
-  message.mutable_join()->set_proof(
-      token_.Prove(api::kProofOfJoin, challenge_.nonce(), join_.SerializeAsString()));
+  join_proof_ = token_.Prove(api::kProofOfJoin, challenge_.nonce(), join_.SerializeAsString());
+  message.mutable_join()->set_proof(join_proof_);
   lock.unlock();
   stream->Send(message);
   lock.lock();
@@ -193,6 +205,9 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
     return absl::CancelledError(fmt::format("asked to stop while in the rendezvous at {}: {}",
                                             address_, wait_.WaitingFor()));
   }
+  if (!leader_proven_ && !broken_ && clock_.SteadyNow() >= prove_by_) {
+    Distrust();
+  }
   wait_.LogNowAndThen();
   changed_.wait_for(lock, std::min<Duration>(until - clock_.SteadyNow(), kStopPoll));
   return absl::OkStatus();
@@ -209,6 +224,10 @@ std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   {
     const std::lock_guard lock(mutex_);
     number = ++connection_;
+    nonce_ = token_.present() ? RandomBytes(kLeaderNonceBytes) : "";
+    leader_proven_ = !token_.present();
+    prove_by_ = clock_.SteadyNow() + options_.proof_patience;
+    wait_.OnConnecting();
   }
   RendezvousStream::Events events;
   events.received = [this, number](const auto& message) { Received(number, message); };
@@ -216,7 +235,6 @@ std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
   const std::lock_guard lock(mutex_);
   stream_ = stream;
-  wait_.OnConnecting();
   return stream;
 }
 
@@ -230,14 +248,16 @@ void RendezvousClient::Disconnect() {
     wait_.OnSilence();
     wait_.OnWaiting({});
     challenge_.Clear();
+    join_proof_.clear();
+    leader_proven_ = false;
   }
   // Destroys `old` without the lock: its destructor joins a thread that may need the lock.
 }
 
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
   std::unique_lock lock(mutex_);
-  if (connection != connection_) return;
-  wait_.OnMessage();
+  if (connection != connection_ || broken_ || !MayBelieve(message)) return;
+  if (leader_proven_) wait_.OnMessage();
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       wait_.OnAdmitted();
@@ -264,15 +284,38 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
     case proto::CoordinatorMessage::kReleased:
       phase_ = Phase::kReleased;
       break;
+    case proto::CoordinatorMessage::kLeaderProof:
     case proto::CoordinatorMessage::MESSAGE_NOT_SET:
       break;
   }
   changed_.notify_all();
 }
 
+// Returns true for messages of the job's leader, and for a challenge, which may come from anybody:
+// the address of a leading pod that is gone may be a stranger's by now. Distrusts who sends
+// anything else.
+bool RendezvousClient::MayBelieve(const proto::CoordinatorMessage& message) {
+  if (leader_proven_) return true;
+  if (message.has_challenge() && challenge_.nonce().empty()) return true;
+  leader_proven_ =
+      message.has_leader_proof() && !join_proof_.empty() &&
+      token_.Accepts(api::kProofOfLeader, nonce_, join_proof_, message.leader_proof().proof());
+  if (!leader_proven_) Distrust();
+  return leader_proven_;
+}
+
+// Gives the connection up, so that Join connects again.
+void RendezvousClient::Distrust() {
+  broken_ = true;
+  wait_.OnSilence();
+  wait_.SetBrokenReason(
+      "it does not prove that it knows the job's token, as a leader of this version does");
+  changed_.notify_all();
+}
+
 void RendezvousClient::Broken(int connection, const std::string& reason) {
   std::unique_lock lock(mutex_);
-  if (connection != connection_) return;
+  if (connection != connection_ || broken_) return;
   broken_ = true;
   wait_.OnSilence();
   wait_.SetBrokenReason(reason);
@@ -306,7 +349,6 @@ void RendezvousClient::OnGenerationEnd(EndCallback callback) {
 }
 
 absl::Status RendezvousClient::Finish() {
-  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
   std::unique_lock lock(mutex_);
   const std::shared_ptr<RendezvousStream> stream = stream_;
   proto::ReplicaMessage message;
@@ -314,17 +356,12 @@ absl::Status RendezvousClient::Finish() {
   lock.unlock();
   if (stream) stream->Send(message);
   lock.lock();
-  while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
+  while (phase_ == Phase::kMember) {
     if (StopRequested()) {
       return absl::CancelledError(fmt::format(
           "asked to stop while the other members of generation {} finish", membership_.generation));
     }
-    changed_.wait_for(lock, std::min<Duration>(deadline - clock_.SteadyNow(), kStopPoll));
-  }
-  if (phase_ == Phase::kMember) {
-    return absl::DeadlineExceededError(
-        fmt::format("rendezvous at {}: the other members have not finished after {:.3g} s",
-                    address_, std::chrono::duration<double>(options_.timeout).count()));
+    changed_.wait_for(lock, kStopPoll);
   }
   if (phase_ != Phase::kReleased) {
     return absl::AbortedError(fmt::format("generation {} ended before all had finished: {}",

@@ -68,6 +68,7 @@ void Roster::Take(SessionId id, Session& session, int rank) {
   SetState(session, State::kWaiting);
   lost_.erase(rank);
   absent_.erase(rank);
+  busy_.erase(rank);
 }
 
 void Roster::Erase(std::map<SessionId, Session>::iterator at) {
@@ -75,6 +76,7 @@ void Roster::Erase(std::map<SessionId, Session>::iterator at) {
   if (session.rank >= 0) {
     holders_[static_cast<std::size_t>(session.rank)].reset();
     awaited_.insert(session.rank);
+    busy_.erase(session.rank);
   }
   sessions_.erase(at);
 }
@@ -189,6 +191,7 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
   for (auto& [id, session] : sessions_) {
     if (!InGeneration(session)) continue;
     SetState(session, State::kLapsed);
+    session.lapsed = now_;
     if (id == culprit) continue;
     Outgoing ended{.to = id, .message = proto::CoordinatorMessage()};
     ended.message->mutable_generation_ended()->set_generation(generation_);
@@ -226,7 +229,8 @@ void Roster::StartIfComplete(Outbox& out) {
   }
 }
 
-void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat) {
+void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) {
+  session.activity = heartbeat.activity();
   const bool leads = session.rank == 0 && InGeneration(session);
   if (!leads || heartbeat.generation() != generation_) return;
   activity_ = heartbeat.activity();

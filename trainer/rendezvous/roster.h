@@ -40,6 +40,7 @@ struct RosterConfig {
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
   Duration given_up_within = kGivenUpWithin;  // how long a lost member counts as being replaced
+  Duration busy_within = kBusyWithin;  // how long a member counts as busy after its generation
 };
 
 struct Outgoing {
@@ -96,12 +97,13 @@ class Roster {
     Incarnation incarnation;
     std::int64_t step = -1;
     std::uint64_t last_generation = 0;
-    SteadyTime connected, last_heard;
+    SteadyTime connected, last_heard, lapsed;
+    proto::Activity activity = proto::ACTIVITY_UNKNOWN;
   };
 
   Outbox Join(SessionId id, const proto::Join& join);
   Outbox Finish(SessionId id, std::uint64_t generation);
-  void TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat);
+  void TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat);
   struct Refusal {
     std::string reason, log;
   };
@@ -113,6 +115,7 @@ class Roster {
   void Take(SessionId id, Session& session, int rank);
   void Erase(std::map<SessionId, Session>::iterator at);
   void UpdateAbsent();
+  bool IsBusy(int rank) const;
   bool IsGathering() const { return !active_ && !done_; }
   bool InGeneration(const Session& session) const;
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
@@ -128,6 +131,7 @@ class Roster {
   std::vector<std::optional<SessionId>> holders_;  // by rank
   std::set<int> awaited_;                          // ranks without a waiting session
   std::set<int> absent_;  // the first few awaited ranks whose pod is absent or being replaced
+  std::set<int> busy_;    // the first few awaited ranks that still save or share their state
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
   std::map<int, SteadyTime> lost_;  // ranks without a process since it was lost, and when

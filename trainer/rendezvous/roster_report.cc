@@ -74,7 +74,23 @@ std::set<std::string> Roster::MissingHosts() const {
   return hosts;
 }
 
+// True if the rank's process has yet to notice that its generation has ended, because it saves or
+// shares its state.
+bool Roster::IsBusy(int rank) const {
+  const std::optional<SessionId> holder = Holder(rank);
+  if (!holder) return false;
+  const Session& session = sessions_.at(*holder);
+  return session.state == State::kLapsed && now_ - session.lapsed < config_.busy_within &&
+         (session.activity == proto::ACTIVITY_CHECKPOINT ||
+          session.activity == proto::ACTIVITY_SHARING_STATE);
+}
+
 void Roster::UpdateAbsent() {
+  busy_.clear();
+  for (const int rank : awaited_) {
+    if (busy_.size() == kMostNamed) break;
+    if (IsBusy(rank)) busy_.insert(rank);
+  }
   absent_.clear();
   for (const int rank : awaited_) {
     if (absent_.size() == kMostNamed) break;
@@ -111,6 +127,9 @@ proto::CoordinatorMessage Roster::Waiting() const {
   }
   for (const int rank : absent_) {
     waiting.add_absent(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  for (const int rank : busy_) {
+    waiting.add_busy(ToString(config_.slots[static_cast<std::size_t>(rank)]));
   }
   return message;
 }

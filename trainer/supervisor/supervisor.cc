@@ -69,12 +69,13 @@ class Supervisor {
   void HandleSignals();
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
+  void ReplicaFailed(Replica& replica);
   void ReadMetrics(Replica& replica);
   void ShowMetrics(Replica& replica, const std::string& line);
   // Counts the progress of a decoded line; warns of one that is malformed and returns nullopt.
   template <typename Metrics>
   std::optional<Metrics> Accept(const Replica& replica, const absl::StatusOr<Metrics>& metrics);
-  absl::Status StartDue();
+  void StartDue();
   void Stop(Duration grace);
   void SignalAll(int signal);
   bool AllEnded() const;
@@ -112,10 +113,7 @@ absl::StatusOr<int> Supervisor::Run() {
     Wait();
     HandleSignals();
     for (Replica& replica : replicas_) ReadMetrics(replica);
-    if (absl::Status started = StartDue(); !started.ok()) {
-      SignalAll(SIGKILL);
-      return started;
-    }
+    StartDue();
   }
   const int code = PodExitCode();
   if (code == api::kExitDone && identity_.IsIndependent()) LeaveResults();
@@ -233,6 +231,11 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
     return;
   }
   LogError(fmt::format("replica failed: {}", DescribeExit(wait_status)), fields);
+  ReplicaFailed(replica);
+}
+
+// Starts it again if its exit code and its budget allow that; else stops the pod.
+void Supervisor::ReplicaFailed(Replica& replica) {
   // A new process would only wait out the rendezvous deadline again for the same peers.
   if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
       replica.exit_code != api::kExitRendezvousDeadline) {
@@ -288,12 +291,17 @@ std::optional<Metrics> Supervisor::Accept(const Replica& replica,
   return *metrics;
 }
 
-absl::Status Supervisor::StartDue() {
+// A restart that fails, for lack of memory or processes perhaps, is one more failure of that
+// replica: what the others hold is not lost for it.
+void Supervisor::StartDue() {
   for (Replica& replica : replicas_) {
     if (!replica.restart_at || clock_.SteadyNow() < *replica.restart_at) continue;
-    LOCKSTEP_RETURN_IF_ERROR(StartReplica(replica));
+    const absl::Status started = StartReplica(replica);
+    if (started.ok()) continue;
+    LogError("replica could not be started again",
+             {{"local_rank", replica.local_rank}, {"reason", std::string(started.message())}});
+    ReplicaFailed(replica);
   }
-  return absl::OkStatus();
 }
 
 void Supervisor::Stop(Duration grace) {

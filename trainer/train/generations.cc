@@ -32,6 +32,23 @@ int ExitCodeOf(const absl::Status& status) {
   }
 }
 
+// How this process leaves the run.
+struct Exit {
+  int code = api::kExitDone;
+  std::string reason;  // for the log
+  bool saves = false;  // the state in memory, if it is this rank that saves
+};
+
+Exit ExitWith(int code, const absl::Status& status, bool saves = true) {
+  return {.code = code, .reason = std::string(status.message()), .saves = saves};
+}
+
+// No save follows one that has failed, or the loss of the folder to a newer process.
+Exit ExitFor(const absl::Status& status) {
+  const int code = ExitCodeOf(status);
+  return ExitWith(code, status, code != api::kExitStorage && !absl::IsAborted(status));
+}
+
 int Fail(const std::string& message, int exit_code) {
   LogError(message, {{"exitCode", exit_code}});
   return exit_code;
@@ -47,66 +64,73 @@ absl::Status Finish(TrainLoop& loop) {
   return loop.rendezvous.Finish();
 }
 
-int Preempted(const absl::Status& status) {
-  LogInfo("asked to stop while waiting for the other replicas",
-          {{"reason", std::string(status.message())}});
-  return api::kExitPreempted;
+// A failed Join. The peers still hold their state, but may be asked to stop as well.
+Exit LeaveWithoutGroup(const absl::Status& status) {
+  if (absl::IsAlreadyExists(status)) return {};
+  return absl::IsCancelled(status) ? ExitWith(api::kExitPreempted, status) : ExitFor(status);
 }
 
-// Returns the exit code after a failed Join. If this pod was asked to stop, the rank that saves
-// checkpoints saves its state first: the peers still hold theirs, but may be asked to stop as well.
-int LeaveWithoutGroup(TrainLoop& loop, const absl::Status& status) {
-  if (status.code() == absl::StatusCode::kAlreadyExists) return api::kExitDone;
-  if (status.code() != absl::StatusCode::kCancelled) return FailWith(status);
-  const LoopOutcome saved = loop.SaveAlone();
-  if (saved.end == LoopEnd::kStopped) return Preempted(status);
-  return saved.end == LoopEnd::kStorage
-             ? Fail(std::string(saved.reason.message()), api::kExitStorage)
-             : FailWith(saved.reason);
-}
-
-// Returns the exit code after a generation, or nullopt to join the next one.
-std::optional<int> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rendezvous) {
-  const std::string reason(outcome.reason.message());
+// Returns how to exit after a generation, or nullopt to join the next one.
+std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rendezvous) {
   switch (outcome.end) {
     case LoopEnd::kDone:
-      return api::kExitDone;
+      return Exit{};
     case LoopEnd::kStopped:
       // The state is saved at a step that all ranks agree on. Replicas that were asked to stop
       // exit; the others keep their state in memory and wait for replacements.
-      if (rendezvous.StopRequested()) return api::kExitPreempted;
+      if (rendezvous.StopRequested()) return Exit{.code = api::kExitPreempted, .reason = {}};
       return std::nullopt;
     case LoopEnd::kDiverged:
-      return Fail(reason, api::kExitDiverged);
+      return ExitWith(api::kExitDiverged, outcome.reason, /*saves=*/false);
     case LoopEnd::kFailed:
-      return FailWith(outcome.reason);
+      return ExitFor(outcome.reason);
     case LoopEnd::kGenerationOver:
     case LoopEnd::kStorage:
       return std::nullopt;
   }
-  return api::kExitPeerLost;
+  return ExitWith(api::kExitPeerLost, outcome.reason);
 }
 
-int GiveUp(const LoopOutcome& outcome, int generations) {
-  return Fail(fmt::format("{} generations in a row without a step; the last one ended because: {}",
-                          generations, std::string(outcome.reason.message())),
-              outcome.end == LoopEnd::kStorage ? api::kExitStorage : api::kExitRendezvousDeadline);
+Exit GiveUp(const LoopOutcome& outcome, int generations) {
+  const bool storage = outcome.end == LoopEnd::kStorage;
+  return {
+      .code = storage ? api::kExitStorage : api::kExitRendezvousDeadline,
+      .reason = fmt::format("{} generations in a row without a step; the last one ended because: "
+                            "{}",
+                            generations, std::string(outcome.reason.message())),
+      .saves = !storage};
 }
 
-int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
+// Saves the state, which nobody else may have. Returns `exit`; or what the save has found if that
+// weighs more: that the state has diverged, or that a pod that was asked to stop cannot save it.
+Exit SaveBefore(Exit exit, TrainLoop& loop) {
+  const LoopOutcome saved = loop.SaveAlone();
+  if (saved.end == LoopEnd::kStopped) return exit;
+  if (saved.end == LoopEnd::kDiverged) return ExitWith(api::kExitDiverged, saved.reason);
+  if (exit.code != api::kExitPreempted) {
+    LogError("the state in memory is not saved",
+             {{"step", loop.state.step}, {"reason", std::string(saved.reason.message())}});
+    return exit;
+  }
+  if (saved.end == LoopEnd::kStorage) return ExitWith(api::kExitStorage, saved.reason);
+  return ExitFor(saved.reason);
+}
+
+Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
   const std::string fingerprint = loop.session.Fingerprint();
   RestartBudget budget(options);
   for (;;) {
     const absl::StatusOr<Membership> membership = Join(loop, fingerprint);
-    if (!membership.ok()) return LeaveWithoutGroup(loop, membership.status());
+    if (!membership.ok()) return LeaveWithoutGroup(membership.status());
     LoopOutcome outcome = loop.Run(*membership);
     if (outcome.end == LoopEnd::kDone) {
       absl::Status finished = Finish(loop);
-      if (absl::IsCancelled(finished) && loop.rendezvous.StopRequested())
-        return Preempted(finished);
+      if (absl::IsCancelled(finished) && loop.rendezvous.StopRequested()) {
+        return ExitWith(api::kExitPreempted, finished);
+      }
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
     }
-    if (const std::optional<int> exit_code = LeaveWith(outcome, loop.rendezvous)) return *exit_code;
+    if (std::optional<Exit> exit = LeaveWith(outcome, loop.rendezvous)) return *std::move(exit);
     if (outcome.end == LoopEnd::kStopped) continue;
     budget.Progress(loop.state.step);
     const std::optional<Duration> pause = budget.Charge();
@@ -145,11 +169,16 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
 }
 
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
-  const int exit_code = RunUntilExit(loop, options);
-  if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {
-    loop.reporter.LeaveMessage();
+  Exit exit = RunUntilExit(loop, options);
+  if (exit.saves) exit = SaveBefore(std::move(exit), loop);
+  if (exit.code != api::kExitDone && exit.code != api::kExitPreempted) {
+    return Fail(exit.reason, exit.code);
   }
-  return exit_code;
+  if (!exit.reason.empty()) {
+    LogInfo("asked to stop while waiting for the other replicas", {{"reason", exit.reason}});
+  }
+  loop.reporter.LeaveMessage();
+  return exit.code;
 }
 
 }  // namespace lockstep::train

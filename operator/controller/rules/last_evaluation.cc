@@ -54,11 +54,13 @@ std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {
   if (!LacksLastEvaluation(observed) || !MayRun(observed) || left <= Duration::zero()) {
     return std::nullopt;
   }
-  // Its back-off leaves it no time.
-  if (observed.evaluator_due && *observed.evaluator_due >= observed.now + left) return std::nullopt;
   std::optional<Plan> plan = PlanEvaluatorRestart(observed);
   if (!plan) {
     if (IsEvaluatorGone(observed)) return std::nullopt;
+    // Its back-off leaves it no time.
+    if (observed.evaluator_due && *observed.evaluator_due >= observed.now + left) {
+      return std::nullopt;
+    }
     plan.emplace().status = BaseStatus(observed);
     AddEvaluator(observed, *plan);
   }

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <future>
 
 #include "tests/support/temp_directory.h"
 
@@ -47,10 +51,21 @@ TEST(RealFileSystemTest, ErrorsNamePathAndReason) {
   EXPECT_TRUE(absl::IsNotFound(files.ListDirectory(folder.At("nothing")).status()));
   EXPECT_TRUE(absl::IsNotFound(files.SyncDirectory(folder.At("nothing"))));
   EXPECT_TRUE(absl::IsNotFound(files.Rename(folder.At("nothing"), folder.At("b"))));
-  EXPECT_TRUE(absl::IsFailedPrecondition(files.ReadFile(folder.path()).status()));
+  EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.path()).status()));
   WriteTextFile(folder.At("file"), "x");
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At("file"))));
   EXPECT_FALSE(files.CreateDirectories(folder.At("file/below")).ok());
+}
+
+TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
+  auto read = std::async(std::launch::async,
+                         [&] { return RealFileSystem().ReadFile(folder.At("pipe")).status(); });
+  const bool waits = read.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
+  EXPECT_FALSE(waits);
+  if (waits) std::ofstream(folder.At("pipe")) << "so that the reader ends";
+  EXPECT_TRUE(absl::IsDataLoss(read.get()));
 }
 
 TEST(RealFileSystemTest, FullDiskIsResourceExhausted) {

@@ -89,6 +89,21 @@ TEST(ManifestTest, TextThatIsNoManifestIsRefused) {
   }
 }
 
+TEST(ManifestTest, AStateThatIsNoObjectIsDamage) {
+  Manifest manifest = Sample();
+  for (const nlohmann::json& state :
+       {nlohmann::json(7), nlohmann::json(nullptr), nlohmann::json::array({1, 2})}) {
+    manifest.state = state;
+    EXPECT_TRUE(absl::IsDataLoss(ErrorOf(EncodeManifest(manifest)))) << state;
+    for (const char* part : {"run", "settings", "evaluation"}) {
+      manifest.state = {{part, state}};
+      const absl::Status error = ErrorOf(EncodeManifest(manifest));
+      EXPECT_TRUE(absl::IsDataLoss(error)) << error;
+      EXPECT_THAT(std::string(error.message()), HasSubstr(std::string("state.") + part));
+    }
+  }
+}
+
 TEST(ManifestTest, DamageIsFoundOrHarmless) {
   const std::string text = EncodeManifest(Sample());
   int harmless = 0;

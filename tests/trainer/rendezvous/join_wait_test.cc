@@ -77,6 +77,18 @@ TEST_F(JoinWaitTest, WithoutAnOperatorTimeCountsThoughAPodIsMissing) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(After(10s)));
 }
 
+TEST_F(JoinWaitTest, TimeDoesNotCountWhileAMissingMemberSaves) {
+  proto::Waiting waiting = WaitingFor({"worker 0"}, 1);
+  waiting.add_busy("worker 0");
+  wait_.OnMessage();
+  wait_.OnWaiting(waiting);
+  EXPECT_TRUE(After(1h).ok());
+  EXPECT_EQ(wait_.WaitingFor(), "waiting for worker 0; still saving or sharing state: worker 0");
+  wait_.OnWaiting(WaitingFor({"worker 0"}, 1));
+  EXPECT_TRUE(After(9s).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(After(1s)));
+}
+
 TEST_F(OperatedJoinWaitTest, TimeCountsOnceEveryPodExists) {
   wait_.OnMessage();
   wait_.OnWaiting(WaitingFor({"worker 1"}, 1, {"worker 1"}));

@@ -789,6 +789,28 @@ TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader
             absl::StatusCode::kAlreadyExists);
 }
 
+TEST_F(RendezvousTest, ASlowSaveOfAnotherMemberMakesNobodyGiveUp) {
+  options_.timeout = Slowed(2s);  // longer than the leader needs to tell who is busy
+  options_.heartbeat_every = 10ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[0]->rendezvous->SetActivity(api::Activity::kCheckpoint);
+  auto finish = std::async(std::launch::async, [&] { return replicas[1]->rendezvous->Finish(); });
+  EXPECT_EQ(finish.wait_for(options_.timeout * 5 / 4), std::future_status::timeout);
+  // Nor if the generation ends meanwhile.
+  replicas[2] = nullptr;
+  EXPECT_EQ(finish.get().code(), absl::StatusCode::kAborted);
+  replicas[2] = NewReplica(2);
+  auto second = replicas[1]->JoinLater(9), third = replicas[2]->JoinLater();
+  EXPECT_EQ(second.wait_for(options_.timeout * 2), std::future_status::timeout);
+  auto first = replicas[0]->JoinLater(9);
+  for (auto* join : {&first, &second, &third}) {
+    const auto membership = join->get();
+    EXPECT_TRUE(membership.ok()) << membership.status();
+  }
+}
+
 TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
   StartLeader();
   auto replicas = AllReplicas();

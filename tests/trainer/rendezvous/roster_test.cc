@@ -57,9 +57,11 @@ class RosterTest : public ::testing::Test {
     message.mutable_finished()->set_generation(generation);
     return roster_.Receive(id, message, now_);
   }
-  void Beat(SessionId id, std::uint64_t generation = 0, std::int64_t step = 0) {
+  void Beat(SessionId id, std::uint64_t generation = 0, std::int64_t step = 0,
+            proto::Activity activity = proto::ACTIVITY_UNKNOWN) {
     proto::ReplicaMessage message;
     message.mutable_heartbeat()->set_generation(generation);
+    message.mutable_heartbeat()->set_activity(activity);
     message.mutable_heartbeat()->mutable_progress()->set_step(step);
     roster_.Receive(id, message, now_);
   }
@@ -200,6 +202,39 @@ TEST_F(RosterTest, WaitingMembersLearnEverySecondWhoIsMissing) {
   const Outbox out = Pass(3s);
   ASSERT_EQ(out.size(), 3u);
   EXPECT_THAT(out[2].message->waiting().missing(), ElementsAre("worker 1"));
+}
+
+// What the waiting session 2 learns a second later, while session 1 does this.
+class BusyMemberTest : public RosterTest {
+ protected:
+  BusyMemberTest() {
+    Start();
+    Send(2, JoinOf(1));  // ends the generation
+    EXPECT_FALSE(roster_.active());
+  }
+  std::vector<std::string> BusyDuring(proto::Activity activity) {
+    Beat(1, 0, 0, activity);
+    Beat(2);
+    const Outbox out = Pass(1s);
+    EXPECT_EQ(out.size(), 1u);
+    EXPECT_THAT(out.at(0).message->waiting().missing(), ElementsAre("worker 0"));
+    EXPECT_THAT(out.at(0).message->waiting().absent(), IsEmpty());
+    const auto& busy = out.at(0).message->waiting().busy();
+    return {busy.begin(), busy.end()};
+  }
+};
+
+TEST_F(BusyMemberTest, OneThatStillSavesOrSharesItsStateIsListed) {
+  EXPECT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), ElementsAre("worker 0"));
+  EXPECT_THAT(BusyDuring(proto::ACTIVITY_SHARING_STATE), ElementsAre("worker 0"));
+  EXPECT_THAT(BusyDuring(proto::ACTIVITY_STEP), IsEmpty());
+}
+
+TEST_F(BusyMemberTest, OneThatDoesSoForHalfAnHourIsNot) {
+  for (int second = 1; second < 30 * 60; ++second) {
+    ASSERT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), ElementsAre("worker 0"));
+  }
+  EXPECT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), IsEmpty());
 }
 
 TEST_F(RosterTest, AWaitingProcessThatDiesIsMissingAgain) {

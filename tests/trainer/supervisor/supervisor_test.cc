@@ -19,6 +19,7 @@
 #include "api/v1/variants.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
+#include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
 #include "trainer/rendezvous/rendezvous_service.h"
@@ -340,6 +341,28 @@ TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
   Send(pids[0], SIGUSR1);
   EXPECT_TRUE(pod.Next("saved").has_value());
   EXPECT_EQ(pod.Wait(), api::kExitBadConfig);
+}
+
+// As for lack of memory or processes.
+TEST(SupervisorTest, ARestartThatFailsLeavesTheOthersTheirGracePeriod) {
+  const TempDirectory folder;
+  std::filesystem::create_symlink(SUPERVISOR_TEST_POD, folder.At("replica"));
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "2"},
+                   {"TEST_REPLICA", "first fails, second saves"},
+                   {"TEST_COMMAND", folder.At("replica")}});
+  pid_t first = -1;
+  for (int i = 0; i < 2; ++i) {
+    std::istringstream started(pod.Next("started").value_or(""));
+    pid_t pid = -1;
+    int local_rank = -1;
+    started >> pid >> local_rank;
+    if (local_rank == 0) first = pid;
+  }
+  std::filesystem::remove(folder.At("replica"));
+  Send(first, SIGKILL);
+  EXPECT_TRUE(pod.Next("saved").has_value());
+  EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(pod.LeavesNothing());
 }
 
 TEST(SupervisorTest, ADeafReplicaIsKilledAfterTheGracePeriod) {

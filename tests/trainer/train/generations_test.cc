@@ -143,6 +143,72 @@ TEST_F(GenerationsTest, AFullDiskAndALostFolderAreFinal) {
   EXPECT_EQ(store_.saves, 2);
 }
 
+// What rank 0 holds when it leaves. everySteps is 0, so nothing else has been saved.
+
+class LeavingTest : public GenerationsTest {
+ protected:
+  // Fails with `error` from the step after 7 on.
+  std::unique_ptr<Rank> FailingAfterStep7(const absl::Status& error) {
+    auto rank = Alone();
+    rank->faults.before = [error, &loop = rank->loop](At at) {
+      return at == At::kStep && loop.state.step == 7 ? error : absl::OkStatus();
+    };
+    return rank;
+  }
+  const absl::Status lost_ = absl::UnavailableError("a peer is lost");
+};
+
+TEST_F(LeavingTest, AnErrorThatIsFinalCostsNoStep) {
+  const auto rank = FailingAfterStep7(absl::FailedPreconditionError("for good"));
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitBadConfig);
+  EXPECT_TRUE(store_.saved.contains(7));
+}
+
+TEST_F(LeavingTest, GenerationsWithoutAStepCostNoStep) {
+  EXPECT_EQ(RunGenerations(FailingAfterStep7(lost_)->loop, kThreeMore),
+            api::kExitRendezvousDeadline);
+  EXPECT_TRUE(store_.saved.contains(7));
+}
+
+TEST_F(LeavingTest, APeerThatNeverComesBackCostsNoStep) {
+  const auto rank = FailingAfterStep7(lost_);
+  rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitRendezvousDeadline);
+  EXPECT_TRUE(store_.saved.contains(7));
+}
+
+TEST_F(LeavingTest, ASaveThatFailsDoesNotHideWhyTheProcessLeaves) {
+  const auto rank = FailingAfterStep7(lost_);
+  rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
+  store_.failing_saves = 1;
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitRendezvousDeadline);
+  EXPECT_EQ(store_.saves, 1);
+}
+
+TEST_F(LeavingTest, AProcessWhosePlaceIsTakenOrWhoseRunIsOverSavesNothing) {
+  for (const auto& [error, code] :
+       {std::pair(absl::AbortedError("a later process has its place"), api::kExitPeerLost),
+        std::pair(absl::AlreadyExistsError("training is done"), api::kExitDone)}) {
+    const auto rank = FailingAfterStep7(lost_);
+    rank->rendezvous.join_error = error;
+    EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), code);
+    EXPECT_EQ(store_.saves, 0);
+  }
+}
+
+// The update of step 7 has overflowed, which shows before a save only.
+TEST_F(LeavingTest, AStateThatHasDivergedEndsTheRunThoughAStopIsAskedFor) {
+  const auto rank = FailingAfterStep7(lost_);
+  rank->rendezvous.join_error = absl::CancelledError("asked to stop");
+  rank->faults.before = [&](At at) {
+    if (at != At::kStep || rank->loop.state.step < 7) return absl::OkStatus();
+    rank->session->model().parameters()[3] = kInfinity;
+    return lost_;
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDiverged);
+  EXPECT_EQ(store_.saves, 0);
+}
+
 // Unlike a full disk: what else runs on the node may end.
 TEST(ExitCodeTest, AShortageOfMemoryIsTriedAgain) {
   const auto buffer = GradientBuffer::Create(std::numeric_limits<std::size_t>::max());

@@ -52,6 +52,7 @@ class Hooked final : public Rendezvous {
   Hooked(std::unique_ptr<Rendezvous> inner, std::function<void(int)> at_step)
       : inner_(std::move(inner)), at_step_(std::move(at_step)) {}
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) override {
+    if (!join_error.ok() && step >= 0) return join_error;
     return inner_->Join(step, fingerprint);
   }
   void WithholdAddress() override { withholds_address = true; }
@@ -75,6 +76,7 @@ class Hooked final : public Rendezvous {
 
   std::atomic<bool> has_finished = false;
   bool withholds_address = false;
+  absl::Status join_error;                  // of every Join of a process with state
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
   std::map<api::Activity, int> activities;  // how often each was set
 

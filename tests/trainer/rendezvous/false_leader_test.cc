@@ -1,0 +1,193 @@
+// Others than the leader at the leader's address.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/proto/rendezvous.grpc.pb.h"
+#include "tests/support/time_limit.h"
+#include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/rendezvous_client.h"
+#include "trainer/rendezvous/rendezvous_service.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+using Messages = std::vector<proto::CoordinatorMessage>;
+
+// A stranger that does not know the token. Answers a stream and each Join with its lists.
+class FalseLeader final : public proto::Rendezvous::Service {
+ public:
+  using Answer = std::function<Messages(const proto::Join&)>;
+
+  FalseLeader(Messages welcome, Answer answer)
+      : welcome_(std::move(welcome)), answer_(std::move(answer)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FalseLeader() override { server_->Shutdown(std::chrono::system_clock::now() + 1s); }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int streams() const { return streams_; }
+  int heartbeats() const { return heartbeats_; }
+
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<proto::CoordinatorMessage, proto::ReplicaMessage>* stream) override {
+    ++streams_;
+    for (const proto::CoordinatorMessage& message : welcome_) stream->Write(message);
+    proto::ReplicaMessage incoming;
+    while (stream->Read(&incoming)) {
+      if (incoming.has_heartbeat()) ++heartbeats_;
+      if (!incoming.has_join()) continue;
+      const std::lock_guard lock(mutex_);
+      for (const auto& message : answer_(incoming.join())) stream->Write(message);
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Messages welcome_;
+  std::mutex mutex_;
+  const Answer answer_;  // guarded by mutex_
+  std::atomic<int> streams_{0}, heartbeats_{0};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+proto::CoordinatorMessage ChallengeOf(const std::string& nonce) {
+  proto::CoordinatorMessage message;
+  message.mutable_challenge()->set_session(1);
+  message.mutable_challenge()->set_nonce(nonce);
+  return message;
+}
+
+proto::CoordinatorMessage Proof(const std::string& proof) {
+  proto::CoordinatorMessage message;
+  message.mutable_leader_proof()->set_proof(proof);
+  return message;
+}
+
+proto::CoordinatorMessage Released() {
+  proto::CoordinatorMessage message;
+  message.mutable_released()->set_generation(1);
+  return message;
+}
+
+proto::CoordinatorMessage Rejected() {
+  proto::CoordinatorMessage message;
+  message.mutable_rejected()->set_reason("go away");
+  return message;
+}
+
+proto::CoordinatorMessage GroupOfOne() {
+  proto::CoordinatorMessage message;
+  message.mutable_membership()->set_generation(1);
+  message.mutable_membership()->add_members()->set_role("worker");
+  return message;
+}
+
+class FalseLeaderTest : public ::testing::Test {
+ protected:
+  FalseLeaderTest() {
+    identity_.token = kToken;
+    options_.timeout = lockstep::testing::Slowed(500ms);
+    options_.stop_requested = [this] { return stop_.load(); };
+  }
+  absl::StatusOr<Membership> Join(const std::string& address) {
+    identity_.rendezvous_address = address;
+    member_ = MakeRendezvousClient(identity_, clock_, options_);
+    return member_->Join(7, "fingerprint");
+  }
+  // Expects that the member takes nothing from this stranger, and asks again.
+  void ExpectDisbelief(Messages welcome, FalseLeader::Answer answer) {
+    FalseLeader stranger(std::move(welcome), std::move(answer));
+    const absl::StatusOr<Membership> joined = Join(stranger.address());
+    EXPECT_EQ(joined.status().code(), absl::StatusCode::kDeadlineExceeded) << joined.status();
+    EXPECT_THAT(std::string(joined.status().message()),
+                HasSubstr("it does not prove that it knows the job's token"));
+    EXPECT_GT(stranger.streams(), 1);
+    EXPECT_EQ(stranger.heartbeats(), 0);
+    member_ = nullptr;
+  }
+
+  static inline const api::JobToken kToken{"a token of sixteen bytes or more"};
+  static inline const api::JobToken kOther{"another token of the same length"};
+
+  SystemClock clock_;
+  std::atomic<bool> stop_{false};
+  Identity identity_ = lockstep::testing::Worker(0, {"a:1"});
+  RendezvousClientOptions options_;
+  std::unique_ptr<Rendezvous> member_;
+};
+
+TEST_F(FalseLeaderTest, NothingIsBelievedBeforeTheProof) {
+  for (const auto& said : {Released(), Rejected(), GroupOfOne()}) {
+    ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join&) { return Messages{said}; });
+    ExpectDisbelief({said}, [&](const proto::Join&) { return Messages{}; });
+  }
+}
+
+TEST_F(FalseLeaderTest, AnotherTokensProofIsNone) {
+  ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join& join) {
+    return Messages{Proof(kOther.Prove(api::kProofOfLeader, join.nonce(), join.proof())),
+                    Released()};
+  });
+}
+
+TEST_F(FalseLeaderTest, AMembersOwnProofIsNoProofOfTheLeader) {
+  ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join& join) {
+    return Messages{Proof(join.proof()), Released()};
+  });
+}
+
+TEST_F(FalseLeaderTest, AnEarlierConnectionsProofIsNone) {
+  options_.proof_patience = lockstep::testing::Slowed(100ms);
+  std::string first;
+  ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join& join) {
+    const std::string proof = kToken.Prove(api::kProofOfLeader, join.nonce(), join.proof());
+    if (first.empty()) {
+      first = proof;
+      return Messages{};
+    }
+    return Messages{Proof(first), Released()};
+  });
+}
+
+TEST_F(FalseLeaderTest, OneThatStaysSilentIsLeft) {
+  options_.proof_patience = lockstep::testing::Slowed(100ms);
+  ExpectDisbelief({}, [](const proto::Join&) { return Messages{}; });
+  ExpectDisbelief({ChallengeOf("nonce")}, [](const proto::Join&) { return Messages{}; });
+}
+
+TEST_F(FalseLeaderTest, TheLeaderIsFoundOnceTheStrangerIsGone) {
+  options_.timeout = 20s;
+  auto stranger = std::make_unique<FalseLeader>(
+      Messages{ChallengeOf("nonce")}, [](const proto::Join&) { return Messages{Released()}; });
+  const std::string address = stranger->address();
+  auto join = std::async(std::launch::async, [&] { return Join(address); });
+  EXPECT_EQ(join.wait_for(200ms), std::future_status::timeout);
+  stranger = nullptr;
+  RosterConfig config = RosterFor(identity_);
+  const auto leader = RendezvousService::Start(std::move(config), address, clock_);
+  ASSERT_TRUE(leader.ok()) << leader.status();
+  const auto membership = join.get();
+  ASSERT_TRUE(membership.ok()) << membership.status();
+  EXPECT_EQ(membership->world(), 1);
+  EXPECT_TRUE(member_->Finish().ok());
+}
+
+}  // namespace
+}  // namespace lockstep::train
