@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the golden files of this folder that need Keras alone: its own optimizers, on gradients
-that do not depend on the values, and its loss of smoothed labels.
+that do not depend on the values, its loss of smoothed labels, and layers.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
     /tmp/golden/bin/python tests/golden/generate_keras.py
@@ -97,9 +97,38 @@ def write_label_smoothing(generator, rows=5, classes=4, smoothing=0.3, scale=0.2
            "soft": tensor_json(soft), "scale": scale, "smoothing": smoothing, **cases})
 
 
+def run_layer(layer, x, generator):
+    """What a layer without states computes, its weights and their gradients. Images are N,C,H,W in the file and N,H,W,C in Keras."""
+    def channels_last(array):
+        return numpy.moveaxis(array, 1, -1)
+
+    layer.build(channels_last(x).shape)
+    weights = [values(generator, *w.shape) for w in layer.trainable_variables]
+
+    def forward(inputs, weights):
+        y, _ = layer.stateless_call(weights, [], jax.numpy.moveaxis(inputs, 1, -1))
+        return jax.numpy.moveaxis(y, -1, 1)
+
+    y, pull = jax.vjp(forward, x, weights)
+    dy = values(generator, *y.shape)
+    dx, gradients = pull(dy)
+    return {"x": tensor_json(x), "dy": tensor_json(dy), "y": tensor_json(y), "dx": tensor_json(dx),
+            "states": [], "states_after": []}, weights, gradients
+
+
+def write_layer_norms(generator):
+    for name, shape in (("layer_norm_image", (3, 5, 3, 2)), ("layer_norm_matrix", (4, 7))):
+        content, weights, gradients = run_layer(
+            keras.layers.LayerNormalization(epsilon=1e-3), values(generator, *shape), generator)
+        write(name, {"op": "layer_norm", "spec": {"epsilon": 1e-3}, **content,
+                     "parameters": [tensor_json(w) for w in weights],
+                     "gradients": [tensor_json(g) for g in gradients]})
+
+
 def main():
     write_optimizers(random.Random(2026))
     write_label_smoothing(random.Random(2))
+    write_layer_norms(random.Random(31))
 
 
 if __name__ == "__main__":

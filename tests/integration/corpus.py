@@ -166,6 +166,7 @@ GOOD = {
     "a norm that begins with zeros": layers(
         {"type": "Conv2D", "filters": 8, "kernelSize": 3},
         {"type": "BatchNormalization", "gammaInitializer": "zeros"},
+        {"type": "LayerNormalization", "epsilon": 0.00001, "center": False, "scale": True},
         {"type": "Flatten"}, {"type": "Dense", "units": 10}),
     "zeros around an image": layers({"type": "ZeroPadding2D", "padding": 3},
                                     {"type": "Conv2D", "filters": 8, "kernelSize": 7},

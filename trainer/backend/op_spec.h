@@ -58,6 +58,13 @@ struct BatchNormSpec {
   float momentum = 0.99f, epsilon = 1e-3f;
   bool zero_gamma = false;  // gamma is 0 initially, not 1
 };
+// Normalizes each pixel over C, or each row of a matrix, as in Keras with axis -1; the variance is
+// biased. Parameters: gamma (C) if `scale`, beta (C) if `center`.
+struct LayerNormSpec {
+  TensorDesc x = {};  // N,C,H,W or N,C
+  float epsilon = 1e-3f;
+  bool center = true, scale = true;
+};
 // Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
 // the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
 //   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
@@ -91,9 +98,9 @@ struct FlattenSpec {
   TensorDesc x = {};  // N,… in any layout
 };
 
-using OpSpec =
-    std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
-                 DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec, ZeroPadding2dSpec>;
+using OpSpec = std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec,
+                            DenseSpec, DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec,
+                            LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
 
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:

@@ -30,4 +30,12 @@ std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec) {
   return WeightAndBias({spec.units, inputs}, inputs, spec.units, spec.bias);
 }
 
+std::vector<ParameterDesc> ParametersOf(const LayerNormSpec& spec) {
+  const TensorDesc channels{.shape = {spec.x.shape[1]}};
+  std::vector<ParameterDesc> parameters;
+  if (spec.scale) parameters.push_back({.name = "gamma", .desc = channels, .init = Init::kOnes});
+  if (spec.center) parameters.push_back({.name = "beta", .desc = channels});
+  return parameters;
+}
+
 }  // namespace lockstep::train

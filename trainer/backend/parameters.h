@@ -11,5 +11,7 @@ namespace lockstep::train {
 std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec);
 // weight (units, features of x), and bias (units) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec);
+// gamma (C) if spec.scale, and beta (C) if spec.center.
+std::vector<ParameterDesc> ParametersOf(const LayerNormSpec& spec);
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -108,8 +109,9 @@ class LayerWriter {
   }
 
   // A value within the layer.
-  std::string Part(const char* op, const char* what, const OnnxGraph::Names& inputs) {
-    return graph_.AddNode(op, fmt::format("{}/{}", name_, what), inputs);
+  std::string Part(const char* op, const char* what, const OnnxGraph::Names& inputs,
+                   const std::vector<OnnxGraph::Attribute>& attributes = {}) {
+    return graph_.AddNode(op, fmt::format("{}/{}", name_, what), inputs, attributes);
   }
 
   Value Write(const Conv2dSpec& spec) {
@@ -157,6 +159,33 @@ class LayerWriter {
                   Weights("variance")},
                  {OnnxGraph::Float("epsilon", spec.epsilon)}),
             shape()};
+  }
+
+  // Of parts, because the operator set has no LayerNormalization.
+  Value Write(const LayerNormSpec& spec) {
+    const auto axis = OnnxGraph::Integers("axes", {1});
+    const std::string mean = Part("ReduceMean", "mean", {input().name}, {axis});
+    const std::string centered = Part("Sub", "centered", {input().name, mean});
+    const std::string squares = Part("Mul", "squares", {centered, centered});
+    const std::string variance = Part("ReduceMean", "variance", {squares}, {axis});
+    const std::string epsilon = graph_.AddScalar(name_ + "/epsilon", spec.epsilon);
+    const std::string deviation =
+        Part("Sqrt", "deviation", {Part("Add", "sum", {variance, epsilon})});
+    const OnnxGraph::Names quotient = {centered, deviation};
+    if (!spec.scale && !spec.center) return {Node("Div", quotient), shape()};
+    std::string y = Part("Div", "normalized", quotient);
+    if (spec.scale && !spec.center) return {Node("Mul", {y, ChannelWeights("gamma")}), shape()};
+    if (spec.scale) y = Part("Mul", "scaled", {y, ChannelWeights("gamma")});
+    return {Node("Add", {y, ChannelWeights("beta")}), shape()};
+  }
+
+  // The weights of the channels, with the axes of an image after them.
+  std::string ChannelWeights(const char* what) {
+    NamedTensor weights = *tensors_.at(fmt::format("{}/{}", name_, what));
+    std::vector<std::int64_t> dims = shape().dims();
+    std::fill(dims.begin() + 1, dims.end(), 1);
+    weights.shape = Shape(std::move(dims));
+    return graph_.AddFloats(weights);
   }
 
   Value Write(const DropoutSpec&) { return {Node("Identity", {input().name}), shape()}; }

@@ -160,6 +160,13 @@ class Compiler {
     return MakeOp(spec);
   }
 
+  // Likewise.
+  MadeOp Make(LayerNormSpec spec) {
+    FlattenInputs();
+    spec.x = desc();
+    return MakeOp(spec);
+  }
+
   // No op: see FlatView.
   MadeOp Make(const FlattenSpec&) { return std::unique_ptr<Op>(); }
 

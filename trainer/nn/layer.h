@@ -43,6 +43,7 @@ inline constexpr int kSamples = -1;  // the model's input
 //   Softmax                 as the last layer
 //   ZeroPadding2D           padding: of all four edges
 //   BatchNormalization      momentum, epsilon, gammaInitializer (ones or zeros)
+//   LayerNormalization      epsilon, center, scale: over the channels, as Keras' axis -1
 //   Dropout                 rate
 //   Add, Concatenate        inputs
 // and `name` and `inputs` for each. `inputs` are the names of earlier layers, or "input" for the

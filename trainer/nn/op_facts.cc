@@ -45,6 +45,7 @@ struct Describe {
     return {.type = "GlobalAveragePooling2D"};
   }
   OpFacts operator()(const BatchNormSpec&) const { return {.type = "BatchNormalization"}; }
+  OpFacts operator()(const LayerNormSpec&) const { return {.type = "LayerNormalization"}; }
   OpFacts operator()(const DropoutSpec&) const { return {.type = "Dropout"}; }
   OpFacts operator()(const ConcatenateSpec&) const { return {.type = "Concatenate"}; }
   OpFacts operator()(const ZeroPadding2dSpec&) const { return {.type = "ZeroPadding2D"}; }

@@ -70,6 +70,12 @@ LayerOps ParseBatchNorm(LayerFields& fields) {
                     .zero_gamma = fields.Choice("gammaInitializer", {"ones", "zeros"}, 0) == 1}};
 }
 
+LayerOps ParseLayerNorm(LayerFields& fields) {
+  return {LayerNormSpec{.epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
+                        .center = fields.Flag("center", true),
+                        .scale = fields.Flag("scale", true)}};
+}
+
 LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
   return {DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}};
@@ -100,6 +106,7 @@ const LayerType kLayerTypes[] = {
     {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
      [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
+    {"LayerNormalization", "layer_normalization", ParseLayerNorm},
     {"LeakyReLU", "leaky_re_lu", ParseLeakyRelu},
     {"MaxPool2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
@@ -155,6 +162,7 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
 // What a field is, for people; by name.
 const std::map<std::string, std::string> kFieldDocs = {
     {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
+    {"center", "beta is added; true if absent."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
     {"gammaInitializer", "ones if absent."},
@@ -166,6 +174,7 @@ const std::map<std::string, std::string> kFieldDocs = {
      "absent."},
     {"poolSize", "one number, or height and width; 2 if absent."},
     {"rate", "the share that is dropped."},
+    {"scale", "multiplied by gamma; true if absent."},
     {"strides", "one number, or those of height and width; 1 if absent, poolSize with pooling."},
     {"units", "numbers that it gives."},
     {"useBias", "true if absent."},

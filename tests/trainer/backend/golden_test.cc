@@ -1,4 +1,4 @@
-// Every back end, `reference` included, against what PyTorch computed.
+// Every back end, `reference` included, against what PyTorch or Keras computed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,6 +53,9 @@ std::unique_ptr<Op> MakeOp(Backend& backend, const json& golden) {
       return backend.MakeOp(ActivationSpec{.x = x, .activation = entry.activation});
     }
   }
+  if (op == "layer_norm") {
+    return backend.MakeOp(LayerNormSpec{.x = x, .epsilon = spec.at("epsilon")});
+  }
   LOCKSTEP_CHECK(op == "batch_norm", "golden file: unknown op {}", op);
   return backend.MakeOp(
       BatchNormSpec{.x = x, .momentum = spec.at("momentum"), .epsilon = spec.at("epsilon")});
@@ -76,7 +79,7 @@ void ExpectClose(const std::vector<std::vector<float>>& found, const json& expec
 
 class GoldenOpTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
-TEST_P(GoldenOpTest, ForwardAndGradientsAreThoseOfPyTorch) {
+TEST_P(GoldenOpTest, ForwardAndGradientsAreTheirs) {
   const auto& [name, file] = GetParam();
   const json golden = GoldenFile(file);
   const auto backend = MakeBackend({.name = name});
@@ -179,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "dense", "dense_relu", "pool2d_max_valid", "pool2d_max_same",
                                      "pool2d_average_valid", "pool2d_average_same",
                                      "global_average_pool2d", "batch_norm_image",
-                                     "batch_norm_matrix")),
+                                     "batch_norm_matrix", "layer_norm_image", "layer_norm_matrix")),
     [](const auto& golden) {
       return TestName(std::get<0>(golden.param)) + "_" + std::get<1>(golden.param);
     });

@@ -36,6 +36,13 @@ OpCase BatchNormCase(std::string name, Shape x, std::int64_t valid) {
           {.training = true, .valid = valid}};
 }
 
+OpCase LayerNormCase(std::string name, Shape x, LayerNormSpec spec = {}) {
+  return {std::move(name), std::move(x), [spec](Backend& backend, const TensorDesc& desc) mutable {
+            spec.x = desc;
+            return backend.MakeOp(spec);
+          }};
+}
+
 std::vector<OpCase> ActivationCases() {
   std::vector<OpCase> cases;
   for (const NamedActivation& entry : kActivations) {
@@ -52,6 +59,21 @@ std::vector<OpCase> ActivationCases() {
                          .x = x, .activation = Activation::kLeakyRelu, .slope = 1.5f});
                    }});
   return cases;
+}
+
+// Rows of less than a register, with a tail, and of more than is summed as floats at once; images
+// of blocks that the channels fill and that they do not, and of one pixel.
+std::vector<OpCase> LayerNormCases() {
+  return {LayerNormCase("LayerNormOfTwo", {5, 2}),
+          LayerNormCase("LayerNormMatrix", {9, 37}),
+          LayerNormCase("LayerNormWideMatrix", {3, 5003}),
+          LayerNormCase("LayerNormWithoutBeta", {9, 128}, {.epsilon = 0.1f, .center = false}),
+          LayerNormCase("LayerNormWithoutGamma", {6, 20, 5, 4}, {.scale = false}),
+          LayerNormCase("LayerNormWithoutParameters", {6, 20}, {.center = false, .scale = false}),
+          LayerNormCase("LayerNormImage", {3, 32, 9, 7}),
+          LayerNormCase("LayerNormImageWithTail", {3, 20, 5, 4}),
+          LayerNormCase("LayerNormPixel", {6, 20, 1, 1}),
+          LayerNormCase("LayerNormTwoChannels", {4, 2, 3, 2})};
 }
 
 }  // namespace
@@ -221,6 +243,7 @@ std::vector<OpCase> OtherCases() {
       BatchNormCase("BatchNormMatrix", {9, 37}, 0),
       BatchNormCase("BatchNormWithPaddingRows", {6, 20, 5, 4}, 4),
   };
+  for (OpCase& norm : LayerNormCases()) cases.push_back(std::move(norm));
   for (OpCase& activation : ActivationCases()) cases.push_back(std::move(activation));
   return cases;
 }

@@ -144,6 +144,31 @@ TEST(OnnxModelTest, LayersMayReadAnyEarlierOnes) {
                   "both = Concat(sum, a) axis=1"));
 }
 
+TEST(OnnxModelTest, ALayerNormalizationIsMadeOfOldOperators) {
+  const onnx::ModelProto model = Export(Describe(
+      {{{"type", "LayerNormalization"}, {"name", "a"}}, {{"type", "GlobalAveragePooling2D"}}},
+      {3, 2, 2}, 3));
+  EXPECT_THAT(NodesOf(model),
+              ElementsAre("a/mean = ReduceMean(input) axes=[1]", "a/centered = Sub(input, a/mean)",
+                          "a/squares = Mul(a/centered, a/centered)",
+                          "a/variance = ReduceMean(a/squares) axes=[1]",
+                          "a/sum = Add(a/variance, a/epsilon)", "a/deviation = Sqrt(a/sum)",
+                          "a/normalized = Div(a/centered, a/deviation)",
+                          "a/scaled = Mul(a/normalized, a/gamma)", "a = Add(a/scaled, a/beta)",
+                          "global_average_pooling2d/mean = GlobalAveragePool(a)",
+                          "global_average_pooling2d = Flatten(global_average_pooling2d/mean)"));
+  for (const onnx::TensorProto& tensor : model.graph().initializer()) {
+    if (tensor.name() != "a/gamma" && tensor.name() != "a/beta") continue;
+    EXPECT_THAT(tensor.dims(), ElementsAre(3, 1, 1)) << tensor.name();
+  }
+  EXPECT_THAT(
+      NodesOf({{{"type", "LayerNormalization"}, {"name", "a"}, {"center", false}, {"scale", false}},
+               {{"type", "LayerNormalization"}, {"name", "b"}, {"center", false}}},
+              {3}, 3),
+      testing::AllOf(testing::Contains("a = Div(a/centered, a/deviation)"),
+                     testing::Contains("b = Mul(b/normalized, b/gamma)")));
+}
+
 // The next layer's window must know the channels of a concatenation and the size of padded images.
 TEST(OnnxModelTest, ShapesAreFollowedThroughTheGraph) {
   EXPECT_THAT(

@@ -95,6 +95,22 @@ TEST(ParseLayersTest, ANormBeginsWithOnesOrZeros) {
   EXPECT_TRUE(std::get<BatchNormSpec>((*layers)[1].spec).zero_gamma);
 }
 
+TEST(ParseLayersTest, ALayerNormHasKerasFields) {
+  const auto layers = ParseLayers(
+      {LayerJson("LayerNormalization"),
+       LayerJson("LayerNormalization", {{"epsilon", 0.5}, {"center", false}, {"scale", false}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  EXPECT_EQ((*layers)[0].name, "layer_normalization");
+  const auto usual = std::get<LayerNormSpec>((*layers)[0].spec);
+  EXPECT_FLOAT_EQ(usual.epsilon, 1e-3f);
+  EXPECT_TRUE(usual.center);
+  EXPECT_TRUE(usual.scale);
+  const auto bare = std::get<LayerNormSpec>((*layers)[1].spec);
+  EXPECT_FLOAT_EQ(bare.epsilon, 0.5f);
+  EXPECT_FALSE(bare.center);
+  EXPECT_FALSE(bare.scale);
+}
+
 TEST(ParseLayersTest, TheSlopeOfALeakyReluIsKerasOrTheGivenOne) {
   const auto layers =
       ParseLayers({LayerJson("LeakyReLU"), LayerJson("LeakyReLU", {{"negativeSlope", 0.01}}),

@@ -18,6 +18,7 @@ std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const LayerNormSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const ZeroPadding2dSpec& spec);
 std::unique_ptr<LossOp> MakeElementwiseLoss(const Device& device, const ElementwiseLossSpec& spec);

@@ -17,6 +17,7 @@ std::unique_ptr<Op> MakeOp(const DenseSpec& spec);
 std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const LayerNormSpec& spec);
 std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const ZeroPadding2dSpec& spec);
 std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec);

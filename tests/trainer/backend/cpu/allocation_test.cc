@@ -122,6 +122,7 @@ TEST_P(AllocationTest, OwnKernelsAllocateNothing) {
   ops.push_back(backend_->MakeOp(DropoutSpec{.x = kImage}));
   ops.push_back(backend_->MakeOp(FlattenSpec{.x = kImage}));
   ops.push_back(backend_->MakeOp(BatchNormSpec{.x = kImage}));
+  ops.push_back(backend_->MakeOp(LayerNormSpec{.x = kImage}));
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(InASteadyStep(*ops[i]).count, 0u) << "op " << i;
   }

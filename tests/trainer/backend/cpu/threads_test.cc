@@ -115,6 +115,9 @@ std::vector<LargeOp> LargeOps() {
       {"Dropout",
        [x](Backend& b) { return b.MakeOp(DropoutSpec{.x = x, .rate = 0.4f, .layer = 2}); }},
       {"BatchNorm", [x](Backend& b) { return b.MakeOp(BatchNormSpec{.x = x}); }},
+      {"LayerNorm", [x](Backend& b) { return b.MakeOp(LayerNormSpec{.x = x}); }},
+      {"LayerNormOfRows",
+       [](Backend& b) { return b.MakeOp(LayerNormSpec{.x = {.shape = {131, 200}}}); }},
   };
 }
 

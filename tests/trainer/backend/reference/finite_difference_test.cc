@@ -77,6 +77,10 @@ SlopeCase Dense(std::string name, DenseSpec spec) {
   spec.x = {.shape = {3, 2, 2, 2}};
   return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
 }
+SlopeCase LayerNorm(std::string name, Shape shape, LayerNormSpec spec = {}) {
+  spec.x.shape = std::move(shape);
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
+}
 SlopeCase BatchNorm(std::string name, Shape shape, std::int64_t valid) {
   return {
       std::move(name),
@@ -127,7 +131,10 @@ INSTANTIATE_TEST_SUITE_P(
         SlopeCase{"Flatten",
                   [](Backend& backend) { return backend.MakeOp(FlattenSpec{.x = kImage}); }},
         BatchNorm("BatchNormImage", {3, 2, 3, 2}, 0), BatchNorm("BatchNormMatrix", {6, 3}, 0),
-        BatchNorm("BatchNormPadded", {5, 2, 2, 2}, 3)),
+        BatchNorm("BatchNormPadded", {5, 2, 2, 2}, 3), LayerNorm("LayerNormImage", {3, 4, 3, 2}),
+        LayerNorm("LayerNormMatrix", {6, 5}),
+        LayerNorm("LayerNormWithoutBeta", {6, 5}, {.center = false}),
+        LayerNorm("LayerNormWithoutGamma", {6, 5}, {.scale = false})),
     [](const auto& slope) { return slope.param.name; });
 
 std::vector<SlopeCase> ActivationCases() {

@@ -67,6 +67,27 @@ inline constexpr std::int64_t kWinogradSide = 6;
 inline constexpr std::int64_t kWinogradRows = 12;
 inline constexpr std::int64_t kWinogradGap = 16;  // floats after each matrix of tiles
 
+// Vectors of `channels` floats that are normalized, each by itself. A vector's channels are blocks
+// of `inner` adjacent floats, `block` floats apart; what the last block has beyond the channels is
+// zero. With inner 1, neighbours are adjacent (step 1).
+struct LayerNormShape {
+  std::int64_t channels, inner, block;
+  std::int64_t step;  // from one vector to the next
+  float epsilon;
+};
+struct LayerNormPass {
+  std::int64_t count;  // of vectors
+  const float *x, *gamma, *beta;
+  float* y;
+  float* moments;  // for each vector: mean, 1 / sqrt(variance + epsilon)
+};
+struct LayerNormGradient {
+  std::int64_t count;
+  const float *x, *dy, *gamma, *moments;
+  float* dx;               // null: not needed
+  double *dgamma, *dbeta;  // the vectors' parts are added
+};
+
 // c = a b, or c += a b: a is m x k, b is k x n, c's rows are contiguous. Strides are in floats.
 struct Product {
   std::int64_t m, n, k;
@@ -143,6 +164,8 @@ struct Kernels {
   // last bits between instruction sets. Each element's sum has a fixed order, whatever the other
   // extents are. `scratch` has kProductScratchFloats.
   void (*multiply)(const Product& product, float* scratch);
+  void (*layer_norm)(const LayerNormShape& shape, const LayerNormPass& pass);
+  void (*layer_norm_backward)(const LayerNormShape& shape, const LayerNormGradient& pass);
   // Adds one image's part to sum (blocks x channels x kernel_h x kernel_w x lanes) and to bias
   // (blocks x lanes).
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,

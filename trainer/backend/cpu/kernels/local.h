@@ -19,6 +19,8 @@ void HalfRelu(std::uint16_t* y, std::int64_t size, std::uint16_t infinity);
 void HalfMaskByRelu(const std::uint16_t* y, std::uint16_t* dy, std::int64_t size,
                     std::uint16_t infinity);
 void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void LayerNorm(const LayerNormShape& shape, const LayerNormPass& pass);
+void LayerNormBackward(const LayerNormShape& shape, const LayerNormGradient& pass);
 void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias);
