@@ -43,7 +43,9 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
   // Copies of earlier versions do not name their job and their test set.
   const bool was_ours = was_ours_.value_or(false);
   const auto is_ours = [&](const char* key, const std::string& own) {
-    return result.value(key, was_ours ? own : "") == own;
+    const auto found = result.find(key);
+    if (found == result.end()) return was_ours || own.empty();
+    return found->is_string() && *found == own;
   };
   if (!is_ours(kJobKey, options_.owner.job_uid) || !is_ours(kTestSetKey, options_.test_set) ||
       manifest->model_hash != options_.model_hash) {
@@ -56,8 +58,11 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
           .status();
   if (absl::IsDataLoss(loaded)) return none;
   LOCKSTEP_RETURN_IF_ERROR(loaded);
-  const double nan = std::nan("");  // JSON has none
-  return Goodness(result.value("testLoss", nan), result.value(MetricKey(options_.loss), nan));
+  const auto number = [&](const std::string& key) {  // JSON has no NaN
+    const auto found = result.find(key);
+    return found != result.end() && found->is_number() ? found->get<double>() : std::nan("");
+  };
+  return Goodness(number("testLoss"), number(MetricKey(options_.loss)));
 }
 
 // A job that goes on from the directory takes the copy of the greatest step, which may be a worse.

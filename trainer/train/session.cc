@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -40,7 +41,13 @@ void WarnIfEmulated(DType type, const Backend& backend) {
 }  // namespace
 
 std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan) {
-  return training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
+  if (training.steps) return *training.steps;
+  std::int64_t steps = 0;
+  // Some ask for epochs without end.
+  if (__builtin_mul_overflow(training.epochs.value_or(0), plan.StepsPerEpoch(), &steps)) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  return steps;
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {

@@ -101,7 +101,9 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   for (const Replica& replica : deciding) {
     const ObservedPod* pod = FindPod(observed, replica);
     if (pod == nullptr || !pod->termination) continue;
-    latest = std::max(latest, pod->termination->finished_at.value_or(latest));
+    const Time reported = pod->termination->finished_at.value_or(latest);
+    // A node's clock may be ahead.
+    latest = std::max(latest, std::min(reported, pod->succeeded_since.value_or(observed.now)));
   }
   const std::optional<api::Progress>& progress = observed.job.status.progress;
   if (latest == Time{} && progress) latest = progress->update_time.value_or(latest);

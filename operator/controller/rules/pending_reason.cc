@@ -92,7 +92,8 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                          fmt::format("an object named {} exists and belongs to another owner",
                                      observed.name_conflicts.front())};
   }
-  for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff, UnseenVolume}) {
+  // What somebody must mend comes before what passes by itself.
+  for (const auto find : {WaitingContainer, NoPlace, UnseenVolume, OldPod, BackOff}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

@@ -75,11 +75,14 @@ Termination ReadTermination(const Object& terminated) {
   return end;
 }
 
+constexpr int kMostRestarts = 100'000;  // of a container; 10,000 pods of them fit an int
+
 void ReadMainContainer(const std::string& name, const Object& status, ObservedPod& pod,
                        const std::string& restart_policy) {
   for (const Object& entry : kube::ListMember(status, "containerStatuses")) {
     if (TextMember(entry, "name") != name) continue;
-    pod.restart_count = IntMember(entry, "restartCount");
+    // A tenant may write its pods' status, and these counts are added up.
+    pod.restart_count = std::clamp(IntMember(entry, "restartCount"), 0, kMostRestarts);
     const Object& state = Member(entry, "state");
     pod.waiting_reason = ReasonOf(Member(state, "waiting"));
     pod.waiting_message = MessageOf(Member(state, "waiting"));

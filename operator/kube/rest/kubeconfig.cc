@@ -224,12 +224,13 @@ absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std
   }
   const auto chosen = kubeconfig.contexts.find(wanted);
   if (chosen == kubeconfig.contexts.end()) {
-    return absl::NotFoundError(fmt::format("{}: there is no context \"{}\"", source, wanted));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: there is no context \"{}\"", source, wanted));
   }
   const auto& [file, cluster_name, user_name, namespace_name] = chosen->second;
   const auto cluster = kubeconfig.clusters.find(cluster_name);
   if (cluster == kubeconfig.clusters.end()) {
-    return absl::NotFoundError(
+    return absl::InvalidArgumentError(
         fmt::format("{}: context \"{}\" names cluster \"{}\", which does not exist", file, wanted,
                     cluster_name));
   }
@@ -238,7 +239,7 @@ absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std
   if (user_name.empty()) return config;  // anonymous
   const auto user = kubeconfig.users.find(user_name);
   if (user == kubeconfig.users.end()) {
-    return absl::NotFoundError(fmt::format(
+    return absl::InvalidArgumentError(fmt::format(
         "{}: context \"{}\" names user \"{}\", which does not exist", file, wanted, user_name));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const RestConfig who, user->second);

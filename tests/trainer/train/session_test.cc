@@ -26,6 +26,15 @@ std::string FingerprintOf(const api::TrainingSpec& training) {
   return (*Session::Create({.training = training, .backend = "reference"}))->Fingerprint();
 }
 
+TEST(SessionTest, EpochsWithoutEndAreManySteps) {
+  api::TrainingSpec training;
+  training.epochs = (std::int64_t{1} << 53) - 1;
+  const StepPlan plan{.examples = 1025 * 64, .global_batch = 64};
+  EXPECT_GT(TotalSteps(training, plan), std::int64_t{1} << 62);
+  training.epochs = 3;
+  EXPECT_EQ(TotalSteps(training, plan), 3 * 1025);
+}
+
 TEST(SessionTest, TheFingerprintTellsWhichDataThisRankSees) {
   api::TrainingSpec training = SmallTraining();
   EXPECT_THAT(FingerprintOf(training),

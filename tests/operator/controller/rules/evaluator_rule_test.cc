@@ -275,6 +275,12 @@ TEST(EvaluatorRuleTest, WhatItDoesNotSeeIsReportedUntilItDoes) {
   };
   EXPECT_EQ(reason_if(seen, [](Observed& observed) { observed.group = {}; }), "CheckpointsNotSeen")
       << "the operator, say, has started again";
+  EXPECT_EQ(reason_if(seen,
+                      [](Observed& observed) {
+                        observed.job.status.next_retry_time = observed.now + seconds(10);
+                      }),
+            "CheckpointsNotSeen")
+      << "a worker in back-off comes again by itself, the volume does not";
   EXPECT_EQ(
       reason_if(seen,
                 [](Observed& observed) { observed.group.evaluator_misses_checkpoints = false; }),

@@ -275,6 +275,16 @@ TEST(FinishRuleTest, AnEvaluatorGetsABoundedTimeToFinish) {
   EXPECT_EQ(done.Plan().status.state, "Succeeded");
 }
 
+TEST(FinishRuleTest, ANodeWhoseClockIsAheadGivesAnEvaluatorNoMoreTime) {
+  const Time now = Time(seconds(1'700'000'000));
+  Seen seen(Job("j").Workers(1).Evaluator());
+  seen.Service().Worker(0, Exited(0, "", now + std::chrono::hours(1)));
+  seen.With([now](Observed& observed) { observed.pods[0].succeeded_since = now; });
+  seen.Pod(Role::kEvaluator, 0, kReady).Later(minutes(4));
+  EXPECT_NE(seen.Plan().status.state, "Succeeded");
+  EXPECT_EQ(seen.Later(minutes(1)).Plan().status.state, "Succeeded");
+}
+
 // It would wait for ever, and under Kueue hold the job's quota.
 TEST(FinishRuleTest, AnEvaluatorThatHasNotFinishedIsStoppedWhateverThePolicy) {
   for (const auto policy : {CleanPodPolicy::kNone, CleanPodPolicy::kRunning}) {

@@ -57,6 +57,17 @@ TEST(ObservedTest, ReadsWhoAPodIs) {
   EXPECT_TRUE(IsActive(*pod));
 }
 
+// A tenant may write its pods' status, and the counts of a job's pods are added up.
+TEST(ObservedTest, RestartsThatNoKubeletHasCountedAreBounded) {
+  for (const auto& [written, expected] : {std::pair(2147483647, 100'000), std::pair(-5, 0)}) {
+    Object object = PodWith("Never", "Running", Object::object());
+    object["status"]["containerStatuses"][1]["restartCount"] = written;
+    const auto pod = ObservePod(object);
+    ASSERT_TRUE(pod);
+    EXPECT_EQ(pod->restart_count, expected);
+  }
+}
+
 TEST(ObservedTest, ReadsTheResultsOfIndependentProcesses) {
   Object state = ExitOf(0);
   state["terminated"]["message"] = R"({"variants":[{"index":1,"step":3,"loss":0.25}]})";

@@ -117,6 +117,8 @@ TEST(KubeconfigTest, ErrorsNameTheEntry) {
   EXPECT_THAT(error("[]"), HasSubstr("expected one Config"));
   EXPECT_THAT(error(""), HasSubstr("no current-context"));
   EXPECT_THAT(error(kTwoContexts, "three"), HasSubstr("no context \"three\""));
+  // NotFound means that there is no kubeconfig, and a pod may use its service account.
+  EXPECT_THAT(error(kTwoContexts, "three"), HasSubstr("INVALID_ARGUMENT"));
   EXPECT_THAT(error("clusters: 7"), HasSubstr("clusters: expected a list"));
   EXPECT_THAT(error("current-context: a\ncontexts: [{name: a, context: {cluster: b}}]"),
               HasSubstr("names cluster \"b\", which does not exist"));
