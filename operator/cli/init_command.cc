@@ -69,9 +69,7 @@ std::string InCommand(const std::string& path, const char* otherwise) {
   return path.find_first_not_of(kPlain) == std::string::npos ? path : otherwise;
 }
 
-std::string TextOf(const InitOptions& options, DatasetFormat format) {
-  const Start start = StartOf(format);
-  const bool has_files = format != DatasetFormat::kSynthetic;
+std::string HeadOf(const InitOptions& options, bool has_files) {
   const std::string file = options.file == "-" ? "FILE" : InCommand(options.file, "FILE");
   const std::string volume =
       has_files ? fmt::format(" --volume data={}", InCommand(options.data, "FOLDER")) : "";
@@ -84,7 +82,14 @@ apiVersion: training.lockstep.dev/v1
 kind: TrainingJob
 metadata:
   name: {name}
-spec:
+)",
+      fmt::arg("file", file), fmt::arg("volume", volume), fmt::arg("name", options.name));
+}
+
+std::string TrainingOf(const InitOptions& options, DatasetFormat format, const Start& start) {
+  const bool has_files = format != DatasetFormat::kSynthetic;
+  return fmt::format(
+      R"(spec:
   strategy:
     type: MultiWorkerMirrored # each worker computes its share of a batch; all make the same update
   training:
@@ -102,7 +107,24 @@ spec:
     checkpoint:
       directory: /checkpoints
       everySteps: 500
-  replicaSpecs:
+)",
+      fmt::arg("model", options.model.empty() ? start.model : "name: " + options.model),
+      fmt::arg("format", api::NameOf(format)),
+      fmt::arg("synthetic", has_files ? "" : " # generated, to try the rest"),
+      fmt::arg("path", has_files ? "      path: /data\n" : ""), fmt::arg("dataset", start.dataset),
+      fmt::arg("batch", start.batch * options.workers));
+}
+
+std::string ReplicasOf(const InitOptions& options, bool has_files, const Start& start) {
+  const std::string mount =
+      has_files ? "                - {name: data, mountPath: /data, readOnly: true}\n" : "";
+  const std::string claim = has_files ? fmt::format(R"(            - name: data
+              persistentVolumeClaim: {{claimName: {}-data, readOnly: true}}
+)",
+                                                    options.name)
+                                      : "";
+  return fmt::format(
+      R"(  replicaSpecs:
     Worker:
       replicas: {workers}
       template:
@@ -117,21 +139,8 @@ spec:
 {claim}            - name: checkpoints
               persistentVolumeClaim: {{claimName: {name}-checkpoints}}
 )",
-      fmt::arg("file", file), fmt::arg("volume", volume), fmt::arg("name", options.name),
-      fmt::arg("model", options.model.empty() ? start.model : "name: " + options.model),
-      fmt::arg("format", api::NameOf(format)),
-      fmt::arg("synthetic", has_files ? "" : " # generated, to try the rest"),
-      fmt::arg("path", has_files ? "      path: /data\n" : ""), fmt::arg("dataset", start.dataset),
-      fmt::arg("limits", start.limits), fmt::arg("batch", start.batch * options.workers),
-      fmt::arg("workers", options.workers),
-      fmt::arg("mount", has_files
-                            ? "                - {name: data, mountPath: /data, readOnly: true}\n"
-                            : ""),
-      fmt::arg("claim", has_files ? fmt::format("            - name: data\n"
-                                                "              persistentVolumeClaim: "
-                                                "{{claimName: {}-data, readOnly: true}}\n",
-                                                options.name)
-                                  : ""));
+      fmt::arg("workers", options.workers), fmt::arg("limits", start.limits),
+      fmt::arg("mount", mount), fmt::arg("claim", claim), fmt::arg("name", options.name));
 }
 
 absl::StatusOr<DatasetFormat> FormatOf(const InitOptions& options) {
@@ -186,7 +195,10 @@ absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& f
 
 absl::StatusOr<std::string> NewJob(const InitOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DatasetFormat format, FormatOf(options));
-  std::string text = TextOf(options, format);
+  const bool has_files = format != DatasetFormat::kSynthetic;
+  const Start start = StartOf(format);
+  std::string text = HeadOf(options, has_files) + TrainingOf(options, format, start) +
+                     ReplicasOf(options, has_files, start);
   LOCKSTEP_RETURN_IF_ERROR(ParseJobFile(text, "the new job", {}).status());
   return text;
 }

@@ -61,7 +61,8 @@ absl::Status CheckModel(const ModelDescription& model, const std::vector<Layer>&
   return ExpectTensors(built->state_slots(), tensors);
 }
 
-// Adds a model's layers to a graph. Values have the names of layers; a fused activation is the layer
+// Adds a model's layers to a graph. Values have the names of layers; a fused activation is the
+// layer
 // "<layer>/activation", and the names of a layer's parts add a slash and a word that is no layer's,
 // so no two have one name. Only "input" is that of the
 // samples: a layer of that name gives "input/output". Requires: CheckModel.

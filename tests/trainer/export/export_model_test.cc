@@ -70,7 +70,7 @@ TEST_F(ExportModelTest, AFolderWithoutManifestIsNoCheckpoint) {
 }
 
 TEST_F(ExportModelTest, ACheckpointOfAnEarlierVersionDoesNotSayItsLayers) {
-  Save(5, {{"run", 1}});
+  Save(5, {{"run", {{"epoch", 1}}}});
   const auto exported = Export("/saved", "/out/model.onnx");
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(exported.status().message()),
