@@ -77,13 +77,13 @@ class CallTimer {
   // May start before the call, so that it bounds the time to connect, too. Requires: `context`
   // outlives this.
   CallTimer(grpc::ClientContext& context, Duration patience)
-      : patience_(patience), thread_([this, &context](const std::stop_token& stop) {
+      : context_(context), patience_(patience), thread_([this](const std::stop_token& stop) {
           std::mutex mutex;
           std::unique_lock lock(mutex);
           std::condition_variable_any().wait_for(lock, stop, patience_, [] { return false; });
           if (stop.stop_requested()) return;
           has_cancelled_ = true;
-          context.TryCancel();
+          context_.TryCancel();
         }) {}
   // Stops the timer. Returns whether it has cancelled the call.
   bool Stop() {
@@ -91,9 +91,11 @@ class CallTimer {
     thread_.join();
     return has_cancelled_;
   }
+  grpc::ClientContext& context() const { return context_; }
   Duration patience() const { return patience_; }
 
  private:
+  grpc::ClientContext& context_;
   const Duration patience_;
   bool has_cancelled_ = false;  // written by the thread, read once it has ended
   std::jthread thread_;         // last: uses the above
@@ -123,10 +125,9 @@ absl::Status IntroducePatiently(Stream& stream, grpc::ClientContext& context, co
 // prove that it knows the token, or Unavailable if `timer`, which is the stream's, has cancelled
 // it: a stranger may have the address of a server's pod that is gone.
 template <typename Stream, typename Reply, typename Request>
-absl::Status Introduce(CallTimer& timer, Stream& stream, grpc::ClientContext& context,
-                       const Caller& caller, const std::string& server, Reply& reply,
-                       Request& request) {
-  absl::Status met = IntroducePatiently(stream, context, caller, server, reply, request);
+absl::Status Introduce(CallTimer& timer, Stream& stream, const Caller& caller,
+                       const std::string& server, Reply& reply, Request& request) {
+  absl::Status met = IntroducePatiently(stream, timer.context(), caller, server, reply, request);
   const bool is_late = timer.Stop();
   if (!is_late || absl::IsPermissionDenied(met)) return met;
   return absl::UnavailableError(

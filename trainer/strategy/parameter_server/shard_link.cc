@@ -21,7 +21,7 @@ absl::Status ShardLink::Meet(const Caller& caller, Duration patience) {
   proto::ShardRequest request;
   *request.mutable_introduction() = caller.who;
   proto::ShardReply reply;
-  LOCKSTEP_RETURN_IF_ERROR(Introduce(timer, *stream_, context_, caller, server_, reply, request));
+  LOCKSTEP_RETURN_IF_ERROR(Introduce(timer, *stream_, caller, server_, reply, request));
   if (!reply.has_welcome()) return End(/*is_open=*/true);
   is_shared_ = reply.welcome().shared();
   return absl::OkStatus();

@@ -44,8 +44,8 @@ absl::Status TaskLink::Connect() {
   proto::WorkerRequest request;
   *request.mutable_introduction() = caller_.who;
   proto::TaskReply reply;
-  absl::Status met = Introduce(timer, *stream_->stream, stream_->context, caller_,
-                               ServerName(0, address_), reply, request);
+  absl::Status met =
+      Introduce(timer, *stream_->stream, caller_, ServerName(0, address_), reply, request);
   if (!met.ok()) {
     stream_.reset();
     return met;
