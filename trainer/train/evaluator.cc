@@ -167,8 +167,11 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   ++evaluations_;
   Publish();
   Note(std::move(snapshot), result);
-  if (is_latest) Report();
-  if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
+  if (is_latest) {
+    Report();
+    // A run that has recovered since has not diverged.
+    if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
+  }
   if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }

@@ -34,7 +34,10 @@ absl::StatusOr<std::optional<FollowedRun>> FindFollowedRun(FileSystem& files,
   for (const FolderName& name : *folders) {
     const absl::StatusOr<Manifest> manifest =
         ReadManifest(files, directory + "/" + name.ToString());
-    if (manifest.ok()) return RunOf(manifest->state);
+    if (manifest.ok()) {
+      if (const std::optional<FollowedRun> run = RunOf(manifest->state)) return run;
+      continue;  // of a version that did not describe its model
+    }
     // Incomplete, removed since it was listed, or damaged.
     if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) continue;
     return manifest.status();

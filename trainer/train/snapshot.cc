@@ -128,7 +128,8 @@ std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state) {
   const nlohmann::json settings = state.value("settings", nlohmann::json::object());
   const auto examples = settings.find("examples");
   if (examples == settings.end() || !examples->is_number_integer()) return std::nullopt;
-  return examples->get<std::int64_t>();
+  const auto count = examples->get<std::int64_t>();
+  return count > 0 ? std::optional(count) : std::nullopt;
 }
 
 std::string ModelHash(Session& session) {

@@ -64,7 +64,13 @@ std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
 
 int MinMember(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
-  if (policy && policy->min_available) return *policy->min_available;
+  if (policy && policy->min_available) {
+    // A job whose number counts its Evaluator, which is not in the group, would never start.
+    const std::vector<Replica> all = AllReplicas(job);
+    const auto evaluators = std::ranges::count(all, api::Role::kEvaluator, &Replica::role);
+    return std::min(*policy->min_available,
+                    static_cast<int>(all.size()) - static_cast<int>(evaluators));
+  }
   return static_cast<int>(MembersThatStartTogether(job).size());
 }
 
@@ -124,7 +130,14 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
   kube::Object& spec = pod.at("spec");
   if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
   // A scheduler counts every pod of the group towards minMember, which leaves out the Evaluator.
-  if (role == api::Role::kEvaluator) return;
+  // Volcano makes a group of its own of such a pod, in the queue that it names.
+  if (role == api::Role::kEvaluator) {
+    const auto& policy = job.spec.run_policy.scheduling_policy;
+    if (scheduler == GangScheduler::kVolcano && policy && !policy->queue.empty()) {
+      pod.at("metadata")["annotations"]["scheduling.volcano.sh/queue-name"] = policy->queue;
+    }
+    return;
+  }
   kube::Object& metadata = pod.at("metadata");
   switch (scheduler) {
     case GangScheduler::kNone:

@@ -326,6 +326,17 @@ TEST_F(EvaluatorTest, ATestLossThatIsNotFiniteEndsIt) {
   EXPECT_THAT(Reported(), ElementsAre(5, kLastStep));
 }
 
+// The last checkpoint is evaluated first once the training has ended.
+TEST_F(EvaluatorTest, ARunThatHasRecoveredHasNotDiverged) {
+  const auto session = NewSession(FollowedTraining());
+  std::ranges::fill(session->model().parameters(), std::numeric_limits<float>::infinity());
+  ASSERT_TRUE(store_->Save(MakeSnapshot(*session, {.step = 5}, Time())).ok());
+  Save(kLastStep);
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 2);
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep));
+}
+
 // The first checkpoint says what the run trains on, so that the training data need not be there.
 TEST_F(EvaluatorTest, ItsSessionIsMadeOnceThereIsACheckpoint) {
   leader_.checkpoint_step = 5;

@@ -213,6 +213,17 @@ TEST(GangTest, AnEvaluatorIsScheduledByItself) {
   }
 }
 
+TEST(GangTest, AnEvaluatorIsNoneOfThoseThatStartTogether) {
+  api::TrainingJob job = Job("j").Workers(2).Evaluator().BuildWithDefaults();
+  api::SchedulingPolicySpec policy;
+  policy.min_available = 3;
+  policy.queue = "team-a";
+  job.spec.run_policy.scheduling_policy = policy;
+  EXPECT_EQ(BuildPodGroup(job, kVolcano).at("spec").at("minMember"), 2) << "there is no third";
+  const auto pod = BuildPod(ClusterSpec(job, DnsAddresses()), kVolcano, {Role::kEvaluator, 0}, 0);
+  EXPECT_EQ(pod.at("metadata").at("annotations").at("scheduling.volcano.sh/queue-name"), "team-a");
+}
+
 TEST(GangTest, ATemplatesOwnSchedulerStays) {
   Json tmpl = testing::Template();
   tmpl["spec"]["schedulerName"] = "mine";
