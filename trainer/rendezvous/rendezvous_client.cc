@@ -27,6 +27,9 @@ constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
 constexpr std::size_t kLeaderNonceBytes = 32;
 
+constexpr char kUnproven[] =
+    "it does not prove that it knows the job's token, as a leader of this version does";
+
 Membership FromProto(const proto::Membership& message) {
   Membership membership;
   membership.generation = message.generation();
@@ -59,7 +62,7 @@ class RendezvousClient final : public Rendezvous {
   void Disconnect();
   void Received(int connection, const proto::CoordinatorMessage& message);
   bool MayBelieve(const proto::CoordinatorMessage& message);
-  void Distrust();
+  void Distrust(const std::string& reason);
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
   std::optional<absl::StatusOr<Membership>> Answer();
@@ -206,7 +209,10 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
                                             address_, wait_.WaitingFor()));
   }
   if (!leader_proven_ && !broken_ && clock_.SteadyNow() >= prove_by_) {
-    Distrust();
+    Distrust(challenge_.nonce().empty()
+                 ? fmt::format("it has not answered within {:.3g} s",
+                               std::chrono::duration<double>(options_.proof_patience).count())
+                 : kUnproven);
   }
   wait_.LogNowAndThen();
   changed_.wait_for(lock, std::min<Duration>(until - clock_.SteadyNow(), kStopPoll));
@@ -300,16 +306,15 @@ bool RendezvousClient::MayBelieve(const proto::CoordinatorMessage& message) {
   leader_proven_ =
       message.has_leader_proof() && !join_proof_.empty() &&
       token_.Accepts(api::kProofOfLeader, nonce_, join_proof_, message.leader_proof().proof());
-  if (!leader_proven_) Distrust();
+  if (!leader_proven_) Distrust(kUnproven);
   return leader_proven_;
 }
 
 // Gives the connection up, so that Join connects again.
-void RendezvousClient::Distrust() {
+void RendezvousClient::Distrust(const std::string& reason) {
   broken_ = true;
   wait_.OnSilence();
-  wait_.SetBrokenReason(
-      "it does not prove that it knows the job's token, as a leader of this version does");
+  wait_.SetBrokenReason(reason);
   changed_.notify_all();
 }
 
