@@ -313,19 +313,21 @@ void GraphModel::InitializeParameters() {
 }
 
 std::string GraphModel::LayoutFingerprint() const {
-  std::uint64_t digest = kEmptyDigest;
+  // Of two processors, or of two versions, the tensors may be equal and their layouts not.
+  std::uint64_t tensors = kEmptyDigest, layouts = kEmptyDigest;
   for (const FlatRange* range : {&parameters_, &states_}) {
     for (const TensorSlot& slot : range->slots()) {
-      digest = Digest(fmt::format("{}{}@{}:{};", slot.name, slot.desc.shape.ToString(), slot.offset,
-                                  slot.desc.dense() ? "dense" : slot.desc.layout->Fingerprint()),
-                      digest);
+      tensors = Digest(fmt::format("{}{};", slot.name, slot.desc.shape.ToString()), tensors);
+      layouts = Digest(fmt::format("@{}:{};", slot.offset,
+                                   slot.desc.dense() ? "dense" : slot.desc.layout->Fingerprint()),
+                       layouts);
     }
-    digest = Digest("|", digest);
+    tensors = Digest("|", tensors);
+    layouts = Digest(fmt::format("|{}", range->size()), layouts);
   }
   return fmt::format(
-      "parameterTensors={};parameters={};stateTensors={};states={};tensorsDigest={:016x};",
-      parameters_.slots().size(), parameters_.size(), states_.slots().size(), states_.size(),
-      digest);
+      "parameterTensors={};stateTensors={};tensorsDigest={:016x};memoryLayouts={:016x};",
+      parameters_.slots().size(), states_.slots().size(), tensors, layouts);
 }
 
 void GraphModel::SetStep(const StepContext& step) {

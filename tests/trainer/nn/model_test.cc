@@ -230,6 +230,18 @@ TEST(ModelTest, FingerprintsTellNamesAndShapesApart) {
   }
 }
 
+// A refusal then says whether the models differ or only the processors.
+TEST(ModelTest, FingerprintsTellTensorsFromTheirMemoryLayouts) {
+  const Layers layers = {Conv(16, {{"padding", "same"}}), kFlatten, Dense(4)};
+  const auto tensors = [&layers](const char* backend) {
+    const std::string fingerprint = LayoutOf(layers, {16, 9, 9}, backend);
+    const std::size_t end = fingerprint.find("memoryLayouts=");
+    EXPECT_NE(end, std::string::npos) << fingerprint;
+    return fingerprint.substr(0, end);
+  };
+  EXPECT_EQ(tensors("reference"), tensors("cpu"));
+}
+
 // Processes that join have to introduce themselves within 16 KiB.
 TEST(ModelTest, FingerprintsAreShortHoweverManyTensorsThereAre) {
   for (const std::string& name : BundledModelNames()) {
