@@ -1,6 +1,7 @@
 #include "operator/cli/init_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -8,8 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "api/v1/enum_names.h"
 #include "base/status.h"
@@ -81,7 +84,7 @@ std::string HeadOf(const InitOptions& options, bool has_files) {
 apiVersion: training.lockstep.dev/v1
 kind: TrainingJob
 metadata:
-  name: {name}
+  name: "{name}"
 )",
       fmt::arg("file", file), fmt::arg("volume", volume), fmt::arg("name", options.name));
 }
@@ -174,23 +177,32 @@ absl::Status WriteNewFile(const std::string& path, const std::string& text) {
 
 absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& folder) {
   std::error_code error;
-  std::optional<DatasetFormat> format;
+  std::set<DatasetFormat> found;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename();
-    if (name.starts_with("train-images-idx3-ubyte")) format = DatasetFormat::kIdx;
-    if (name == "data_batch_1.bin" || name == "train.bin") format = DatasetFormat::kCifar;
-    if (name == "x_train.npy") format = DatasetFormat::kNpy;
-    if (name == "train.csv" || name == "train.csv.gz") format = DatasetFormat::kCsv;
-    if (name.find(".tfrecord") != std::string::npos) format = DatasetFormat::kTfRecord;
+    if (name.starts_with("train-images-idx3-ubyte")) found.insert(DatasetFormat::kIdx);
+    if (name == "data_batch_1.bin" || name == "train.bin") found.insert(DatasetFormat::kCifar);
+    if (name == "x_train.npy") found.insert(DatasetFormat::kNpy);
+    if (name == "train.csv" || name == "train.csv.gz") found.insert(DatasetFormat::kCsv);
+    if (name.find(".tfrecord") != std::string::npos) found.insert(DatasetFormat::kTfRecord);
     std::error_code ignored;  // an entry that cannot be looked at is no folder
-    if (name == "train" && entries->is_directory(ignored)) format = DatasetFormat::kImageFolder;
+    if (name == "train" && entries->is_directory(ignored))
+      found.insert(DatasetFormat::kImageFolder);
   }
   if (error) {
     return absl::NotFoundError(
         fmt::format("--data {}: cannot list the folder: {}", folder, error.message()));
   }
-  return format;
+  if (found.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const DatasetFormat format : found) names.push_back(api::NameOf(format));
+    return absl::InvalidArgumentError(
+        fmt::format("--data {}: found files of the formats {}, expected those of one", folder,
+                    fmt::join(names, " and ")));
+  }
+  if (found.empty()) return std::optional<DatasetFormat>();
+  return std::optional(*found.begin());
 }
 
 absl::StatusOr<std::string> NewJob(const InitOptions& options) {

@@ -30,7 +30,7 @@ int RunInit(const InitOptions& options);
 absl::StatusOr<std::string> NewJob(const InitOptions& options);
 
 // Returns the format of the files in the folder, by their names; nullopt: none that the trainer
-// reads. NotFound: the folder cannot be read.
+// reads. NotFound: the folder cannot be read. InvalidArgument: there are files of several formats.
 absl::StatusOr<std::optional<api::DatasetFormat>> FormatOfFolder(const std::string& folder);
 
 }  // namespace lockstep::cli

@@ -140,10 +140,10 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
           CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"))
       ->check(CLI::Range(1, kMaxCount));
   command->add_flag("--timestamps", options.timestamps, "Print each line's time before it");
-  CLI::Option* follow =
-      command->add_flag("-f,--follow", options.follow,
-                        "Print new lines as they come, until the container ends; with --all, until "
-                        "the job has ended, also those of containers that start later");
+  CLI::Option* follow = command->add_flag(
+      "-f,--follow", options.follow,
+      "Print new lines as they come, until the container ends; with --all, until "
+      "the job and its containers have ended, also those of containers that start later");
   command
       ->add_flag("-p,--previous", options.previous,
                  "Print the log from before the container's last restart")

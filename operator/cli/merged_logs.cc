@@ -33,6 +33,8 @@ using kube::Object;
 
 // Lines of different pods are printed in the order of their times if they arrive within this time.
 constexpr Duration kPatience = std::chrono::milliseconds(300);
+// Looks that fail in a row before the job's pods are not looked at any more.
+constexpr int kMostFailures = 30;
 // Cyan, green, yellow, magenta, blue, red.
 constexpr std::array<int, 6> kColors = {36, 32, 33, 35, 34, 31};
 
@@ -178,18 +180,22 @@ absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
   LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
   if (!goes_on && !collector.HasLogs()) {
     merge.Close();
-    return absl::NotFoundError(
-        fmt::format("no pod of job {} has a log: the job is {}, and runPolicy.cleanPodPolicy may "
-                    "have deleted its pods",
-                    job.name, collector.state()));
+    return absl::NotFoundError(fmt::format(
+        "no pod of job {}{} has a log: the job is {}, and pods of a job that has ended may "
+        "have been deleted by runPolicy.cleanPodPolicy",
+        job.name, options.role ? fmt::format(" of role {}", api::RoleName(*options.role)) : "",
+        collector.state()));
   }
   absl::Status looked;
   std::jthread watcher([&] {
+    int failures = 0;  // in a row
     for (bool again = goes_on; again;) {
       std::this_thread::sleep_for(options.poll_period);  // Ctrl-C ends the program at any time
       const absl::StatusOr<bool> more = collector.Look();
-      again = more.value_or(false);
-      if (!more.ok() && !absl::IsNotFound(more.status())) looked = more.status();
+      failures = more.ok() ? 0 : failures + 1;
+      looked = absl::IsNotFound(more.status()) ? absl::OkStatus() : more.status();
+      const bool may_pass = !absl::IsNotFound(more.status()) && failures < kMostFailures;
+      again = more.ok() ? *more : may_pass;
     }
     merge.Close();
   });

@@ -10,7 +10,7 @@ import pathlib
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -182,6 +182,10 @@ class Collection:
             return self._api.pages(self._path, self._selector)
         except ApiError as error:
             raise _as_watch_error(error) from error
+
+    def objects(self) -> Sequence[Object]:
+        """The objects; raises the errors of a call, which are for people."""
+        return self._api.pages(self._path, self._selector)[0]
 
     def watch(self, version: str, seconds: float, silence_seconds: float) -> Generator[Object, None, None]:
         stream = None

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from lockstep.job import ROLES, TrainingJob
 
 PREFIX = "training.lockstep.dev/"
 MAIN_CONTAINER = PREFIX + "main-container"  # an annotation by the operator
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")  # that a line begins with
 MOST_LINES = 10_000  # that wait for a slow reader
 
 
@@ -42,7 +44,7 @@ def pods_of(api: Api, job: TrainingJob, namespace: str, role: str | None, index:
 
 def read(api: Api, namespace: str, pods: Collection, container: str | None, tail: int | None) -> Iterator[str]:
     """The lines that there are by now, replica by replica."""
-    logs = [log for pod in pods.list()[0] if (log := _log_of(pod, container)) is not None]
+    logs = [log for pod in pods.objects() if (log := _log_of(pod, container)) is not None]
     for log in sorted(logs, key=_order):
         stream = api.stream(_path(namespace, log), silence_seconds=60,
                             query={"container": log.container, "tailLines": tail})
@@ -134,7 +136,7 @@ class Follower:
             now = TrainingJob.from_dict(change.object)
             if now.uid == job.uid and (change.deleted or now.status.finished):
                 self._end_watches()
-                pods = self._pods.list()[0]
+                pods = self._pods.objects()
                 if now.spec.get("runPolicy", {}).get("cleanPodPolicy") == "None":
                     self._abandons.set()
                     pods = [pod for pod in pods if not self._abandon(pod)]
@@ -218,8 +220,11 @@ class Follower:
             if self._stopped.is_set() or (pod is not None and _log_of(pod, log.container) != log):
                 return
             for line in stream.lines():
-                stamp, _, text = line.decode(errors="replace").partition(" ")
-                if _order_of_time(stamp) > _order_of_time(after):
+                whole = line.decode(errors="replace")
+                stamp, _, text = whole.partition(" ")
+                if not TIME.match(stamp):  # the kubelet's own words
+                    yield after, whole
+                elif _order_of_time(stamp) > _order_of_time(after):
                     yield stamp, text
         finally:
             with self._lock:
@@ -235,7 +240,10 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
     metadata = pod["metadata"]
     name = container or (metadata.get("annotations") or {}).get(MAIN_CONTAINER) or pod["spec"]["containers"][0]["name"]
     for status in pod.get("status", {}).get("containerStatuses") or ():
-        if status["name"] == name and (status.get("state") or {}).keys() & {"running", "terminated"}:
+        # A container that is about to be restarted has the log of its latest life.
+        has_begun = (status.get("state") or {}).keys() & {"running", "terminated"} or \
+            (status.get("lastState") or {}).get("terminated")
+        if status["name"] == name and has_begun:
             labels = metadata["labels"]
             return _Log(labels[PREFIX + "role"], int(labels[PREFIX + "replica-index"]), metadata["name"],
                         metadata["uid"], name, status.get("restartCount") or 0)
@@ -243,7 +251,7 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
 
 
 def _is_running(pod: Object, log: _Log) -> bool:
-    return any(status["name"] == log.container and "running" in status["state"]
+    return any(status["name"] == log.container and "running" in (status.get("state") or {})
                for status in pod["status"]["containerStatuses"])
 
 
@@ -256,10 +264,12 @@ def _path(namespace: str, log: _Log) -> str:
 
 
 def _whole_seconds(stamp: str) -> str:
-    """sinceTime has no fractions, and the kubelet gives the lines of that second again."""
-    return stamp[:19] + "Z"
+    """sinceTime has no fractions, and the kubelet gives the lines of that second again. A node's own offset stays."""
+    offset = re.search(r"[+-]\d\d:\d\d$", stamp)
+    return stamp[:19] + (offset.group() if offset else "Z")
 
 
 def _order_of_time(stamp: str) -> tuple[str, str]:
     """2026-01-31T12:00:00.5Z comes after 2026-01-31T12:00:00.25Z, and nothing before everything."""
-    return stamp[:19], stamp[20:].rstrip("Z").ljust(9, "0")
+    fraction = re.match(r"\d*", stamp[20:])
+    return stamp[:19], (fraction.group() if fraction else "").ljust(9, "0")

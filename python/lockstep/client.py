@@ -107,7 +107,10 @@ class Client:
         job = self.get(name)
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
                 "preconditions": {"uid": job.uid}}
-        self._request("DELETE", name, body=body)
+        try:
+            self._request("DELETE", name, body=body)
+        except NotFound:  # it was there a moment ago: somebody else has deleted it
+            return
         if not wait:
             return
         try:

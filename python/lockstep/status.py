@@ -140,7 +140,7 @@ def read_status(found: Mapping[str, Any]) -> Status:
 
 
 def why_failed(status: Status) -> str:
-    """For people: the replica that failed first, else the reason of the condition Failed."""
+    """For people: the failure that counted last, else the reason of the condition Failed."""
     if status.failure is not None:
         return str(status.failure)
     for condition in status.conditions:

@@ -180,8 +180,19 @@ class LifecycleTest(ClusterTest):
         self.client.create(job)
         error = self.error(lockstep.WaitTimeout, self.client.delete, "held", wait=True, timeout=0.5)
         self.assertIn("found it after 0.5 s, expected that it is deleted; finalizers: ['example.com/held']", str(error))
-        released = threading.Thread(target=lambda: Client(kubeconfig=server().kubeconfig)._merge(
-            "held", {"metadata": {"finalizers": None}}))
+        waits = threading.Event()
+        each = self.client._each
+
+        def each_once_it_waits(*arguments):
+            waits.set()
+            return each(*arguments)
+
+        def release():
+            waits.wait(SECONDS)
+            Client(kubeconfig=server().kubeconfig)._merge("held", {"metadata": {"finalizers": None}})
+
+        self.client._each = each_once_it_waits
+        released = threading.Thread(target=release)
         released.start()
         self.client.delete("held", wait=True, timeout=SECONDS)
         released.join()

@@ -59,6 +59,10 @@ TEST(InitCommandTest, SaysWhatItDoesNotFind) {
   EXPECT_THAT(fault({.data = folder.path()}), HasSubstr("found no file of a known name, expected"));
   EXPECT_THAT(fault({.data = folder.At("none")}),
               HasSubstr("cannot list the folder: No such file"));
+  WriteTextFile(folder.At("train.csv"), "");
+  WriteTextFile(folder.At("x_train.npy"), "");
+  EXPECT_THAT(fault({.data = folder.path()}),
+              HasSubstr("found files of the formats npy and csv, expected those of one"));
   EXPECT_THAT(fault({.name = "Not A Name"}), HasSubstr("metadata.name"));
 }
 
