@@ -181,7 +181,8 @@ absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& f
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename();
-    if (name.starts_with("train-images-idx3-ubyte")) found.insert(DatasetFormat::kIdx);
+    if (name.starts_with("train-images-idx3-ubyte") || name.starts_with("train-images.idx3-ubyte"))
+      found.insert(DatasetFormat::kIdx);
     if (name == "data_batch_1.bin" || name == "train.bin") found.insert(DatasetFormat::kCifar);
     if (name == "x_train.npy") found.insert(DatasetFormat::kNpy);
     if (name == "train.csv" || name == "train.csv.gz") found.insert(DatasetFormat::kCsv);

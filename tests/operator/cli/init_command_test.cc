@@ -27,6 +27,7 @@ api::TrainingJob JobOf(const InitOptions& options) {
 TEST(InitCommandTest, TheNamesOfTheFilesTellTheFormat) {
   const std::pair<const char*, DatasetFormat> cases[] = {
       {"train-images-idx3-ubyte.gz", DatasetFormat::kIdx},
+      {"train-images.idx3-ubyte", DatasetFormat::kIdx},
       {"data_batch_1.bin", DatasetFormat::kCifar},
       {"train.bin", DatasetFormat::kCifar},
       {"x_train.npy", DatasetFormat::kNpy},
