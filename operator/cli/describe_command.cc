@@ -4,11 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <set>
 #include <stop_token>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +23,7 @@
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/kube/rest/timer_thread.h"
 
 namespace lockstep::cli {
 namespace {
@@ -95,24 +93,6 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
   return log;
 }
 
-// Requests a stop after a time, unless it is destroyed before.
-class StopAfter {
- public:
-  explicit StopAfter(Duration time)
-      : timer_([this, time](const std::stop_token& over) {
-          std::mutex mutex;
-          std::unique_lock lock(mutex);
-          std::condition_variable_any never;
-          never.wait_for(lock, over, time, [] { return false; });
-          if (!over.stop_requested()) stop_.request_stop();
-        }) {}
-  std::stop_token token() const { return stop_.get_token(); }
-
- private:
-  std::stop_source stop_;
-  std::jthread timer_;
-};
-
 }  // namespace
 
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
@@ -156,18 +136,19 @@ int RunDescribe(const DescribeOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
-  const Duration patience = options.patience;
+  kube::TimerThread timer;
   const LogReader read_log = [&](const kube::Key& pod, const std::string& container,
                                  bool previous) -> absl::StatusOr<std::string> {
     std::string text;
-    const StopAfter limit(patience);
+    std::stop_source limit;
+    timer.Set(clock.SteadyNow() + options.patience, [limit]() mutable { limit.request_stop(); });
     LOCKSTEP_RETURN_IF_ERROR(access->client->ReadPodLog(
         pod, {.container = container, .previous = previous, .tail_lines = options.tail},
-        limit.token(), [&text](const std::string& piece) { text += piece; }));
-    if (!limit.token().stop_requested()) return text;
+        limit.get_token(), [&text](const std::string& piece) { text += piece; }));
+    if (!limit.stop_requested()) return text;
     return absl::DeadlineExceededError(
         fmt::format("found no end of the log within {:.0f} s: its node may not answer",
-                    std::chrono::duration<double>(patience).count()));
+                    std::chrono::duration<double>(options.patience).count()));
   };
   const auto text =
       Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);

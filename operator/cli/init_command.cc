@@ -65,17 +65,18 @@ Start StartOf(DatasetFormat format) {
   return {};
 }
 
-// A path that is longer than a word in a shell's command is left to the reader.
+// Returns the path if a shell takes it for one word; `otherwise` stands for one to be quoted.
 std::string InCommand(const std::string& path, const char* otherwise) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@";
   return path.find_first_not_of(kPlain) == std::string::npos ? path : otherwise;
 }
 
-std::string HeadOf(const InitOptions& options, bool has_files) {
+std::string HeadOf(const InitOptions& options) {
   const std::string file = options.file == "-" ? "FILE" : InCommand(options.file, "FILE");
   const std::string volume =
-      has_files ? fmt::format(" --volume data={}", InCommand(options.data, "FOLDER")) : "";
+      options.data.empty() ? ""
+                           : fmt::format(" --volume data={}", InCommand(options.data, "FOLDER"));
   return fmt::format(
       R"(# What it would do and need:  lockstep plan {file}{volume}
 # On this machine:            lockstep run {file}{volume}
@@ -90,7 +91,7 @@ metadata:
 }
 
 std::string TrainingOf(const InitOptions& options, DatasetFormat format, const Start& start) {
-  const bool has_files = format != DatasetFormat::kSynthetic;
+  const bool has_files = !options.data.empty();
   return fmt::format(
       R"(spec:
   strategy:
@@ -118,7 +119,8 @@ std::string TrainingOf(const InitOptions& options, DatasetFormat format, const S
       fmt::arg("batch", start.batch * options.workers));
 }
 
-std::string ReplicasOf(const InitOptions& options, bool has_files, const Start& start) {
+std::string ReplicasOf(const InitOptions& options, const Start& start) {
+  const bool has_files = !options.data.empty();
   const std::string mount =
       has_files ? "                - {name: data, mountPath: /data, readOnly: true}\n" : "";
   const std::string claim = has_files ? fmt::format(R"(            - name: data
@@ -181,15 +183,18 @@ absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& f
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename();
-    if (name.starts_with("train-images-idx3-ubyte") || name.starts_with("train-images.idx3-ubyte"))
+    if (name.starts_with("train-images-idx3-ubyte") ||
+        name.starts_with("train-images.idx3-ubyte")) {
       found.insert(DatasetFormat::kIdx);
+    }
     if (name == "data_batch_1.bin" || name == "train.bin") found.insert(DatasetFormat::kCifar);
     if (name == "x_train.npy") found.insert(DatasetFormat::kNpy);
     if (name == "train.csv" || name == "train.csv.gz") found.insert(DatasetFormat::kCsv);
     if (name.find(".tfrecord") != std::string::npos) found.insert(DatasetFormat::kTfRecord);
     std::error_code ignored;  // an entry that cannot be looked at is no folder
-    if (name == "train" && entries->is_directory(ignored))
+    if (name == "train" && entries->is_directory(ignored)) {
       found.insert(DatasetFormat::kImageFolder);
+    }
   }
   if (error) {
     return absl::NotFoundError(
@@ -208,10 +213,9 @@ absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& f
 
 absl::StatusOr<std::string> NewJob(const InitOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DatasetFormat format, FormatOf(options));
-  const bool has_files = format != DatasetFormat::kSynthetic;
   const Start start = StartOf(format);
-  std::string text = HeadOf(options, has_files) + TrainingOf(options, format, start) +
-                     ReplicasOf(options, has_files, start);
+  std::string text =
+      HeadOf(options) + TrainingOf(options, format, start) + ReplicasOf(options, start);
   LOCKSTEP_RETURN_IF_ERROR(ParseJobFile(text, "the new job", {}).status());
   return text;
 }

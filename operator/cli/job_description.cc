@@ -114,10 +114,7 @@ const Object* PodOf(const std::vector<Object>& pods, const Replica& replica) {
     return std::atoi(kube::Label(pod, api::kLabelAttempt).c_str());
   };
   for (const Object& pod : pods) {
-    if (kube::Label(pod, api::kLabelRole) != api::RoleName(replica.role) ||
-        kube::Label(pod, api::kLabelReplicaIndex) != std::to_string(replica.index)) {
-      continue;
-    }
+    if (ReplicaName(pod) != controller::Describe(replica)) continue;
     if (newest == nullptr || attempt_of(pod) > attempt_of(*newest)) newest = &pod;
   }
   return newest;

@@ -153,14 +153,14 @@ class Prefix {
       : out_(out), color_(isatty(fileno(out)) != 0 && std::getenv("NO_COLOR") == nullptr) {}
 
   void Print(const std::string& name) {
-    if (std::ranges::find(seen_, name) == seen_.end()) seen_.push_back(name);
+    const auto place = static_cast<std::size_t>(std::ranges::find(seen_, name) - seen_.begin());
+    if (place == seen_.size()) seen_.push_back(name);
     width_ = std::max(width_, name.size());
     const std::string text = fmt::format("{:<{}} | ", name, width_);
     if (!color_) {
       std::fputs(text.c_str(), out_);
       return;
     }
-    const auto place = static_cast<std::size_t>(std::ranges::find(seen_, name) - seen_.begin());
     fmt::print(out_, "\033[{}m{}\033[0m", kColors[place % kColors.size()], text);
   }
 
@@ -179,7 +179,6 @@ absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
   LogCollector collector(client, job, options, merge);
   LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
   if (!goes_on && !collector.HasLogs()) {
-    merge.Close();
     return absl::NotFoundError(fmt::format(
         "no pod of job {}{} has a log: the job is {}, and pods of a job that has ended may "
         "have been deleted by runPolicy.cleanPodPolicy",

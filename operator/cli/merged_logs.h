@@ -17,7 +17,8 @@ struct MergedLogsOptions {
   std::optional<api::Role> role;  // nullopt: all
   bool timestamps = false;
   // `container` is empty for each pod's main container. With `follow`, the logs of pods and
-  // containers that start later follow from their beginning, until the job has ended.
+  // containers that start later follow from their beginning, until the job and its containers
+  // have ended.
   kube::PodLogOptions log;
   Duration poll_period = std::chrono::seconds(2);  // between two looks at the job's pods
 };

@@ -25,8 +25,6 @@ Object = dict[str, Any]
 
 ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
-MERGE = "application/merge-patch+json"
-APPLY = "application/apply-patch+yaml"  # JSON is YAML too
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60
 MOST_TRIES = 5  # of a request that a busy server puts off

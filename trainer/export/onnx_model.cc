@@ -61,11 +61,10 @@ absl::Status CheckModel(const ModelDescription& model, const std::vector<Layer>&
   return ExpectTensors(built->state_slots(), tensors);
 }
 
-// Adds a model's layers to a graph. Values have the names of layers; a fused activation is the
-// layer
-// "<layer>/activation", and the names of a layer's parts add a slash and a word that is no layer's,
-// so no two have one name. Only "input" is that of the
-// samples: a layer of that name gives "input/output". Requires: CheckModel.
+// Adds a model's layers to a graph. A value has the name of its layer, such as "dense", or
+// "dense/activation" if the layer has an activation. The parts of a layer add a slash and their own
+// word, so no two values have one name. Only "input" is that of the samples: a layer of that name
+// gives "input/output". Requires: CheckModel.
 class LayerWriter {
  public:
   LayerWriter(const ModelDescription& model, const Tensors& tensors)

@@ -9,7 +9,6 @@
 #include "trainer/data/loader.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/strategy/make_strategy.h"
-#include "trainer/train/evaluator.h"
 #include "trainer/train/followed_run.h"
 #include "trainer/train/loss_kind.h"
 #include "trainer/train/parameter_client.h"
@@ -87,7 +86,7 @@ std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   const ReplicaMemory& memory = numbers.memory;
   const std::size_t of_step =
       memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
-  const std::size_t read = Evaluator::BytesOfCheckpoint(numbers.model, numbers.snapshot);
+  const std::size_t read = BytesWhileRead(numbers.model, numbers.snapshot);
   return read - std::min(read, of_step);
 }
 
@@ -148,8 +147,7 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
       .activations = bytes.model.activations,
       .scratch = bytes.model.scratch,
       .step = bytes.step,
-      .checkpoint = Evaluator::BytesOfCheckpoint(trained.model,
-                                                 keeps_best ? trained.snapshot : trained.model)};
+      .checkpoint = BytesWhileRead(trained.model, keeps_best ? trained.snapshot : trained.model)};
 }
 
 // While one is being written, the next may be made.

@@ -94,12 +94,6 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
   return std::nullopt;
 }
 
-// The optimizer's file is read after the model's, whose bytes are gone by then.
-std::size_t Evaluator::BytesOfCheckpoint(std::size_t model, std::size_t read) {
-  const std::size_t optimizer = read - model;
-  return model + std::max(model, 2 * optimizer);
-}
-
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
   next_ask_ = clock_.SteadyNow() + options_.ask_every;

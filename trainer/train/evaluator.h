@@ -50,10 +50,6 @@ class Evaluator {
   Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
             EvaluatorOptions options);
 
-  // The bytes of a checkpoint while it is read, at most: its tensors, and the file that they are
-  // taken from. `model`: of the model's tensors; `read`: of all that are read.
-  static std::size_t BytesOfCheckpoint(std::size_t model, std::size_t read);
-
   // Evaluates each complete checkpoint once on this test set, the oldest first; once training has
   // ended, that of the run's last step first, and then the others for at most kForTheOthers. A
   // checkpoint may be skipped if it cannot be read or is removed, or if the Evaluator is too slow:

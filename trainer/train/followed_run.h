@@ -22,9 +22,9 @@ struct FollowedRun {
   bool operator==(const FollowedRun&) const = default;
 };
 
-// Reads the newest complete checkpoint in `directory`. Returns nullopt if there is none, or if it
-// does not say what the run trains on, as those of early versions: then a later one will.
-// FailedPrecondition: it is of a newer format. Other errors: the directory cannot be read.
+// Reads the newest complete checkpoint in `directory` that says what the run trains on; those of
+// early versions do not. Returns nullopt if there is none: a later one will say it.
+// FailedPrecondition: one is of a newer format. Other errors: the directory cannot be read.
 absl::StatusOr<std::optional<FollowedRun>> FindFollowedRun(FileSystem& files,
                                                            const std::string& directory);
 

@@ -158,11 +158,9 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
     case LoopEnd::kStopped:
       return api::kExitPreempted;
     case LoopEnd::kDiverged:
-      LogError(reason, {{"exitCode", api::kExitDiverged}});
-      return api::kExitDiverged;
+      return Fail(reason, api::kExitDiverged);
     case LoopEnd::kStorage:
-      LogError(reason, {{"exitCode", api::kExitStorage}});
-      return api::kExitStorage;
+      return Fail(reason, api::kExitStorage);
     default:
       return FailWith(outcome.reason);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -161,6 +162,12 @@ std::size_t SnapshotBytes(Session& session) {
 
 std::size_t ModelBytes(Session& session) {
   return BytesOfTensors(ModelTensors(session));
+}
+
+// The optimizer's file is read after the model's, whose bytes are gone by then.
+std::size_t BytesWhileRead(std::size_t model, std::size_t read) {
+  const std::size_t optimizer = read - model;
+  return model + std::max(model, 2 * optimizer);
 }
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {

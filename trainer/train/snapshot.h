@@ -26,6 +26,9 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 // The bytes of the tensors of a snapshot, and of those that are the model's.
 std::size_t SnapshotBytes(Session& session);
 std::size_t ModelBytes(Session& session);
+// Returns what a checkpoint takes while it is read, at most: its tensors, and the file that they
+// are taken from. `model`: the bytes of the model's tensors; `read`: of all that are read.
+std::size_t BytesWhileRead(std::size_t model, std::size_t read);
 
 // Returns how many training samples the run had that saved a checkpoint of this state
 // (Snapshot::state). Nullopt: it does not say.

@@ -66,10 +66,9 @@ int MinMember(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) {
     // A job whose number counts its Evaluator, which is not in the group, would never start.
-    const std::vector<Replica> all = AllReplicas(job);
-    const auto evaluators = std::ranges::count(all, api::Role::kEvaluator, &Replica::role);
-    return std::min(*policy->min_available,
-                    static_cast<int>(all.size()) - static_cast<int>(evaluators));
+    const int others =
+        static_cast<int>(AllReplicas(job).size()) - ReplicaCount(job, api::Role::kEvaluator);
+    return std::min(*policy->min_available, others);
   }
   return static_cast<int>(MembersThatStartTogether(job).size());
 }
