@@ -80,18 +80,26 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
-// Whether the run is over and the pod that says so is lost. A parameter server succeeds only if the
-// leading process has told it that the result is saved. Without checkpoints, the lost pod's
-// successor would wait for servers that do not come back.
-bool HasLostLeaderAfterEnd(const Observed& observed) {
+// Returns since when the run is over, if the pod that would say so is lost; nullopt if it is not. A
+// parameter server succeeds only if the leading process has told it that the result is saved.
+// Without checkpoints, the lost pod's successor would wait for servers that do not come back, as
+// would its container if the kubelet has restarted it: until_stranded tells those.
+std::optional<Time> EndWithoutLeader(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
-  if (!api::HasTrainingGroup(job)) return false;
+  if (!api::HasTrainingGroup(job)) return std::nullopt;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(job));
-  if (leader != nullptr && IsActive(*leader) && !leader->being_deleted) return false;
-  return std::ranges::any_of(observed.pods, [&job](const ObservedPod& pod) {
-    return pod.role == api::Role::kParameterServer && pod.attempt == job.status.attempt &&
-           HasSucceeded(pod);
-  });
+  const bool may_end = leader != nullptr && IsActive(*leader) && !leader->being_deleted &&
+                       !IsUnreachable(observed, *leader) &&
+                       observed.until_stranded != Duration::zero();
+  if (may_end) return std::nullopt;
+  std::optional<Time> end;
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role != api::Role::kParameterServer || pod.attempt != job.status.attempt) continue;
+    if (!HasSucceeded(pod)) continue;
+    const Time seen = pod.succeeded_since.value_or(observed.now);
+    end = std::min(end.value_or(seen), seen);
+  }
+  return end;
 }
 
 // Returns when the last deciding replica ended, as far as containers report it. If their pods are
@@ -145,8 +153,9 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::vector<Replica> deciding = Deciding(observed.job);
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
-  if (!done && !HasLostLeaderAfterEnd(observed)) return std::nullopt;
-  if (auto waiting = PlanLastEvaluation(observed, TrainedAt(observed, deciding))) return waiting;
+  const std::optional<Time> end = done ? TrainedAt(observed, deciding) : EndWithoutLeader(observed);
+  if (!end) return std::nullopt;
+  if (auto waiting = PlanLastEvaluation(observed, *end)) return waiting;
   std::string who = WhatHasFinished(deciding, done);
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);

@@ -71,6 +71,24 @@ TEST(FinishRuleTest, TheEndOfAParameterServerIsThatOfALostLeader) {
       {"has failed", [](Seen& seen) { seen.Worker(0, Exited(137)); }, true},
       {"is being deleted", [](Seen& seen) { seen.Worker(0, kBeingDeleted); }, true},
       {"is about to end", [](Seen& seen) { seen.Worker(0, kReady); }, false},
+      {"is on a node that is silent",
+       [](Seen& seen) {
+         seen.Worker(0, [](ObservedPod& pod) {
+           kReady(pod);
+           pod.node_silent_since = Time(seconds(1'700'000'000)) - minutes(3);
+         });
+       },
+       true},
+      {"has a successor that waits for servers which have ended",
+       [](Seen& seen) {
+         const PodState ended = [](ObservedPod& pod) {
+           Exited(0)(pod);
+           pod.succeeded_since = Time(seconds(1'700'000'000)) - minutes(10);
+         };
+         seen.NoPods().Worker(0, kReady).Worker(1, ended);
+         for (const int i : {0, 1}) seen.Pod(Role::kParameterServer, i, ended);
+       },
+       true},
   };
   for (const Case& c : cases) {
     Seen seen(Job("j").Workers(2).ParameterServers(2).Training());
@@ -85,6 +103,37 @@ TEST(FinishRuleTest, TheEndOfAParameterServerIsThatOfALostLeader) {
   Seen other_image(Job("j").Workers(1).ParameterServers(1));
   other_image.Running().Pod(Role::kParameterServer, 0, Exited(0));
   EXPECT_NE(other_image.Plan().status.state, "Succeeded");
+}
+
+// The pod that would say when training has ended is lost. A node's clock may be anything.
+TEST(FinishRuleTest, WithALostLeaderAnEvaluatorsTimeCountsFromTheEndOfTheServers) {
+  const Time now = Time(seconds(1'700'000'000));
+  const PodState server = [now](ObservedPod& pod) {
+    Exited(0, "", now)(pod);
+    pod.succeeded_since = now;
+  };
+  const auto lost = [&](const std::function<void(Seen&)>& change) {
+    Seen seen(Job("j").Workers(1).ParameterServers(1).Evaluator().Training());
+    seen.Running().NoPods().Pod(Role::kParameterServer, 0, server);
+    seen.Pod(Role::kEvaluator, 0, kReady);
+    change(seen);
+    return seen;
+  };
+  const std::pair<const char*, std::function<void(Seen&)>> cases[] = {
+      {"nothing is known", [](Seen&) {}},
+      {"the last report is old",
+       [&](Seen& seen) {
+         seen.With([&](Observed& observed) {
+           observed.job.status.progress.emplace().update_time = now - minutes(20);
+         });
+       }},
+      {"the leader failed an hour ahead",
+       [&](Seen& seen) { seen.Worker(0, Exited(137, "", now + std::chrono::hours(1))); }}};
+  for (const auto& [name, change] : cases) {
+    Seen seen = lost(change);
+    EXPECT_NE(seen.Later(minutes(4)).Plan().status.state, "Succeeded") << name;
+    EXPECT_EQ(seen.Later(minutes(1)).Plan().status.state, "Succeeded") << name;
+  }
 }
 
 // A worker that is replaced when the run ends finds no group, and never succeeds.
