@@ -41,8 +41,8 @@ struct Membership {
 // after this has a process that hangs or cannot reach the leader, which only the group can tell.
 inline constexpr Duration kGivenUpWithin = std::chrono::minutes(5);
 
-// How long members wait for one that still saves or shares the state of an ended generation. It
-// heartbeats meanwhile even if its volume hangs, so there has to be an end.
+// How long members wait for one that still saves or shares its state: to finish, or after the end
+// of its generation. It heartbeats meanwhile even if its volume hangs, so there has to be an end.
 inline constexpr Duration kBusyWithin = std::chrono::minutes(30);
 
 // Thread-safe.
@@ -78,9 +78,9 @@ class Rendezvous {
   // sum this flag in each step's all-reduce, so all see it at the same step: rank 0 saves, ranks
   // with the flag exit with kExitPreempted, and the others Join again.
   virtual bool StopRequested() const = 0;
-  // Blocks until every member has called it; then all may exit. Waits as long as the generation
-  // stands: a member that is lost ends it.
-  //   Aborted: the generation ended first; Join again.
+  // Blocks until every member has called it; then all may exit.
+  //   Aborted: the generation ended first, because a member was lost for example; Join again.
+  //   DeadlineExceeded: a member is alive but has not finished within kBusyWithin; Join again.
   //   Cancelled: this pod was asked to stop.
   virtual absl::Status Finish() = 0;
 };

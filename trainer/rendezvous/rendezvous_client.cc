@@ -354,6 +354,8 @@ void RendezvousClient::OnGenerationEnd(EndCallback callback) {
 }
 
 absl::Status RendezvousClient::Finish() {
+  const Duration patience = std::max(options_.timeout, options_.busy_within);
+  const SteadyTime deadline = clock_.SteadyNow() + patience;
   std::unique_lock lock(mutex_);
   const std::shared_ptr<RendezvousStream> stream = stream_;
   proto::ReplicaMessage message;
@@ -361,12 +363,17 @@ absl::Status RendezvousClient::Finish() {
   lock.unlock();
   if (stream) stream->Send(message);
   lock.lock();
-  while (phase_ == Phase::kMember) {
+  while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
     if (StopRequested()) {
       return absl::CancelledError(fmt::format(
           "asked to stop while the other members of generation {} finish", membership_.generation));
     }
-    changed_.wait_for(lock, kStopPoll);
+    changed_.wait_for(lock, std::min<Duration>(deadline - clock_.SteadyNow(), kStopPoll));
+  }
+  if (phase_ == Phase::kMember) {
+    return absl::DeadlineExceededError(
+        fmt::format("rendezvous at {}: the other members have not finished after {:.3g} s",
+                    address_, std::chrono::duration<double>(patience).count()));
   }
   if (phase_ != Phase::kReleased) {
     return absl::AbortedError(fmt::format("generation {} ended before all had finished: {}",

@@ -104,6 +104,7 @@ class FalseLeaderTest : public ::testing::Test {
   FalseLeaderTest() {
     identity_.token = kToken;
     options_.timeout = lockstep::testing::Slowed(500ms);
+    options_.heartbeat_every = 10ms;  // many would come, if they did
     options_.stop_requested = [this] { return stop_.load(); };
   }
   absl::StatusOr<Membership> Join(const std::string& address) {

@@ -811,6 +811,18 @@ TEST_F(RendezvousTest, ASlowSaveOfAnotherMemberMakesNobodyGiveUp) {
   }
 }
 
+// Its volume hangs, say: the member heartbeats, and nothing else would end the wait.
+TEST_F(RendezvousTest, AMemberThatNeverFinishesIsGivenUp) {
+  options_.timeout = options_.busy_within = Slowed(200ms);
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[0]->rendezvous->SetActivity(api::Activity::kCheckpoint);
+  const absl::Status finished = replicas[1]->rendezvous->Finish();
+  EXPECT_EQ(finished.code(), absl::StatusCode::kDeadlineExceeded) << finished;
+  EXPECT_THAT(std::string(finished.message()), HasSubstr("the other members have not finished"));
+}
+
 TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
   StartLeader();
   auto replicas = AllReplicas();
