@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
@@ -111,7 +110,7 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
   fence_ = 0;
   if (loop_.saver != nullptr) {
     // The save that is under way may be the checkpoint to restore. If it fails, an older one is.
-    const absl::Status saved = loop_.saver->Wait();
+    const absl::Status saved = loop_.WaitForSave();
     loop_.reporter.CheckpointOutcome(loop_.saver->outcome());
     if (absl::IsAborted(saved)) return FailedFor(saved);
   }
@@ -182,7 +181,7 @@ ParameterOwner::Ended ParameterOwner::SaveAtPause() {
   if (is_planned) return loop_.SaveIfDue(/*rank=*/0);
   if (loop_.saver == nullptr) return std::nullopt;
   if (Ended diverged = loop_.CheckParameters()) return diverged;
-  loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
+  loop_.StartSave();
   return std::nullopt;
 }
 
@@ -193,8 +192,8 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   if (loop_.saver != nullptr) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
     if (Ended diverged = loop_.CheckParameters()) return diverged;
-    loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
-    const absl::Status saved = loop_.saver->Wait();
+    loop_.StartSave();
+    const absl::Status saved = loop_.WaitForSave();
     if (Ended ended = loop_.LookAtSaver()) return ended;
     if (!saved.ok()) {
       LogWarning("the values of a parameter server that may stop are not saved",

@@ -278,8 +278,18 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
-  if (rank == 0 && saver != nullptr) saver->Save(MakeSnapshot(session, state, clock.Now()));
+  if (rank == 0 && saver != nullptr) StartSave();
   return std::nullopt;
+}
+
+void TrainLoop::StartSave() {
+  rendezvous.SetActivity(api::Activity::kCheckpoint);
+  saver->Save(MakeSnapshot(session, state, clock.Now()));
+}
+
+absl::Status TrainLoop::WaitForSave() {
+  rendezvous.SetActivity(api::Activity::kCheckpoint);
+  return saver->Wait();
 }
 
 LoopOutcome TrainLoop::SaveAlone() {
@@ -303,11 +313,10 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   // Nothing is new since the restore: a disk that is full by now must not fail what it holds.
   const bool on_disk = state == restored;
   if (rank != 0 || saver == nullptr || on_disk) return {.end = end, .reason = absl::OkStatus()};
-  rendezvous.SetActivity(api::Activity::kCheckpoint);
-  absl::Status saved = saver->Wait();  // this step's save may still be running
+  absl::Status saved = WaitForSave();  // this step's save may still be running
   if (saver->outcome().last_saved_step != state.step) {
-    saver->Save(MakeSnapshot(session, state, clock.Now()));
-    saved = saver->Wait();
+    StartSave();
+    saved = WaitForSave();
   }
   reporter.CheckpointOutcome(saver->outcome());
   if (!saved.ok()) return EndOfStore(std::move(saved));

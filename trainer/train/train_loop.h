@@ -54,6 +54,10 @@ struct TrainLoop {
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters() const;
   Ended SaveIfDue(int rank);
+  // Starts a save of `state`, or waits for the latest one. Both may take as long as the disk, so
+  // they tell the group that this rank saves. Require a saver.
+  void StartSave();
+  absl::Status WaitForSave();
   LoopOutcome SaveAndEnd(LoopEnd end, int rank);
   Ended LookAtSaver();
 

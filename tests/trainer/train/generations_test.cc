@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "api/v1/names.h"
 #include "tests/trainer/backend/backends_under_test.h"
@@ -244,6 +245,26 @@ TEST_F(GenerationsTest, AStepWhoseSaveIsStillRunningIsNotSavedAgain) {
   disk.set_value();
   EXPECT_EQ(saved.get(), LoopEnd::kStopped);
   EXPECT_EQ(store_.saves, 1);
+}
+
+// So that the others wait for it if their generation ends meanwhile.
+TEST_F(GenerationsTest, ARankThatWaitsForAnEarlierSaveTellsItsGroupThatItSaves) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  const auto rank = Alone(training);
+  std::promise<void> second;
+  int announced = 0;
+  rank->rendezvous.at_activity = [&](api::Activity activity) {
+    if (activity == api::Activity::kCheckpoint && ++announced == 2) second.set_value();
+  };
+  bool told = false;
+  store_.at_save = [&, first = true]() mutable {
+    if (!std::exchange(first, false)) return;
+    told = second.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(store_.saved.size(), 7);
 }
 
 // What is not finite.

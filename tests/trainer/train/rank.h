@@ -63,6 +63,7 @@ class Hooked final : public Rendezvous {
   void Report(const api::Progress& progress) override { inner_->Report(progress); }
   void SetActivity(api::Activity activity) override {
     ++activities[activity];
+    at_activity(activity);
     inner_->SetActivity(activity);
   }
   bool StopRequested() const override {
@@ -79,6 +80,7 @@ class Hooked final : public Rendezvous {
   absl::Status join_error;                  // of every Join of a process with state
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
   std::map<api::Activity, int> activities;  // how often each was set
+  std::function<void(api::Activity)> at_activity = [](api::Activity) {};
 
  private:
   const std::unique_ptr<Rendezvous> inner_;
