@@ -62,6 +62,7 @@ class Rendezvous {
   //   Aborted: a later process has its place.
   //   Cancelled: this pod was asked to stop; save the state in memory and exit.
   //   AlreadyExists: every member has finished and the result is saved; exit with 0.
+  // After an error, this process is in no further generation unless it calls Join again.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) = 0;
   // From the next Join on, the other members do not learn this process's address, for good.
   virtual void WithholdAddress() = 0;

@@ -66,6 +66,8 @@ class RendezvousClient final : public Rendezvous {
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
   std::optional<absl::StatusOr<Membership>> Answer();
+  absl::StatusOr<Membership> JoinNext(std::unique_lock<std::mutex>& lock);
+  void Leave(std::unique_lock<std::mutex>& lock);
   absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
   absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
 
@@ -138,11 +140,29 @@ RendezvousClient::~RendezvousClient() {
 
 absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
                                                   const std::string& fingerprint) {
-  Duration retry = options_.first_retry;
   std::unique_lock lock(mutex_);
   wait_.Begin();
   join_.set_step(step);
   join_.set_fingerprint(fingerprint);
+  absl::StatusOr<Membership> membership = JoinNext(lock);
+  if (!membership.ok()) Leave(lock);
+  return membership;
+}
+
+// Without this, the leader would count this process in while it saves its state.
+void RendezvousClient::Leave(std::unique_lock<std::mutex>& lock) {
+  if (phase_ != Phase::kJoining || !stream_ || broken_ || !leader_proven_) return;
+  phase_ = Phase::kIdle;
+  proto::ReplicaMessage message;
+  message.mutable_leaving();
+  const std::shared_ptr<RendezvousStream> stream = stream_;
+  lock.unlock();
+  stream->Send(message);
+  lock.lock();
+}
+
+absl::StatusOr<Membership> RendezvousClient::JoinNext(std::unique_lock<std::mutex>& lock) {
+  Duration retry = options_.first_retry;
   while (true) {
     // Wait for the callback, so that it cannot be mistaken for the next generation's end.
     while (telling_end_) changed_.wait(lock);

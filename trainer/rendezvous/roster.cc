@@ -105,6 +105,8 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
       return {};
     case proto::ReplicaMessage::kFinished:
       return Finish(id, message.finished().generation());
+    case proto::ReplicaMessage::kLeaving:
+      return Leave(id);
     case proto::ReplicaMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -251,6 +253,20 @@ Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
     if (session.state != State::kFinished) continue;
     SetState(session, State::kReleased);
     out.push_back(Release(other, generation_));
+  }
+  return out;
+}
+
+// Its place stays its own, so that the others wait while it saves its state.
+Outbox Roster::Leave(SessionId id) {
+  Session& leaver = sessions_.at(id);
+  Outbox out;
+  if (InGeneration(leaver)) {
+    const Slot& slot = config_.slots[static_cast<std::size_t>(leaver.rank)];
+    EndGeneration(id, fmt::format("{} leaves", ToString(slot)), out);
+  } else if (leaver.state == State::kWaiting) {
+    SetState(leaver, State::kLapsed);
+    leaver.lapsed = now_;
   }
   return out;
 }

@@ -52,8 +52,8 @@ struct Outgoing {
 using Outbox = std::vector<Outgoing>;
 
 // A generation starts when every slot's process has joined, and ends when one of them is lost,
-// joins again or is replaced. Each number is greater than any that a member has seen, so a message
-// of an ended generation cannot be mistaken for one of the current. Not thread-safe.
+// joins again, leaves or is replaced. Each number is greater than any that a member has seen, so a
+// message of an ended generation cannot be mistaken for one of the current. Not thread-safe.
 class Roster {
  public:
   explicit Roster(RosterConfig config);
@@ -103,6 +103,7 @@ class Roster {
 
   Outbox Join(SessionId id, const proto::Join& join);
   Outbox Finish(SessionId id, std::uint64_t generation);
+  Outbox Leave(SessionId id);
   void TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat);
   struct Refusal {
     std::string reason, log;

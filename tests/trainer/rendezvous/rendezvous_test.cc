@@ -769,6 +769,24 @@ TEST_F(RendezvousTest, AStopWhileWaitingIsCancelled) {
   EXPECT_EQ(membership.status().code(), absl::StatusCode::kCancelled);
 }
 
+// As rank 0 does when its pod is stopped: it saves its state before it exits.
+TEST_F(RendezvousTest, AMemberWhoseJoinHasFailedIsNotCounted) {
+  StartLeader();
+  auto leaving = NewReplica(0);
+  auto left = leaving->JoinLater(9);
+  while (Status().missing_size() == kWorkers) std::this_thread::sleep_for(5ms);
+  leaving->stop = true;
+  EXPECT_EQ(left.get().status().code(), absl::StatusCode::kCancelled);
+  options_.timeout = Slowed(500ms);
+  auto second = NewReplica(1), third = NewReplica(2);
+  auto second_join = second->JoinLater(9), third_join = third->JoinLater(9);
+  for (auto* join : {&second_join, &third_join}) {
+    const absl::Status failed = join->get().status();
+    EXPECT_EQ(failed.code(), absl::StatusCode::kDeadlineExceeded) << failed;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("worker 0"));
+  }
+}
+
 TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader) {
   StartLeader();
   auto replicas = AllReplicas();

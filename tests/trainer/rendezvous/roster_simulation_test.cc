@@ -23,7 +23,7 @@ class Simulation {
 
   void Step() {
     now_ += 100ms;
-    switch (random_() % 8) {
+    switch (random_() % 9) {
       case 0:
         return Kill();
       case 1:
@@ -32,6 +32,8 @@ class Simulation {
         return Deliver(roster_.Tick(now_));
       case 3:
         return FinishMost();
+      case 4:
+        return LeaveOne();
       default:
         return JoinOne();
     }
@@ -53,6 +55,7 @@ class Simulation {
     bool vanished = false;        // dead, but its stream still looks open
     std::uint64_t member_of = 0;  // as it was told
     bool finished = false;
+    bool left = false;  // asks for no further generation
   };
 
   static RosterConfig Config() {
@@ -76,7 +79,7 @@ class Simulation {
       return;  // members seldom ask again
     }
     processes_[id].member_of = 0;
-    processes_[id].finished = false;
+    processes_[id].finished = processes_[id].left = false;
     proto::ReplicaMessage message;
     message.mutable_join()->set_role("worker");
     message.mutable_join()->set_index(worker);
@@ -90,6 +93,19 @@ class Simulation {
     const SessionId id = Any();
     processes_.erase(id);
     Deliver(roster_.Disconnect(id, "killed"));
+  }
+
+  // A process whose Join has failed. It ignores what the leader has told it meanwhile.
+  void LeaveOne() {
+    if (processes_.empty() || random_() % 4 != 0) return;
+    const SessionId id = Any();
+    Process& process = processes_[id];
+    if (process.vanished || process.finished) return;
+    process.left = true;
+    process.member_of = 0;
+    proto::ReplicaMessage message;
+    message.mutable_leaving();
+    Deliver(roster_.Receive(id, message, now_));
   }
 
   void Vanish() {
@@ -150,6 +166,7 @@ class Simulation {
       const proto::Membership& membership = message.membership();
       EXPECT_EQ(membership.rank(), process.worker);
       EXPECT_TRUE(told[membership.generation()].insert(membership.rank()).second);
+      EXPECT_FALSE(process.left) << "counted though it has left";
       EXPECT_EQ(process.member_of, 0u) << "told of a second generation without asking";
       process.member_of = membership.generation();
     } else if (message.has_generation_ended()) {

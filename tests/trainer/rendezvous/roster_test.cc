@@ -237,6 +237,45 @@ TEST_F(BusyMemberTest, OneThatDoesSoForHalfAnHourIsNot) {
   EXPECT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), IsEmpty());
 }
 
+class LeavingMemberTest : public RosterTest {
+ protected:
+  Outbox Leave(SessionId id) {
+    proto::ReplicaMessage message;
+    message.mutable_leaving();
+    return roster_.Receive(id, message, now_);
+  }
+};
+
+TEST_F(LeavingMemberTest, OneThatWaitedIsNotCountedButWaitedForWhileItSaves) {
+  Arrive(1, JoinOf(0));
+  EXPECT_THAT(Leave(1), IsEmpty());
+  Arrive(2, JoinOf(1));
+  EXPECT_FALSE(roster_.active());
+  Beat(1, 0, 0, proto::ACTIVITY_CHECKPOINT);
+  const Outbox out = Pass(1s);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_THAT(out[0].message->waiting().busy(), ElementsAre("worker 0"));
+  roster_.Disconnect(1, "it exited");
+  Arrive(3, JoinOf(0));
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(LeavingMemberTest, OneThatWasCountedBeforeItSaidSoEndsTheGeneration) {
+  Start();
+  const Outbox out = Leave(1);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, 2u);
+  EXPECT_THAT(out[0].message->generation_ended().reason(), HasSubstr("worker 0 leaves"));
+  EXPECT_FALSE(roster_.active());
+}
+
+TEST_F(LeavingMemberTest, AStrangerThatLeavesDisturbsNobody) {
+  Start();
+  roster_.Connect(3, now_);
+  EXPECT_THAT(Leave(3), IsEmpty());
+  EXPECT_TRUE(roster_.active());
+}
+
 TEST_F(RosterTest, AWaitingProcessThatDiesIsMissingAgain) {
   Arrive(1, JoinOf(0));
   roster_.Disconnect(1, "killed");
