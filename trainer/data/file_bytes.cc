@@ -72,7 +72,7 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
     case ENOTDIR:
       return absl::NotFoundError(message);
     case EACCES:
-    case EPERM:  // not PermissionDenied, with which the trainer reports its checkpoints' folder
+    case EPERM:
       return absl::DataLossError(message);
     default:
       return absl::UnavailableError(message);

@@ -14,6 +14,8 @@
 namespace lockstep::train {
 namespace {
 
+// For errors of input, configuration and peers. Those of the checkpoints' disk have the same codes,
+// and a LoopEnd of their own.
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -21,13 +23,11 @@ int ExitCodeOf(const absl::Status& status) {
       return api::kExitBadConfig;
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kDataLoss:
-      return api::kExitBadData;
-    case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kPermissionDenied:
-      return api::kExitStorage;
+      return api::kExitBadData;
     case absl::StatusCode::kDeadlineExceeded:
       return api::kExitRendezvousDeadline;
-    default:
+    default:  // includes a shortage of memory: what else runs on the node may end
       return api::kExitPeerLost;
   }
 }
@@ -43,10 +43,9 @@ Exit ExitWith(int code, const absl::Status& status, bool saves = true) {
   return {.code = code, .reason = std::string(status.message()), .saves = saves};
 }
 
-// No save follows one that has failed, or the loss of the folder to a newer process.
+// No save follows the loss of the folder to a newer process.
 Exit ExitFor(const absl::Status& status) {
-  const int code = ExitCodeOf(status);
-  return ExitWith(code, status, code != api::kExitStorage && !absl::IsAborted(status));
+  return ExitWith(ExitCodeOf(status), status, !absl::IsAborted(status));
 }
 
 int Fail(const std::string& message, int exit_code) {
@@ -82,6 +81,8 @@ std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rend
       return std::nullopt;
     case LoopEnd::kDiverged:
       return ExitWith(api::kExitDiverged, outcome.reason, /*saves=*/false);
+    case LoopEnd::kStorageRefused:
+      return ExitWith(api::kExitStorage, outcome.reason, /*saves=*/false);
     case LoopEnd::kFailed:
       return ExitFor(outcome.reason);
     case LoopEnd::kGenerationOver:
@@ -112,7 +113,8 @@ Exit SaveBefore(Exit exit, TrainLoop& loop) {
              {{"step", loop.state.step}, {"reason", std::string(saved.reason.message())}});
     return exit;
   }
-  if (saved.end == LoopEnd::kStorage) return ExitWith(api::kExitStorage, saved.reason);
+  const bool is_disk = saved.end == LoopEnd::kStorage || saved.end == LoopEnd::kStorageRefused;
+  if (is_disk) return ExitWith(api::kExitStorage, saved.reason);
   return ExitFor(saved.reason);
 }
 
@@ -160,6 +162,7 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
     case LoopEnd::kDiverged:
       return Fail(reason, api::kExitDiverged);
     case LoopEnd::kStorage:
+    case LoopEnd::kStorageRefused:
       return Fail(reason, api::kExitStorage);
     default:
       return FailWith(outcome.reason);

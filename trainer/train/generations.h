@@ -21,7 +21,7 @@ inline constexpr RestartBudgetOptions kGenerationBudget = {
 // divergence, or the end of the run, rank 0 saves the state that it holds.
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& budget = kGenerationBudget);
 
-// Logs the error and returns the exit code for it.
+// Logs the error, which is not one of the checkpoints' disk, and returns the exit code for it.
 int FailWith(const absl::Status& status);
 // Returns the exit code of a process whose run ended so, and logs the reason of a bad end.
 int ExitCodeOfEnd(const LoopOutcome& outcome);

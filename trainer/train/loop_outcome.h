@@ -1,5 +1,5 @@
 // How a generation of training ended on this rank. LoopEnd names what failed; a status code cannot,
-// because a disk and a peer may fail with the same one.
+// because a disk, a peer and a library may fail with the same one.
 #pragma once
 
 #include <utility>
@@ -14,7 +14,8 @@ enum class LoopEnd {
   kDiverged,        // loss, gradients, parameters or evaluation are not finite; nothing was saved
   kGenerationOver,  // a peer was lost, was too slow or never came: join the next generation
   kStorage,         // a checkpoint cannot be read or written at present: join and retry
-  kFailed,          // permanent: bad data or configuration, a disk that is full or read-only
+  kStorageRefused,  // permanent: the checkpoints' disk is full or read-only, or denies access
+  kFailed,          // permanent: bad data or configuration
 };
 
 struct LoopOutcome {
@@ -33,7 +34,9 @@ inline LoopOutcome EndOfStrategy(absl::Status status) {
 // errors in the checkpoints themselves, lack of space and lack of permission are permanent.
 inline LoopOutcome EndOfStore(absl::Status status) {
   const bool may_pass = absl::IsUnavailable(status) || absl::IsNotFound(status);
-  return {may_pass ? LoopEnd::kStorage : LoopEnd::kFailed, std::move(status)};
+  if (may_pass) return {LoopEnd::kStorage, std::move(status)};
+  const bool refused = absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
+  return {refused ? LoopEnd::kStorageRefused : LoopEnd::kFailed, std::move(status)};
 }
 
 inline LoopOutcome FailedFor(absl::Status status) {

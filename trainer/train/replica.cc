@@ -57,6 +57,12 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
   }
 }
 
+// An error that may pass is one for the next process.
+int FailToOpen(const absl::Status& status) {
+  const LoopOutcome end = EndOfStore(status);
+  return end.end == LoopEnd::kStorageRefused ? ExitCodeOfEnd(end) : FailWith(status);
+}
+
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
@@ -85,7 +91,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   if (place->saves && !checkpoint.directory.empty()) {
     auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep,
                                         OwnerFor(identity));
-    if (!opened.ok()) return FailWith(opened.status());
+    if (!opened.ok()) return FailToOpen(opened.status());
     store = *std::move(opened);
     saver = std::make_unique<AsyncSaver>(*store);
   }

@@ -144,6 +144,20 @@ TEST_F(GenerationsTest, AFullDiskAndALostFolderAreFinal) {
   EXPECT_EQ(store_.saves, 2);
 }
 
+// A library that has no memory says it as a disk does that has no space.
+TEST_F(GenerationsTest, OnlyAFullDiskStopsTheSaveOfAProcessThatLeaves) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  const auto rank = Alone(training);
+  rank->rendezvous.join_error = absl::ResourceExhaustedError("no memory");
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kStep && rank->loop.state.step == 5;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_TRUE(api::IsRetryableExitCode(RunGenerations(rank->loop, kThreeMore)));
+  EXPECT_TRUE(store_.saved.contains(5));
+}
+
 // What rank 0 holds when it leaves. everySteps is 0, so nothing else has been saved.
 
 class LeavingTest : public GenerationsTest {
@@ -210,8 +224,13 @@ TEST_F(LeavingTest, AStateThatHasDivergedEndsTheRunThoughAStopIsAskedFor) {
   EXPECT_EQ(store_.saves, 0);
 }
 
-// Unlike a full disk: what else runs on the node may end.
-TEST(ExitCodeTest, AShortageOfMemoryIsTriedAgain) {
+// Both are ResourceExhausted, but what else runs on the node may end.
+TEST(ExitCodeTest, AFullDiskIsFinalAndAShortageOfMemoryIsTriedAgain) {
+  const absl::Status full = absl::ResourceExhaustedError("no space left");
+  EXPECT_EQ(ExitCodeOfEnd(EndOfStore(full)), api::kExitStorage);
+  EXPECT_EQ(ExitCodeOfEnd(EndOfStore(absl::PermissionDeniedError("read-only"))), api::kExitStorage);
+  const absl::Status memory = absl::ResourceExhaustedError("libpng: no memory");
+  EXPECT_TRUE(api::IsRetryableExitCode(ExitCodeOfEnd(FailedFor(memory))));
   const auto buffer = GradientBuffer::Create(std::numeric_limits<std::size_t>::max());
   ASSERT_FALSE(buffer.ok());
   EXPECT_TRUE(api::IsRetryableExitCode(FailWith(buffer.status()))) << buffer.status();
