@@ -34,6 +34,8 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
     case EPERM:
     case EROFS:
       return absl::PermissionDeniedError(message);
+    case ENXIO:  // a socket, or a pipe without a reader
+      return absl::FailedPreconditionError(message);
     default:
       return absl::UnavailableError(message);
   }
@@ -95,7 +97,8 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override {
-    Descriptor file = Open(path, O_WRONLY | O_CREAT | O_TRUNC);
+    // A pipe must not block.
+    Descriptor file = Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
     if (file.fd() < 0) return SystemError(errno, "create", path);
     for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.fd(), piece, path));
     if (Retry([&] { return ::fsync(file.fd()); }) != 0) return SystemError(errno, "sync", path);
@@ -106,9 +109,10 @@ class PosixFileSystem final : public FileSystem {
 
   absl::StatusOr<std::string> ReadFile(const std::string& path) override {
     const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK);  // a pipe must not block
-    if (file.fd() < 0) return SystemError(errno, "open", path);
+    const bool is_socket = file.fd() < 0 && errno == ENXIO;
+    if (file.fd() < 0 && !is_socket) return SystemError(errno, "open", path);
     struct stat info{};
-    if (::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
+    if (!is_socket && ::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
       return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }

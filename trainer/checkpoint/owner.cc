@@ -57,9 +57,9 @@ absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
   const std::string path = directory + "/" + kOwner;
   const absl::StatusOr<std::string> text = files.ReadFile(path);
   if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
-  if (!text.ok()) return text.status();
-  absl::StatusOr<CheckpointOwner> owner = DecodeOwner(*text, path);
+  absl::StatusOr<CheckpointOwner> owner = text.ok() ? DecodeOwner(*text, path) : text.status();
   if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));
+  if (!absl::IsDataLoss(owner.status())) return owner.status();
   LogWarning("the checkpoint folder's owner cannot be told",
              {{"error", std::string(owner.status().message())}});
   return std::optional<CheckpointOwner>();

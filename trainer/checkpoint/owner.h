@@ -33,7 +33,7 @@ std::string EncodeOwner(const CheckpointOwner& owner);  // JSON
 absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path);
 
 // Returns the owner of a checkpoint folder; nullopt if it was never claimed or its owner's file is
-// damaged. Errors: see FileSystem::ReadFile.
+// damaged or not a file. Other errors: see FileSystem::ReadFile.
 absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
                                                          const std::string& directory);
 

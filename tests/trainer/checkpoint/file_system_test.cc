@@ -10,6 +10,7 @@
 #include <future>
 
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/checkpoint/make_socket.h"
 
 namespace lockstep::train {
 namespace {
@@ -66,6 +67,25 @@ TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
   EXPECT_FALSE(waits);
   if (waits) std::ofstream(folder.At("pipe")) << "so that the reader ends";
   EXPECT_TRUE(absl::IsDataLoss(read.get()));
+}
+
+TEST(RealFileSystemTest, APipeWithoutAReaderIsNotWaitedForByAWriter) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
+  auto written = std::async(std::launch::async, [&] {
+    return RealFileSystem().WriteFile(folder.At("pipe"), {Bytes("x")});
+  });
+  const bool waits = written.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
+  EXPECT_FALSE(waits);
+  if (waits) std::ifstream(folder.At("pipe")).get();  // so that the writer ends
+  EXPECT_TRUE(absl::IsFailedPrecondition(written.get()));
+}
+
+TEST(RealFileSystemTest, ASocketIsNoFile) {
+  const TempDirectory folder;
+  MakeSocket(folder.At("socket"));
+  const absl::Status read = RealFileSystem().ReadFile(folder.At("socket")).status();
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
 }
 
 TEST(RealFileSystemTest, FullDiskIsResourceExhausted) {

@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <functional>
 #include <utility>
 
 #include "tests/support/fault_file_system.h"
+#include "tests/support/temp_directory.h"
+#include "tests/trainer/checkpoint/make_socket.h"
 #include "tests/trainer/checkpoint/snapshots.h"
 
 namespace lockstep::train {
@@ -147,6 +150,21 @@ TEST_F(OwnerTest, TwoProcessesNeverWriteToOneFolder) {
   const auto loaded = successor->LoadLatest("model-a");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE(SameSnapshot(**loaded, newer));
+}
+
+TEST(FolderClaimTest, AnOwnerThatCannotBeReadIsNone) {
+  const std::vector<std::function<void(const std::string&)>> kinds = {
+      &MakeSocket, [](const std::string& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
+      [](const std::string& path) { WriteTextFile(path, R"({"jobUid": 7})"); }};
+  for (const auto& make : kinds) {
+    const TempDirectory folder;
+    make(folder.At("owner.json"));
+    const auto store = CheckpointStore::Open(RealFileSystem(), folder.path(), 2, kFirstOwner);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto saved = (*store)->Save(SnapshotOfStep(10));
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(*DecodeOwner(ReadTextFile(folder.At("owner.json")), ""), kFirstOwner);
+  }
 }
 
 TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
