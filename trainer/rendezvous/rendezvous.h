@@ -43,6 +43,7 @@ inline constexpr Duration kGivenUpWithin = std::chrono::minutes(5);
 
 // How long members wait for one that still saves or shares its state: to finish, or after the end
 // of its generation. It heartbeats meanwhile even if its volume hangs, so there has to be an end.
+// One that does not heartbeat for 5 s is lost, whatever it did last.
 inline constexpr Duration kBusyWithin = std::chrono::minutes(30);
 
 // Thread-safe.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -235,6 +236,20 @@ TEST_F(BusyMemberTest, OneThatDoesSoForHalfAnHourIsNot) {
     ASSERT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), ElementsAre("worker 0"));
   }
   EXPECT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), IsEmpty());
+}
+
+TEST_F(BusyMemberTest, OneThatFallsSilentWhileItSavesIsLost) {
+  ASSERT_THAT(BusyDuring(proto::ACTIVITY_CHECKPOINT), ElementsAre("worker 0"));
+  std::optional<proto::Waiting> waiting;
+  for (int second = 0; second < 5; ++second) {
+    Beat(2);
+    for (const Outgoing& out : Pass(1s)) {
+      if (out.to == 2 && out.message) waiting = out.message->waiting();
+    }
+  }
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_THAT(waiting->busy(), IsEmpty());
+  EXPECT_THAT(waiting->absent(), ElementsAre("worker 0")) << "may be replaced";
 }
 
 class LeavingMemberTest : public RosterTest {
