@@ -1,7 +1,9 @@
 // One connection of a process to the rendezvous: its own channel, the session's stream and the
-// thread that reads it.
+// threads that read and write it.
 #pragma once
 
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,7 +14,8 @@
 
 namespace lockstep::train {
 
-// Thread-safe, but must not be destroyed on its own thread.
+// Thread-safe, but must not be destroyed on its own threads. Only the destructor waits for the
+// network: whoever is at the other end may open no stream and read nothing for ever.
 class RendezvousStream {
  public:
   struct Events {  // called on the stream's own thread
@@ -23,28 +26,37 @@ class RendezvousStream {
   // Connects without waiting for the result: `broken` follows at once if the connection is refused,
   // after 2 s if there is no answer.
   RendezvousStream(const std::string& address, Events events);
+  // Cancels the stream, which lets go of what its threads wait for.
   ~RendezvousStream();
   RendezvousStream(const RendezvousStream&) = delete;
   RendezvousStream& operator=(const RendezvousStream&) = delete;
 
-  // Returns false if the stream is broken.
-  bool Send(const proto::ReplicaMessage& message);
-  // Half-closes the stream. The server then ends it, which calls `broken`.
+  // Sends the message after the earlier ones. Drops it if the stream is broken, or if it is a
+  // heartbeat and an earlier message has yet to be sent: the next one says as much.
+  void Send(const proto::ReplicaMessage& message);
+  // Half-closes the stream after the earlier messages. The server then ends it, which calls
+  // `broken`.
   void HangUp();
   // For Put and Get. They use the same connection, so they fail with it.
   proto::Rendezvous::Stub& stub() { return *stub_; }
 
  private:
   void Read();
+  void Write();
 
   const Events events_;
   std::unique_ptr<proto::Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<proto::ReplicaMessage, proto::CoordinatorMessage>>
-      stream_;
-  std::mutex write_mutex_;
-  bool writable_ = true;
-  std::thread reader_;
+      stream_;  // set by the reading thread before open_
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<proto::ReplicaMessage> outgoing_;  // the first is being written
+  bool open_ = false;                           // the stream can be written to
+  bool hang_up_ = false;                        // nothing more is to be written than outgoing_
+  bool ended_ = false;                          // the stream has ended; nothing more can be written
+  bool written_ = false;                        // the writing thread has ended
+  std::thread reader_, writer_;                 // last: use all of the above
 };
 
 }  // namespace lockstep::train

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/proto/rendezvous.grpc.pb.h"
@@ -30,24 +31,27 @@ class FalseLeader final : public proto::Rendezvous::Service {
  public:
   using Answer = std::function<Messages(const proto::Join&)>;
 
-  FalseLeader(Messages welcome, Answer answer)
+  FalseLeader(Messages welcome, Answer answer, int most_streams = 100)
       : welcome_(std::move(welcome)), answer_(std::move(answer)) {
     grpc::ServerBuilder builder;
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_streams);
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
   ~FalseLeader() override { server_->Shutdown(std::chrono::system_clock::now() + 1s); }
+  void StopReading() { reads_ = false; }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int streams() const { return streams_; }
   int heartbeats() const { return heartbeats_; }
 
   grpc::Status Session(
-      grpc::ServerContext*,
+      grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::CoordinatorMessage, proto::ReplicaMessage>* stream) override {
     ++streams_;
     for (const proto::CoordinatorMessage& message : welcome_) stream->Write(message);
+    while (!reads_ && !context->IsCancelled()) std::this_thread::sleep_for(5ms);
     proto::ReplicaMessage incoming;
     while (stream->Read(&incoming)) {
       if (incoming.has_heartbeat()) ++heartbeats_;
@@ -62,6 +66,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   const Messages welcome_;
   std::mutex mutex_;
   const Answer answer_;  // guarded by mutex_
+  std::atomic<bool> reads_{true};
   std::atomic<int> streams_{0}, heartbeats_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -110,7 +115,7 @@ class FalseLeaderTest : public ::testing::Test {
   absl::StatusOr<Membership> Join(const std::string& address) {
     identity_.rendezvous_address = address;
     member_ = MakeRendezvousClient(identity_, clock_, options_);
-    return member_->Join(7, "fingerprint");
+    return member_->Join(7, fingerprint_);
   }
   // Expects that the member takes nothing from this stranger, and asks again.
   void ExpectDisbelief(Messages welcome, FalseLeader::Answer answer,
@@ -131,6 +136,7 @@ class FalseLeaderTest : public ::testing::Test {
   std::atomic<bool> stop_{false};
   Identity identity_ = lockstep::testing::Worker(0, {"a:1"});
   RendezvousClientOptions options_;
+  std::string fingerprint_ = "fingerprint";
   std::unique_ptr<Rendezvous> member_;
 };
 
@@ -171,6 +177,35 @@ TEST_F(FalseLeaderTest, OneThatStaysSilentIsLeft) {
   options_.proof_patience = lockstep::testing::Slowed(100ms);
   ExpectDisbelief({}, [](const proto::Join&) { return Messages{}; }, "it has not answered within");
   ExpectDisbelief({ChallengeOf("nonce")}, [](const proto::Join&) { return Messages{}; });
+}
+
+// Whoever gives a member no room to write may as well answer all that gRPC itself asks.
+class BlockingLeaderTest : public FalseLeaderTest {
+ protected:
+  void ExpectToBeLeft(std::unique_ptr<FalseLeader> stranger) {
+    options_.proof_patience = lockstep::testing::Slowed(100ms);
+    const std::string address = stranger->address();
+    auto join = std::async(std::launch::async, [&] { return Join(address); });
+    EXPECT_EQ(join.wait_for(options_.timeout + 5s), std::future_status::ready);
+    if (::testing::Test::HasFailure()) stranger = nullptr;  // so that the thread ends
+    EXPECT_EQ(join.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+    stop_ = true;
+    EXPECT_EQ(Join(address).status().code(), absl::StatusCode::kCancelled);
+    member_ = nullptr;
+  }
+};
+
+TEST_F(BlockingLeaderTest, OneThatReadsNothingIsLeft) {
+  auto stranger = std::make_unique<FalseLeader>(Messages{ChallengeOf("nonce")},
+                                                [](const proto::Join&) { return Messages{}; });
+  stranger->StopReading();
+  fingerprint_ = std::string(32 << 20, 'x');  // more than is sent ahead
+  ExpectToBeLeft(std::move(stranger));
+}
+
+TEST_F(BlockingLeaderTest, OneThatOpensNoStreamIsLeft) {
+  ExpectToBeLeft(std::make_unique<FalseLeader>(
+      Messages{}, [](const proto::Join&) { return Messages{}; }, /*most_streams=*/0));
 }
 
 TEST_F(FalseLeaderTest, TheLeaderIsFoundOnceTheStrangerIsGone) {
