@@ -20,6 +20,11 @@ constexpr std::size_t kLargestAnswer = std::size_t{2} << 20;
 constexpr auto kLogPeriod = std::chrono::seconds(10);
 constexpr int kLinesPerPeriod = 20;
 
+grpc::ByteBuffer BytesOf(const proto::CoordinatorMessage& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return {&slice, 1};
+}
+
 // An unauthenticated caller learns nothing.
 grpc::Status Refused() {
   return {grpc::StatusCode::UNAUTHENTICATED, ""};
@@ -30,7 +35,7 @@ grpc::Status Refused() {
 SessionStream::SessionStream(Coordinator& coordinator, SessionId id, std::string peer)
     : coordinator_(coordinator), id_(id), peer_(std::move(peer)) {}
 
-void SessionStream::Send(const proto::CoordinatorMessage& message) {
+void SessionStream::Send(const grpc::ByteBuffer& message) {
   if (ending_) return;
   outgoing_.push_back(message);
   if (!writing_) Next();
@@ -60,8 +65,12 @@ void SessionStream::Next() {
 }
 
 void SessionStream::OnReadDone(bool ok) {
-  if (!ok) return coordinator_.HungUp(id_, *this);
-  coordinator_.Received(id_, incoming_);
+  proto::ReplicaMessage message;
+  using Traits = grpc::SerializationTraits<proto::ReplicaMessage>;
+  if (!ok || !Traits::Deserialize(&incoming_, &message).ok()) {
+    return coordinator_.HungUp(id_, *this);
+  }
+  coordinator_.Received(id_, message);
   StartRead(&incoming_);
 }
 
@@ -131,7 +140,7 @@ SessionStream* Coordinator::Open(const std::string& peer) {
   proto::CoordinatorMessage message;
   message.mutable_challenge()->set_session(id);
   message.mutable_challenge()->set_nonce(callers_.Challenge(id));
-  stream->Send(message);
+  stream->Send(BytesOf(message));
   stream->StartReading();
   return stream;
 }
@@ -140,7 +149,7 @@ void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
   const std::lock_guard lock(mutex_);
   if (message.has_join() && !callers_.AcceptsJoin(id, message.join())) {
     Outbox out = roster_.Disconnect(id, "a Join without proof");
-    out.push_back({.to = id, .message = std::nullopt, .close = true});
+    out.push_back({.to = id, .message = nullptr, .close = true});
     return Deliver(out);
   }
   if (message.has_join()) ProveTo(id, message.join());
@@ -157,7 +166,7 @@ void Coordinator::ProveTo(SessionId id, const proto::Join& join) {
   proto::CoordinatorMessage message;
   message.mutable_leader_proof()->set_proof(callers_.ProofFor(join));
   const bool has_token = !message.leader_proof().proof().empty();
-  if (has_token && stream != streams_.end()) stream->second->Send(message);
+  if (has_token && stream != streams_.end()) stream->second->Send(BytesOf(message));
 }
 
 void Coordinator::HungUp(SessionId id, SessionStream& stream) {
@@ -189,11 +198,17 @@ void Coordinator::LogWithinLimit(const std::string& line) {
 }
 
 void Coordinator::Deliver(const Outbox& outbox) {
+  const proto::CoordinatorMessage* latest = nullptr;
+  grpc::ByteBuffer bytes;  // of `latest`; its copies share the memory
   for (const Outgoing& out : outbox) {
     if (!out.log.empty()) LogWithinLimit(out.log);
     const auto at = streams_.find(out.to);
     if (at == streams_.end()) continue;
-    if (out.message) at->second->Send(*out.message);
+    if (out.message) {
+      if (out.message.get() != latest) bytes = BytesOf(*out.message);
+      latest = out.message.get();
+      at->second->Send(bytes);
+    }
     if (!out.close) continue;
     at->second->End();
     streams_.erase(at);

@@ -24,14 +24,14 @@ namespace lockstep::train {
 
 class Coordinator;
 
-// One process's stream. Deletes itself in OnDone. The coordinator's mutex guards its write state,
-// because the coordinator outlives it.
-class SessionStream final
-    : public grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
+// One process's stream of serialized ReplicaMessages and CoordinatorMessages, so that the streams
+// share the bytes of what all of them are sent. Deletes itself in OnDone. The coordinator's mutex
+// guards its write state, because the coordinator outlives it.
+class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   SessionStream(Coordinator& coordinator, SessionId id, std::string peer);
   // Send, End and Written require the coordinator's mutex.
-  void Send(const proto::CoordinatorMessage& message);
+  void Send(const grpc::ByteBuffer& message);
   void End();  // ends the stream once the pending messages are written
   void Written(bool ok);
 
@@ -47,8 +47,8 @@ class SessionStream final
   Coordinator& coordinator_;
   const SessionId id_;
   const std::string peer_;  // the connection's peer, as gRPC formats it
-  proto::ReplicaMessage incoming_;
-  std::deque<proto::CoordinatorMessage> outgoing_;
+  grpc::ByteBuffer incoming_;
+  std::deque<grpc::ByteBuffer> outgoing_;
   bool writing_ = false, ending_ = false, finished_ = false;
 };
 

@@ -30,15 +30,17 @@ constexpr std::size_t kLeaderNonceBytes = 32;
 constexpr char kUnproven[] =
     "it does not prove that it knows the job's token, as a leader of this version does";
 
-Membership FromProto(const proto::Membership& message) {
-  Membership membership;
-  membership.generation = message.generation();
-  membership.rank = message.rank();
+// Returns nullopt if the one who asked with `join` is not among the members.
+std::optional<Membership> FromProto(const proto::Membership& message, const proto::Join& join) {
+  Membership membership{.generation = message.generation(), .rank = -1, .members = {}};
   for (const proto::Member& member : message.members()) {
+    const bool is_own = member.role() == join.role() && member.index() == join.index() &&
+                        member.local_rank() == join.local_rank();
+    if (is_own) membership.rank = membership.world();
     membership.members.push_back(
         {member.role(), member.index(), member.local_rank(), member.step(), member.address()});
   }
-  return membership;
+  return membership.rank < 0 ? std::nullopt : std::optional(std::move(membership));
 }
 
 class RendezvousClient final : public Rendezvous {
@@ -288,7 +290,12 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
     case proto::CoordinatorMessage::kMembership:
       wait_.OnAdmitted();
       if (phase_ != Phase::kJoining) break;
-      membership_ = FromProto(message.membership());
+      if (auto membership = FromProto(message.membership(), join_); membership) {
+        membership_ = *std::move(membership);
+      } else {
+        Distrust("its list of members does not have this process");
+        break;
+      }
       phase_ = Phase::kMember;
       wait_.OnWaiting({});
       break;

@@ -86,10 +86,14 @@ class GrpcRendezvousService final : public RendezvousService {
   }
 
  private:
-  class RendezvousCalls final : public proto::Rendezvous::CallbackService {
+  using UnaryCalls =
+      proto::Rendezvous::WithCallbackMethod_Put<proto::Rendezvous::WithCallbackMethod_Get<
+          proto::Rendezvous::WithCallbackMethod_ReportEvaluation<proto::Rendezvous::Service>>>;
+  class RendezvousCalls final
+      : public proto::Rendezvous::WithRawCallbackMethod_Session<UnaryCalls> {
    public:
     explicit RendezvousCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
-    grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage>* Session(
+    grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
         grpc::CallbackServerContext* context) override {
       return coordinator_.Open(context->peer());
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -10,16 +11,17 @@
 namespace lockstep::train {
 namespace {
 
-Outgoing Reject(SessionId id, const std::string& reason) {
-  Outgoing out{.to = id, .message = proto::CoordinatorMessage(), .close = true};
-  out.message->mutable_rejected()->set_reason(reason);
-  return out;
+Outgoing Reject(SessionId id, const std::string& reason, bool superseded = false) {
+  auto message = std::make_shared<proto::CoordinatorMessage>();
+  message->mutable_rejected()->set_reason(reason);
+  message->mutable_rejected()->set_superseded(superseded);
+  return {.to = id, .message = std::move(message), .close = true};
 }
 
-Outgoing Release(SessionId id, std::uint64_t generation) {
-  Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
-  out.message->mutable_released()->set_generation(generation);
-  return out;
+std::shared_ptr<const proto::CoordinatorMessage> Released(std::uint64_t generation) {
+  auto message = std::make_shared<proto::CoordinatorMessage>();
+  message->mutable_released()->set_generation(generation);
+  return message;
 }
 
 // Drops values too long to be an IP address, because every member is sent all of them.
@@ -114,7 +116,7 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
 }
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
-  if (done_) return {Release(id, generation_)};
+  if (done_) return {{.to = id, .message = Released(generation_)}};
   const int rank = RankOf(join);
   if (std::optional<Refusal> refusal = Check(join, rank)) {
     Outgoing refused = Reject(id, refusal->reason);
@@ -127,7 +129,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
     Erase(sessions_.find(id));
     const std::string who = ToString(config_.slots[static_cast<std::size_t>(rank)]);
     return {{.to = id,
-             .message = std::nullopt,
+             .message = nullptr,
              .close = true,
              .log = fmt::format("process {} of {} is kept out: a later one has its place",
                                 join.incarnation(), who)}};
@@ -179,26 +181,25 @@ void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   Erase(sessions_.find(old_id));
   if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
   if (old.incarnation_id == join.incarnation()) {
-    out.push_back({.to = old_id, .message = std::nullopt, .close = true});
+    out.push_back({.to = old_id, .message = nullptr, .close = true});
     return;
   }
-  Outgoing superseded = Reject(old_id, fmt::format("process {} of {} was replaced by process {}",
-                                                   old.incarnation_id, slot, join.incarnation()));
-  superseded.message->mutable_rejected()->set_superseded(true);
-  out.push_back(std::move(superseded));
+  out.push_back(Reject(old_id,
+                       fmt::format("process {} of {} was replaced by process {}",
+                                   old.incarnation_id, slot, join.incarnation()),
+                       /*superseded=*/true));
 }
 
 void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
   active_ = false;
+  const auto ended = std::make_shared<proto::CoordinatorMessage>();
+  ended->mutable_generation_ended()->set_generation(generation_);
+  ended->mutable_generation_ended()->set_reason(reason);
   for (auto& [id, session] : sessions_) {
     if (!InGeneration(session)) continue;
     SetState(session, State::kLapsed);
     session.lapsed = now_;
-    if (id == culprit) continue;
-    Outgoing ended{.to = id, .message = proto::CoordinatorMessage()};
-    ended.message->mutable_generation_ended()->set_generation(generation_);
-    ended.message->mutable_generation_ended()->set_reason(reason);
-    out.push_back(std::move(ended));
+    if (id != culprit) out.push_back({.to = id, .message = ended});
   }
 }
 
@@ -210,8 +211,8 @@ void Roster::StartIfComplete(Outbox& out) {
   ++generation_;
   active_ = true;
   activity_ = proto::ACTIVITY_UNKNOWN;
-  proto::CoordinatorMessage message;
-  proto::Membership& membership = *message.mutable_membership();
+  const auto message = std::make_shared<proto::CoordinatorMessage>();
+  proto::Membership& membership = *message->mutable_membership();
   membership.set_generation(generation_);
   for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
     const Slot& slot = config_.slots[rank];
@@ -225,10 +226,7 @@ void Roster::StartIfComplete(Outbox& out) {
     member.set_step(session.step);
     member.set_address(session.address);
   }
-  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
-    membership.set_rank(static_cast<int>(rank));
-    out.push_back({.to = *holders_[rank], .message = message});
-  }
+  for (const std::optional<SessionId> id : holders_) out.push_back({.to = *id, .message = message});
 }
 
 void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) {
@@ -249,10 +247,11 @@ Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
   active_ = false;
   done_ = true;
   Outbox out;
+  const auto released = Released(generation_);
   for (auto& [other, session] : sessions_) {
     if (session.state != State::kFinished) continue;
     SetState(session, State::kReleased);
-    out.push_back(Release(other, generation_));
+    out.push_back({.to = other, .message = released});
   }
   return out;
 }
@@ -309,18 +308,18 @@ Outbox Roster::Tick(SteadyTime now) {
   Outbox out;
   for (const SessionId id : strangers) {
     Erase(sessions_.find(id));
-    out.push_back({.to = id, .message = std::nullopt, .close = true});
+    out.push_back({.to = id, .message = nullptr, .close = true});
   }
   for (const SessionId id : dead) {
     const double seconds = std::chrono::duration<double>(config_.dead_after).count();
     Outbox more = Disconnect(id, fmt::format("no heartbeat for {} s", seconds));
     out.insert(out.end(), more.begin(), more.end());
-    out.push_back({.to = id, .message = std::nullopt, .close = true});
+    out.push_back({.to = id, .message = nullptr, .close = true});
   }
   if (now - last_waiting_ < config_.waiting_every) return out;
   last_waiting_ = now;
   UpdateAbsent();
-  const proto::CoordinatorMessage waiting = Waiting();
+  const auto waiting = Waiting();
   for (const auto& [id, session] : sessions_) {
     if (session.state == State::kWaiting) out.push_back({.to = id, .message = waiting});
   }

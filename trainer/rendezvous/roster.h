@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,7 +46,8 @@ struct RosterConfig {
 
 struct Outgoing {
   SessionId to = 0;
-  std::optional<proto::CoordinatorMessage> message;
+  // Shared by all that are sent the same: a list of all members for each member takes gigabytes.
+  std::shared_ptr<const proto::CoordinatorMessage> message;
   bool close = false;    // ends the stream after the message
   std::string log = {};  // for the leader's log only: must not reveal other members to the caller
 };
@@ -122,7 +124,7 @@ class Roster {
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
   void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
   void StartIfComplete(Outbox& out);
-  proto::CoordinatorMessage Waiting() const;
+  std::shared_ptr<const proto::CoordinatorMessage> Waiting() const;
 
   // Ten thousand members may join at once, so the cost of a call must not grow with their number.
   // Only Tick may visit every session.

@@ -117,9 +117,9 @@ std::vector<std::string> Roster::LostPods() const {
   return lost;
 }
 
-proto::CoordinatorMessage Roster::Waiting() const {
-  proto::CoordinatorMessage message;
-  proto::Waiting& waiting = *message.mutable_waiting();
+std::shared_ptr<const proto::CoordinatorMessage> Roster::Waiting() const {
+  auto message = std::make_shared<proto::CoordinatorMessage>();
+  proto::Waiting& waiting = *message->mutable_waiting();
   waiting.set_missing_count(static_cast<std::uint32_t>(awaited_.size()));
   for (const int rank : awaited_) {
     if (waiting.missing_size() == static_cast<int>(kMostNamed)) break;

@@ -164,8 +164,8 @@ class Simulation {
             std::map<std::uint64_t, std::set<int>>& told) {
     if (message.has_membership()) {
       const proto::Membership& membership = message.membership();
-      EXPECT_EQ(membership.rank(), process.worker);
-      EXPECT_TRUE(told[membership.generation()].insert(membership.rank()).second);
+      EXPECT_EQ(membership.members(process.worker).index(), process.worker);
+      EXPECT_TRUE(told[membership.generation()].insert(process.worker).second);
       EXPECT_FALSE(process.left) << "counted though it has left";
       EXPECT_EQ(process.member_of, 0u) << "told of a second generation without asking";
       process.member_of = membership.generation();
@@ -329,7 +329,7 @@ class NetworkSimulation {
     for (const Outgoing& out : outbox) {
       for (auto& [worker, process] : processes_) {
         if (process.session != out.to) continue;
-        if (out.message) process.inbox.push_back(out.message);
+        if (out.message) process.inbox.emplace_back(*out.message);
         if (out.close) process.inbox.emplace_back(std::nullopt);
       }
     }
@@ -344,8 +344,8 @@ class NetworkSimulation {
       const proto::Membership& membership = message->membership();
       EXPECT_GT(membership.generation(), process.last_generation) << "a number came again";
       EXPECT_EQ(membership.members_size(), kWorkers);
-      EXPECT_EQ(membership.rank(), process.worker);
-      const bool first = told_[{leader_, membership.generation()}].insert(membership.rank()).second;
+      EXPECT_EQ(membership.members(process.worker).index(), process.worker);
+      const bool first = told_[{leader_, membership.generation()}].insert(process.worker).second;
       EXPECT_TRUE(first) << "two processes have one place";
       process.member_of = process.last_generation = membership.generation();
       process.asked = false;

@@ -96,11 +96,10 @@ TEST_F(RosterTest, AGenerationStartsWhenTheLastMemberIsThere) {
   const Outbox both = Arrive(2, late);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].to, 2u);
-  EXPECT_EQ(both[0].message->membership().rank(), 0);
   EXPECT_EQ(both[0].message->membership().generation(), 1u);
   EXPECT_EQ(both[0].message->membership().members(0).step(), 7);
   EXPECT_EQ(both[1].to, 1u);
-  EXPECT_EQ(both[1].message->membership().rank(), 1);
+  EXPECT_EQ(both[1].message, both[0].message) << "a copy for each member takes much memory";
   EXPECT_THAT(roster_.Missing(), IsEmpty());
 }
 
@@ -172,7 +171,7 @@ TEST_F(RosterTest, ANewStreamOfTheSameProcessClosesTheOldOneQuietly) {
   ASSERT_EQ(out.size(), 3u);
   EXPECT_EQ(out[1].to, 2u);
   EXPECT_TRUE(out[1].close);
-  EXPECT_FALSE(out[1].message.has_value());
+  EXPECT_EQ(out[1].message, nullptr);
 }
 
 TEST_F(RosterTest, SilenceOfFiveSecondsIsDeath) {
@@ -414,7 +413,7 @@ TEST_F(RosterTest, OfTwoProcessesOfOnePlaceTheLaterOneHasIt) {
     const Outbox out = Arrive(3, earlier);
     ASSERT_EQ(out.size(), 1u);
     EXPECT_TRUE(out[0].close);
-    EXPECT_FALSE(out[0].message.has_value());
+    EXPECT_EQ(out[0].message, nullptr);
     EXPECT_TRUE(roster_.active());
   }
   const Outbox out = Arrive(4, of(12, 13));
