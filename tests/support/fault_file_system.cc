@@ -121,6 +121,7 @@ absl::Status FaultFileSystem::SyncDirectory(const std::string& path) {
   if (fault == Fault::kCrash || crashed_) return Crashed(path);
   const NodePtr node = Find(path);
   if (node == nullptr || !node->is_folder) return NoSuch(path);
+  if (syncs_until_failure_ > 0 && --syncs_until_failure_ == 0) return BadDisk(path);
   node->durable = node->now;
   return absl::OkStatus();
 }
@@ -168,6 +169,11 @@ void FaultFileSystem::FillDiskInOperation(int n, bool stays_full) {
   stays_full_ = stays_full;
 }
 
+void FaultFileSystem::FailInSync(int n) {
+  const std::lock_guard lock(mutex_);
+  syncs_until_failure_ = n;
+}
+
 void FaultFileSystem::FailInRead(int n) {
   const std::lock_guard lock(mutex_);
   fail_read_at_ = reads_ + n;
@@ -185,7 +191,7 @@ bool FaultFileSystem::NextReadFails() {
 void FaultFileSystem::Reboot(std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   SettleAfterCrash(*root_, seed);
-  crash_at_ = full_at_ = fail_read_at_ = 0;
+  crash_at_ = full_at_ = fail_read_at_ = syncs_until_failure_ = 0;
   crashed_ = stays_full_ = false;
   choices_ = 0;
 }

@@ -42,6 +42,9 @@ class FaultFileSystem final : public FileSystem {
   // Fails read or listing `n` (counted from 1, starting now), and only that one, as a bad disk
   // does.
   void FailInRead(int n);
+  // Fails SyncDirectory `n` (counted from 1, starting now), and only that one. It makes nothing
+  // durable.
+  void FailInSync(int n);
   // Returns the number of reads and listings so far.
   int reads() const;
   // Restarts after a loss of power. `seed` decides which unsynced names have survived; kLoseAll:
@@ -74,6 +77,7 @@ class FaultFileSystem final : public FileSystem {
   int operations_ = 0;
   int crash_at_ = 0, full_at_ = 0;  // 0: never
   int reads_ = 0, fail_read_at_ = 0;
+  int syncs_until_failure_ = 0;  // 0: none fails
   bool stays_full_ = false, crashed_ = false;
   std::uint64_t choices_ = 0;  // random choices since the last Reboot
 };

@@ -32,8 +32,11 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
     if (absl::Status status = Write(snapshot, folder); !status.ok()) {
-      // Return the first error; if the removal fails too, RemoveLeftovers retries it later.
-      files_.RemoveRecursively(folder).IgnoreError();
+      // A manifest that was not synced may survive a crash, and no other checkpoint may. It stays
+      // until a later save prunes it. What has no manifest is nothing; if it cannot be removed now,
+      // RemoveLeftovers retries it. Return the first error.
+      const absl::StatusOr<bool> committed = IsCommitted(files_, folder);
+      if (committed.ok() && !*committed) files_.RemoveRecursively(folder).IgnoreError();
       return status;
     }
     Prune(name);

@@ -50,7 +50,8 @@ class CheckpointStore {
   virtual ~CheckpointStore() = default;
   // Saves a checkpoint and returns its folder. Then removes old checkpoints. On failure, such as
   // ResourceExhausted for a full disk, earlier checkpoints are unchanged and no incomplete one is
-  // visible. Aborted: a newer process has claimed the folder; nothing was saved.
+  // visible; but a complete one is, if only its last sync failed: it may or may not survive a
+  // crash. Aborted: a newer process has claimed the folder; nothing was saved.
   virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
   // Returns the newest complete checkpoint, or nullopt if there is none at all. Skips one that is
   // damaged or cannot be read, with a warning that names the file and the reason.

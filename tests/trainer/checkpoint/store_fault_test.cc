@@ -144,6 +144,27 @@ TEST(StoreFaultTest, IfNothingCanBeReadTheErrorSaysThatItMayPass) {
   EXPECT_TRUE(absl::IsUnavailable(store->LoadLatest("model-a").status()));
 }
 
+// It may be the only one that survives a crash: here, there is no other.
+TEST(StoreFaultTest, ACompleteCheckpointStaysThoughItsLastSyncHasFailed) {
+  std::vector<bool> stays;  // by the sync that fails
+  for (int n = 1;; ++n) {
+    SCOPED_TRACE(testing::Message() << "sync " << n);
+    FaultFileSystem files;
+    const auto store = *CheckpointStore::Open(files, "/ckpt", 1, kFirstOwner);
+    files.FailInSync(n);
+    const absl::Status saved = store->Save(SnapshotOfStep(10)).status();
+    if (saved.ok()) break;  // it has fewer syncs
+    EXPECT_TRUE(absl::IsUnavailable(saved)) << saved;
+    const auto loaded = store->LoadLatest("model-a");
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    stays.push_back(loaded->has_value());
+    EXPECT_EQ(files.Exists("/ckpt/step-00000010"), stays.back());
+    ASSERT_TRUE(store->Save(SnapshotOfStep(20)).ok());
+    EXPECT_FALSE(files.Exists("/ckpt/step-00000010"));
+  }
+  EXPECT_EQ(stays, (std::vector{false, false, true}));
+}
+
 TEST(StoreFaultTest, NothingIsRemovedToMakeRoom) {
   FaultFileSystem files;
   auto store = *CheckpointStore::Open(files, "/ckpt", 1, kFirstOwner);
