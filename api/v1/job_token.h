@@ -20,6 +20,8 @@ inline constexpr char kProofOfRank[] = "rank";      // content: the sending and 
 inline constexpr char kProofOfStatus[] = "status";  // content: none
 // content: the EvaluationReport without its proof
 inline constexpr char kProofOfEvaluation[] = "evaluation";
+// content: the EvaluationAnswer without its proof
+inline constexpr char kProofOfEvaluationAnswer[] = "evaluation answer";
 // content: the Introduction without its proof
 inline constexpr char kProofOfIntroduction[] = "introduction";
 // content: the server's challenge and the Introduction that answered it

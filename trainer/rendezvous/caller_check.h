@@ -26,6 +26,13 @@ class CallerCheck {
   std::string ProofFor(const proto::Join& join) const {
     return token_.Prove(api::kProofOfLeader, join.nonce(), join.proof());
   }
+  // Proves to the sender of an accepted report that `answer`, without its proof, is the leader's.
+  // Empty without a token.
+  std::string ProofFor(const proto::EvaluationReport& report,
+                       const proto::EvaluationAnswer& answer) const {
+    return token_.Prove(api::kProofOfEvaluationAnswer, report.answer_nonce(),
+                        answer.SerializeAsString());
+  }
   // `content`: the result of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);

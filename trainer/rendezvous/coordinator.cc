@@ -349,6 +349,7 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   if (roster_.progress()) {
     answer.set_last_checkpoint_step(roster_.progress()->last_checkpoint_step());
   }
+  answer.set_proof(callers_.ProofFor(report, answer));
   evaluator_misses_checkpoints_ = report.misses_checkpoints();
   if (report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
   evaluation_ = report;

@@ -7,10 +7,25 @@
 #include <memory>
 
 #include "api/proto/rendezvous.grpc.pb.h"
+#include "base/hmac.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
 
 namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kAnswerNonceBytes = 32;
+
+// The address of a leading pod that is gone may be a stranger's by now.
+bool IsOfLeader(const api::JobToken& token, const proto::EvaluationReport& report,
+                const proto::EvaluationAnswer& answer) {
+  proto::EvaluationAnswer content = answer;
+  content.clear_proof();
+  return token.Accepts(api::kProofOfEvaluationAnswer, report.answer_nonce(),
+                       content.SerializeAsString(), answer.proof());
+}
+
+}  // namespace
 
 absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const std::string& address,
                                               const EvaluationResult& result, Duration timeout) {
@@ -32,6 +47,7 @@ absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const st
     is_accuracy ? report.set_test_accuracy(result.metric)
                 : report.set_test_mean_absolute_error(result.metric);
   }
+  if (identity.token.present()) report.set_answer_nonce(RandomBytes(kAnswerNonceBytes));
   for (const bool has_nonce : {false, true}) {
     grpc::ClientContext context;
     context.set_deadline(deadline);
@@ -41,6 +57,10 @@ absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const st
           fmt::format("the leading pod at {}: {}", address, sent.error_message()));
     }
     if (answer.accepted()) {
+      if (!IsOfLeader(identity.token, report, answer)) {
+        return absl::PermissionDeniedError(fmt::format(
+            "{} does not prove that it knows the token of job \"{}\"", address, identity.job));
+      }
       if (!answer.has_last_checkpoint_step()) return LeaderAnswer{};
       return LeaderAnswer{answer.last_checkpoint_step()};
     }

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
@@ -146,6 +148,50 @@ TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
   }
   EXPECT_EQ(service_->refusals(), 1) << "who asks only for a nonce is not counted";
   EXPECT_FALSE(Progress().has_test_accuracy());
+}
+
+// Takes every report, and says of each that the last checkpoint is that of step 7.
+class FalseTaker final : public proto::Rendezvous::Service {
+ public:
+  explicit FalseTaker(api::JobToken token) : token_(std::move(token)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+  grpc::Status ReportEvaluation(grpc::ServerContext*, const proto::EvaluationReport* report,
+                                proto::EvaluationAnswer* answer) override {
+    answer->set_accepted(true);
+    answer->set_last_checkpoint_step(7);
+    const std::string proof = token_.Prove(api::kProofOfEvaluationAnswer, report->answer_nonce(),
+                                           answer->SerializeAsString());
+    answer->set_proof(first_proof_.empty() ? proof : first_proof_);
+    first_proof_ = answer->proof();
+    return grpc::Status::OK;
+  }
+
+ private:
+  const api::JobToken token_;
+  std::string first_proof_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_P(ReportEvaluationTest, AnAnswerIsBelievedOnlyWithTheTokensProof) {
+  if (!identity_.token.present()) return;  // then anyone at the address is believed
+  const auto ask = [&](const FalseTaker& taker) {
+    return ReportEvaluation(identity_, taker.address(), {.step = 5}, TimeLimit(20s)).status();
+  };
+  for (const api::JobToken& token :
+       {api::JobToken("another token of the same length"), api::JobToken()}) {
+    const absl::Status denied = ask(FalseTaker(token));
+    EXPECT_TRUE(absl::IsPermissionDenied(denied)) << denied;
+  }
+  const FalseTaker repeats(identity_.token);
+  EXPECT_TRUE(ask(repeats).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(ask(repeats))) << "an earlier answer's proof is none";
 }
 
 TEST_P(ReportEvaluationTest, ALeaderThatIsNotThereIsNamed) {
