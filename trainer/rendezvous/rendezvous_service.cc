@@ -27,7 +27,8 @@ constexpr int kMostCalls = 8;
 class GrpcRendezvousService final : public RendezvousService {
  public:
   GrpcRendezvousService(RosterConfig config, const Clock& clock)
-      : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+      : tick_every_(std::min<Duration>(std::min(config.dead_after / 10, config.waiting_every),
+                                       std::chrono::milliseconds(250))),
         members_(config.slots.size()),
         clock_(clock),
         addresses_(config.has_address),

@@ -808,8 +808,8 @@ TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader
 }
 
 TEST_F(RendezvousTest, ASlowSaveOfAnotherMemberMakesNobodyGiveUp) {
-  options_.timeout = Slowed(2s);  // longer than the leader needs to tell who is busy
-  options_.heartbeat_every = 10ms;
+  options_.timeout = Slowed(1s);  // much longer than it takes to tell who is busy
+  options_.heartbeat_every = roster_config_.waiting_every = 10ms;
   StartLeader();
   auto replicas = AllReplicas();
   JoinAll(replicas);
