@@ -34,11 +34,6 @@ static_assert(CallerGate::kMostBytes == std::uint64_t{16} << 10);
 // What events are about; the rest are guests.
 constexpr std::uint64_t kOfListener = 0, kOfWake = 1;
 
-// A stranger's time is real time.
-SteadyTime RealNow() {
-  return std::chrono::steady_clock::now();
-}
-
 // The other end's address as gRPC writes it, but for its percent signs: "ipv4:10.0.0.1:4711",
 // "ipv6:[fd00::1]:4711", "ipv6:[fe80::1%2]:4711" on the second interface.
 std::string PeerOf(int socket) {
@@ -96,15 +91,17 @@ void WatchFor(std::uint32_t events, int epoll, int fd, std::uint64_t what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CallerGate>> CallerGate::Listen(const std::string& address,
-                                                               const CallerLimits& limits) {
+                                                               const CallerLimits& limits,
+                                                               const Clock& clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(Listener listener, ListenAt(address, kCallersBacklog));
   RaiseDescriptorLimit();
-  return std::unique_ptr<CallerGate>(new CallerGate(std::move(listener), limits));
+  return std::unique_ptr<CallerGate>(new CallerGate(std::move(listener), limits, clock));
 }
 
-CallerGate::CallerGate(Listener listener, const CallerLimits& limits)
+CallerGate::CallerGate(Listener listener, const CallerLimits& limits, const Clock& clock)
     : listener_(std::move(listener)),
       limits_(limits),
+      clock_(clock),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       places_(limits.at_once),
@@ -170,7 +167,7 @@ bool CallerGate::Admit(Caller caller) {
   if (own.fd() < 0) return false;
   {
     const std::lock_guard lock(mutex_);
-    const SteadyTime now = RealNow();
+    const SteadyTime now = clock_.SteadyNow();
     if (shut_out_.contains(caller.host)) return true;
     const GuestList::Id id = ++last_id_;
     const GuestList::Verdict verdict = places_.Admit(id, caller.host, now);
@@ -201,7 +198,7 @@ void CallerGate::Look(GuestList::Id id, std::uint32_t events) {
 // An event is lost if gRPC reads the bytes before this thread wakes up.
 void CallerGate::LookAtAll() {
   const std::lock_guard lock(mutex_);
-  const SteadyTime now = RealNow();
+  const SteadyTime now = clock_.SteadyNow();
   if (now < next_look_) return;
   next_look_ = now + std::chrono::milliseconds(kTickMs);
   for (auto next = guests_.begin(); next != guests_.end();) {
@@ -226,21 +223,21 @@ void CallerGate::Prove(const std::string& peer) {
   const std::lock_guard lock(mutex_);
   const auto at = by_peer_.find(Decoded(peer));
   if (at == by_peer_.end()) return;
-  places_.Prove(at->second, RealNow());
+  places_.Prove(at->second, clock_.SteadyNow());
   Forget(guests_.find(at->second));
 }
 
 void CallerGate::CountRefusal() {
   const std::lock_guard lock(mutex_);
   ++refusals_;
-  const SteadyTime now = RealNow();
+  const SteadyTime now = clock_.SteadyNow();
   if (now < next_log_) return;
   next_log_ = now + kRefusalLogPeriod;
   LogWarning("refused a caller that does not know the job's token", {{"refusals", refusals_}});
 }
 
 void CallerGate::CutAbuser(Guests::iterator guest, std::string_view reason) {
-  const SteadyTime now = RealNow();
+  const SteadyTime now = clock_.SteadyNow();
   shut_out_[guest->second.host] = now + kShutOutFor;
   ++cuts_;
   if (now >= next_log_of_cut_) {

@@ -41,7 +41,8 @@ class CallerGate {
   // Listens at `address` (see ListenAt) without accepting connections yet. Raises the process's
   // limit of open files to its hard limit. Unavailable says why it cannot listen.
   static absl::StatusOr<std::unique_ptr<CallerGate>> Listen(const std::string& address,
-                                                            const CallerLimits& limits);
+                                                            const CallerLimits& limits,
+                                                            const Clock& clock);
   ~CallerGate();
   int port() const { return listener_.port; }
   // Starts to accept connections. The gate's thread calls `serve` with each.
@@ -66,7 +67,7 @@ class CallerGate {
   };
   using Guests = std::map<GuestList::Id, Guest>;
 
-  CallerGate(Listener listener, const CallerLimits& limits);
+  CallerGate(Listener listener, const CallerLimits& limits, const Clock& clock);
   void Run(const std::stop_token& stop);
   void AcceptSome();
   bool Admit(Caller caller);
@@ -78,6 +79,7 @@ class CallerGate {
 
   const Listener listener_;
   const CallerLimits limits_;
+  const Clock& clock_;
   const Descriptor epoll_, wake_;
   std::mutex serve_mutex_;
   std::function<void(Descriptor)> serve_;  // guarded by serve_mutex_; empty: closed

@@ -48,6 +48,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   GrpcParameterServer(ParameterServerOptions options, Shard& shard, const Clock& clock)
       : options_(std::move(options)),
         shard_(shard),
+        clock_(clock),
         tasks_(options_.tasks, clock),
         threads_("parameter server") {
     AllowThreads();
@@ -64,7 +65,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   absl::Status Listen() {
     absl::StatusOr<std::unique_ptr<CallerGate>> gate =
-        CallerGate::Listen(options_.address, options_.callers);
+        CallerGate::Listen(options_.address, options_.callers, clock_);
     if (!gate.ok()) {
       return absl::UnavailableError(fmt::format("parameter server {}: cannot listen at {}: {}",
                                                 options_.index, options_.address,
@@ -235,6 +236,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   const ParameterServerOptions options_;
   Shard& shard_;
+  const Clock& clock_;
   TaskCoordinator tasks_;
   grpc::ResourceQuota threads_;
   std::unique_ptr<CallerGate> gate_;

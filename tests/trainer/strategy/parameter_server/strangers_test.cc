@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/descriptor.h"
 #include "base/listener.h"
+#include "tests/support/fake_clock.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
@@ -92,7 +93,7 @@ struct SilentCaller {
   const bool is_met;
 };
 
-// Speaks HTTP/2, but acknowledges no settings.
+// Speaks HTTP/2, but acknowledges no settings, and pings only while it waits.
 class RudeConnection {
  public:
   explicit RudeConnection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -119,32 +120,50 @@ class RudeConnection {
   void Send(const std::string& bytes) {
     ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // Waits until the server closes the connection, or pings it. The server does so after 2 s; it
-  // closes a connection that does not answer, as this one, another 2.5 s later. Returns whether it
-  // has closed the connection without that.
-  bool IsCut() {
-    std::string received;
-    std::array<char, 4096> bytes;
-    for (;;) {
-      const ssize_t count = ::recv(socket_.fd(), bytes.data(), bytes.size(), 0);
-      if (count <= 0) return count == 0 || errno == ECONNRESET;
-      received.append(bytes.data(), static_cast<std::size_t>(count));
-      if (HasPing(received)) return false;
+  // Waits until the server has sent its settings.
+  void Meet() {
+    while (received_.empty() && Receive()) continue;
+  }
+  // Waits until the server closes the connection. Answers its pings, so that it has no other reason
+  // to do so than the gate's.
+  void WaitUntilCut() {
+    do {
+      while (TakePing()) Send(Frame(/*type=*/6, /*flags=*/1, /*stream=*/0, std::string(8, '\0')));
+    } while (Receive());
+  }
+  // Waits until the server pings the connection, which it does after 2 s, or closes it. Returns
+  // whether it has pinged.
+  bool Stays() {
+    while (!TakePing()) {
+      if (!Receive()) return false;
     }
+    return true;
   }
 
  private:
+  // Returns false once the connection is closed.
+  bool Receive() {
+    std::array<char, 4096> bytes;
+    const ssize_t count = ::recv(socket_.fd(), bytes.data(), bytes.size(), 0);
+    if (count <= 0) return false;
+    received_.append(bytes.data(), static_cast<std::size_t>(count));
+    return true;
+  }
   // RFC 7541, section 5.2; without Huffman's code.
   static std::string Text(const std::string& text) { return static_cast<char>(text.size()) + text; }
-  static bool HasPing(const std::string& frames) {
+  // Takes what has been received up to a ping, if there is one.
+  bool TakePing() {
     constexpr std::size_t kHeader = 9;
     constexpr char kPing = 6;
-    for (std::size_t at = 0; at + kHeader <= frames.size();) {
-      if (frames[at + 3] == kPing) return true;
-      std::size_t size = 0;
-      for (std::size_t i = 0; i < 3; ++i)
-        size = size << 8 | static_cast<unsigned char>(frames[at + i]);
-      at += kHeader + size;
+    while (received_.size() >= kHeader) {
+      std::size_t body = 0;
+      for (std::size_t i = 0; i < 3; ++i) {
+        body = body << 8 | static_cast<unsigned char>(received_[i]);
+      }
+      if (received_.size() < kHeader + body) return false;
+      const bool is_ping = received_[3] == kPing;
+      received_.erase(0, kHeader + body);
+      if (is_ping) return true;
     }
     return false;
   }
@@ -160,6 +179,7 @@ class RudeConnection {
   }
 
   const Descriptor socket_;
+  std::string received_;
   std::uint32_t next_stream_ = 1;
 };
 
@@ -173,7 +193,7 @@ class StrangersTest : public ::testing::Test {
                                        .token = api::JobToken(secret),
                                        .tasks = {},
                                        .callers = callers},
-                                      *shard_, clock_);
+                                      *shard_, *strangers_clock_);
     address_ = fmt::format("{}:{}", host, server_->port());
   }
   // Connects as a worker does, who comes again if it is turned away.
@@ -189,11 +209,17 @@ class StrangersTest : public ::testing::Test {
     TaskLink link(address_, Worker());
     Connect(link);
     SilentCaller later(address_);
+    ASSERT_TRUE(later.is_met);
+    clock_.Advance(kPatience);
     EXPECT_FALSE(later.stream->Read(&later.reply));
     EXPECT_TRUE(link.Next(proto::Next()).ok());
   }
 
-  const SystemClock clock_;
+  static constexpr auto kPatience = std::chrono::seconds(1);
+
+  const SystemClock system_clock_;
+  lockstep::testing::FakeClock clock_;
+  const Clock* strangers_clock_ = &clock_;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   const std::unique_ptr<Shard> shard_ = *Shard::Create({}, *backend_);
   std::unique_ptr<ParameterServer> server_;
@@ -201,22 +227,24 @@ class StrangersTest : public ::testing::Test {
 };
 
 TEST_F(StrangersTest, HaveToAnswerTheirChallengeSoon) {
-  Serve({.patience = std::chrono::seconds(1)});
+  Serve({.patience = kPatience});
   SilentCaller stranger(address_);
   ASSERT_TRUE(stranger.is_met);
-  EXPECT_FALSE(stranger.stream->Read(&stranger.reply));
   RudeConnection idle(server_->port());
-  EXPECT_TRUE(idle.IsCut());
+  idle.Meet();
+  clock_.Advance(kPatience);
+  EXPECT_FALSE(stranger.stream->Read(&stranger.reply));
+  idle.WaitUntilCut();
 }
 
 TEST_F(StrangersTest, MayOpenOneStreamBeforeTheirProof) {
   Serve({.patience = std::chrono::minutes(1)});
   RudeConnection one(server_->port());
   one.OpenStreams(1);
-  EXPECT_FALSE(one.IsCut());
+  EXPECT_TRUE(one.Stays());
   RudeConnection two(server_->port());
   two.OpenStreams(2);
-  EXPECT_TRUE(two.IsCut());
+  two.WaitUntilCut();
 }
 
 // gRPC answers calls of methods that do not exist itself.
@@ -224,27 +252,26 @@ TEST_F(StrangersTest, MaySendSixteenKibibytesBeforeTheirProof) {
   Serve({.patience = std::chrono::minutes(1)});
   RudeConnection connection(server_->port());
   connection.OpenStreams(10, "Unknown");
-  EXPECT_FALSE(connection.IsCut());
+  EXPECT_TRUE(connection.Stays());
   ::testing::internal::CaptureStderr();
   connection.OpenStreams(300, "Unknown");
-  EXPECT_TRUE(connection.IsCut());
+  connection.WaitUntilCut();
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("sent more than 16 KiB"));
 }
 
 TEST_F(StrangersTest, MakeRoomForWorkersWhenAllPlacesAreTaken) {
   Serve({.at_once = 2, .patience = std::chrono::minutes(1)});
-  const auto began = std::chrono::steady_clock::now();
   SilentCaller first(address_), second(address_);
   ASSERT_TRUE(first.is_met && second.is_met);
-  const bool is_met = SilentCaller(address_).is_met;
-  const bool have_just_come = std::chrono::steady_clock::now() - began < kLeastStay;
-  EXPECT_FALSE(is_met && have_just_come) << "it has taken the place of one that has just come";
+  EXPECT_FALSE(SilentCaller(address_).is_met) << "it has taken the place of one that has just come";
+  clock_.Advance(kLeastStay);
   TaskLink worker(address_, Worker());
   Connect(worker);
   EXPECT_FALSE(first.stream->Read(&first.reply)) << "the oldest has made room";
 }
 
 TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
+  strangers_clock_ = &system_clock_;  // the worker has the stranger's address, so it has to wait
   Serve({});
   RudeConnection connection(server_->port());
   const int before = ThreadsOfThisProcess();
@@ -266,19 +293,19 @@ TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
 // gRPC names connections by their addresses.
 TEST_F(StrangersTest, AreToldFromWorkersWithIpv6AddressesToo) {
   if (!ListenAt("[::1]:0", 1).ok()) GTEST_SKIP() << "no IPv6 here";
-  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, "[::1]");
+  Serve({.patience = kPatience}, kSecret, "[::1]");
   ExpectToStay();
 }
 
 TEST_F(StrangersTest, AreToldFromWorkersWithLinkLocalAddressesToo) {
   const std::string host = LinkLocalHost();
   if (host.empty()) GTEST_SKIP() << "no link-local IPv6 address here";
-  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, host);
+  Serve({.patience = kPatience}, kSecret, host);
   ExpectToStay();
 }
 
 TEST_F(StrangersTest, AreToldFromWorkersOfAServerThatListensAtAllAddresses) {
-  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, "");
+  Serve({.patience = kPatience}, kSecret, "");
   address_ = fmt::format("127.0.0.1:{}", server_->port());
   ExpectToStay();
 }
