@@ -18,6 +18,8 @@ inline constexpr char kProofOfLeader[] = "leader";  // content: the Join's proof
 inline constexpr char kProofOfStore[] = "store";    // content: PutProofContent or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
 inline constexpr char kProofOfStatus[] = "status";  // content: none
+// content: the GetStatusResponse without its proof
+inline constexpr char kProofOfStatusAnswer[] = "status answer";
 // content: the EvaluationReport without its proof
 inline constexpr char kProofOfEvaluation[] = "evaluation";
 // content: the EvaluationAnswer without its proof

@@ -12,6 +12,7 @@
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/progress_json.h"
+#include "base/hmac.h"
 #include "operator/progress/replica_names.h"
 
 namespace lockstep::progress {
@@ -21,6 +22,7 @@ namespace {
 constexpr int kLongestAnswer = 16 * 1024;
 // Bytes that a pod may send per question: an answer with framing, headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
+constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
@@ -100,7 +102,8 @@ struct ProgressPoller::Peer {
   std::optional<api::Progress> latest;
   std::vector<std::string> lost;
   bool has_answered = false;
-  int unanswered = 0;  // consecutive questions
+  bool proves = false;  // the job's leading pods prove their answers: one has
+  int unanswered = 0;   // consecutive questions
   std::optional<GroupState> group;
   std::string nonce;  // of the last answer, for the next proof
   SteadyTime next_call;
@@ -110,6 +113,7 @@ struct ProgressPoller::Peer {
 struct ProgressPoller::Call {
   std::shared_ptr<Peer> peer;
   grpc::ClientContext context;
+  api::JobToken token;  // the job's; absent if it is not known
   proto::GetStatusRequest request;
   proto::GetStatusResponse response;
 };
@@ -133,13 +137,16 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   if (peer == nullptr || peer->target != target) {
     // The predecessor's progress stands until the new leader reports.
     std::optional<api::Progress> said;
+    bool proves = false;
     if (const auto paused = paused_.extract(target.job_uid)) said = paused.mapped();
     if (peer != nullptr) {
       said = peer->latest;
+      proves = peer->proves;
       retired_.push_back(std::move(peer));
     }
     peer = std::make_shared<Peer>(target);
     peer->latest = said;
+    peer->proves = proves;
     must_look_ = true;  // ask a new peer at once
     changed_.notify_all();
   }
@@ -257,10 +264,11 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
   call->request.set_nonce(peer->nonce);
-  if (!peer->nonce.empty() && options_.token_of) {
-    const api::JobToken token = options_.token_of(peer->target.job_uid);
-    call->request.set_proof(token.Prove(api::kProofOfStatus, peer->nonce, ""));
+  if (options_.token_of) call->token = options_.token_of(peer->target.job_uid);
+  if (!peer->nonce.empty()) {
+    call->request.set_proof(call->token.Prove(api::kProofOfStatus, peer->nonce, ""));
   }
+  if (call->token.present()) call->request.set_answer_nonce(RandomBytes(kAnswerNonceBytes));
   peer->asked = true;
   calls_.emplace(call, std::move(owned));
   peer->link->stub->async()->GetStatus(
@@ -275,6 +283,20 @@ bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
   if (said.nonce().size() > kLongestNonce) return false;
   if (!said.job_uid().empty()) return said.job_uid() == target.job_uid;
   return said.nonce().empty();
+}
+
+// False for a report without proof of the job's token, if the job's leading pods prove theirs. A
+// trainer of an earlier version, or one whose pods have no token, does not.
+bool ProgressPoller::MayBelieve(Call& call) {
+  Peer& peer = *call.peer;
+  proto::GetStatusResponse content = call.response;
+  content.clear_proof();
+  if (call.response.proof().empty()) return !call.token.present() || !peer.proves;
+  if (!call.token.present()) return false;
+  const bool is_proven = call.token.Accepts(api::kProofOfStatusAnswer, call.request.answer_nonce(),
+                                            content.SerializeAsString(), call.response.proof());
+  peer.proves = peer.proves || is_proven;
+  return is_proven;
 }
 
 // For an answer that is no report: true if the leading pod would have sent one.
@@ -305,7 +327,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
     }
     peer.nonce = said.nonce();
   }
-  if (status.ok() && IsReport(said, peer.target)) {
+  if (status.ok() && IsReport(said, peer.target) && MayBelieve(call)) {
     peer.has_answered = true;
     peer.unanswered = 0;
     peer.lost = NamesIn(said.missing_members(), IsPodName);

@@ -61,7 +61,8 @@ class ProgressPoller final : public controller::ProgressSource {
   std::optional<api::Progress> Pause(const std::string& job_uid) override;
   // The leader is silent if it answered before and has left at least two questions in a row without
   // a report. An answer from another job's trainer, or from one that refuses the proof of the job's
-  // token, is no report.
+  // token, is no report; nor is one without proof of the token, once a leading pod of the job has
+  // proved an answer.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
   // Returns nullopt until the present leading pod has reported, after a question without a report,
@@ -81,6 +82,7 @@ class ProgressPoller final : public controller::ProgressSource {
   static bool IsReport(const proto::GetStatusResponse& said,
                        const controller::ProgressTarget& target);
   static bool IsSilence(const Call& call, const grpc::Status& status);
+  static bool MayBelieve(Call& call);
   void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;

@@ -26,6 +26,14 @@ class CallerCheck {
   std::string ProofFor(const proto::Join& join) const {
     return token_.Prove(api::kProofOfLeader, join.nonce(), join.proof());
   }
+  // Proves to the sender of an accepted request that `response`, without its proof, is the
+  // leader's. Empty without a token or if no proof is asked for.
+  std::string ProofFor(const proto::GetStatusRequest& request,
+                       const proto::GetStatusResponse& response) const {
+    if (request.answer_nonce().empty()) return "";
+    return token_.Prove(api::kProofOfStatusAnswer, request.answer_nonce(),
+                        response.SerializeAsString());
+  }
   // Proves to the sender of an accepted report that `answer`, without its proof, is the leader's.
   // Empty without a token.
   std::string ProofFor(const proto::EvaluationReport& report,

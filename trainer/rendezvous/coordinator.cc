@@ -318,6 +318,11 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   response.set_nonce(callers_.StatusNonce());
   if (!callers_.AcceptsStatusCall(request)) return;
   proven_(peer);
+  Tell(response);
+  response.set_proof(callers_.ProofFor(request, response));
+}
+
+void Coordinator::Tell(proto::GetStatusResponse& response) const {
   response.set_job(job_);
   response.set_job_uid(job_uid_);
   response.set_generation(roster_.generation());

@@ -107,6 +107,7 @@ class Coordinator {
 
  private:
   void ProveTo(SessionId id, const proto::Join& join);
+  void Tell(proto::GetStatusResponse& response) const;
   void Deliver(const Outbox& outbox);
   void LogWithinLimit(const std::string& line);
   void SyncStore();

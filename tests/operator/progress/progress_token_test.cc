@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "operator/progress/progress_poller.h"
@@ -99,6 +100,65 @@ TEST(ProgressTokenTest, WhoRefusesTheProofGivesNoSignOfLife) {
   ASSERT_TRUE(stranger.WaitForRefusals(3));
   EXPECT_TRUE(poller.Group("uid").leader_is_silent);
   EXPECT_FALSE(poller.State("uid").has_value());
+}
+
+// Answers every question, and proves nothing or what it proves with some token.
+class OpenTrainer final : public proto::TrainerStatus::Service {
+ public:
+  explicit OpenTrainer(std::optional<api::JobToken> proves_with, int port = 0)
+      : proves_with_(std::move(proves_with)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(fmt::format("127.0.0.1:{}", port), grpc::InsecureServerCredentials(),
+                             &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~OpenTrainer() override { server_->Shutdown(); }
+  controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
+  int answers() const { return answers_; }
+
+  grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest* request,
+                         proto::GetStatusResponse* response) override {
+    response->set_job_uid("uid");
+    response->mutable_progress()->set_step(proves_with_ ? 7 : 8);
+    if (proves_with_) {
+      response->set_proof(proves_with_->Prove(api::kProofOfStatusAnswer, request->answer_nonce(),
+                                              response->SerializeAsString()));
+    }
+    ++answers_;
+    return grpc::Status::OK;
+  }
+
+ private:
+  const std::optional<api::JobToken> proves_with_;
+  std::atomic<int> answers_{0};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Nor whom a caller without the token could not be told from.
+TEST(ProgressTokenTest, OnceALeadingPodHasProvedItsAnswerNobodyElseIsBelieved) {
+  const api::JobToken token("0123456789abcdef");
+  ProgressPoller poller(Knowing(token));
+  auto leader = std::make_unique<OpenTrainer>(token);
+  const controller::ProgressTarget target = leader->Target();
+  poller.Latest(target);
+  ASSERT_TRUE(Eventually([&] { return poller.State("uid").has_value(); }));
+  leader.reset();
+  for (const auto& with : {std::optional<api::JobToken>(), std::optional(api::JobToken("other"))}) {
+    const OpenTrainer stranger(with, target.port);
+    EXPECT_TRUE(Eventually([&] { return stranger.answers() >= 3; }));
+    EXPECT_FALSE(poller.State("uid").has_value());
+    EXPECT_TRUE(poller.Group("uid").leader_is_silent);
+  }
+  EXPECT_EQ(poller.Latest(target)->step, 7);
+}
+
+// A trainer of an earlier version does not, nor one whose pods have no token.
+TEST(ProgressTokenTest, ALeadingPodThatHasNeverProvedAnAnswerIsBelieved) {
+  const OpenTrainer trainer(std::nullopt);
+  ProgressPoller poller(Knowing(api::JobToken("0123456789abcdef")));
+  EXPECT_TRUE(Eventually([&] { return poller.Latest(trainer.Target()).has_value(); }));
 }
 
 // A pod that has never sent a report may merely have a token that this operator does not know.

@@ -594,6 +594,25 @@ TEST_F(TokenTest, StatusIsForThoseWhoProveItForAFreshNonce) {
   EXPECT_GE(leader_->refusals(), 4);
 }
 
+TEST_F(TokenTest, TheStatusIsProvedForTheCallersNonce) {
+  StartLeader();
+  const std::string nonce = Ask("", "").nonce();
+  proto::GetStatusRequest request;
+  request.set_nonce(nonce);
+  request.set_proof(kToken.Prove(api::kProofOfStatus, nonce, ""));
+  request.set_answer_nonce("the caller's");
+  const auto stub = proto::TrainerStatus::NewStub(
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  proto::GetStatusResponse said;
+  ASSERT_TRUE(stub->GetStatus(&context, request, &said).ok());
+  EXPECT_EQ(said.job(), "mnist");
+  const std::string proof = said.proof();
+  said.clear_proof();
+  EXPECT_TRUE(
+      kToken.Accepts(api::kProofOfStatusAnswer, "the caller's", said.SerializeAsString(), proof));
+}
+
 // Strangers at the port of a job with a token.
 
 // A session of one who never joins.
