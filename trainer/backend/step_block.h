@@ -27,12 +27,23 @@ struct LossTotals {
 // All fields are sums over ranks.
 struct StepTail {
   static constexpr int kHashLimbs = 8;  // 8 bits each, so that float sums are exact
-  float loss = 0, correct = 0, examples = 0;
+  static constexpr std::int64_t kExamplesLimb = 4096;
+  float loss = 0, correct = 0;
   float stop_requests = 0;
   float hash_limbs[kHashLimbs] = {};
-  float unused[4] = {};
+  float examples_low = 0, examples_high = 0;  // examples modulo, and divided by, kExamplesLimb
+  float unused[3] = {};
 };
 static_assert(sizeof(StepTail) == 64);
+inline void SetExamples(StepTail& tail, std::int64_t examples) {
+  tail.examples_low = static_cast<float>(examples % StepTail::kExamplesLimb);
+  tail.examples_high = static_cast<float>(examples / StepTail::kExamplesLimb);
+}
+// The sum of all ranks' examples. Exact for up to 4096 ranks, whatever the batch.
+inline std::int64_t ExamplesOf(const StepTail& tail) {
+  return static_cast<std::int64_t>(tail.examples_high) * StepTail::kExamplesLimb +
+         static_cast<std::int64_t>(tail.examples_low);
+}
 inline void SetHash(StepTail& tail, std::uint64_t hash) {
   for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
     tail.hash_limbs[limb] = static_cast<float>((hash >> (8 * limb)) & 0xff);

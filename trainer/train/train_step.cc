@@ -22,8 +22,8 @@ UpdateSettings SettingsOf(const Session& session, const StepOptions& options) {
 }
 
 StepTail TailOf(const Batch& batch, bool stop_requested) {
-  StepTail tail{.examples = static_cast<float>(batch.valid),
-                .stop_requests = stop_requested ? 1.0f : 0.0f};
+  StepTail tail{.stop_requests = stop_requested ? 1.0f : 0.0f};
+  SetExamples(tail, batch.valid);
   SetHash(tail, batch.hash_sum);
   return tail;
 }
@@ -33,7 +33,7 @@ StepTotals TotalsOf(const StepResult& result) {
   const bool skipped = result.outcome == UpdateOutcome::kSkipped;
   return {.loss = skipped ? 0 : static_cast<double>(tail.loss),
           .correct = skipped ? 0 : static_cast<double>(tail.correct),
-          .examples = static_cast<double>(tail.examples),
+          .examples = static_cast<double>(ExamplesOf(tail)),
           .stop_requests = static_cast<double>(tail.stop_requests),
           .gradient_norm = result.gradient_norm,
           .loss_scale = result.loss_scale,
@@ -94,11 +94,12 @@ void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
 }
 
 absl::Status NotFinite(const StepResult& result, std::int64_t step) {
-  return absl::OutOfRangeError(
-      fmt::format("step {}: found a loss of {} and a gradient norm of {}, expected finite numbers; "
-                  "lower spec.training.optimizer.learningRate",
-                  step + 1, static_cast<double>(result.tail.loss / result.tail.examples),
-                  result.gradient_norm));
+  return absl::OutOfRangeError(fmt::format(
+      "step {}: found a loss of {} and a gradient norm of {}, expected finite numbers; "
+      "lower spec.training.optimizer.learningRate",
+      step + 1,
+      static_cast<double>(result.tail.loss) / static_cast<double>(ExamplesOf(result.tail)),
+      result.gradient_norm));
 }
 
 }  // namespace

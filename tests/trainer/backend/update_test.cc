@@ -115,7 +115,8 @@ TEST_P(UpdateTest, TheNormAndTheUpdateAreThoseOfTheUnscaledGradient) {
 }
 
 TEST_P(UpdateTest, SettingsAndTotalsArePassedOn) {
-  StepTail tail{.loss = 3, .correct = 2, .examples = 4, .stop_requests = 1};
+  StepTail tail{.loss = 3, .correct = 2, .stop_requests = 1};
+  SetExamples(tail, 4);
   SetHash(tail, 0x0123456789abcdefu);
   const UpdateOutputs found = Run({.settings = {.learning_rate = 0.25f, .step = 7}, .tail = tail});
   EXPECT_EQ(found.update.learning_rate, 0.25f);
@@ -123,7 +124,7 @@ TEST_P(UpdateTest, SettingsAndTotalsArePassedOn) {
   EXPECT_EQ(found.update.gradient_scale, 1.0f);
   EXPECT_EQ(found.result.tail.loss, 3.0f);
   EXPECT_EQ(found.result.tail.correct, 2.0f);
-  EXPECT_EQ(found.result.tail.examples, 4.0f);
+  EXPECT_EQ(ExamplesOf(found.result.tail), 4);
   EXPECT_EQ(found.result.tail.stop_requests, 1.0f);
   EXPECT_EQ(HashOf(found.result.tail), 0x0123456789abcdefu);
 }

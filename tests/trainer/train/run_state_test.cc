@@ -137,6 +137,20 @@ TEST(RunStateTest, AMissingFieldIsNamed) {
   EXPECT_NE(read.status().message().find("ledger"), std::string::npos);
 }
 
+// A float has no place for 2^24 + 1.
+TEST(StepTailTest, ExamplesOfAllRanksAddUpExactly) {
+  constexpr std::int64_t kOfEach = (1 << 24) + 1;
+  constexpr int kRanks = 59;  // a billion, the largest global batch
+  StepTail sum;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    StepTail own;
+    SetExamples(own, kOfEach);
+    sum.examples_low += own.examples_low;
+    sum.examples_high += own.examples_high;
+  }
+  EXPECT_EQ(ExamplesOf(sum), kOfEach * kRanks);
+}
+
 TEST(StepTailTest, HashesOfAllRanksAddUpExactly) {
   const std::uint64_t a = 0xffffffffffffffff, b = 0x0123456789abcdef;
   StepTail sum, other;
