@@ -127,7 +127,8 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   const bool reports = api::HasTrainingGroup(job) && !observed.invalid;
   const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
-    return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});
+    return with_.progress.Latest(
+        {job.metadata.uid, pod->ip, LeadingPort(context), job.metadata.namespace_name});
   }
   // Another pod may have the polled address by now.
   const std::optional<api::Progress> said = with_.progress.Pause(job.metadata.uid);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -215,8 +216,8 @@ void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-// Requires mutex_. Asks the peers that are due, those that have waited longest first. Returns when
-// the next one is due; at the limit of calls, the end of a call wakes the loop.
+// Requires mutex_. Asks the peers that are due, in the order of FairOrder. Returns when the next
+// one is due; at the limit of calls, the end of a call wakes the loop.
 SteadyTime ProgressPoller::AskDue() {
   const SteadyTime now = std::chrono::steady_clock::now();
   SteadyTime next = now + options_.interval;
@@ -229,13 +230,36 @@ SteadyTime ProgressPoller::AskDue() {
       next = std::min(next, peer->next_call);
     }
   }
-  std::ranges::sort(due, {}, [](const auto& peer) { return peer->next_call; });
-  for (const std::shared_ptr<Peer>& peer : due) {
+  if (calls_.size() >= options_.most_calls) return next;
+  for (const std::shared_ptr<Peer>& peer : FairOrder(std::move(due))) {
     if (calls_.size() >= options_.most_calls) break;
     peer->next_call = now + options_.interval;
     Ask(peer);
   }
   return next;
+}
+
+// Requires mutex_. Orders peers so that each next call goes to the namespace with the fewest calls
+// in flight, and in it to the peer that has waited longest: silent pods, each of which holds a call
+// until its deadline, delay only those of their own namespace. Of equal namespaces, that of the
+// peer that has waited longest comes first.
+std::vector<std::shared_ptr<ProgressPoller::Peer>> ProgressPoller::FairOrder(
+    std::vector<std::shared_ptr<Peer>> due) const {
+  std::ranges::sort(due, {}, [](const auto& peer) { return peer->next_call; });
+  std::map<std::string, std::size_t> calls_of;  // in flight, and those of the peers before
+  for (const auto& [call, owned] : calls_) ++calls_of[call->peer->target.namespace_name];
+  using Rank = std::tuple<std::size_t, SteadyTime, std::shared_ptr<Peer>>;
+  std::vector<Rank> ranked;
+  ranked.reserve(due.size());
+  for (std::shared_ptr<Peer>& peer : due) {
+    const std::size_t before = calls_of[peer->target.namespace_name]++;
+    ranked.emplace_back(before, peer->next_call, std::move(peer));
+  }
+  std::ranges::sort(ranked);
+  std::vector<std::shared_ptr<Peer>> order;
+  order.reserve(ranked.size());
+  for (Rank& rank : ranked) order.push_back(std::move(std::get<2>(rank)));
+  return order;
 }
 
 // Requires mutex_. Opens a new connection at once if the trainer has restarted at its old address.

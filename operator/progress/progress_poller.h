@@ -30,7 +30,7 @@ namespace lockstep::progress {
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
   Duration deadline = std::chrono::seconds(2);  // for an answer
-  // Maximum number of calls in flight: a tenant decides what answers.
+  // Maximum number of calls in flight: a tenant decides what answers. Namespaces share them fairly.
   std::size_t most_calls = 256;
   // Maximum number of connections kept between questions; each takes three descriptors.
   std::size_t most_links = 512;
@@ -76,6 +76,7 @@ class ProgressPoller final : public controller::ProgressSource {
 
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
+  std::vector<std::shared_ptr<Peer>> FairOrder(std::vector<std::shared_ptr<Peer>> due) const;
   bool Reach(Peer& peer);
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, const grpc::Status& status);

@@ -14,6 +14,7 @@ struct ProgressTarget {
   std::string job_uid;
   std::string host;  // the leading pod's IP
   int port = 0;
+  std::string namespace_name = {};  // the job's; namespaces share the calls fairly
   bool operator==(const ProgressTarget&) const = default;
 };
 

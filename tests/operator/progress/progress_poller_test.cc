@@ -462,6 +462,25 @@ TEST(ProgressPollerTest, NoMoreAreAskedAtATimeThanIsAllowedAndEverybodyInTurn) {
   for (const auto& trainer : trainers) EXPECT_TRUE(trainer->WaitForQuestions(3));
 }
 
+TEST(ProgressPollerTest, SilentPodsDelayNoOtherNamespacesProgress) {
+  FakeTrainer silent("uid"), trainer("uid");
+  silent.Hold();
+  ProgressPoller poller(
+      {.interval = milliseconds(50), .deadline = milliseconds(200), .most_calls = 4});
+  constexpr int kSilent = 24;
+  for (int i = 0; i < kSilent; ++i) {
+    poller.Latest({std::to_string(i), "127.0.0.1", silent.Target().port, "silent"});
+  }
+  ASSERT_TRUE(silent.WaitForQuestions(4));
+  poller.Latest({"uid", "127.0.0.1", trainer.Target().port, "other"});
+  // A new pod is asked at once; from then on, it is as late as the others.
+  const bool was_asked = trainer.WaitForQuestions(4);
+  const int meanwhile = silent.questions();
+  silent.Release();
+  ASSERT_TRUE(was_asked);
+  EXPECT_LT(meanwhile, 2 * kSilent) << "it has not waited for all of them in turn";
+}
+
 // A tenant's program may answer in the trainer's place.
 TEST(ProgressPollerTest, NamesThatAreNoReplicasAreNotKept) {
   FakeTrainer trainer("uid");
