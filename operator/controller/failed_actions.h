@@ -1,5 +1,5 @@
-// The actions of a job that have failed and create nothing: deletes and updates. Creates have a
-// back-off of their own, one for all of a job.
+// The actions of a job that have failed and create nothing: deletes and updates; for creates see
+// FailedCreates.
 #pragma once
 
 #include <cstddef>

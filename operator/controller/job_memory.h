@@ -12,11 +12,11 @@
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
 #include "operator/controller/failed_actions.h"
+#include "operator/controller/failed_creates.h"
 #include "operator/controller/name_conflicts.h"
 #include "operator/controller/rules/seen_evaluator.h"
 #include "operator/controller/rules/seen_workers.h"
 #include "operator/controller/state/observed.h"
-#include "operator/controller/status_throttle.h"
 #include "operator/controller/stores.h"
 
 namespace lockstep::controller {
@@ -55,11 +55,8 @@ struct JobMemory {
   std::optional<Time> last_cause, last_restart;
   std::optional<Incident> incident;
   Time first_seen;
-  StatusTurns turns;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
-  std::optional<CreateFault> create_fault;      // of the latest try
-  int create_failures = 0;                      // consecutive
-  std::optional<SteadyTime> creates_after;      // no create is tried before
+  FailedCreates failed_creates;
   FailedActions failed_actions;
   std::optional<RefusedStatus> refused_status;
   Guard token_secret, network_policy;
@@ -73,9 +70,7 @@ struct ReconcileContext {
   kube::Store<ObservedJob>::Ptr job;
   Observed observed;
   std::optional<ClusterSpec> cluster;  // set while pods are created
-  std::optional<CreateFault> fault;    // of the first failed create; guarded by mutex
-  std::atomic<bool> tried_create{false};
-  std::atomic<bool> refused{false};  // a create has failed, so no further one starts
+  CreateOutcomes creates;
   // No further call starts: 512 calls that all wait for the API server would take an hour.
   std::atomic<bool> overloaded{false};
   std::atomic<bool> out_of_time{false};  // some actions were left out: see Settings::most_time

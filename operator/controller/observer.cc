@@ -71,7 +71,7 @@ void Observer::Observe(ReconcileContext& context) const {
     }
   }
   observed.name_conflicts = context.memory.conflicts.Names();
-  observed.create_fault = context.memory.create_fault;
+  observed.create_fault = context.memory.failed_creates.Fault();
   observed.action_fault = context.memory.failed_actions.Fault();
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});

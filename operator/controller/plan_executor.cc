@@ -37,55 +37,73 @@ struct Visitor : Ts... {
 void PlanExecutor::Bound(Plan& plan, JobMemory& memory) const {
   const SteadyTime now = with_.clock.SteadyNow();
   memory.failed_actions.Bound(plan, now);
-  if (memory.creates_after && *memory.creates_after > now &&
-      std::erase_if(plan.actions, IsCreate) > 0) {
-    RequeueWithin(plan, *memory.creates_after - now);
-  }
+  memory.failed_creates.Bound(plan, now);
   if (plan.actions.size() <= settings_.most_actions) return;
   plan.actions.resize(settings_.most_actions);
   RequeueWithin(plan, Duration::zero());
 }
 
-absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
-                                      ReconcileContext& context) {
+std::vector<PlanExecutor::Part> PlanExecutor::InOrder(std::vector<Action> actions,
+                                                      const JobMemory& memory) {
+  const bool has_guards =
+      std::ranges::any_of(actions, [](const Action& action) { return StageOf(action) == 1; });
+  const auto has_failed = [&memory](const Action& action) {
+    return IsCreate(action) && memory.failed_creates.HasFailed(GroupOf(action));
+  };
+  const bool all_wait = has_guards || memory.failed_creates.HasFailed({});
+  const auto place_of = [&](const Action& action) {
+    if (StageOf(action) < 2) return std::pair(0, CreateGroup());
+    if (has_failed(action)) return std::pair(GroupOf(action) ? 3 : 1, GroupOf(action));
+    return std::pair(all_wait ? 2 : 0, CreateGroup());
+  };
+  std::ranges::stable_sort(actions, {}, [&](const Action& action) {
+    return std::pair(place_of(action), StageOf(action));
+  });
+  std::vector<Part> parts;
+  for (Action& action : actions) {
+    if (parts.empty() || place_of(parts.back().actions.back()) != place_of(action)) {
+      parts.push_back({.actions = {}, .carefully = StageOf(action) == 2 && has_failed(action)});
+    }
+    parts.back().actions.push_back(std::move(action));
+  }
+  return parts;
+}
+
+absl::Status PlanExecutor::ActInSteps(const std::vector<Part>& parts, ReconcileContext& context) {
   auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
   if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // bounds memory
-  const auto count_before = [&actions](int stage) {
-    const auto end = std::ranges::find_if(
-        actions, [stage](const Action& action) { return StageOf(action) >= stage; });
-    return static_cast<std::size_t>(end - actions.begin());
-  };
-  const std::size_t others = count_before(2);
-  const bool has_guards = others > count_before(1);
-  const bool carefully = context.memory.create_failures > 0;
-  std::size_t step = carefully ? others + 1 : actions.size();
-  if (has_guards) step = others;  // pods are created once the guards exist
   const SteadyTime end = with_.clock.SteadyNow() + settings_.most_time;
   absl::Status result;
-  for (std::size_t begin = 0; begin < actions.size(); begin += step) {
-    if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
-    const std::size_t count = std::min(step, actions.size() - begin);
-    result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
-      const Action& action = actions[begin + i];
-      if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
-      if (with_.clock.SteadyNow() >= end) {
-        context.out_of_time = true;
-        return absl::OkStatus();
-      }
-      if (IsCreate(action)) context.tried_create = true;
-      absl::Status done = ApplyAction(action, context);
-      // The status code alone does not show overload: an admission webhook can reject a single
-      // object with the same code, and that must not stop the other calls.
-      if (kube::IsOverloaded(done)) context.overloaded = true;
-      if (!IsCreate(action)) {
-        RecordAction(action, done, context);
-      } else if (!done.ok()) {
-        context.refused = true;
-      }
-      return done;
-    }));
+  for (const Part& part : parts) {
+    const std::vector<Action>& actions = part.actions;
+    std::size_t step = part.carefully ? 1 : actions.size();
+    for (std::size_t begin = 0; begin < actions.size(); begin += step) {
+      if (begin > 0) step = begin + 1;  // 1, 2, 4 …
+      const std::size_t count = std::min(step, actions.size() - begin);
+      result.Update(pool_.ForEach(
+          count, threads, [&](std::size_t i) { return Act(actions[begin + i], end, context); }));
+    }
   }
   return result;
+}
+
+absl::Status PlanExecutor::Act(const Action& action, SteadyTime end, ReconcileContext& context) {
+  if (context.overloaded) return absl::OkStatus();
+  if (with_.clock.SteadyNow() >= end) {
+    context.out_of_time = true;
+    return absl::OkStatus();
+  }
+  if (IsCreate(action) && !context.creates.Begin(GroupOf(action))) return absl::OkStatus();
+  absl::Status done = ApplyAction(action, context);
+  // The status code alone does not show overload: an admission webhook can reject a single object
+  // with the same code, and that must not stop the other calls.
+  if (kube::IsOverloaded(done)) context.overloaded = true;
+  if (!IsCreate(action)) {
+    RecordAction(action, done, context);
+  } else if (!done.ok()) {
+    context.creates.Fail(GroupOf(action));
+  }
+  return done;
 }
 
 kube::BackoffPolicy PlanExecutor::Backoff() const {
@@ -98,40 +116,21 @@ void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,
   context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(), Backoff());
 }
 
-void PlanExecutor::RecordCreates(bool failed, ReconcileContext& context) {
-  JobMemory& memory = context.memory;
-  memory.create_fault.reset();
-  if (!failed) {
-    memory.create_failures = 0;
-    memory.creates_after.reset();
-    return;
-  }
-  ++memory.create_failures;
-  memory.creates_after =
-      with_.clock.SteadyNow() + kube::BackoffDelay(Backoff(), memory.create_failures, 0.0);
-  const bool is_reported =
-      context.fault && (context.fault->is_refusal || memory.create_failures > 1);
-  if (is_reported) memory.create_fault = context.fault;
-}
-
 absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
   context.cluster.emplace(context.observed.job, with_.addresses);
   if (!context.observed.workload) return absl::OkStatus();
   const absl::Status read =
       ReadFlavors(with_.client, context.memory.flavors, *context.observed.workload);
   if (read.ok()) return read;
-  context.refused = true;
-  const std::lock_guard lock(context.mutex);
-  return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
+  context.creates.Fail({});
+  return FailCreate(read, {}, {.is_refusal = IsRefusal(read)}, context);
 }
 
 absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
-  std::vector<Action> actions = plan.actions;
-  std::ranges::stable_sort(actions, {}, StageOf);
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
-  acted.Update(ActInSteps(actions, context));
+  acted.Update(ActInSteps(InOrder(plan.actions, context.memory), context));
   if (context.out_of_time) RequeueWithin(plan, Duration::zero());
-  if (context.tried_create || context.refused) RecordCreates(context.refused, context);
+  context.memory.failed_creates.Note(context.creates, with_.clock.SteadyNow(), Backoff());
   return acted;
 }
 
@@ -193,6 +192,9 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
 
 absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& object,
                                   ReconcileContext& context) {
+  const CreateGroup group = kind == kube::kPodKind
+                                ? api::RoleFromName(kube::Label(object, api::kLabelRole))
+                                : std::nullopt;
   auto made = with_.client.Create(kind, object);
   const bool unsure = MayHaveHappened(made.status());
   const bool existed = absl::IsAlreadyExists(made.status());
@@ -212,16 +214,16 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   if (!made.ok()) {
     CreateFault fault{.is_refusal = IsRefusal(answer)};
     if (kind == kube::kPodKind && absl::IsInvalidArgument(answer)) {
-      fault.invalid_pod = api::RoleFromName(kube::Label(object, api::kLabelRole));
+      fault.invalid_pod = group;
     }
-    return FailCreate(made.status(), std::move(fault), context);
+    return FailCreate(made.status(), group, std::move(fault), context);
   }
   if (is_hidden) {
     return FailCreate(absl::FailedPreconditionError(
                           fmt::format("{} {} lacks the label {}={}, so the operator deletes it{}{}",
                                       kind.plural, kube::Name(*made), api::kLabelJobUid, label,
                                       deleted.ok() ? "" : ": ", std::string(deleted.message()))),
-                      {.is_refusal = true}, context);
+                      group, {.is_refusal = true}, context);
   }
   // The object may come from an earlier call of ours, so its owner decides, never its name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {
@@ -229,7 +231,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
     if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
       return FailCreate(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
                                                                   kind.plural, kube::Name(*made))),
-                        {.is_refusal = true}, context);
+                        group, {.is_refusal = true}, context);
     }
     context.memory.expectations.Created(kube::Uid(*made), StoreOf(stores_, kind),
                                         kube::ResourceVersion(*made));
@@ -242,14 +244,13 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   return FailCreate(
       absl::AlreadyExistsError(
           fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))),
-      {.is_refusal = true}, context);
+      group, {.is_refusal = true}, context);
 }
 
-// Requires context.mutex.
-absl::Status PlanExecutor::FailCreate(absl::Status status, CreateFault fault,
+absl::Status PlanExecutor::FailCreate(absl::Status status, CreateGroup group, CreateFault fault,
                                       ReconcileContext& context) {
   fault.message = std::string(status.message());
-  if (!context.fault) context.fault = std::move(fault);  // the first failure is reported
+  context.creates.Explain(group, std::move(fault));
   return status;
 }
 
@@ -289,7 +290,7 @@ absl::Status PlanExecutor::RecordGuard(const absl::Status& answer, bool is_repea
   }
   const std::lock_guard lock(context.mutex);
   if (!exists && !is_known) {
-    return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
+    return FailCreate(answer, {}, {.is_refusal = IsRefusal(answer)}, context);
   }
   guard.exists = guard.exists || exists;
   guard.attempt = context.observed.job.status.attempt;
@@ -339,8 +340,7 @@ absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& c
 absl::Status PlanExecutor::CreateWorkloadOf(ReconcileContext& context) {
   const auto priority = ReadPriority(with_.client, context.observed.job);
   if (!priority.ok()) {
-    context.fault = {std::string(priority.status().message()), IsRefusal(priority.status())};
-    return priority.status();
+    return FailCreate(priority.status(), {}, {.is_refusal = IsRefusal(priority.status())}, context);
   }
   return Create(kWorkloadKind, BuildWorkload(context.observed.job, settings_, *priority), context);
 }

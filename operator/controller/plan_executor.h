@@ -27,16 +27,25 @@ class PlanExecutor {
   void Bound(Plan& plan, JobMemory& memory) const;
 
   // Makes the calls, several at a time, in this order: actions that create nothing, then guards
-  // (Secret, NetworkPolicy), then all other creates. If the latest creates failed, the other
-  // creates begin with a single one, and their number doubles with each step. Starts no create
-  // after a failed one, and no call at all once the server is overloaded (kube::IsOverloaded).
+  // (Secret, NetworkPolicy), then all other creates. The creates of a group (FailedCreates) whose
+  // latest create failed come after the others, begin with a single one, and their number doubles
+  // with each step. Starts no create of a group after a failed one, none of a pod after a failed
+  // one of something that all pods need, and no call at all once the server is overloaded
+  // (kube::IsOverloaded).
   // After Settings::most_time it starts no more calls and sets plan.requeue_after, so that the rest
   // are planned again. Returns the first error. The job's memory then has the faults to report:
   // refusals and repeated failures.
   absl::Status Execute(Plan& plan, ReconcileContext& context);
 
  private:
-  absl::Status ActInSteps(const std::vector<Action>& actions, ReconcileContext& context);
+  // Actions that are executed in parallel, after those of the parts before.
+  struct Part {
+    std::vector<Action> actions;
+    bool carefully = false;  // in steps of 1, 2, 4 …
+  };
+  static std::vector<Part> InOrder(std::vector<Action> actions, const JobMemory& memory);
+  absl::Status ActInSteps(const std::vector<Part>& parts, ReconcileContext& context);
+  absl::Status Act(const Action& action, SteadyTime end, ReconcileContext& context);
   absl::Status ApplyAction(const Action& action, ReconcileContext& context);
   // Prepares what new pods need besides the job. A failure counts as a failed create.
   absl::Status PreparePods(ReconcileContext& context);
@@ -47,10 +56,10 @@ class PlanExecutor {
   absl::Status CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context);
   static absl::Status RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                   ReconcileContext& context);
-  static absl::Status FailCreate(absl::Status status, CreateFault fault, ReconcileContext& context);
+  static absl::Status FailCreate(absl::Status status, CreateGroup group, CreateFault fault,
+                                 ReconcileContext& context);
   kube::BackoffPolicy Backoff() const;
   void RecordAction(const Action& action, const absl::Status& end, ReconcileContext& context);
-  void RecordCreates(bool failed, ReconcileContext& context);
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);
   absl::Status CreateWorkloadOf(ReconcileContext& context);

@@ -47,8 +47,12 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   }
   LOCKSTEP_RETURN_IF_ERROR(memory.conflicts.Look(with_.client, stores_, memory.owner,
                                                  with_.clock.Now(), pool_, at_once));
-  ReconcileContext context{
-      .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
+  ReconcileContext context{.job = std::move(job),
+                           .observed = {},
+                           .cluster = {},
+                           .creates = {},
+                           .mutex = {},
+                           .memory = memory};
   observer_.Observe(context);
   Plan plan = MakePlan(context.observed);
   executor_.Bound(plan, memory);
@@ -67,7 +71,7 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
   if (context.wrote_job) return fault;
   Observed& observed = context.observed;
   const bool was_told = observed.action_fault.has_value();
-  observed.create_fault = context.memory.create_fault;
+  observed.create_fault = context.memory.failed_creates.Fault();
   observed.action_fault = context.memory.failed_actions.Fault();
   if (!observed.create_fault && !observed.action_fault) return fault;
   // The same plan but for what it says of the faults. It charges nothing, since a plan that does
@@ -101,6 +105,7 @@ void Reconciler::Forget(const kube::Key& key) {
   if (it == memories_.end()) return;
   with_.progress.Forget(it->second.job_uid);
   with_.events.Forget(it->second.job_uid);
+  status_writer_.Forget(key);
   memories_.erase(it);
 }
 

@@ -14,13 +14,16 @@ StatusThrottle::StatusThrottle(const Settings& settings)
     : said_(settings.status_rate, settings.status_burst),
       counted_(settings.status_rate, settings.status_burst) {}
 
-Duration StatusThrottle::Wait(const Plan& plan, SteadyTime now, StatusTurns& turns) {
-  std::optional<SteadyTime>& turn = plan.only_counts ? turns.counted : turns.said;
-  if (!turn) {
-    const std::lock_guard lock(mutex_);
-    turn = (plan.only_counts ? counted_ : said_).Take(now, std::min(write_time_, kFarthestTurns));
-  }
-  return std::max(*turn - now, Duration::zero());
+Duration StatusThrottle::Wait(const kube::Key& job, const Plan& plan, SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  FairTurns& turns = plan.only_counts ? counted_ : said_;
+  return turns.Wait(job, now, std::min(write_time_, kFarthestTurns));
+}
+
+void StatusThrottle::Forget(const kube::Key& job) {
+  const std::lock_guard lock(mutex_);
+  said_.Drop(job);
+  counted_.Drop(job);
 }
 
 void StatusThrottle::Note(Duration took) {

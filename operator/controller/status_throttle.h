@@ -2,36 +2,33 @@
 #pragma once
 
 #include <mutex>
-#include <optional>
 
+#include "operator/controller/fair_turns.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/settings.h"
-#include "operator/kube/rest/request_limiter.h"
+#include "operator/kube/object.h"
 
 namespace lockstep::controller {
 
-// A job's turns in the two rate limits: `said` for first sights and reasons, `counted` for counts.
-// A turn is kept until a status is written.
-struct StatusTurns {
-  std::optional<SteadyTime> said, counted;
-};
-
 // Limits the rate of deferrable status writes of all jobs together (Settings::status_rate): a
-// status write costs the API server more than a pod does. Slow answers lower the rate, so that pods
-// go first while the server is overloaded. Thread-safe.
+// status write costs the API server more than a pod does. Namespaces take turns. Slow answers lower
+// the rate, so that pods go first while the server is overloaded. Thread-safe.
 class StatusThrottle {
  public:
   explicit StatusThrottle(const Settings& settings);
-  // Returns how long the status of `plan`, which must be deferrable, has to wait. Reserves a turn
-  // in `turns` if there is none.
-  Duration Wait(const Plan& plan, SteadyTime now, StatusTurns& turns);
+  // Returns how long the status of `plan`, which must be deferrable, has to wait. A job's turn is
+  // kept until Forget.
+  Duration Wait(const kube::Key& job, const Plan& plan, SteadyTime now);
+  // Ends the job's turns: its status is written, or the job is gone.
+  void Forget(const kube::Key& job);
   // Records how long a write took.
   void Note(Duration took);
 
  private:
   std::mutex mutex_;
-  kube::TokenBucket said_, counted_;  // guarded by mutex_, like the next member
-  Duration write_time_{};             // moving average
+  // Guarded by mutex_.
+  FairTurns said_, counted_;  // of first sights and reasons; of counts
+  Duration write_time_{};     // moving average
 };
 
 }  // namespace lockstep::controller

@@ -29,7 +29,7 @@ bool StopsJob(const api::TrainingJobStatus& status) {
 
 void StatusWriter::WaitForTurn(Plan& plan, ReconcileContext& context) {
   if (!plan.status_can_wait) return;
-  const Duration wait = throttle_.Wait(plan, with_.clock.SteadyNow(), context.memory.turns);
+  const Duration wait = throttle_.Wait(context.job->key, plan, with_.clock.SteadyNow());
   if (wait > Duration::zero()) PutOffStatus(context.observed, wait, plan);
 }
 
@@ -103,7 +103,7 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
   throttle_.Note(with_.clock.SteadyNow() - start);
   context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
   context.memory.last_status_write = context.observed.now;
-  context.memory.turns = {};
+  throttle_.Forget(context.job->key);
   context.memory.refused_status.reset();
   return absl::OkStatus();
 }

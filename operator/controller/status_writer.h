@@ -19,6 +19,8 @@ class StatusWriter {
   // to retry. Records the events once the status is written, or if it does not differ. On failure,
   // remembers a refused status that stops the job (JobMemory::refused_status).
   absl::Status Write(Plan& plan, ReconcileContext& context);
+  // Forgets a job that is gone.
+  void Forget(const kube::Key& job) { throttle_.Forget(job); }
 
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);

@@ -29,7 +29,7 @@ Object& ObjectAt(Object& object, const char* key) {
   if (!member.is_object()) member = Object::object();
   return member;
 }
-Object& ListAt(Object& object, const char* key) {
+Object& ListIn(Object& object, const char* key) {
   Object& member = object[key];
   if (!member.is_array()) member = Object::array();
   return member;
@@ -139,7 +139,7 @@ void ApplyGrant(const PodSetGrant& grant, Object& pod) {
   if (!grant.node_selector.empty())
     kube::MergeMembers(grant.node_selector, ObjectAt(spec, "nodeSelector"));
   if (!grant.tolerations.empty())
-    kube::AppendMissing(grant.tolerations, ListAt(spec, "tolerations"));
+    kube::AppendMissing(grant.tolerations, ListIn(spec, "tolerations"));
   for (const auto& [key, granted] :
        {std::pair("labels", &grant.labels), std::pair("annotations", &grant.annotations)}) {
     if (!granted->empty()) kube::MergeMembers(*granted, ObjectAt(pod.at("metadata"), key));

@@ -28,8 +28,8 @@ struct Settings {
   // One reconcile starts no more creates and deletes after this time. A server that answers each of
   // them slowly would otherwise keep a worker for longer than the liveness probe accepts.
   Duration most_time = std::chrono::minutes(1);
-  // After a failed create no other is tried for this long, and a delete or an update that has
-  // failed is not repeated; doubles with each failure.
+  // After a failed create no other of its group (FailedCreates) is tried for this long, and a
+  // delete or an update that has failed is not repeated; doubles with each failure.
   Duration create_backoff = std::chrono::milliseconds(100);
   Duration create_backoff_limit = std::chrono::seconds(30);
   int parallel_calls = 8;  // concurrent creates and deletes of one reconcile

@@ -643,6 +643,46 @@ TEST(ReconcilerTest, ASlowServerIsCalledForAMinuteAtATime) {
   EXPECT_THAT(world.Pods(), SizeIs(20));
 }
 
+// A webhook or a quota for the accelerators of one role.
+TEST(ReconcilerTest, ARefusedEvaluatorDelaysNoOtherRole) {
+  World world(Job("j").Workers(2).Evaluator().Build(), {.parallel_calls = 1});
+  world.client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "create" && call.name == "j-evaluator-0"
+               ? absl::PermissionDeniedError("create pods j-evaluator-0: exceeded quota")
+               : absl::OkStatus();
+  });
+  const auto reconcile = [&world] {
+    world.SyncAll();
+    (void)world.Reconcile();
+  };
+  for (int i = 0; i < 9; ++i) {
+    reconcile();
+    world.clock.Advance(seconds(30));
+  }
+  reconcile();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  const int tried = Writes(world, "create", "Pod");
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  reconcile();
+  EXPECT_THAT(world.Pods(), SizeIs(2)) << "the Evaluator's back-off is not the workers'";
+  EXPECT_EQ(Writes(world, "create", "Pod"), tried + 1);
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "create pods j-evaluator-0: exceeded quota");
+  world.client.SetBefore({});
+  world.clock.Advance(seconds(30));
+  reconcile();
+  EXPECT_THAT(world.Pods(), SizeIs(3));
+}
+
+TEST(ReconcilerTest, ARefusedPodStopsThoseOfItsRoleAlone) {
+  World world(Job("j").Chief().Workers(20).ParameterServers(2).Build(), {.parallel_calls = 1});
+  RefuseWorkers(world, absl::PermissionDeniedError("exceeded quota"));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_THAT(world.Pods(), SizeIs(3));
+  EXPECT_EQ(Writes(world, "create", "Pod"), 4) << "one of the workers'";
+}
+
 // Returns worker 0's pod of the world's job, of which only the metadata can be read.
 kube::Object BarePod(World& world) {
   kube::Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}}};
