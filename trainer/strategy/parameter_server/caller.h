@@ -28,8 +28,8 @@ namespace lockstep::train {
 struct Caller {
   proto::Introduction who;  // without `server`, memory and proof
   api::JobToken token;
-  // To connect to a server, or to all servers, and for their part of the introduction. A server has
-  // as long for the caller's.
+  // To look up a server's address and connect to it, or to all servers, and for their part of the
+  // introduction. A server has as long for the caller's.
   Duration patience = std::chrono::seconds(5);
 };
 
@@ -130,10 +130,11 @@ absl::Status Introduce(CallTimer& timer, Stream& stream, const Caller& caller,
   absl::Status met = IntroducePatiently(stream, timer.context(), caller, server, reply, request);
   const bool is_late = timer.Stop();
   if (!is_late || absl::IsPermissionDenied(met)) return met;
-  return absl::UnavailableError(
-      fmt::format("{}: it has not answered within {:.3g} s, expected a challenge and a proof that "
-                  "it knows the job's token",
-                  server, std::chrono::duration<double>(timer.patience()).count()));
+  return absl::UnavailableError(fmt::format(
+      "{}: it has not answered within {:.3g} s, which include the look-up of its address, "
+      "expected a challenge and a proof that "
+      "it knows the job's token",
+      server, std::chrono::duration<double>(timer.patience()).count()));
 }
 
 }  // namespace lockstep::train

@@ -15,8 +15,9 @@
 namespace lockstep::train {
 namespace {
 
-// Servers that are met at a time. Each needs two threads meanwhile.
-constexpr std::size_t kMostMeetings = 64;
+// Servers that are met at a time. Each needs two threads meanwhile, and a container may be allowed
+// few.
+constexpr std::size_t kMostMeetings = 16;
 
 // One error that names what all of `each` name. Of their kinds, a broken connection says least.
 absl::Status AllOf(const std::vector<absl::Status>& each) {
@@ -61,7 +62,9 @@ std::vector<std::size_t> ShardGroup::ServersToMeet() const {
 }
 
 // Strangers who have the addresses of servers that are gone, and addresses that nobody has any
-// more, take the whole patience. They hold up neither each other nor the servers that are there.
+// more, take the whole patience. Up to kMostMeetings of them hold up neither each other nor the
+// servers that are there; if there are more, the next call goes on with the servers for which there
+// was no time.
 absl::Status ShardGroup::Connect() {
   const std::vector<std::size_t> servers = ServersToMeet();
   if (servers.empty()) return absl::OkStatus();

@@ -111,17 +111,20 @@ void TaskCoordinator::Count(Session session, const proto::Next& next, proto::Tas
   if (next.stopping()) book_->LimitNow();
 }
 
-// The repeated report may arrive before the first one, whose connection is broken.
+// The repeated report may arrive before the first one, whose connection is broken; the first one is
+// ignored then.
 void TaskCoordinator::CountBatches(Session session, const proto::Next& next,
                                    proto::TaskReply& reply) {
   if (next.done().empty()) return;
-  Report report{.fence = next.fence(), .done = {}, .counted = {}};
+  Report report{.session = session, .fence = next.fence(), .done = {}, .counted = {}};
   for (const proto::TaskDone& done : next.done()) {
     report.done.push_back({done.step(), done.part()});
   }
   const auto visit = visits_.find(session);
   Process* process = visit == visits_.end() ? nullptr : &processes_[visit->second.place];
   const bool has_place = process != nullptr && process->incarnation == visit->second.incarnation;
+  // The process has sent this on its next connection, and goes on from there.
+  if (has_place && process->last.session > session) return;
   if (has_place && process->last.fence == report.fence && process->last.done == report.done) {
     report.counted = process->last.counted;
   } else {

@@ -63,6 +63,7 @@ class TaskCoordinator {
   using Place = std::tuple<std::string, int, int>;  // role, index, local rank
   // A process's last report of batches, and what it was told.
   struct Report {
+    Session session = 0;  // the latest that has sent it
     std::uint64_t fence = 0;
     std::vector<BatchTask> done;
     std::vector<bool> counted;

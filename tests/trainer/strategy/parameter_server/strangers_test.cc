@@ -425,6 +425,23 @@ TEST_F(StrangersTest, DoNotKeepAWorkerFromMeetingEachServerOfMany) {
   EXPECT_EQ(stranger.taken_for().size(), kServers);
 }
 
+TEST_F(StrangersTest, CostAWorkerFewThreadsHoweverManyServersTheyReplace) {
+  const Listener silent = *ListenAt("127.0.0.1:0", 128);
+  const std::string address = fmt::format("127.0.0.1:{}", silent.port);
+  Caller worker = Worker();
+  worker.patience = std::chrono::milliseconds(500);
+  EXPECT_FALSE(TaskLink(address, worker).Connect().ok());  // starts gRPC's own threads
+  ShardGroup group(Group(worker, std::vector(100, address)));
+  const int before = ThreadsOfThisProcess();
+  std::atomic<int> most = before;
+  std::jthread watch([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) most = std::max(most.load(), ThreadsOfThisProcess());
+  });
+  EXPECT_TRUE(absl::IsUnavailable(group.Connect()));
+  watch = {};
+  EXPECT_LT(most - before, 2 * 16 + 16) << "16 servers at a time";
+}
+
 // A server that is away may come back; one that refuses this worker is the worse news.
 TEST_F(StrangersTest, AreNamedWithTheServersThatAreAway) {
   Serve({}, /*secret=*/"");

@@ -164,6 +164,20 @@ TEST_F(TaskCoordinatorTest, AReportWhoseAnswerIsLostMayArriveAfterTheNextConnect
   EXPECT_THAT(Ask(again, fence, 0).counted(), ElementsAre(true));
 }
 
+TEST_F(TaskCoordinatorTest, AReportThatArrivesAfterALaterOneChangesNothing) {
+  const Session owner = Enter(0), first = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(first, fence)), 0);
+  ASSERT_EQ(StepOf(Ask(owner, fence)), 1);
+  const Session again = Enter(1);
+  EXPECT_EQ(StepOf(Ask(again, fence, 0)), 2);
+  EXPECT_THAT(Ask(again, fence, 2).counted(), ElementsAre(true));
+  const proto::TaskReply late = Ask(first, fence, 0);
+  EXPECT_TRUE(late.turned().superseded());
+  EXPECT_EQ(late.dropped(), 0) << "it has been counted";
+  EXPECT_THAT(Ask(again, fence, 2).counted(), ElementsAre(true)) << "the answer was lost";
+}
+
 TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
   const Session owner = Enter(0), early = Enter(1, 1);
   const std::uint64_t fence = Load(owner);
