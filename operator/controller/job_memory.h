@@ -60,6 +60,8 @@ struct JobMemory {
   FailedActions failed_actions;
   std::optional<RefusedStatus> refused_status;
   Guard token_secret, network_policy;
+  // The attempt in which the job's Service was found to lack the label that the cache selects by.
+  std::optional<int> hidden_service;
   // The job's generation and the port of its leading pod that serves progress; cached so that the
   // template is not parsed in each reconcile.
   std::optional<std::pair<std::int64_t, int>> leading_port;

@@ -64,7 +64,8 @@ void Observer::Observe(ReconcileContext& context) const {
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
   observed.pods.reserve(pods.size());
   for (const auto& pod : pods) observed.pods.push_back(*pod->value);
-  observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
+  observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty() ||
+                         context.memory.hidden_service == observed.job.status.attempt;
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
       observed.pod_group = group->value;
@@ -91,6 +92,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
   observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
+  observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
   observed.until_stranded = UntilStranded(observed);
 }
 

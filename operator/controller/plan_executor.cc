@@ -200,12 +200,12 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   const bool existed = absl::IsAlreadyExists(made.status());
   const absl::Status answer = made.status();
   if (existed) made = with_.client.GetMetadata(kind, kube::KeyOf(object));
-  // The pods' watch selects by this label, which a webhook may drop and a user may change. Without
-  // it the pod would never be seen, and its name never be free.
+  // Watches select by this label, which a webhook may drop and a user may change. Without it the
+  // object would never be seen, and its name never be free.
   const std::string label = kube::Label(object, api::kLabelJobUid);
-  const bool is_hidden = kind == kube::kPodKind && made.ok() &&
-                         kube::OwnerOf(*made) == context.memory.owner &&
+  const bool is_hidden = made.ok() && kube::OwnerOf(*made) == context.memory.owner &&
                          kube::Label(*made, api::kLabelJobUid) != label;
+  if (is_hidden && kind == kube::kServiceKind) return NoteHiddenService(context);
   const absl::Status deleted =
       is_hidden ? IgnoreGone(with_.client.Delete(kind, kube::KeyOf(object), kube::Uid(*made)))
                 : absl::OkStatus();
@@ -245,6 +245,18 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
       absl::AlreadyExistsError(
           fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))),
       group, {.is_refusal = true}, context);
+}
+
+// It serves the pods as it is, and the operator has no right to delete a Service.
+absl::Status PlanExecutor::NoteHiddenService(ReconcileContext& context) {
+  const std::lock_guard lock(context.mutex);
+  context.memory.hidden_service = context.observed.job.status.attempt;
+  with_.events.Record(
+      kTrainingJobKind, *context.job, kube::EventType::kWarning, "LabelMissing", "Reconcile",
+      fmt::format("services {} lacks the label {}={}, so the operator does not "
+                  "notice if it is deleted",
+                  context.job->key.name, api::kLabelJobUid, context.observed.job.metadata.uid));
+  return absl::OkStatus();
 }
 
 absl::Status PlanExecutor::FailCreate(absl::Status status, CreateGroup group, CreateFault fault,

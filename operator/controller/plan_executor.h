@@ -52,6 +52,7 @@ class PlanExecutor {
   kube::Object PodOf(const CreatePod& create, const ReconcileContext& context) const;
   absl::Status Create(const kube::Kind& kind, const kube::Object& object,
                       ReconcileContext& context);
+  absl::Status NoteHiddenService(ReconcileContext& context);
   absl::Status CreateTokenSecretOf(bool is_repeat, ReconcileContext& context);
   absl::Status CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context);
   static absl::Status RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,

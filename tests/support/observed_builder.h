@@ -128,6 +128,7 @@ class Seen {
   }
   const controller::Observed& Build() {
     observed_.evaluator_due = evaluator_.Note(observed_);
+    observed_.evaluator_has_given_up = evaluator_.has_given_up();
     observed_.until_stranded = controller::UntilStranded(observed_);
     return observed_;
   }

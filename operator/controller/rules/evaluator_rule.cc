@@ -84,7 +84,11 @@ std::optional<Plan> PlanEvaluatorRestart(const Observed& observed) {
 void AddEvaluatorReplacement(const Observed& observed, Plan& plan) {
   const ObservedPod* pod = EvaluatorPod(observed);
   if (pod == nullptr || !IsCounted(observed, *pod) || pod->being_deleted) return;
-  if (IsPermanent(observed, *pod)) return;
+  if (IsPermanent(observed, *pod)) {
+    // A sidecar would keep the pod's resources until the end of the job.
+    if (!HasEnded(*pod)) plan.actions.emplace_back(DeletePod{pod->name, pod->uid});
+    return;
+  }
   if (MustEvaluatorWait(observed, plan)) return;
   plan.actions.emplace_back(DeletePod{pod->name, pod->uid, IsUnreachable(observed, *pod)});
 }
@@ -96,6 +100,7 @@ bool MustEvaluatorWait(const Observed& observed, Plan& plan) {
 }
 
 bool IsEvaluatorGone(const Observed& observed) {
+  if (observed.evaluator_has_given_up) return true;
   const ObservedPod* pod = EvaluatorPod(observed);
   return pod != nullptr && IsPermanent(observed, *pod);
 }

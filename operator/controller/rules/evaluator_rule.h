@@ -17,7 +17,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanEvaluatorRestart(const Observed& observed);
 
 // Deletes the pod of an Evaluator whose failure is counted, once its successor is due. Until then,
-// and for ever after a permanent failure, the failed pod and its log stay.
+// and for ever after a permanent failure, the failed pod and its log stay; but one whose sidecars
+// still run after a permanent failure is deleted, since it holds resources for nothing.
 void AddEvaluatorReplacement(const Observed& observed, Plan& plan);
 
 // Returns true if the successor of a lost Evaluator is not due yet, whoever deletes the lost pod:

@@ -142,11 +142,20 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
   }
 }
 
-// A failure before the deletion is still charged. Times are whole seconds, so if they are equal the
-// deletion counts as first.
+// How much earlier than the deletion's time a container's end must be to count as earlier: a
+// kubelet sets the one by its clock, the API server the other by its own.
+constexpr Duration kClockDifference = std::chrono::seconds(5);
+
+// A failure before the deletion is still charged. If this process has seen the failure before the
+// deletion, that is certain. If it has seen both at once, their times decide; if these are close,
+// the deletion counts as first, since a program that ends because it is deleted must not fail its
+// job.
 bool EndedBeforeItsDeletion(const ObservedPod& pod) {
+  if (pod.failed_since && pod.deleting_since && *pod.failed_since < *pod.deleting_since) {
+    return true;
+  }
   return pod.deletion && pod.termination && pod.termination->finished_at &&
-         *pod.termination->finished_at < pod.deletion->RequestedAt();
+         *pod.termination->finished_at + kClockDifference < pod.deletion->RequestedAt();
 }
 
 // Bytes; the CRD allows at least as many characters.

@@ -23,7 +23,7 @@ struct PodFailure {
 };
 
 // Returns the cause of a pod that has failed or is being deleted. A pod that failed before it was
-// deleted counts as failed.
+// deleted, by a few seconds at least if this process saw both at once, counts as failed.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
 // Returns true if the status has charged, or excused, the pod's failure. The pod must be deleted

@@ -206,7 +206,10 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
-    if (replica.role == api::Role::kEvaluator && MustEvaluatorWait(observed, plan)) continue;
+    if (replica.role == api::Role::kEvaluator &&
+        (IsEvaluatorGone(observed) || MustEvaluatorWait(observed, plan))) {
+      continue;
+    }
     // No more can be created before the job is observed again.
     if (pods.size() > observed.settings.most_actions) break;
     pods.push_back(

@@ -1,6 +1,7 @@
 #include "operator/controller/rules/seen_evaluator.h"
 
 #include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/state/replicas.h"
 
@@ -29,6 +30,10 @@ std::optional<Time> SeenEvaluator::Note(const Observed& observed) {
   if (pod != nullptr && !is_lost_ && IsLost(observed, *pod)) {
     AddLoss(observed);
     is_lost_ = true;
+  }
+  if (pod != nullptr && HasFailed(*pod) && IsCounted(observed, *pod) &&
+      Classify(observed.job, *pod) == PodFailureCause::kPermanent) {
+    has_given_up_ = true;
   }
   return due_;
 }

@@ -1,4 +1,5 @@
-// Remembers how often an Evaluator was lost lately. Deterministic, but not stateless.
+// Remembers how often an Evaluator was lost lately, and whether it has failed for good.
+// Deterministic, but not stateless.
 #pragma once
 
 #include <optional>
@@ -9,14 +10,20 @@
 namespace lockstep::controller {
 
 // Counts each loss of an Evaluator's pod, whatever its cause: it fails, is deleted, cannot be
-// reached, or is simply gone. Reads no count from the status, which has none of disruptions alone,
-// and which an older CRD may prune. Not thread-safe.
+// reached, or is simply gone, even after its success. Reads no count from the status, which does
+// not tell an Evaluator's disruptions from those of others, and whose other counts an older CRD may
+// prune. Not thread-safe.
 class SeenEvaluator {
  public:
-  // Records what `observed` shows of the Evaluator's pod. Returns when the next pod may be created
-  // in its place: at once after a first loss, and as RestartDelay says of losses in a row. A row
-  // ends if a pod lasts for kHealthyRun, and with the attempt. Returns nullopt if none was lost.
+  // Records what `observed` shows of the Evaluator's pod. Returns when the next pod may be, or
+  // might have been, created in place of the last one that was lost: at once after a first loss,
+  // and as RestartDelay says of losses in a row. A row ends with the attempt, and if the next loss
+  // comes kHealthyRun or more after that time, however late the pod has started. Returns nullopt if
+  // none was lost in this attempt.
   std::optional<Time> Note(const Observed& observed);
+  // Returns true if it has failed permanently in this attempt and the status has it. Its pod may be
+  // gone since. A process that has just started does not know, so the Evaluator fails once more.
+  bool has_given_up() const { return has_given_up_; }
 
  private:
   void AddLoss(const Observed& observed);
@@ -25,6 +32,7 @@ class SeenEvaluator {
   std::string uid_;       // of the pod that was there in the last call; empty: none
   bool is_lost_ = false;  // and its loss is counted
   int in_a_row_ = 0;
+  bool has_given_up_ = false;
   std::optional<Time> due_;
 };
 

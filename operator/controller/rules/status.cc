@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
@@ -211,10 +212,12 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
   if (succeeded) plan.status.failure.reset();
-  // Clean-up deletes active pods, an Evaluator's always, and pods are not counted again after this
-  // write.
+  // Clean-up (finish_rule.cc) deletes active pods, an Evaluator's and those of a training group
+  // that has succeeded whatever the policy, and pods are not counted again after this write.
+  const bool is_evicted = observed.workload && observed.workload->evicted;
   const bool pods_stay =
-      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone;
+      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone && !is_evicted &&
+      !(succeeded && api::HasTrainingGroup(observed.job));
   for (auto& [role, counts] : plan.status.replica_statuses) {
     const bool is_evaluator = role == api::Role::kEvaluator;
     if (pods_stay && !is_evaluator) continue;

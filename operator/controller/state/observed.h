@@ -132,6 +132,7 @@ struct Observed : ObservedJob {
   std::optional<Duration> until_stranded;  // see UntilStranded
   std::vector<int> gone_workers;           // see seen_workers.h
   std::optional<Time> evaluator_due;       // of a lost Evaluator's successor; see seen_evaluator.h
+  bool evaluator_has_given_up = false;     // see SeenEvaluator::has_given_up
   std::optional<Time> last_status_write;   // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang

@@ -715,6 +715,42 @@ TEST(ReconcilerTest, APodOfTheJobWithoutItsLabelIsReportedAndReplaced) {
   }
 }
 
+kube::Object WithoutLabel(World& world, kube::Object object) {
+  object["metadata"]["name"] = "j";
+  object["metadata"]["namespace"] = "default";
+  object["metadata"]["ownerReferences"] = BarePod(world)["metadata"]["ownerReferences"];
+  return object;
+}
+
+TEST(ReconcilerTest, AServiceOfTheJobWithoutItsLabelIsReportedAndLeft) {
+  World world(Job("j").Workers(1).Build());
+  world.SyncAll();
+  world.client.Add(kube::kServiceKind, WithoutLabel(world, {{"spec", {{"clusterIP", "None"}}}}));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_THAT(world.EventReasons(), ElementsAre("LabelMissing"));
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "create", "Service"), 1) << "not in each reconcile";
+  EXPECT_EQ(Writes(world, "delete", "Service"), 0);
+}
+
+TEST(ReconcilerTest, AWorkloadOrPodGroupOfTheJobWithoutItsLabelIsReportedAndReplaced) {
+  World world(Job("j").Workers(1).Build(), {.gang_scheduler_name = "volcano"});
+  world.SyncAll();
+  const kube::Kind& kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.client.Add(kind, WithoutLabel(world, {{"spec", {{"minMember", 1}}}}));
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "podgroups j lacks the label training.lockstep.dev/job-uid=" +
+                world.Job()->metadata.uid + ", so the operator deletes it");
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+}
+
 TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
   World world(Job("j").Workers(1).Build());
   world.client.Add(kube::kPodKind, BarePod(world));

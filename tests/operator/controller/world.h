@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "operator/controller/children/gang.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
@@ -195,6 +196,8 @@ class World {
       return See(caches_->workloads, event, controller::ReadWorkload);
     }
     if (kind == kube::kServiceKind) {
+      // The informer's selector.
+      if (kube::Label(event.object, api::kLabelJobUid).empty()) return;
       return See(caches_->services, event, [](const auto&) { return std::monostate(); });
     }
     if (kind == controller::kNodeKind) {

@@ -238,6 +238,23 @@ TEST(EvaluatorRuleTest, APermanentFailureEndsEvaluationButNotTheJob) {
   EXPECT_THAT(later.events, IsEmpty()) << "said once";
 }
 
+TEST(EvaluatorRuleTest, ASidecarOfOneThatHasFailedForGoodHoldsNoResources) {
+  Seen seen = Trains([](ObservedPod& pod) {
+    Exited(11)(pod);
+    pod.phase = PodPhase::kRunning;
+  });
+  seen.Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kDeleted));
+  seen.With([](Observed& observed) { observed.pods.back().being_deleted = true; });
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty()) << "it is not created again";
+  EXPECT_TRUE(IsEvaluatorGone(seen.Build()));
+  EXPECT_EQ(seen.Build().job.status.state, "Running");
+  seen.With([](Observed& observed) { Exited(0)(observed.pods[0]); });
+  EXPECT_EQ(seen.Plan().status.state, "Succeeded") << "it is not waited for";
+}
+
 // As when a replica that trains evaluates, and finds the same.
 TEST(EvaluatorRuleTest, OneThatFindsThatTheRunHasDivergedFailsTheJob) {
   const Plan plan = Trains(Exited(20)).Plan();

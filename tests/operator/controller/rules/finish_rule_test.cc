@@ -376,7 +376,16 @@ TEST(FinishRuleTest, AnEvaluatorThatIsDeletedIsNotCounted) {
   const auto& counts = plan.status.replica_statuses;
   EXPECT_EQ(counts.at(Role::kEvaluator).active, 0);
   EXPECT_EQ(counts.at(Role::kEvaluator).ready, 0);
-  EXPECT_EQ(counts.at(Role::kWorker).active, 1) << "these pods stay";
+  EXPECT_EQ(counts.at(Role::kWorker).active, 0) << "a member that outlives the run is deleted too";
+  EXPECT_EQ(counts.at(Role::kWorker).succeeded, 2);
+}
+
+TEST(FinishRuleTest, PodsThatStayAreCounted) {
+  Seen seen(Job("j").Workers(2).CleanPodPolicy(api::CleanPodPolicy::kNone));
+  seen.Running().Worker(0, Exited(0)).Worker(1, kReady);
+  const Plan plan = seen.Plan();
+  ASSERT_EQ(plan.status.state, "Succeeded");
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kWorker).active, 1);
 }
 
 TEST(FinishRuleTest, AnEvaluatorThatFindsADivergedRunAfterTrainingFailsTheJob) {

@@ -61,6 +61,14 @@ TEST(RestartRuleTest, PodFailuresAreClassified) {
       pod.deletion = Deletion{exit + seconds(seconds_after_exit + 30), 30};
     };
   };
+  // This process saw the failure so many seconds after the deletion.
+  const auto seen_after = [](int seconds_after_deletion, const PodState& state) -> PodState {
+    return [=](ObservedPod& pod) {
+      state(pod);
+      pod.deleting_since = Time(seconds(1'700'000'000));
+      pod.failed_since = *pod.deleting_since + seconds(seconds_after_deletion);
+    };
+  };
   const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
   const Case cases[] = {
       {"1 is permanent", RestartPolicy::kExitCode, Exited(1), PodFailureCause::kPermanent},
@@ -90,14 +98,42 @@ TEST(RestartRuleTest, PodFailuresAreClassified) {
       {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5),
        PodFailureCause::kDisruption},
       {"within the second", RestartPolicy::kExitCode, deleted_at(0), PodFailureCause::kDisruption},
-      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(5),
+      {"its node's clock may be behind", RestartPolicy::kExitCode, deleted_at(5),
+       PodFailureCause::kDisruption},
+      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(6),
        PodFailureCause::kPermanent},
-      {"and retried", RestartPolicy::kOnFailure, deleted_at(5), PodFailureCause::kApplication},
+      {"and retried", RestartPolicy::kOnFailure, deleted_at(6), PodFailureCause::kApplication},
+      {"seen to fail first", RestartPolicy::kExitCode, seen_after(-1, deleted_at(0)),
+       PodFailureCause::kPermanent},
+      {"seen to be deleted first", RestartPolicy::kExitCode, seen_after(1, deleted_at(0)),
+       PodFailureCause::kDisruption},
   };
   for (const Case& c : cases) {
     const Observed seen =
         Seen(Gang().RestartPolicy(Role::kWorker, c.policy)).Worker(0, c.state).Build();
     EXPECT_EQ(Classify(seen.job, seen.pods[0]), c.expected) << c.name;
+  }
+}
+
+// They end when their worker has, and an image may call that a failure.
+TEST(RestartRuleTest, AServerThatFailsAfterTheWorkersSuccessRestartsNoGang) {
+  for (const auto policy : {api::SuccessPolicy::kChiefOrWorker0, api::SuccessPolicy::kAllWorkers}) {
+    for (const bool pods_are_gone : {false, true}) {
+      Seen seen(Job("j").Workers(2).ParameterServers(1).SuccessPolicy(policy).RestartScope(
+          api::RestartScope::kGang));
+      seen.Running().Pod(Role::kParameterServer, 0, Exited(137));
+      seen.Worker(0, Exited(0)).Worker(1, Exited(0));
+      if (pods_are_gone) {
+        seen.With([](Observed& observed) {
+          observed.job.status.completed_indexes = {0, 1};
+          std::erase_if(observed.pods,
+                        [](const ObservedPod& pod) { return pod.role == Role::kWorker; });
+        });
+      }
+      const Plan plan = seen.Plan();
+      EXPECT_EQ(plan.status.state, "Succeeded");
+      EXPECT_EQ(plan.status.attempt, 0);
+    }
   }
 }
 
