@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -356,8 +357,10 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   }
   answer.set_proof(callers_.ProofFor(report, answer));
   evaluator_misses_checkpoints_ = report.misses_checkpoints();
-  if (report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
+  const bool is_another_set = evaluation_ && evaluation_->test_set() != report.test_set();
+  if (!is_another_set && report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
   evaluation_ = report;
+  if (report.step() < 0) evaluation_->set_test_loss(std::numeric_limits<double>::quiet_NaN());
 }
 
 std::set<std::string> Coordinator::MissingHosts() const {

@@ -87,8 +87,10 @@ class Coordinator {
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
   void Describe(const std::string& peer, const proto::GetStatusRequest& request,
                 proto::GetStatusResponse& response);
-  // From an accepted report on, Describe tells its numbers, unless a report of a later step was
-  // accepted before: a restarted Evaluator may repeat earlier evaluations.
+  // From an accepted report on, Describe tells its numbers, unless a report of a later step on the
+  // same test set was accepted before: a restarted Evaluator may repeat earlier evaluations. If
+  // nothing is evaluated on a new test set yet, it tells a loss that is not a number, which takes
+  // the place of the numbers on the earlier one.
   void TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
                       proto::EvaluationAnswer& answer);
   void Tick();

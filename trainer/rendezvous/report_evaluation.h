@@ -15,6 +15,7 @@ struct EvaluationResult {
   // Means over the test set. The metric is the accuracy, or the mean absolute error: api::MetricOf.
   double loss = 0, metric = 0;
   bool misses_checkpoints = false;  // that the leading pod has told of: see UnseenCheckpoints
+  std::string test_set = {};        // see IdentityOf
 };
 
 struct LeaderAnswer {
@@ -22,10 +23,10 @@ struct LeaderAnswer {
 };
 
 // Sends the result to `address` (host:port), on a connection of its own, and waits for the answer
-// at most `timeout`. The leading pod keeps the result of the greatest step. `identity` gives the
-// job, its token and its metric. Unavailable: nobody answers there, as when the leading pod is
-// being replaced or has ended. PermissionDenied: what answers is not this job's, or has another
-// token.
+// at most `timeout`. The leading pod keeps the result of the greatest step on the latest test set.
+// `identity` gives the job, its token and its metric. Unavailable: nobody answers there, as when
+// the leading pod is being replaced or has ended. PermissionDenied: what answers is not this job's,
+// or has another token.
 absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const std::string& address,
                                               const EvaluationResult& result, Duration timeout);
 

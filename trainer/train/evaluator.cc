@@ -16,9 +16,9 @@ namespace {
 // A listing may be a call to a file server.
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
-// What was evaluated on another test set is not done.
+// What was evaluated on another test set is not done; `starts_over` says if something was.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
-                          const EvaluatorOptions& options) {
+                          const EvaluatorOptions& options, bool& starts_over) {
   const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
     LogWarning("it is not known what has been evaluated",
@@ -30,6 +30,7 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
   LogWarning("the test set is another than before: checkpoints are evaluated again",
              {{"before", (*record)->test_set}, {"now", options.test_set}});
   none.skipped = (*record)->skipped;
+  starts_over = true;
   return none;
 }
 
@@ -64,7 +65,7 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       clock_(clock),
       options_(std::move(options)),
       directory_(training_.checkpoint.directory),
-      last_(RecordOf(files, directory_, options_)),
+      last_(RecordOf(files, directory_, options_, starts_over_)),
       summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
       skipped_before_(last_.skipped) {
   is_reported_ = last_.step < 0;
@@ -98,6 +99,9 @@ LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
   next_ask_ = clock_.SteadyNow() + options_.ask_every;
   Publish();
+  // The first evaluation may take long, and until then the numbers of the other test set would
+  // stand.
+  if (starts_over_) Report();
   while (!MustStop()) {
     bool waits = false;
     if (std::optional<LoopOutcome> ended = RunOnce(waits)) return *std::move(ended);
@@ -210,7 +214,8 @@ void Evaluator::Report() {
       options_.report({.step = last_.step,
                        .loss = last_.loss,
                        .metric = last_.metric,
-                       .misses_checkpoints = unseen_.is_told()});
+                       .misses_checkpoints = unseen_.is_told(),
+                       .test_set = options_.test_set});
   const SteadyTime now = clock_.SteadyNow();
   next_ask_ = now + options_.ask_every;
   is_reported_ = answer.ok() || last_.step < 0;

@@ -90,6 +90,7 @@ class Evaluator {
   const Clock& clock_;
   const EvaluatorOptions options_;
   const std::string directory_;
+  bool starts_over_ = false;  // checkpoints were evaluated, but on another test set
   EvaluationRecord last_;
   // Made by Prepare.
   std::unique_ptr<Session> session_;

@@ -105,6 +105,18 @@ TEST_P(ReportEvaluationTest, AnEarlierStepDoesNotReplaceALaterOne) {
   EXPECT_EQ(Progress().test_accuracy(), 0.75);
 }
 
+TEST_P(ReportEvaluationTest, NumbersOfAnotherTestSetAreVoid) {
+  const EvaluationResult before{.step = 10, .loss = 0.5, .metric = 0.75, .test_set = "before"};
+  ASSERT_TRUE(Report(identity_, before).ok());
+  ASSERT_TRUE(Report(identity_, {.test_set = "before"}).ok());
+  EXPECT_EQ(Progress().test_accuracy(), 0.75) << "of the same test set";
+  ASSERT_TRUE(Report(identity_, {.test_set = "now"}).ok());
+  EXPECT_TRUE(std::isnan(Ask().progress().test_loss()));
+  EXPECT_FALSE(Ask().progress().has_test_accuracy());
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = 2, .metric = 0.25, .test_set = "now"}).ok());
+  EXPECT_EQ(Ask().progress().test_accuracy(), 0.25) << "though the step is an earlier one";
+}
+
 TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
   EXPECT_FALSE(Ask().has_evaluator_misses_checkpoints())
       << "it may have been told before it started";

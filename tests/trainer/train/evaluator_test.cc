@@ -295,7 +295,10 @@ TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
     EXPECT_EQ(last_.test_set, test_set_);
   }
   EXPECT_EQ(shown_.evaluations, 0) << "the third has nothing to do";
-  EXPECT_THAT(Reported(), ElementsAre(kLastStep, kLastStep, kLastStep));
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep, -1, kLastStep, kLastStep))
+      << "the numbers on the first test set are void at once";
+  EXPECT_EQ(reports_[0].test_set, "test set");
+  EXPECT_EQ(reports_[1].test_set, "another");
   reports_.clear();
   test_set_ = "a third";
   EXPECT_EQ(Run(training).end, LoopEnd::kDone);
