@@ -7,6 +7,7 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 E2E ?=
 BIN := build/$(PRESET)/bin
+BUILD_NEEDS := $(if $(filter cuda,$(PRESET)),cuda,build)
 
 .PHONY: run programs test test-all test-peers test-python test-aarch64 build images images-arm64 e2e lint bench \
   tsan asan fuzz clean help
@@ -23,16 +24,17 @@ run: programs
 
 ## make programs    lockstep and lockstep-trainer alone: what `lockstep run` needs
 programs:
-	@tools/setup build
+	@tools/setup $(BUILD_NEEDS)
 	@tools/build $(PRESET) $(JOBS) lockstep lockstep-trainer
 
 ## make build       every program and test; binaries in build/release/bin
 build:
-	@tools/setup build
+	@tools/setup $(BUILD_NEEDS)
 	@tools/build $(PRESET) $(JOBS)
 
 ## make test        build, then every test but those against peers
 test: build
+	@tools/setup nvcc
 	@tools/setup kube
 	@tools/setup chart
 	@tools/setup python

@@ -263,6 +263,78 @@ esac""")
         self.assertEqual([], self.installed(part="python"))
 
 
+class CudaFromWheelsTest(unittest.TestCase):
+    """With an nvcc that says its version, and a python3 without a network."""
+
+    def setUp(self):
+        self.folder = temporary_folder(self)
+        write_program(self.folder / "bin/uname", "echo x86_64")
+        write_program(self.folder / "bin/python3", f"echo \"$@\" >>{self.folder}/fetched; exit 1")
+
+    def toolkit(self, path, release):
+        write_program(self.folder / path / "bin/nvcc", f"echo 'Cuda compilation tools, release {release}, V{release}.1'")
+
+    def call(self, *arguments, path="", tool="cuda-from-wheels", **environment):
+        return subprocess.run(
+            [str(TOOLS / tool), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            env={"PATH": f"{path}{self.folder}/bin:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": str(self.folder / "deps"),
+                 "LOCKSTEP_SKIP_APT": "1", **environment})
+
+    def put_wheels(self):
+        """What an earlier call has unpacked; returns the toolkit's folder and the libraries'."""
+        found = [pathlib.Path(re.search(r" to (\S+)$", self.call(*arguments).stderr, re.MULTILINE).group(1))
+                 for arguments in ((), ("--libraries",))]
+        (self.folder / "fetched").unlink()
+        write_program(found[0] / "bin/nvcc", "echo release 13.0")
+        write_program(found[0] / "nvvm/bin/cicc", "")
+        for header in ("cuda.h", "crt/host_config.h", "cccl/nv/target"):
+            (found[0] / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+            (found[0] / "include" / header).touch()
+        (found[1] / "lib").mkdir(parents=True)
+        for name in ("cudnn", "cublasLt", "nvrtc", "nccl"):
+            (found[1] / f"lib/lib{name}.so").touch()
+        return [f"{folder}\n" for folder in found]
+
+    def test_a_system_toolkit_that_is_new_enough_is_taken(self):
+        self.toolkit("old", "12.6")
+        self.toolkit("new", "12.8")
+        wheels, _ = self.put_wheels()
+        for path, home, expected in (("new", None, f"{self.folder}/new\n"), ("old", "new", f"{self.folder}/new\n"),
+                                     ("new", "old", f"{self.folder}/new\n"), ("old", None, wheels)):
+            with self.subTest(path=path, home=home):
+                environment = {"CUDA_HOME": str(self.folder / home)} if home else {}
+                done = self.call("--find", path=f"{self.folder}/{path}/bin:", **environment)
+                self.assertEqual(expected, done.stdout, done.stderr)
+
+    def test_what_is_there_is_not_fetched_again(self):
+        toolkit, libraries = self.put_wheels()
+        for arguments, expected in (((), toolkit), (("--libraries",), libraries)):
+            self.assertEqual(expected, self.call(*arguments).stdout)
+            self.assertEqual(expected, self.call("--find", *arguments).stdout)
+        self.assertEqual(0, self.call("nvcc", tool="setup").returncode)
+        self.assertFalse((self.folder / "fetched").exists())
+
+    def test_what_is_not_there_is_fetched_unless_only_asked_for(self):
+        for arguments in ((), ("--libraries",)):
+            done = self.call("--find", *arguments)
+            self.assertEqual((1, "", ""), (done.returncode, done.stdout, done.stderr))
+        self.assertFalse((self.folder / "fetched").exists())
+        done = self.call()
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("python3 could not make a virtual environment", done.stderr)
+        self.assertTrue((self.folder / "fetched").exists())
+        self.assertEqual([], list((self.folder / "deps").iterdir()))
+
+    def test_another_processor_needs_a_toolkit_of_its_own(self):
+        write_program(self.folder / "bin/uname", "echo aarch64")
+        self.assertIn("found a aarch64 processor", self.call().stderr)
+        done = self.call("nvcc", tool="setup")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("the test that needs nvcc is skipped", done.stderr)
+        self.toolkit("new", "13.0")
+        self.assertEqual(f"{self.folder}/new\n", self.call(path=f"{self.folder}/new/bin:").stdout)
+
+
 class PeerImageTest(unittest.TestCase):
     def python_of(self, release):
         done = argparse.Namespace(stdout=f"{release}\n")
@@ -565,7 +637,7 @@ class InContainerTest(unittest.TestCase):
   --version) echo "{version}" ;;
   image) grep -qx "$3" "{self.built}" ;;
   build) for last; do :; done; cat "$last/Dockerfile" >"{self.folder}/Dockerfile"
-         test -x "$last/tools/setup" && echo "$3" >>"{self.built}" ;;
+         "$last/tools/setup" --help >/dev/null && echo "$3" >>"{self.built}" ;;
   run) printf '%s\\n' "$@" >"{self.folder}/run" ;;
 esac""")
 

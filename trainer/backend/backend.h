@@ -102,11 +102,6 @@ class LossOp {
   virtual void Run() = 0;
 };
 
-// Consecutive values that share the settings of an update.
-struct OptimizerSegment {
-  std::int64_t begin = 0, end = 0;
-  bool decays = true;  // false: no weight decay
-};
 // The flat ranges of an elementwise update, all of the same length and order.
 struct OptimizerMemory {
   float* values = nullptr;
@@ -213,8 +208,10 @@ std::vector<std::string> BackendNames();
 struct BackendOptions {
   std::string name = "cpu";  // see BackendNames
   int threads = 1;
+  int device = 0;  // which of the GPUs that this process may see: of "cuda"
 };
-// Throws CheckFailure if the name is unknown or threads < 1.
+// Throws CheckFailure if the name is unknown or threads < 1, DeviceError if the device is not there
+// or this build has nothing that runs on it.
 std::unique_ptr<Backend> MakeBackend(const BackendOptions& options);
 
 }  // namespace lockstep::train

@@ -9,6 +9,7 @@
 #include "trainer/backend/async_reference/async_reference.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cuda/cuda.h"
 #include "trainer/backend/reference/reference.h"
 
 namespace lockstep::train {
@@ -16,12 +17,14 @@ namespace {
 
 struct KnownBackend {
   const char* name;
-  std::unique_ptr<Backend> (*make)(int threads);
+  std::unique_ptr<Backend> (*make)(const BackendOptions& options);
 };
-constexpr std::array<KnownBackend, 3> kKnown = {{
-    {"cpu", MakeCpuBackend},
-    {"reference", [](int) { return MakeReferenceBackend(); }},
-    {"async-reference", [](int) { return MakeAsyncReferenceBackend(MakeReferenceBackend()); }},
+constexpr std::array<KnownBackend, 4> kKnown = {{
+    {"cpu", [](const BackendOptions& options) { return MakeCpuBackend(options.threads); }},
+    {"cuda", [](const BackendOptions& options) { return MakeCudaBackend(options.device); }},
+    {"reference", [](const BackendOptions&) { return MakeReferenceBackend(); }},
+    {"async-reference",
+     [](const BackendOptions&) { return MakeAsyncReferenceBackend(MakeReferenceBackend()); }},
 }};
 
 }  // namespace
@@ -38,7 +41,7 @@ std::unique_ptr<Backend> MakeBackend(const BackendOptions& options) {
   const auto* const known = std::ranges::find(kKnown, options.name, &KnownBackend::name);
   LOCKSTEP_CHECK(known != kKnown.end(), "back end: found \"{}\", expected one of {}", options.name,
                  fmt::join(BackendNames(), ", "));
-  return known->make(options.threads);
+  return known->make(options);
 }
 
 }  // namespace lockstep::train

@@ -30,6 +30,18 @@ std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec) {
   return WeightAndBias({spec.units, inputs}, inputs, spec.units, spec.bias);
 }
 
+std::vector<ParameterDesc> ParametersOf(const BatchNormSpec& spec) {
+  const TensorDesc channels{.shape = {spec.x.shape[1]}};
+  return {{.name = "gamma", .desc = channels, .init = spec.zero_gamma ? Init::kZeros : Init::kOnes},
+          {.name = "beta", .desc = channels}};
+}
+
+std::vector<ParameterDesc> StatesOf(const BatchNormSpec& spec) {
+  const TensorDesc channels{.shape = {spec.x.shape[1]}};
+  return {{.name = "mean", .desc = channels},
+          {.name = "variance", .desc = channels, .init = Init::kOnes}};
+}
+
 std::vector<ParameterDesc> ParametersOf(const LayerNormSpec& spec) {
   const TensorDesc channels{.shape = {spec.x.shape[1]}};
   std::vector<ParameterDesc> parameters;

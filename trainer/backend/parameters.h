@@ -1,4 +1,4 @@
-// The parameters of an op: the same on every back end, so that checkpoints are portable.
+// The parameters and states of an op: the same on every back end, so that checkpoints are portable.
 #pragma once
 
 #include <vector>
@@ -11,6 +11,10 @@ namespace lockstep::train {
 std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec);
 // weight (units, features of x), and bias (units) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec);
+// gamma (C) and beta (C).
+std::vector<ParameterDesc> ParametersOf(const BatchNormSpec& spec);
+// mean (C) and variance (C).
+std::vector<ParameterDesc> StatesOf(const BatchNormSpec& spec);
 // gamma (C) if spec.scale, and beta (C) if spec.center.
 std::vector<ParameterDesc> ParametersOf(const LayerNormSpec& spec);
 

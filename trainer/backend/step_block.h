@@ -3,9 +3,10 @@
 // step's first op and downloads the result after its last. All types are trivially copyable.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
+
+#include "trainer/core/device_code.h"
 
 namespace lockstep::train {
 
@@ -36,8 +37,9 @@ struct StepTail {
 };
 static_assert(sizeof(StepTail) == 64);
 inline void SetExamples(StepTail& tail, std::int64_t examples) {
+  const std::int64_t limbs = examples / StepTail::kExamplesLimb;
   tail.examples_low = static_cast<float>(examples % StepTail::kExamplesLimb);
-  tail.examples_high = static_cast<float>(examples / StepTail::kExamplesLimb);
+  tail.examples_high = static_cast<float>(limbs);
 }
 // The sum of all ranks' examples. Exact for up to 4096 ranks, whatever the batch.
 inline std::int64_t ExamplesOf(const StepTail& tail) {
@@ -64,6 +66,12 @@ struct OptimizerStep {
   float learning_rate = 0;
   std::int64_t step = 1;     // counts from 1
   float gradient_scale = 1;  // the update's gradient is scale * gradients
+};
+
+// Consecutive values that share the settings of an update.
+struct OptimizerSegment {
+  std::int64_t begin = 0, end = 0;
+  bool decays = true;  // false: no weight decay
 };
 
 // How a step's update is decided. Uploaded before each step.
@@ -116,8 +124,9 @@ struct StepResult {
 // threshold is scaled down to it (Pascanu, Mikolov and Bengio, "On the difficulty of training
 // recurrent neural networks", 2013, algorithm 1). All ranks hold the same sums to the bit, so all
 // decide alike. `is_summed`: the sum over ranks has succeeded. Pure.
-inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, double squared_norm,
-                               const StepTail& tail, UpdateGate& gate, OptimizerStep& update) {
+LOCKSTEP_ALSO_ON_GPU inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed,
+                                                    double squared_norm, const StepTail& tail,
+                                                    UpdateGate& gate, OptimizerStep& update) {
   StepResult result;
   LossScale& scale = gate.loss_scale;
   const double norm = std::sqrt(squared_norm) / static_cast<double>(scale.value);
@@ -144,7 +153,8 @@ inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, d
   if (skips) ++gate.skipped_in_a_row;
   const float used_scale = scale.value;
   if (settings.adapts_loss_scale && applies && ++scale.updates == LossScale::kGrowthSteps) {
-    scale = {.value = std::min(2 * scale.value, LossScale::kLargest)};
+    const float doubled = 2 * scale.value;  // kLargest has no address on a GPU, so no std::min
+    scale = {.value = doubled < LossScale::kLargest ? doubled : LossScale::kLargest};
   } else if (skips && may_shrink) {
     scale = {.value = scale.value / 2};
   }

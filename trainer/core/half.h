@@ -5,33 +5,35 @@
 
 #include <cstdint>
 
+#include "trainer/core/device_code.h"
+
 namespace lockstep::train {
 
-[[gnu::always_inline]] inline std::uint32_t BitsOf(float value) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline std::uint32_t BitsOf(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
-[[gnu::always_inline]] inline float FloatOf(std::uint32_t bits) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline float FloatOf(std::uint32_t bits) {
   float value;
   __builtin_memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
 // BFloat16: the upper half of a float.
-[[gnu::always_inline]] inline std::uint16_t ToBFloat16(float value) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline std::uint16_t ToBFloat16(float value) {
   constexpr std::uint32_t kQuiet = 0x40;  // keeps a NaN whose upper half is infinity's
   const std::uint32_t bits = BitsOf(value);
   const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
   return static_cast<std::uint16_t>(is_nan ? (bits >> 16) | kQuiet : rounded);
 }
-[[gnu::always_inline]] inline float FromBFloat16(std::uint16_t value) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline float FromBFloat16(std::uint16_t value) {
   return FloatOf(static_cast<std::uint32_t>(value) << 16);
 }
 
 // Float16: IEEE 754's binary16.
-[[gnu::always_inline]] inline std::uint16_t ToFloat16(float value) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline std::uint16_t ToFloat16(float value) {
   const std::uint32_t bits = BitsOf(value);
   const std::uint32_t magnitude = bits & 0x7fffffff;
   // Adding 2^-1 to what is below 2^-14 leaves a subnormal's bits, rounded, at the end of the sum.
@@ -45,7 +47,7 @@ namespace lockstep::train {
   result = magnitude >= (143u << 23) ? special : result;  // 2^16 and above
   return static_cast<std::uint16_t>(result | (bits >> 16 & 0x8000));
 }
-[[gnu::always_inline]] inline float FromFloat16(std::uint16_t value) {
+[[gnu::always_inline]] LOCKSTEP_ALSO_ON_GPU inline float FromFloat16(std::uint16_t value) {
   constexpr std::uint32_t kExponent = 0x7c00u << 13;
   const std::uint32_t magnitude = (value & 0x7fffu) << 13;
   const std::uint32_t exponent = magnitude & kExponent;

@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cuda_sim/use_simulator.h"
+
 namespace lockstep::train {
 
-inline const std::vector<std::string> kBackendsUnderTest = {"reference", "cpu", "async-reference"};
+inline const std::vector<std::string> kBackendsUnderTest = {"reference", "cpu", "async-reference",
+                                                            "cuda"};
 
 // A back end's name as a part of a test's name: without the hyphen.
 inline std::string TestName(std::string backend) {

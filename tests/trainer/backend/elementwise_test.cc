@@ -133,6 +133,19 @@ TEST_P(ElementwiseTest, LossesOfNumbersMatchReference) {
   }
 }
 
+// So many that a GPU divides their sum among blocks.
+TEST_P(ElementwiseTest, TheLossOfManyNumbersMatchesReference) {
+  constexpr std::int64_t kMany = 5003, kOutputs = 3;
+  const LossInputs inputs{.logits = RandomValues(kMany * kOutputs, 6),
+                          .targets = RandomValues(kMany * kOutputs, 7),
+                          .weights = std::vector<float>(kMany, 1.0f)};
+  const LossOutputs found = RunElementwiseLoss(*backend_, {}, inputs, 0.25f),
+                    expected = RunElementwiseLoss(*oracle_, {}, inputs, 0.25f);
+  EXPECT_NEAR(found.totals.loss, expected.totals.loss, 1e-5 * expected.totals.loss);
+  EXPECT_NEAR(found.totals.correct, expected.totals.correct, 1e-5 * expected.totals.correct);
+  ExpectClose(found.dlogits, expected.dlogits, 1e-6f);
+}
+
 TEST_P(ElementwiseTest, ADivergedOutputMakesEveryLossOfNumbersNotANumber) {
   LossInputs inputs = NumberInputs();
   inputs.logits[1] = NAN;
@@ -219,6 +232,19 @@ TEST_P(ElementwiseTest, AdagradMatchesReference) {
   for (const AdagradSpec& spec :
        {AdagradSpec{}, AdagradSpec{.epsilon = 1e-3f, .weight_decay = 0.01f}}) {
     ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+// A GPU runs the reference's formulas.
+TEST(OptimizerBitsTest, AreTheSameOnAGpu) {
+  const auto gpu = MakeBackend({.name = "cuda"}), oracle = MakeBackend({.name = "reference"});
+  for (const OptimizerRule& rule : std::vector<OptimizerRule>{
+           SgdSpec{.momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f},
+           AdamSpec{.weight_decay = 0.01f}, RmspropSpec{.momentum = 0.8f, .weight_decay = 0.01f},
+           AdagradSpec{.weight_decay = 0.01f}}) {
+    EXPECT_EQ(RunOptimizer(*gpu, rule, /*in_segments=*/true),
+              RunOptimizer(*oracle, rule, /*in_segments=*/true))
+        << "rule " << rule.index();
   }
 }
 

@@ -1,13 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {
 namespace {
 
 TEST(MakeBackendTest, GivesTheBackendOfThatName) {
-  for (const std::string name : {"reference", "cpu", "async-reference"}) {
+  for (const std::string name : {"reference", "cpu", "async-reference", "cuda"}) {
     EXPECT_EQ(MakeBackend({.name = name})->Name(), name);
   }
 }

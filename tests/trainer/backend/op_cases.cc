@@ -242,6 +242,8 @@ std::vector<OpCase> OtherCases() {
       BatchNormCase("BatchNormImage", {6, 20, 5, 4}, 0),
       BatchNormCase("BatchNormMatrix", {9, 37}, 0),
       BatchNormCase("BatchNormWithPaddingRows", {6, 20, 5, 4}, 4),
+      // So many pixels that their sums are divided.
+      BatchNormCase("BatchNormManyPixels", {9, 40, 32, 24}, 7),
   };
   for (OpCase& norm : LayerNormCases()) cases.push_back(std::move(norm));
   for (OpCase& activation : ActivationCases()) cases.push_back(std::move(activation));

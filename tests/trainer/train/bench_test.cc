@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "tests/support/cuda_sim/use_simulator.h"
 #include "tests/support/folders.h"
 #include "trainer/backend/backend.h"
 
@@ -114,8 +115,8 @@ struct Ended {
   int code;
   std::string out;
 };
-Ended RunTrainer(const std::string& arguments) {
-  const std::string command = LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
+Ended RunTrainer(const std::string& arguments, const std::string& prefix = "") {
+  const std::string command = prefix + LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {-1, "popen failed"};
   std::string out;
@@ -145,7 +146,7 @@ TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
 TEST(BenchVerbTest, RunsOnEveryBackendThatItsHelpNames) {
   const std::string help = RunTrainer("bench --help").out;
   const std::vector<std::string> names = BackendNames();
-  EXPECT_THAT(names, testing::UnorderedElementsAre("cpu", "reference", "async-reference"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre("cpu", "cuda", "reference", "async-reference"));
   for (const std::string& name : names) {
     EXPECT_THAT(help, testing::HasSubstr(name));
     const Ended ended = RunTrainer(
@@ -154,6 +155,13 @@ TEST(BenchVerbTest, RunsOnEveryBackendThatItsHelpNames) {
     EXPECT_EQ(nlohmann::json::parse(ended.out).at("backend"), name);
   }
   EXPECT_EQ(RunTrainer("bench --backend abacus 2>&1").code, api::kExitUsage);
+}
+
+TEST(BenchVerbTest, SaysThatThereIsNoGpu) {
+  const Ended ended = RunTrainer("bench --model mlp --backend cuda 2>&1",
+                                 "env -u LOCKSTEP_CUDA_PATH CUDA_VISIBLE_DEVICES= ");
+  EXPECT_EQ(ended.code, api::kExitBadConfig);
+  EXPECT_THAT(Lines(ended.out), testing::ElementsAre(testing::HasSubstr("back end cuda")));
 }
 
 TEST(BenchVerbTest, RunsInEveryPrecision) {

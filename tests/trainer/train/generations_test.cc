@@ -454,7 +454,7 @@ std::vector<std::vector<float>> TrainThree(const std::optional<Loss>& loss,
 }
 
 TEST_P(MemberLossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole) {
-  const auto expected = TrainThree(std::nullopt);
+  const auto expected = TrainThree(std::nullopt, GetParam());
   // Late in a step: its sums are there, the others have applied them, this rank has not.
   for (const int rank : {0, 1, 2}) {
     SCOPED_TRACE(rank);
@@ -464,7 +464,7 @@ TEST_P(MemberLossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole
 }
 
 TEST_P(MemberLossTest, WhereverItStrikesTheRunEndsWithTheSameBits) {
-  const auto expected = TrainThree(std::nullopt);
+  const auto expected = TrainThree(std::nullopt, GetParam());
   for (const At at : {At::kConnect, At::kBroadcast, At::kSum, At::kStep}) {
     for (const bool late : {false, true}) {
       SCOPED_TRACE(::testing::Message() << static_cast<int>(at) << " late " << late);

@@ -16,6 +16,7 @@
 
 #include "api/v1/names.h"
 #include "base/status.h"
+#include "tests/support/cuda_sim/use_simulator.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "tests/support/temp_directory.h"
@@ -43,8 +44,9 @@ inline api::TrainingSpec SmallTraining() {
   return training;
 }
 
-// A host's device, and one with a queue and memory of its own. Both compute the same bits.
-inline const std::vector<std::string> kDevices = {"reference", "async-reference"};
+// A host's device, and two with a queue and memory of their own. The first two compute the same
+// bits.
+inline const std::vector<std::string> kDevices = {"reference", "async-reference", "cuda"};
 
 // A rendezvous client that calls `at_step` each time its rank starts a step.
 class Hooked final : public Rendezvous {

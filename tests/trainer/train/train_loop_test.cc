@@ -133,7 +133,7 @@ class KilledRankTest
 
 TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
   const auto& [backend, kill] = GetParam();
-  const std::vector<Outcome> expected = TrainPair(SmallTraining());
+  const std::vector<Outcome> expected = TrainPair(SmallTraining(), backend);
   const std::vector<Outcome> pair = TrainPair(SmallTraining(), backend, kill.first, kill.second);
   EXPECT_EQ(pair[0].parameters, expected[0].parameters);
   EXPECT_EQ(pair[1].parameters, expected[0].parameters);
@@ -307,7 +307,7 @@ TEST_P(OnDevicesTest, ASampleThatCannotBeReadLeavesTheStateOfTheStepBefore) {
 
   training.epochs = std::nullopt;
   training.steps = 2;
-  Rank expected(training, 1, hub_of_two_steps, 0);
+  Rank expected(training, 1, hub_of_two_steps, 0, nullptr, GetParam());
   EXPECT_EQ(expected.RunOnce().end, LoopEnd::kDone);
   EXPECT_EQ(rank.Parameters(), expected.Parameters());
   EXPECT_EQ(rank.loop.state, expected.loop.state);
@@ -459,7 +459,7 @@ TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
 TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   api::TrainingSpec training = SmallTraining();
   training.learning_rate_schedule = {.type = api::ScheduleType::kCosine, .warmup_steps = 3};
-  const Outcome whole = TrainAlone(training);
+  const Outcome whole = TrainAlone(training, GetParam());
   training.checkpoint.every_steps = 3;
   for (const std::int64_t killed_at : {2, 7, 12, 19}) {
     SCOPED_TRACE(killed_at);

@@ -1,22 +1,11 @@
 // Kingma and Ba, "Adam: a method for stochastic optimization", 2015, as in Keras: see
 // reference/adam.cc.
-#include <cmath>
-
 #include "trainer/backend/cpu/bound_optimizer.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::cpu {
 namespace {
-
-// Computes base^exponent by squaring. std::pow may differ in the last bit between processors, but
-// replicas on different processors must apply the same update.
-double Power(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 == 1) result *= base;
-  }
-  return result;
-}
 
 struct Adam {
   static constexpr const char* kName = "adam";
@@ -24,9 +13,7 @@ struct Adam {
 
   int Slots() const { return 2; }
   AdamFactors FactorsOf(const OptimizerStep& step) const {
-    const double rate = step.learning_rate * std::sqrt(1 - Power(spec.beta2, step.step)) /
-                        (1 - Power(spec.beta1, step.step));
-    return {.rate = static_cast<float>(rate),
+    return {.rate = RateOf(spec, step),
             .beta1 = spec.beta1,
             .beta2 = spec.beta2,
             .epsilon = spec.epsilon,

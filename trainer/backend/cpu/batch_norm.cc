@@ -5,6 +5,7 @@
 
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/parameters.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -31,16 +32,8 @@ class BatchNorm final : public BoundOp {
         // A dense matrix N,K is one block of K adjacent channels.
         inner_(view_.area() == 1 ? view_.outer * view_.inner : view_.inner) {}
 
-  std::vector<ParameterDesc> Parameters() const override {
-    return {{.name = "gamma",
-             .desc = {.shape = {view_.channels}},
-             .init = spec_.zero_gamma ? Init::kZeros : Init::kOnes},
-            {.name = "beta", .desc = {.shape = {view_.channels}}}};
-  }
-  std::vector<ParameterDesc> States() const override {
-    return {{.name = "mean", .desc = {.shape = {view_.channels}}},
-            {.name = "variance", .desc = {.shape = {view_.channels}}, .init = Init::kOnes}};
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
+  std::vector<ParameterDesc> States() const override { return StatesOf(spec_); }
   std::size_t WorkspaceBytes() const override {
     return static_cast<std::size_t>(2 * view_.channels) * sizeof(double);
   }

@@ -1,7 +1,6 @@
-#include <cmath>
-
 #include "trainer/backend/reference/bound_optimizer.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -14,9 +13,7 @@ struct Adagrad {
   int Slots() const { return 1; }
   float Rate(const OptimizerStep& step) const { return step.learning_rate; }
   void Update(const OptimizerMemory& memory, std::int64_t i, float g, float rate) const {
-    float& sum = memory.slots[0][i];
-    sum += g * g;
-    memory.values[i] -= rate * g / std::sqrt(sum + spec.epsilon);
+    UpdateValue(spec, g, rate, memory.values[i], memory.slots[0][i]);
   }
 };
 

@@ -1,10 +1,9 @@
 // Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in the form just before
 // section 2.1 ("the efficiency … can be improved"), as in Keras: epsilon is added to sqrt(v)
 // without bias correction.
-#include <cmath>
-
 #include "trainer/backend/reference/bound_optimizer.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -14,18 +13,9 @@ struct Adam {
   AdamSpec spec;
 
   int Slots() const { return 2; }
-  float Rate(const OptimizerStep& step) const {
-    const double t = static_cast<double>(step.step);
-    return static_cast<float>(step.learning_rate * std::sqrt(1 - std::pow(double{spec.beta2}, t)) /
-                              (1 - std::pow(double{spec.beta1}, t)));
-  }
-  // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
+  float Rate(const OptimizerStep& step) const { return RateOf(spec, step); }
   void Update(const OptimizerMemory& memory, std::int64_t i, float g, float rate) const {
-    float& m = memory.slots[0][i];
-    float& v = memory.slots[1][i];
-    m += (1 - spec.beta1) * (g - m);
-    v += (1 - spec.beta2) * (g * g - v);
-    memory.values[i] -= rate * m / (std::sqrt(v) + spec.epsilon);
+    UpdateValue(spec, g, rate, memory.values[i], memory.slots[0][i], memory.slots[1][i]);
   }
 };
 

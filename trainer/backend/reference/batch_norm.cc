@@ -1,6 +1,7 @@
 // Ioffe and Szegedy, "Batch normalization", 2015.
 #include <cmath>
 
+#include "trainer/backend/parameters.h"
 #include "trainer/backend/reference/bound_op.h"
 #include "trainer/backend/reference/ops.h"
 
@@ -18,16 +19,8 @@ class BatchNorm final : public BoundOp {
         channels_(spec.x.shape[1]),
         area_(spec.x.shape.elements() / (batch_ * channels_)) {}
 
-  std::vector<ParameterDesc> Parameters() const override {
-    return {{.name = "gamma",
-             .desc = {.shape = {channels_}},
-             .init = spec_.zero_gamma ? Init::kZeros : Init::kOnes},
-            {.name = "beta", .desc = {.shape = {channels_}}}};
-  }
-  std::vector<ParameterDesc> States() const override {
-    return {{.name = "mean", .desc = {.shape = {channels_}}},
-            {.name = "variance", .desc = {.shape = {channels_}}, .init = Init::kOnes}};
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
+  std::vector<ParameterDesc> States() const override { return StatesOf(spec_); }
   // mean[c] and 1 / sqrt(variance[c] + epsilon) of the step.
   std::size_t WorkspaceBytes() const override {
     return static_cast<std::size_t>(2 * channels_) * sizeof(double);

@@ -1,7 +1,6 @@
-#include <cmath>
-
 #include "trainer/backend/reference/bound_optimizer.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -14,17 +13,8 @@ struct Rmsprop {
   int Slots() const { return spec.momentum == 0 ? 1 : 2; }
   float Rate(const OptimizerStep& step) const { return step.learning_rate; }
   void Update(const OptimizerMemory& memory, std::int64_t i, float g, float rate) const {
-    float& value = memory.values[i];
-    float& square = memory.slots[0][i];
-    square += (1 - spec.rho) * (g * g - square);
-    const float move = rate * g / std::sqrt(square + spec.epsilon);
-    if (spec.momentum == 0) {
-      value -= move;
-      return;
-    }
-    float& velocity = memory.slots[1][i];
-    velocity = spec.momentum * velocity + move;
-    value -= velocity;
+    UpdateValue(spec, g, rate, memory.values[i], memory.slots[0][i],
+                spec.momentum == 0 ? nullptr : memory.slots[1] + i);
   }
 };
 

@@ -1,5 +1,6 @@
 #include "trainer/backend/reference/bound_optimizer.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -12,15 +13,8 @@ struct Sgd {
   int Slots() const { return spec.momentum == 0 ? 0 : 1; }
   float Rate(const OptimizerStep& step) const { return step.learning_rate; }
   void Update(const OptimizerMemory& memory, std::int64_t i, float g, float rate) const {
-    const float move = -rate * g;
-    float& value = memory.values[i];
-    if (spec.momentum == 0) {
-      value += move;
-      return;
-    }
-    float& velocity = memory.slots[0][i];
-    velocity = spec.momentum * velocity + move;
-    value += spec.nesterov ? spec.momentum * velocity + move : velocity;
+    UpdateValue(spec, g, rate, memory.values[i],
+                spec.momentum == 0 ? nullptr : memory.slots[0] + i);
   }
 };
 

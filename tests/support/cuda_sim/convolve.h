@@ -1,0 +1,23 @@
+// Convolutions of the simulated device, of float32 in any order in memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace cuda_sim {
+
+// Elements and the steps from one to the next along N,C,H,W, or K,C,R,S.
+struct Strided {
+  std::array<std::int64_t, 4> dimensions = {}, strides = {};
+};
+enum class Pass { kForward, kBackwardData, kBackwardWeights };
+struct Convolving {
+  Pass pass = Pass::kForward;
+  Strided x, w, y;
+  std::array<std::int64_t, 2> paddings = {}, strides = {};
+};
+
+// Writes the one of x, w and y that the pass computes, with sums in double.
+void Convolve(const Convolving& what, float* x, float* w, float* y);
+
+}  // namespace cuda_sim

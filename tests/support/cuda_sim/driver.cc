@@ -1,0 +1,290 @@
+// The driver's functions on the simulated device, a GPU of two multiprocessors. Like the real ones,
+// they refuse threads without a current context, and copies from and to the host's pageable memory
+// have used it when they return.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/cuda_sim/device_memory.h"
+#include "tests/support/cuda_sim/kernel_table.h"
+#include "tests/support/cuda_sim/sim_stream.h"
+
+#define CUDA_SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using cuda_sim::Kernel;
+using cuda_sim::Point;
+using cuda_sim::SimStream;
+
+enum Result {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+};
+
+int the_context = 0;  // its address is the handle
+thread_local const void* current_context = nullptr;
+
+struct Event {
+  std::mutex mutex;
+  std::shared_ptr<Point> point;  // null: not recorded, which counts as reached
+};
+
+std::shared_ptr<Point> PointOf(Event& event) {
+  const std::lock_guard lock(event.mutex);
+  return event.point;
+}
+
+bool HasContext() {
+  return current_context == &the_context;
+}
+
+// As many as CUDA_VISIBLE_DEVICES names; one without it.
+int VisibleDevices() {
+  const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (names == nullptr) return 1;
+  const std::string_view list = names;
+  return list.empty() ? 0 : 1 + static_cast<int>(std::ranges::count(list, ','));
+}
+
+// The number of threads that a block may have.
+constexpr unsigned kMostThreads = 1024;
+
+}  // namespace
+
+CUDA_SIM_EXPORT int cuInit(unsigned flags) {
+  return flags == 0 ? kSuccess : kInvalidValue;
+}
+CUDA_SIM_EXPORT int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuGetErrorString(int error, const char** text) {
+  switch (error) {
+    case kSuccess:
+      *text = "no error";
+      return kSuccess;
+    case kInvalidValue:
+      *text = "invalid argument";
+      return kSuccess;
+    case kOutOfMemory:
+      *text = "out of memory";
+      return kSuccess;
+    case kInvalidDevice:
+      *text = "invalid device ordinal";
+      return kSuccess;
+    case kInvalidContext:
+      *text = "invalid device context";
+      return kSuccess;
+    case kInvalidHandle:
+      *text = "invalid resource handle";
+      return kSuccess;
+    case kNotFound:
+      *text = "named symbol not found";
+      return kSuccess;
+    default:
+      *text = nullptr;
+      return kInvalidValue;
+  }
+}
+CUDA_SIM_EXPORT int cuDeviceGetCount(int* count) {
+  *count = VisibleDevices();
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuDeviceGet(int* device, int ordinal) {
+  *device = 0;  // all of them are the same
+  return ordinal >= 0 && ordinal < VisibleDevices() ? kSuccess : kInvalidDevice;
+}
+CUDA_SIM_EXPORT int cuDeviceGetName(char* name, int size, int device) {
+  if (device != 0) return kInvalidDevice;
+  const std::string text = "simulated";
+  if (size <= static_cast<int>(text.size())) return kInvalidValue;
+  std::copy_n(text.c_str(), text.size() + 1, name);
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  if (device != 0) return kInvalidDevice;
+  switch (attribute) {
+    case 16:  // multiprocessors
+      *value = 2;
+      return kSuccess;
+    case 75:  // major compute capability
+      *value = 9;
+      return kSuccess;
+    case 76:  // minor
+      *value = 0;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+CUDA_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &the_context;
+  return device == 0 ? kSuccess : kInvalidDevice;
+}
+CUDA_SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+  return device == 0 ? kSuccess : kInvalidDevice;
+}
+CUDA_SIM_EXPORT int cuCtxSetCurrent(void* context) {
+  if (context != nullptr && context != &the_context) return kInvalidContext;
+  current_context = context;
+  return kSuccess;
+}
+
+CUDA_SIM_EXPORT int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  if (!HasContext()) return kInvalidContext;
+  *free = cuda_sim::FreeDeviceBytes();
+  *total = cuda_sim::kDeviceBytes;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
+  if (!HasContext()) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  void* const address = cuda_sim::AllocateDevice(bytes);
+  *memory = reinterpret_cast<std::uint64_t>(address);
+  return address == nullptr ? kOutOfMemory : kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemFree_v2(std::uint64_t memory) {
+  if (!HasContext()) return kInvalidContext;
+  return cuda_sim::FreeDevice(reinterpret_cast<const void*>(memory)) ? kSuccess : kInvalidValue;
+}
+
+CUDA_SIM_EXPORT int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  if (!HasContext()) return kInvalidContext;
+  if (bytes == 0 || flags != 0) return kInvalidValue;
+  *memory = cuda_sim::AllocatePinned(bytes);
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemFreeHost(void* memory) {
+  if (!HasContext()) return kInvalidContext;
+  return cuda_sim::FreePinned(memory) ? kSuccess : kInvalidValue;
+}
+
+// Streams, events and functions are addresses of the simulator's own objects.
+CUDA_SIM_EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes,
+                                         SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  if (cuda_sim::IsPinned(from)) {
+    stream->Enqueue([=] { std::memcpy(cuda_sim::RealAddress<void>(to), from, bytes); });
+    return kSuccess;
+  }
+  const auto* first = static_cast<const std::byte*>(from);
+  stream->Enqueue([data = std::vector<std::byte>(first, first + bytes), to] {
+    std::memcpy(cuda_sim::RealAddress<void>(to), data.data(), data.size());
+  });
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes,
+                                         SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  stream->Enqueue([=] { std::memcpy(to, cuda_sim::RealAddress<void>(from), bytes); });
+  if (!cuda_sim::IsPinned(to)) stream->Synchronize();
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes,
+                                         SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  stream->Enqueue([=] {
+    std::memcpy(cuda_sim::RealAddress<void>(to), cuda_sim::RealAddress<void>(from), bytes);
+  });
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuMemsetD8Async(std::uint64_t memory, unsigned char value, std::size_t bytes,
+                                    SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  stream->Enqueue([=] { std::memset(cuda_sim::RealAddress<void>(memory), value, bytes); });
+  return kSuccess;
+}
+
+CUDA_SIM_EXPORT int cuStreamCreate(SimStream** stream, unsigned) {
+  if (!HasContext()) return kInvalidContext;
+  *stream = new SimStream;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuStreamDestroy_v2(SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  delete stream;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuStreamSynchronize(SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  stream->Synchronize();
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuStreamWaitEvent(SimStream* stream, Event* event, unsigned flags) {
+  if (!HasContext()) return kInvalidContext;
+  if (flags != 0) return kInvalidValue;
+  // What counts is the event as it is now, whatever is recorded later.
+  if (const std::shared_ptr<Point> point = PointOf(*event)) {
+    stream->Enqueue([point] { point->Wait(); });
+  }
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuLaunchHostFunc(SimStream* stream, void (*function)(void*), void* argument) {
+  if (!HasContext()) return kInvalidContext;
+  stream->Enqueue([=] { function(argument); });
+  return kSuccess;
+}
+
+CUDA_SIM_EXPORT int cuEventCreate(Event** event, unsigned) {
+  if (!HasContext()) return kInvalidContext;
+  *event = new Event;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuEventDestroy_v2(Event* event) {
+  if (!HasContext()) return kInvalidContext;
+  delete event;
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuEventRecord(Event* event, SimStream* stream) {
+  if (!HasContext()) return kInvalidContext;
+  const std::lock_guard lock(event->mutex);
+  event->point = stream->Mark();
+  return kSuccess;
+}
+CUDA_SIM_EXPORT int cuEventSynchronize(Event* event) {
+  if (!HasContext()) return kInvalidContext;
+  if (const std::shared_ptr<Point> point = PointOf(*event)) point->Wait();
+  return kSuccess;
+}
+
+// Any image holds all kernels of the simulator.
+CUDA_SIM_EXPORT int cuModuleLoadData(const void** module, const void* image) {
+  if (!HasContext()) return kInvalidContext;
+  *module = image;
+  return image == nullptr ? kInvalidValue : kSuccess;
+}
+CUDA_SIM_EXPORT int cuModuleUnload(const void*) {
+  return HasContext() ? kSuccess : kInvalidContext;
+}
+CUDA_SIM_EXPORT int cuModuleGetFunction(const Kernel** function, const void*, const char* name) {
+  if (!HasContext()) return kInvalidContext;
+  *function = cuda_sim::FindKernel(name);
+  return *function == nullptr ? kNotFound : kSuccess;
+}
+CUDA_SIM_EXPORT int cuLaunchKernel(const Kernel* function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, SimStream* stream,
+                                   void** arguments, void** extra) {
+  if (!HasContext()) return kInvalidContext;
+  const std::uint64_t threads = std::uint64_t{block_x} * block_y * block_z;
+  if (threads == 0 || threads > kMostThreads || grid_x == 0 || grid_y == 0 || grid_z == 0 ||
+      grid_y > 65535 || grid_z > 65535 || shared_bytes != 0 || extra != nullptr) {
+    return kInvalidValue;
+  }
+  stream->Enqueue([=, thread = function->bind(arguments)] {
+    cuda_sim::RunGrid(*function, thread, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z});
+  });
+  return kSuccess;
+}

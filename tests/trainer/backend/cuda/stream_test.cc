@@ -1,0 +1,117 @@
+// The GPU's memory and streams, on the simulated device.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "tests/support/cuda_sim/use_simulator.h"
+#include "tests/trainer/backend/device_array.h"
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+namespace {
+
+class CudaStreamTest : public testing::Test {
+ protected:
+  std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cuda"});
+};
+
+TEST_F(CudaStreamTest, TheDeviceSaysWhatItIs) {
+  EXPECT_EQ(backend_->Device(), "cuda:simulated (compute capability 9.0)");
+}
+
+TEST_F(CudaStreamTest, MemoryIsZeroAndTheHostCannotReadIt) {
+  DeviceArray<float> values(*backend_, {1, 2, 3});
+  EXPECT_EQ(values.Values(), (std::vector<float>{1, 2, 3}));
+  EXPECT_DEATH(
+      {
+        volatile float read = *values.data();
+        (void)read;
+      },
+      "");
+}
+
+TEST_F(CudaStreamTest, MoreThanThereIsIsRefusedWithWhatThereIs) {
+  try {
+    backend_->memory().Allocate(std::size_t{1} << 40);
+    FAIL() << "a terabyte was allocated";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(),
+                 "back end cuda: 1099511627776 bytes are needed, and 8589934592 of 8589934592 are "
+                 "free on simulated");
+  }
+}
+
+// Work of two streams, ordered by an event alone.
+TEST_F(CudaStreamTest, AStreamWaitsForAnEventOfAnother) {
+  DeviceArray<float> value(*backend_, {1});
+  const std::unique_ptr<Stream> other = backend_->MakeStream();
+  std::atomic<bool> may_go = false;
+  backend_->stream().Call([&] {
+    while (!may_go) std::this_thread::yield();
+  });
+  backend_->Scale(value.data(), value.data(), 1, 5);
+  other->Wait(backend_->stream().Record());
+  bool was_ahead = true;
+  other->Call([&] { was_ahead = !may_go; });
+  // Time for the other stream to run ahead, if it does not wait.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  may_go = true;
+  float seen = 0;
+  other->Download(value.data(), &seen, sizeof(seen));
+  other->Record()->Wait();
+  EXPECT_EQ(seen, 5);
+  EXPECT_FALSE(was_ahead);
+}
+
+// What a call before it in the stream has left there, as sums over ranks do.
+TEST_F(CudaStreamTest, AnUploadReadsTheHostsMemoryWhenItRuns) {
+  DeviceArray<float> value(*backend_, {1});
+  const std::unique_ptr<Stream> stream = backend_->MakeStream();
+  std::atomic<bool> may_go = false;
+  float host = 2;
+  stream->Wait(backend_->stream().Record());
+  stream->Call([&] {
+    while (!may_go) std::this_thread::yield();
+    host = 3;
+  });
+  stream->Upload(&host, value.data(), sizeof(host));
+  float seen = 0;
+  stream->Download(value.data(), &seen, sizeof(seen));
+  EXPECT_EQ(seen, 0) << "neither call waits";
+  may_go = true;
+  stream->Record()->Wait();
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_F(CudaStreamTest, AFailingCallIsFoundByWhoeverWaits) {
+  backend_->stream().Call([] { throw std::runtime_error("the peer is gone"); });
+  const auto wait = [this] {
+    backend_->stream().Record()->Wait();
+    backend_->Synchronize();
+  };
+  try {
+    wait();
+    FAIL() << "no error was found";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(), "back end cuda: a call from a stream failed: the peer is gone");
+  }
+}
+
+TEST_F(CudaStreamTest, OtherThreadsUseTheDeviceToo) {
+  DeviceArray<float> value(*backend_, {3});
+  float seen = 0;
+  std::thread([&] {
+    const std::unique_ptr<Stream> stream = backend_->MakeStream();
+    stream->Wait(backend_->stream().Record());
+    stream->Download(value.data(), &seen, sizeof(seen));
+    stream->Record()->Wait();
+  }).join();
+  EXPECT_EQ(seen, 3);
+}
+
+}  // namespace
+}  // namespace lockstep::train

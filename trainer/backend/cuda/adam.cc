@@ -1,0 +1,28 @@
+#include "trainer/backend/cuda/bound_optimizer.h"
+#include "trainer/backend/cuda/ops.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+class Adam final : public BoundOptimizer {
+ public:
+  Adam(const Device& device, const AdamSpec& spec)
+      : BoundOptimizer("adam", device, spec.weight_decay, 2), spec_(spec) {}
+
+  void Step() override {
+    device().Launch(LOCKSTEP_CUDA_KERNEL(UpdateByAdam), grid(), memory().values, memory().gradients,
+                    slot(0), slot(1), memory().size, segments(), segment_count(), memory().step,
+                    weight_decay(), spec_.beta1, spec_.beta2, spec_.epsilon);
+  }
+
+ private:
+  const AdamSpec spec_;
+};
+
+}  // namespace
+
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec) {
+  return std::make_unique<Adam>(device, spec);
+}
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,88 @@
+#include "base/check.h"
+#include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/channel_sums.h"
+#include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/scratch.h"
+#include "trainer/backend/parameters.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+class BatchNorm final : public BoundOp {
+ public:
+  BatchNorm(const Device& device, const BatchNormSpec& spec)
+      : BoundOp("batch_norm", device, spec.x, spec.x), spec_(spec), sums_(spec.x) {
+    plan_.Add(sums_.bytes());
+    gradient_means_at_ = plan_.Add(MomentsBytes());
+  }
+
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
+  std::vector<ParameterDesc> States() const override { return StatesOf(spec_); }
+  // mean[c] and 1 / sqrt(variance[c] + epsilon) of the step.
+  std::size_t WorkspaceBytes() const override { return MomentsBytes(); }
+  // Sums, and the means of the gradients.
+  std::size_t ScratchBytes() const override { return plan_.bytes(); }
+
+  void Forward(Mode mode, const StepContext& step) override {
+    if (mode == Mode::kTraining) {
+      Measure(step);
+    } else {
+      device().Launch(LOCKSTEP_CUDA_KERNEL(TakeMovingMoments), device().GridFor(sums_.channels()),
+                      state(0), state(1), sums_.channels(), spec_.epsilon, means(),
+                      inverse_deviations());
+    }
+    const std::int64_t size = input().elements();
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), device().GridFor(size), x(),
+                    parameter(0), parameter(1), means(), inverse_deviations(), y(), size,
+                    sums_.channels(), sums_.area(), sums_.are_inner());
+  }
+
+  void Backward(const StepContext& step) override {
+    device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradients), sums_.PartsGrid(), x(), dy(), means(),
+                    inverse_deviations(), /*is_by_pixel=*/false, scratch<double>(), &step,
+                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+                    sums_.columns());
+    device().Launch(LOCKSTEP_CUDA_KERNEL(WriteGradients), sums_.ChannelsGrid(), scratch<double>(),
+                    sums_.parts(), sums_.channels(), gradient(0), gradient(1), gradient_means(),
+                    &step, sums_.area());
+    if (dx() == nullptr) return;
+    const std::int64_t size = input().elements();
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannelsBackward), device().GridFor(size), x(),
+                    dy(), parameter(0), means(), inverse_deviations(), gradient_means(), dx(), size,
+                    &step, sums_.channels(), sums_.area(), sums_.are_inner());
+  }
+
+ private:
+  void Measure(const StepContext& step) const {
+    device().Launch(LOCKSTEP_CUDA_KERNEL(SumChannels), sums_.PartsGrid(), x(), scratch<double>(),
+                    &step, input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+                    sums_.columns());
+    device().Launch(LOCKSTEP_CUDA_KERNEL(MeasureChannels), sums_.ChannelsGrid(), scratch<double>(),
+                    sums_.parts(), sums_.channels(), &step, sums_.area(), spec_.momentum,
+                    spec_.epsilon, state(0), state(1), means(), inverse_deviations());
+  }
+
+  std::size_t MomentsBytes() const {
+    return static_cast<std::size_t>(2 * sums_.channels()) * sizeof(double);
+  }
+  double* means() const { return workspace<double>(); }
+  double* inverse_deviations() const { return means() + sums_.channels(); }
+  double* gradient_means() const {
+    return reinterpret_cast<double*>(scratch<std::byte>() + gradient_means_at_);
+  }
+
+  const BatchNormSpec spec_;
+  const ChannelSums sums_;
+  ScratchPlan plan_;
+  std::size_t gradient_means_at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec) {
+  LOCKSTEP_CHECK(spec.x.shape.rank() == 4 || spec.x.shape.rank() == 2,
+                 "batch_norm: x has shape {}, expected N,C,H,W or N,C", spec.x.shape.ToString());
+  return std::make_unique<BatchNorm>(device, spec);
+}
+
+}  // namespace lockstep::train::cuda

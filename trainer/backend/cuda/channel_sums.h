@@ -1,0 +1,39 @@
+// How the sums of the channels of a tensor N,C,H,W or N,C are divided among blocks of a GPU. Their
+// number depends on the shape alone: so do the sums' bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/backend/cuda/device.h"
+#include "trainer/core/tensor.h"
+
+namespace lockstep::train::cuda {
+
+// See kernels/norm.cu.
+class ChannelSums {
+ public:
+  explicit ChannelSums(const TensorDesc& tensor);
+
+  std::int64_t channels() const { return channels_; }
+  std::int64_t area() const { return area_; }      // of an image
+  std::int64_t pixels() const { return pixels_; }  // of all images
+  bool are_inner() const { return are_inner_; }
+  int columns() const { return columns_; }
+  std::int64_t parts() const { return parts_; }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(2 * parts_ * channels_) * sizeof(double);
+  }
+  // Of the kernel that sums each part.
+  Grid PartsGrid() const;
+  // Of the kernel that adds the parts: a block for each channel.
+  Grid ChannelsGrid() const;
+
+ private:
+  std::int64_t channels_, area_, pixels_;
+  bool are_inner_;
+  int columns_;
+  std::int64_t parts_;
+};
+
+}  // namespace lockstep::train::cuda

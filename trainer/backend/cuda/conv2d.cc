@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "trainer/backend/cuda/bias.h"
+#include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/convolution.h"
+#include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/scratch.h"
+#include "trainer/backend/cuda/transpose.h"
+#include "trainer/backend/parameters.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+// y[n,k,p,q] = act(b[k] + sum over c,r,s of x[n,c,h,w] * weight[k,c,r,s]), with channels last.
+// Dense x is put into that order first, and so are the weights at each use, which are dense K,C,R,S
+// wherever others see them.
+class Conv2d final : public BoundOp {
+ public:
+  Conv2d(const Device& device, const Conv2dSpec& spec, const ConvolutionShape& shape)
+      : BoundOp("conv2d", device, spec.x,
+                ChannelsLast(
+                    {.shape = {shape.batch, spec.filters, shape.rows.out, shape.columns.out}})),
+        spec_(spec),
+        shape_(shape),
+        pixels_(shape.rows.in * shape.columns.in),
+        taps_(shape.rows.size * shape.columns.size),
+        is_x_reordered_(!IsChannelsLast(spec.x) && shape.channels > 1 && pixels_ > 1),
+        is_weight_reordered_(shape.channels > 1 && taps_ > 1),
+        bias_and_relu_(device, shape.batch * shape.rows.out * shape.columns.out, spec.filters,
+                       spec.bias, spec.relu),
+        forward_(device, ConvolutionPass::kForward, shape),
+        backward_weights_(device, ConvolutionPass::kBackwardWeights, shape) {
+    if (spec.input_gradient) {
+      backward_data_.emplace(device, ConvolutionPass::kBackwardData, shape);
+    }
+    if (is_weight_reordered_) {
+      weight_at_ = scratch_.Add(static_cast<std::size_t>(spec.filters * shape.channels * taps_) *
+                                sizeof(float));
+    }
+    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Add(BytesOfX());
+    work_at_ = scratch_.Add(std::max({forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
+                                      backward_data_ ? backward_data_->WorkspaceBytes() : 0,
+                                      bias_and_relu_.ScratchBytes()}));
+  }
+
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
+  std::size_t WorkspaceBytes() const override { return is_x_reordered_ ? BytesOfX() : 0; }
+  std::size_t ScratchBytes() const override { return scratch_.bytes(); }
+  std::vector<OpChoice> Choices() const override {
+    const auto choice = [&](const char* pass, const Convolution& convolution) {
+      return OpChoice{.pass = pass,
+                      .implementation = fmt::format("cudnn:engine {}", convolution.engine()),
+                      .layout = is_x_reordered_ ? "nchw > nhwc" : "nhwc > nhwc"};
+    };
+    std::vector<OpChoice> choices = {choice("forward", forward_)};
+    if (backward_data_) choices.push_back(choice("backward data", *backward_data_));
+    choices.push_back(choice("backward weights", backward_weights_));
+    return choices;
+  }
+
+  void Forward(Mode, const StepContext&) override {
+    if (is_x_reordered_) {
+      Transpose(device(), x(), workspace<float>(), shape_.batch, shape_.channels, pixels_);
+    }
+    forward_.Run(image(), OrderedWeight(), y(), At<void>(work_at_));
+    bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
+  }
+
+  // dweight[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n,c,h,w]   dbias[k] = sum over n,p,q of dy
+  // dx[n,c,h,w] = sum over all k,r,s,p,q that use h,w of dy[n,k,p,q] * weight[k,c,r,s]
+  void Backward(const StepContext&) override {
+    auto* work = At<void>(work_at_);
+    bias_and_relu_.Backward(y(), dy(), spec_.bias ? gradient(1) : nullptr, work);
+    float* dweight = is_weight_reordered_ ? At<float>(weight_at_) : gradient(0);
+    backward_weights_.Run(image(), dweight, dy(), work);
+    if (is_weight_reordered_) {
+      Transpose(device(), dweight, gradient(0), spec_.filters, taps_, shape_.channels);
+    }
+    if (!backward_data_ || dx() == nullptr) return;
+    float* image_gradient = is_x_reordered_ ? At<float>(dx_at_) : dx();
+    backward_data_->Run(image_gradient, OrderedWeight(), dy(), work);
+    if (is_x_reordered_) {
+      Transpose(device(), image_gradient, dx(), shape_.batch, pixels_, shape_.channels);
+    }
+  }
+
+ private:
+  std::size_t BytesOfX() const {
+    return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
+  }
+  template <typename T>
+  T* At(std::size_t offset) const {
+    return static_cast<T*>(static_cast<void*>(scratch<std::byte>() + offset));
+  }
+  const float* image() const { return is_x_reordered_ ? workspace<float>() : x(); }
+  // The weights with channels last. In scratch they stay until the next use of it.
+  const float* OrderedWeight() const {
+    if (!is_weight_reordered_) return parameter(0);
+    auto* ordered = At<float>(weight_at_);
+    Transpose(device(), parameter(0), ordered, spec_.filters, shape_.channels, taps_);
+    return ordered;
+  }
+
+  const Conv2dSpec spec_;
+  const ConvolutionShape shape_;
+  const std::int64_t pixels_, taps_;  // of a channel's image, and of a filter's
+  const bool is_x_reordered_, is_weight_reordered_;
+  const BiasAndRelu bias_and_relu_;
+  Convolution forward_, backward_weights_;
+  std::optional<Convolution> backward_data_;
+  ScratchPlan scratch_;
+  std::size_t weight_at_ = 0, dx_at_ = 0, work_at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
+  const auto [rows, columns] = WindowsOf(spec);
+  return std::make_unique<Conv2d>(device, spec,
+                                  ConvolutionShape{.batch = spec.x.shape[0],
+                                                   .channels = spec.x.shape[1],
+                                                   .filters = spec.filters,
+                                                   .rows = rows,
+                                                   .columns = columns});
+}
+
+}  // namespace lockstep::train::cuda

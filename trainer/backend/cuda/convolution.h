@@ -1,0 +1,43 @@
+// Convolutions by cuDNN, of images and weights with their channels last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/cuda/dnn_graph.h"
+#include "trainer/backend/window.h"
+
+namespace lockstep::train::cuda {
+
+enum class ConvolutionPass { kForward, kBackwardData, kBackwardWeights };
+
+struct ConvolutionShape {
+  std::int64_t batch = 0, channels = 0, filters = 0;
+  WindowAxis rows, columns;
+  std::string ToString() const;
+};
+
+// The descriptors of a pass's plan, as DnnPlan wants them.
+std::vector<DnnDescriptor> ConvolutionParts(const DnnLibrary& library, ConvolutionPass pass,
+                                            const ConvolutionShape& shape);
+
+// One pass:
+//   kForward          y = x * w     x: N,H,W,C   w: K,R,S,C   y: N,P,Q,K
+//   kBackwardData     x = the gradient for x of y's gradient
+//   kBackwardWeights  w = the gradient for w of y's gradient
+class Convolution {
+ public:
+  // Throws DeviceError if cuDNN cannot do it.
+  Convolution(const Device& device, ConvolutionPass pass, const ConvolutionShape& shape);
+
+  std::size_t WorkspaceBytes() const { return plan_.WorkspaceBytes(); }
+  std::int64_t engine() const { return plan_.engine(); }
+  // Writes the one of x, w and y that the pass computes. workspace: WorkspaceBytes().
+  void Run(const float* x, const float* w, const float* y, void* workspace);
+
+ private:
+  DnnPlan plan_;
+};
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,18 @@
+// Copies on a GPU, in the order of its ops.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/backend/cuda/device.h"
+#include "trainer/core/tensor.h"
+
+namespace lockstep::train::cuda {
+
+void CopyFloats(const Device& device, const float* from, float* to, std::int64_t size);
+
+// Copies a tensor of float32 from one layout to the other. Requires: `from` and `to` have as many
+// elements, in the same logical order; images with their channels last have rank 4.
+void CopyTensor(const Device& device, const TensorDesc& from, const float* source,
+                const TensorDesc& to, float* target);
+
+}  // namespace lockstep::train::cuda

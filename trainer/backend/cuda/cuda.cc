@@ -1,0 +1,204 @@
+#include "trainer/backend/cuda/cuda.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+#include "trainer/backend/cuda/cast.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/fatbin.h"
+#include "trainer/backend/cuda/kernels/kernels.h"
+#include "trainer/backend/cuda/layout.h"
+#include "trainer/backend/cuda/memory.h"
+#include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/stream.h"
+#include "trainer/backend/device_missing.h"
+#include "trainer/backend/low_precision_op.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace cuda;  // NOLINT(google-build-using-namespace): of this folder
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device)
+      : device_(device), memory_(device_), stream_(device_), buffer_(device_) {
+    // What is missing is to be found now, not by the first model that needs it.
+    device_.matmul_library();
+    device_.dnn_library();
+  }
+
+  std::string Name() const override { return "cuda"; }
+  std::string Device() const override {
+    return fmt::format("cuda:{} (compute capability {}.{})", device_.name(),
+                       device_.compute_capability() / 10, device_.compute_capability() % 10);
+  }
+  std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
+    const DType type = TypeOf(spec);
+    if (type != DType::kFloat32) {
+      return MakeLowPrecisionOp(MakeOp(WithType(spec, DType::kFloat32)), type, Casts());
+    }
+    return std::visit([this](const auto& op) { return cuda::MakeOp(device_, op); }, spec);
+  }
+  std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) override {
+    return MakeCastOp(x, to, Casts());
+  }
+  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+    return cuda::MakeSoftmaxCrossEntropy(device_, spec);
+  }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return cuda::MakeElementwiseLoss(device_, spec);
+  }
+  std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
+    return std::visit([this](const auto& spec) { return cuda::MakeOptimizer(device_, spec); },
+                      rule);
+  }
+
+  bool IsHost() const override { return false; }
+  MemorySource& memory() override { return memory_; }
+  void Upload(const void* host, void* device, std::size_t bytes) override {
+    stream_.UploadNow(host, device, bytes);
+  }
+  // To memory that is not page-locked, through the driver's own.
+  void Download(const void* device, void* host, std::size_t bytes) override {
+    if (bytes > 0) {
+      device_.Check(device_.driver().MemcpyDtoHAsync(host, reinterpret_cast<DeviceAddress>(device),
+                                                     bytes, device_.stream()),
+                    "cuMemcpyDtoHAsync");
+    }
+    Synchronize();
+  }
+  void Copy(const void* from, void* to, std::size_t bytes) override {
+    if (bytes == 0) return;
+    device_.Check(device_.driver().MemcpyDtoDAsync(reinterpret_cast<DeviceAddress>(to),
+                                                   reinterpret_cast<DeviceAddress>(from), bytes,
+                                                   device_.stream()),
+                  "cuMemcpyDtoDAsync");
+  }
+  void Zero(void* memory, std::size_t bytes) override {
+    if (bytes == 0) return;
+    device_.Check(device_.driver().MemsetD8Async(reinterpret_cast<DeviceAddress>(memory), 0, bytes,
+                                                 device_.stream()),
+                  "cuMemsetD8Async");
+  }
+  Stream& stream() override { return stream_; }
+  std::unique_ptr<Stream> MakeStream() override { return CudaStream::Make(device_); }
+
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override;
+  using Backend::Accumulate;
+  void Accumulate(const void* x, void* y, std::int64_t size, DType type) override;
+  void Scale(const float* x, float* y, std::int64_t size, float factor) override {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(ScaleFloats), device_.GridFor(size), x, y, size, factor);
+  }
+  void Multiply(float& value, const float& factor) override {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(MultiplyByFactor), {}, &value, &factor);
+  }
+  bool Computes(DType type) const override { return type == DType::kFloat32; }
+  void WriteTail(const LossTotals& totals, StepTail& tail) override {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(WriteStepTail), {}, &totals, &tail);
+  }
+  void DecideUpdate(const UpdateMemory& memory) override;
+  bool AllFinite(const float* values, std::int64_t size) override;
+  void ToDense(const TensorDesc& from, const void* source, float* target) override;
+  void FromDense(const float* source, const TensorDesc& to, void* target) override;
+  void Synchronize() override { device_.Synchronize(); }
+
+ private:
+  CastFunction Casts() {
+    return [this](const CastOperands& operands) { Cast(device_, operands); };
+  }
+
+  cuda::Device device_;
+  CudaMemory memory_;
+  CudaStream stream_;
+  Buffer buffer_;  // of one call
+};
+
+void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
+  auto* bytes = buffer_.Reserve<std::uint8_t>(size);
+  Upload(x, bytes, static_cast<std::size_t>(size));
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(ConvertBytes), device_.GridFor(size), bytes, y, size, scale);
+}
+
+void CudaBackend::Accumulate(const void* x, void* y, std::int64_t size, DType type) {
+  const Grid grid = device_.GridFor(size);
+  if (type == DType::kFloat32) {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddFloats), grid, static_cast<const float*>(x),
+                   static_cast<float*>(y), size);
+  } else if (type == DType::kBFloat16) {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddBfloats), grid, static_cast<const std::uint16_t*>(x),
+                   static_cast<std::uint16_t*>(y), size);
+  } else {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddHalves), grid, static_cast<const std::uint16_t*>(x),
+                   static_cast<std::uint16_t*>(y), size);
+  }
+}
+
+void CudaBackend::DecideUpdate(const UpdateMemory& memory) {
+  const std::int64_t blocks = (memory.size + kernels::kNormBlock - 1) / kernels::kNormBlock;
+  auto* squares = buffer_.Reserve<double>(std::max<std::int64_t>(blocks, 1));
+  if (blocks > 0) {
+    device_.Launch(LOCKSTEP_CUDA_KERNEL(SumSquares),
+                   {.blocks_x = static_cast<unsigned>(blocks), .threads_x = kernels::kNormLanes},
+                   memory.gradients, memory.size, squares);
+  }
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(DecideStep), {.threads_x = kernels::kDecidingThreads},
+                 memory.settings, memory.is_summed, squares, blocks, memory.tail, memory.gate,
+                 memory.update, memory.result);
+  if (memory.states_size == 0) return;
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(ChooseStates), device_.GridFor(memory.states_size),
+                 memory.update, memory.summed_states, memory.saved_states, memory.states,
+                 memory.states_size);
+}
+
+bool CudaBackend::AllFinite(const float* values, std::int64_t size) {
+  int* found = buffer_.Reserve<int>(1);
+  Zero(found, sizeof(int));
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(FindNotFinite), device_.GridFor(size), values, size, found);
+  int is_found = 0;
+  Download(found, &is_found, sizeof(is_found));
+  return is_found == 0;
+}
+
+void CudaBackend::ToDense(const TensorDesc& from, const void* source, float* target) {
+  const std::int64_t size = from.elements();
+  const void* floats = source;
+  if (from.dtype != DType::kFloat32) {
+    float* wide = buffer_.Reserve<float>(size);
+    Cast(device_,
+         {.x = source, .from = from.dtype, .y = wide, .to = DType::kFloat32, .size = size});
+    floats = wide;
+  }
+  std::vector<float> values(static_cast<std::size_t>(size));
+  Download(floats, values.data(), values.size() * sizeof(float));
+  ToRowMajor(from, values.data(), target);
+}
+
+void CudaBackend::FromDense(const float* source, const TensorDesc& to, void* target) {
+  const std::int64_t size = to.elements();
+  std::vector<float> values(static_cast<std::size_t>(size));
+  FromRowMajor(to, source, values.data());
+  if (to.dtype == DType::kFloat32) {
+    Upload(values.data(), target, values.size() * sizeof(float));
+    return;
+  }
+  float* wide = buffer_.Reserve<float>(size);
+  Upload(values.data(), wide, values.size() * sizeof(float));
+  Cast(device_, {.x = wide, .from = DType::kFloat32, .y = target, .to = to.dtype, .size = size});
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCudaBackend(int device) {
+  try {
+    return std::make_unique<CudaBackend>(device);
+  } catch (const DeviceError&) {
+    if (cuda::HasKernels()) throw;
+    throw NotBuiltForDevice(
+        "back end cuda: this build has no kernels for GPUs; the preset `cuda` makes one that has");
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "trainer/backend/cuda/bias.h"
+#include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/matmul.h"
+#include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/scratch.h"
+#include "trainer/backend/cuda/transpose.h"
+#include "trainer/backend/parameters.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+// y[n,u] = act(b[u] + sum over i of x[n,i] * weight[u,i])
+class Dense final : public BoundOp {
+ public:
+  Dense(const Device& device, const DenseSpec& spec)
+      : BoundOp("dense", device, spec.x, {.shape = {spec.x.shape[0], spec.units}}),
+        spec_(spec),
+        batch_(spec.x.shape[0]),
+        features_(spec.x.elements() / batch_),
+        is_reordered_(IsChannelsLast(spec.x)),
+        bias_and_relu_(device, batch_, spec.units, spec.bias, spec.relu),
+        forward_(device,
+                 {.rows = batch_, .columns = spec.units, .inner = features_, .b_transposed = true}),
+        backward_weights_(
+            device,
+            {.rows = spec.units, .columns = features_, .inner = batch_, .a_transposed = true}) {
+    if (spec.input_gradient) {
+      backward_data_.emplace(
+          device, MatmulShape{.rows = batch_, .columns = features_, .inner = spec.units});
+    }
+    if (is_reordered_ && spec.input_gradient) dx_at_ = scratch_.Add(BytesOfX());
+    work_at_ = scratch_.Add(std::max({forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
+                                      backward_data_ ? backward_data_->WorkspaceBytes() : 0,
+                                      bias_and_relu_.ScratchBytes()}));
+  }
+
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
+  std::size_t WorkspaceBytes() const override { return is_reordered_ ? BytesOfX() : 0; }
+  std::size_t ScratchBytes() const override { return scratch_.bytes(); }
+
+  void Forward(Mode, const StepContext&) override {
+    if (is_reordered_) {
+      Transpose(device(), x(), workspace<float>(), batch_, features_ / channels(), channels());
+    }
+    forward_.Run(rows(), parameter(0), y(), work());
+    bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
+  }
+
+  // dweight[u,i] = sum over n of dy[n,u] * x[n,i]   dbias[u] = sum over n of dy[n,u]
+  // dx[n,i] = sum over u of dy[n,u] * weight[u,i]
+  void Backward(const StepContext&) override {
+    bias_and_relu_.Backward(y(), dy(), spec_.bias ? gradient(1) : nullptr, work());
+    backward_weights_.Run(dy(), rows(), gradient(0), work());
+    if (!spec_.input_gradient || dx() == nullptr) return;
+    if (!is_reordered_) {
+      backward_data_->Run(dy(), parameter(0), dx(), work());
+      return;
+    }
+    auto* row_major = reinterpret_cast<float*>(scratch<std::byte>() + dx_at_);
+    backward_data_->Run(dy(), parameter(0), row_major, work());
+    Transpose(device(), row_major, dx(), batch_, channels(), features_ / channels());
+  }
+
+ private:
+  std::int64_t channels() const { return spec_.x.shape[1]; }
+  std::size_t BytesOfX() const {
+    return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
+  }
+  const float* rows() const { return is_reordered_ ? workspace<float>() : x(); }
+  void* work() const { return scratch<std::byte>() + work_at_; }
+
+  const DenseSpec spec_;
+  const std::int64_t batch_, features_;
+  const bool is_reordered_;  // x is put into row-major order first
+  const BiasAndRelu bias_and_relu_;
+  const Matmul forward_, backward_weights_;
+  std::optional<Matmul> backward_data_;
+  ScratchPlan scratch_;
+  std::size_t dx_at_ = 0, work_at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec) {
+  LOCKSTEP_CHECK(spec.x.shape.rank() >= 2 && spec.units > 0,
+                 "dense: {} units on x of shape {}, expected at least 1 on N,…", spec.units,
+                 spec.x.shape.ToString());
+  return std::make_unique<Dense>(device, spec);
+}
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,170 @@
+#include "trainer/backend/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "trainer/backend/cuda/dnn_graph.h"
+#include "trainer/backend/cuda/fatbin.h"
+#include "trainer/backend/cuda/matmul.h"
+#include "trainer/backend/device_missing.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+void CheckResult(const DriverApi& driver, int result, const char* call) {
+  if (result == kSuccess) return;
+  const char* text = nullptr;
+  if (driver.GetErrorString(result, &text) != kSuccess || text == nullptr) text = "unknown error";
+  throw DeviceError(fmt::format("back end cuda: {} failed with {}: {}", call, result, text));
+}
+
+int Attribute(const DriverApi& driver, int device, int attribute) {
+  int value = 0;
+  CheckResult(driver, driver.DeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+}  // namespace
+
+Device::Device(int ordinal) : driver_(Driver()), pinned_(std::make_unique<PinnedPool>(driver_)) {
+  CheckResult(driver_, driver_.Init(0), "cuInit");
+  int count = 0;
+  CheckResult(driver_, driver_.DeviceGetCount(&count), "cuDeviceGetCount");
+  if (ordinal < 0 || ordinal >= count) {
+    throw DeviceMissing(
+        fmt::format("back end cuda: found {} GPUs, expected one of number {}", count, ordinal));
+  }
+  CheckResult(driver_, driver_.DeviceGet(&device_, ordinal), "cuDeviceGet");
+  std::array<char, 256> name = {};
+  CheckResult(driver_, driver_.DeviceGetName(name.data(), static_cast<int>(name.size()), device_),
+              "cuDeviceGetName");
+  name_ = name.data();
+  multiprocessors_ = Attribute(driver_, device_, kAttributeMultiprocessorCount);
+  compute_capability_ = 10 * Attribute(driver_, device_, kAttributeComputeCapabilityMajor) +
+                        Attribute(driver_, device_, kAttributeComputeCapabilityMinor);
+  CheckResult(driver_, driver_.PrimaryContextRetain(&context_, device_),
+              "cuDevicePrimaryCtxRetain");
+  try {
+    CheckResult(driver_, driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+    LoadKernels();
+    CheckResult(driver_, driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
+  } catch (const DeviceError&) {
+    if (module_ != nullptr) driver_.ModuleUnload(module_);
+    driver_.PrimaryContextRelease(device_);
+    throw;
+  }
+}
+
+Device::~Device() {
+  driver_.ContextSetCurrent(context_);
+  driver_.StreamSynchronize(stream_);
+  pinned_.reset();
+  dnn_library_.reset();
+  matmul_library_.reset();
+  driver_.StreamDestroy(stream_);
+  driver_.ModuleUnload(module_);
+  driver_.PrimaryContextRelease(device_);
+}
+
+void Device::LoadKernels() {
+  const int result = driver_.ModuleLoadData(&module_, Fatbin());
+  if (result == kErrorNoBinaryForGpu) {
+    throw DeviceMissing(
+        fmt::format("back end cuda: this build has no kernels for compute capability {}.{} of {}",
+                    compute_capability_ / 10, compute_capability_ % 10, name_));
+  }
+  CheckResult(driver_, result, "cuModuleLoadData");
+}
+
+const DriverApi& Device::driver() const {
+  CheckResult(driver_, driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+  return driver_;
+}
+
+const DriverApi& Device::driver_for_cleanup() const noexcept {
+  driver_.ContextSetCurrent(context_);
+  return driver_;
+}
+
+void Device::BeginCall() {
+  const std::lock_guard lock(mutex_);
+  ++calls_;
+}
+
+void Device::EndCall() {
+  const std::lock_guard lock(mutex_);
+  --calls_;
+  calls_ended_.notify_all();
+}
+
+void Device::AwaitCalls() const {
+  std::unique_lock lock(mutex_);
+  calls_ended_.wait(lock, [this] { return calls_ == 0; });
+}
+
+const MatmulLibrary& Device::matmul_library() const {
+  driver();
+  if (matmul_library_ == nullptr) matmul_library_ = std::make_unique<MatmulLibrary>();
+  return *matmul_library_;
+}
+
+const DnnLibrary& Device::dnn_library() const {
+  driver();
+  if (dnn_library_ == nullptr) dnn_library_ = std::make_unique<DnnLibrary>(stream_);
+  return *dnn_library_;
+}
+
+void Device::CheckCall(int result, const char* call) const {
+  CheckResult(driver_, result, call);
+}
+
+void Device::Check(int result, const char* call) const {
+  CheckResult(driver_, result, call);
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw DeviceError(failure_);
+}
+
+void Device::Fail(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = reason;
+}
+
+void Device::Synchronize() const {
+  Check(driver().StreamSynchronize(stream_), "cuStreamSynchronize");
+}
+
+Grid Device::GridFor(std::int64_t size) const {
+  constexpr std::int64_t kBlocksPerMultiprocessor = 8;
+  const std::int64_t needed = (size + kThreads - 1) / kThreads;
+  const std::int64_t most = kBlocksPerMultiprocessor * multiprocessors_;
+  return {.blocks_x = static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, most)),
+          .threads_x = kThreads};
+}
+
+unsigned Device::ThreadsFor(std::int64_t size) {
+  constexpr std::int64_t kWarp = 32;
+  return std::bit_ceil(static_cast<unsigned>(std::clamp<std::int64_t>(size, kWarp, kThreads)));
+}
+
+FunctionHandle Device::Find(std::string_view name) const {
+  const auto found = kernels_.find(name);
+  if (found != kernels_.end()) return found->second;
+  FunctionHandle function = nullptr;
+  const int result = driver_.ModuleGetFunction(&function, module_, name.data());
+  if (result == kErrorNotFound) {
+    throw DeviceError(fmt::format("back end cuda: this build has no kernel {}", name));
+  }
+  Check(result, "cuModuleGetFunction");
+  return kernels_[name] = function;
+}
+
+void Device::LaunchKernel(const char* name, const Grid& grid, void** arguments) const {
+  Check(driver().LaunchKernel(Find(name), grid.blocks_x, grid.blocks_y, 1, grid.threads_x,
+                              grid.threads_y, 1, 0, stream_, arguments, nullptr),
+        name);
+}
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,108 @@
+// cuDNN's graph API: descriptors, and plans of one operation.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/cuda/cudnn_api.h"
+#include "trainer/backend/cuda/device.h"
+
+namespace lockstep::train::cuda {
+
+// cuDNN with a handle for the current context and a stream. Not thread-safe.
+class DnnLibrary {
+ public:
+  // Throws DeviceError if the library is not there or refuses the GPU.
+  explicit DnnLibrary(StreamHandle stream);
+  // Without a GPU, and so for descriptors alone.
+  DnnLibrary();
+  ~DnnLibrary();
+  DnnLibrary(const DnnLibrary&) = delete;
+  DnnLibrary& operator=(const DnnLibrary&) = delete;
+
+  const CudnnApi& api() const { return api_; }
+  DnnLibraryHandle handle() const { return handle_; }  // null without a GPU
+  // Throws DeviceError, with cuDNN's own words, if `status` is an error of `call`.
+  void Check(int status, const char* call) const;
+  // What cuDNN says of the last error.
+  std::string LastError() const;
+
+ private:
+  CudnnApi api_;
+  DnnLibraryHandle handle_ = nullptr;
+};
+
+// Requires: the library outlives it, and descriptors that others name live as long as those.
+class DnnDescriptor {
+ public:
+  DnnDescriptor(const DnnLibrary& library, DnnDescriptorType type);
+
+  DnnDescriptorHandle handle() const { return handle_.get(); }
+  void Set(DnnAttribute attribute, DnnType type, std::int64_t count, const void* values);
+  void Set(DnnAttribute attribute, const std::vector<std::int64_t>& values);
+  void Set(DnnAttribute attribute, std::int64_t value);
+  void Set(DnnAttribute attribute, float value);
+  void Set(DnnAttribute attribute, const DnnDescriptor& value);
+  // `type`: of an enumeration.
+  void Set(DnnAttribute attribute, DnnType type, int value);
+  // The number of values, which is at most `count`.
+  std::int64_t Get(DnnAttribute attribute, DnnType type, std::int64_t count, void* values) const;
+  void Finalize();
+  // False if cuDNN refuses; then `refusal` is what it says.
+  bool TryFinalize(std::string& refusal);
+
+ private:
+  const DnnLibrary* library_;
+  std::unique_ptr<void, int (*)(DnnDescriptorHandle)> handle_;
+};
+
+// Memory of a plan: float32 of four axes.
+struct DnnTensor {
+  std::int64_t id = 0;
+  std::array<std::int64_t, 4> dimensions = {}, strides = {};
+};
+DnnDescriptor MakeDnnTensor(const DnnLibrary& library, const DnnTensor& tensor);
+
+// True if the engine keeps float32's precision and gives the same bits every time.
+bool KeepsPrecisionAndBits(const DnnDescriptor& engine);
+
+// An operation with the implementation ("engine") that cuDNN's heuristics rank first among those
+// that keep float32's precision and give the same bits every time. Requires: the device outlives
+// it.
+class DnnPlan {
+ public:
+  // `parts`: finalized descriptors, of which the last is the operation and those before are what it
+  // names. `ids`: of the tensors among them. `name`: of the operation, for errors. Throws
+  // DeviceError if no engine serves.
+  DnnPlan(const Device& device, std::vector<DnnDescriptor> parts, std::vector<std::int64_t> ids,
+          const std::string& name);
+
+  std::size_t WorkspaceBytes() const { return workspace_bytes_; }
+  std::int64_t engine() const { return engine_; }
+  // memory: of each tensor, in the order of the ids; workspace: WorkspaceBytes().
+  void Run(std::span<void* const> memory, void* workspace);
+
+ private:
+  // False if no engine of this heuristic's serves.
+  bool ChooseBy(int heuristic, const DnnDescriptor& graph);
+  bool TakeIfItServes(DnnDescriptor config);
+  void Pack(std::span<void* const> memory, void* workspace);
+
+  const Device& device_;
+  const DnnLibrary& library_;
+  std::vector<DnnDescriptor> parts_;  // all that plan_ names
+  std::unique_ptr<DnnDescriptor> plan_, pack_;
+  const std::vector<std::int64_t> ids_;
+  std::vector<void*> packed_;  // the memory in pack_
+  void* packed_workspace_ = nullptr;
+  std::size_t workspace_bytes_ = 0;
+  std::int64_t engine_ = 0;
+  std::string refusal_ = "none";  // cuDNN's last one while the engine was chosen
+};
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,12 @@
+// All kernels, as one translation unit: one image for the driver to load.
+#include "trainer/backend/cuda/kernels/activation.cu"
+#include "trainer/backend/cuda/kernels/bias.cu"
+#include "trainer/backend/cuda/kernels/dropout.cu"
+#include "trainer/backend/cuda/kernels/elementwise.cu"
+#include "trainer/backend/cuda/kernels/image.cu"
+#include "trainer/backend/cuda/kernels/losses.cu"
+#include "trainer/backend/cuda/kernels/norm.cu"
+#include "trainer/backend/cuda/kernels/optimizers.cu"
+#include "trainer/backend/cuda/kernels/pool2d.cu"
+#include "trainer/backend/cuda/kernels/step.cu"
+#include "trainer/backend/cuda/kernels/transpose.cu"

@@ -1,0 +1,166 @@
+#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/kernels.h"
+#include "trainer/backend/window_axis.h"
+
+namespace lockstep::train::cuda::kernels {
+namespace {
+
+// What an element of an image of planes (layout.h) has for its index in memory.
+struct Place {
+  std::int64_t outer = 0, row = 0, column = 0, inner = 0;
+};
+
+__device__ Place PlaceOf(std::int64_t i, std::int64_t rows, std::int64_t columns,
+                         std::int64_t inner) {
+  const auto [pixels, at] = Divide(i, inner);
+  const auto [lines, column] = Divide(pixels, columns);
+  const auto [outer, row] = Divide(lines, rows);
+  return {.outer = outer, .row = row, .column = column, .inner = at};
+}
+
+struct PoolAxes {
+  WindowAxis rows, columns;
+};
+
+// Calls visit(element's index in its plane, in memory) for each element under a window, in order.
+template <typename Visit>
+__device__ void ForEachUnder(const PoolAxes& axes, const Place& place, std::int64_t inner,
+                             const Visit& visit) {
+  const auto& [rows, columns] = axes;
+  const std::int64_t plane = place.outer * rows.in;
+  for (std::int64_t r = rows.First(place.row); r < rows.Last(place.row); ++r) {
+    const std::int64_t h = place.row * rows.stride - rows.pad_begin + r;
+    for (std::int64_t s = columns.First(place.column); s < columns.Last(place.column); ++s) {
+      const std::int64_t w = place.column * columns.stride - columns.pad_begin + s;
+      visit(h * columns.in + w, ((plane + h) * columns.in + w) * inner + place.inner);
+    }
+  }
+}
+
+struct Positions {
+  std::int64_t first = 0, end = 0;
+};
+
+// The windows that contain element `at` of the axis.
+__device__ Positions WindowsOver(const WindowAxis& axis, std::int64_t at) {
+  const std::int64_t last_element = at + axis.pad_begin, before = last_element - axis.size;
+  const std::int64_t end = Divide(last_element, axis.stride).quotient + 1;
+  return {.first = before < 0 ? 0 : Divide(before, axis.stride).quotient + 1,
+          .end = end < axis.out ? end : axis.out};
+}
+
+// Calls visit(p, q, index of the output in memory) for each window over an element, in order.
+template <typename Visit>
+__device__ void ForEachOver(const PoolAxes& axes, const Place& place, std::int64_t inner,
+                            const Visit& visit) {
+  const Positions rows = WindowsOver(axes.rows, place.row);
+  const Positions columns = WindowsOver(axes.columns, place.column);
+  for (std::int64_t p = rows.first; p < rows.end; ++p) {
+    for (std::int64_t q = columns.first; q < columns.end; ++q) {
+      const std::int64_t pixel = (place.outer * axes.rows.out + p) * axes.columns.out + q;
+      visit(p, q, pixel * inner + place.inner);
+    }
+  }
+}
+
+__device__ double AreaUnder(const PoolAxes& axes, std::int64_t p, std::int64_t q) {
+  return static_cast<double>((axes.rows.Last(p) - axes.rows.First(p)) *
+                             (axes.columns.Last(q) - axes.columns.First(q)));
+}
+
+}  // namespace
+
+#define LOCKSTEP_POOL_AXES                                                                \
+  const PoolAxes axes {                                                                   \
+    {.in = in_h, .size = size_h, .stride = stride_h, .out = out_h, .pad_begin = pad_h}, { \
+      .in = in_w, .size = size_w, .stride = stride_w, .out = out_w, .pad_begin = pad_w    \
+    }                                                                                     \
+  }
+
+LOCKSTEP_KERNEL(MaxPool, const float* x, float* y, std::int32_t* chosen, std::int64_t outer,
+                std::int64_t inner, bool relu, LOCKSTEP_POOL_PARAMETERS) {
+  LOCKSTEP_POOL_AXES;
+  ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
+    float best = 0;
+    std::int64_t best_index = -1;
+    ForEachUnder(axes, PlaceOf(i, out_h, out_w, inner), inner,
+                 [&](std::int64_t index, std::int64_t at) {
+                   const float value = x[at];
+                   // NaN wins, so that a pool does not hide divergence.
+                   if (best_index < 0 || value > best || (value != value && best == best)) {
+                     best = value;
+                     best_index = index;
+                   }
+                 });
+    chosen[i] = static_cast<std::int32_t>(best_index);
+    y[i] = relu && best < 0 ? 0.0f : best;
+  });
+}
+
+LOCKSTEP_KERNEL(MaxPoolBackward, const float* y, const float* dy, const std::int32_t* chosen,
+                float* dx, std::int64_t outer, std::int64_t inner, bool relu,
+                LOCKSTEP_POOL_PARAMETERS) {
+  LOCKSTEP_POOL_AXES;
+  ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
+    const Place place = PlaceOf(i, in_h, in_w, inner);
+    const std::int64_t index = place.row * in_w + place.column;
+    float sum = 0;
+    ForEachOver(axes, place, inner, [&](std::int64_t, std::int64_t, std::int64_t out) {
+      if (chosen[out] == index) sum += !relu || y[out] > 0 ? dy[out] : 0.0f;
+    });
+    dx[i] = sum;
+  });
+}
+
+LOCKSTEP_KERNEL(AveragePool, const float* x, float* y, std::int64_t outer, std::int64_t inner,
+                LOCKSTEP_POOL_PARAMETERS) {
+  LOCKSTEP_POOL_AXES;
+  ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
+    const Place place = PlaceOf(i, out_h, out_w, inner);
+    double sum = 0;
+    ForEachUnder(axes, place, inner,
+                 [&](std::int64_t, std::int64_t at) { sum += static_cast<double>(x[at]); });
+    y[i] = static_cast<float>(sum / AreaUnder(axes, place.row, place.column));
+  });
+}
+
+LOCKSTEP_KERNEL(AveragePoolBackward, const float* dy, float* dx, std::int64_t outer,
+                std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
+  LOCKSTEP_POOL_AXES;
+  ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
+    float sum = 0;
+    ForEachOver(axes, PlaceOf(i, in_h, in_w, inner), inner,
+                [&](std::int64_t p, std::int64_t q, std::int64_t out) {
+                  sum += static_cast<float>(dy[out] / AreaUnder(axes, p, q));
+                });
+    dx[i] = sum;
+  });
+}
+
+LOCKSTEP_BLOCK_KERNEL(GlobalAverage, const float* x, float* y, std::int64_t area,
+                      std::int64_t inner, int columns) {
+  const auto lanes = static_cast<unsigned>(columns);
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * lanes + threadIdx.x % lanes;
+  const std::int64_t plane = static_cast<std::int64_t>(blockIdx.x) * area;
+  double sum = 0;
+  if (at < inner) {
+    for (std::int64_t i = threadIdx.x / lanes; i < area; i += blockDim.x / lanes) {
+      sum += static_cast<double>(x[(plane + i) * inner + at]);
+    }
+  }
+  sum = ColumnSum(sum, lanes);
+  if (threadIdx.x < lanes && at < inner) {
+    y[blockIdx.x * inner + at] = static_cast<float>(sum / static_cast<double>(area));
+  }
+}
+
+LOCKSTEP_KERNEL(GlobalAverageBackward, const float* dy, float* dx, std::int64_t size,
+                std::int64_t area, std::int64_t inner) {
+  ForEach(size, [=](std::int64_t i) {
+    const auto [pixel, at] = Divide(i, inner);
+    const std::int64_t outer = Divide(pixel, area).quotient;
+    dx[i] = dy[outer * inner + at] / static_cast<float>(area);
+  });
+}
+
+}  // namespace lockstep::train::cuda::kernels

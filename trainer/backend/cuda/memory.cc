@@ -1,0 +1,58 @@
+#include "trainer/backend/cuda/memory.h"
+
+#include <fmt/format.h>
+
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+DeviceAddress AllocateOn(const Device& device, std::size_t bytes) {
+  DeviceAddress memory = 0;
+  const int result = device.driver().MemAlloc(&memory, bytes);
+  if (result == kErrorOutOfMemory) {
+    std::size_t free = 0, total = 0;
+    device.Check(device.driver().MemGetInfo(&free, &total), "cuMemGetInfo");
+    throw DeviceError(fmt::format("back end cuda: {} bytes are needed, and {} of {} are free on {}",
+                                  bytes, free, total, device.name()));
+  }
+  device.Check(result, "cuMemAlloc");
+  return memory;
+}
+
+}  // namespace
+
+std::byte* CudaMemory::Allocate(std::size_t bytes) {
+  const DeviceAddress memory = AllocateOn(device_, bytes);
+  device_.Check(device_.driver().MemsetD8Async(memory, 0, bytes, device_.stream()),
+                "cuMemsetD8Async");
+  device_.Synchronize();  // streams beside the ops' may use it at once
+  return reinterpret_cast<std::byte*>(memory);
+}
+
+void CudaMemory::Free(std::byte* memory, std::size_t) {
+  device_.driver_for_cleanup().MemFree(reinterpret_cast<DeviceAddress>(memory));
+}
+
+Buffer::~Buffer() {
+  if (memory_ == 0) return;
+  const DriverApi& driver = device_.driver_for_cleanup();
+  driver.StreamSynchronize(device_.stream());
+  driver.MemFree(memory_);
+}
+
+void* Buffer::Reserve(std::size_t bytes) {
+  if (bytes > bytes_) {
+    if (memory_ != 0) {
+      device_.Synchronize();
+      device_.Check(device_.driver().MemFree(memory_), "cuMemFree");
+      memory_ = 0;
+      bytes_ = 0;
+    }
+    memory_ = AllocateOn(device_, bytes);
+    bytes_ = bytes;
+  }
+  return reinterpret_cast<void*>(memory_);
+}
+
+}  // namespace lockstep::train::cuda

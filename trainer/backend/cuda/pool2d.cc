@@ -1,0 +1,81 @@
+#include "base/check.h"
+#include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/window.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+class Pool2d : public BoundOp {
+ public:
+  Pool2d(const Device& device, const Pool2dSpec& spec, const Windows& windows)
+      : BoundOp("pool2d", device, spec.x,
+                LikeLayoutOf(spec.x, {spec.x.shape[0], spec.x.shape[1], windows.rows.out,
+                                      windows.columns.out})),
+        windows_(windows),
+        planes_(PlanesOf(spec.x)) {}
+
+ protected:
+  // Launches a kernel that ends in LOCKSTEP_POOL_PARAMETERS, on `size` elements.
+  template <typename Kernel, typename... Arguments>
+  void Launch(Kernel kernel, std::int64_t size, const Arguments&... arguments) const {
+    const auto& [rows, columns] = windows_;
+    device().Launch(kernel, device().GridFor(size), arguments..., rows.in, columns.in, rows.size,
+                    columns.size, rows.stride, columns.stride, rows.pad_begin, columns.pad_begin,
+                    rows.out, columns.out);
+  }
+  const Planes& planes() const { return planes_; }
+
+ private:
+  const Windows windows_;
+  const Planes planes_;
+};
+
+class MaxPool2d final : public Pool2d {
+ public:
+  MaxPool2d(const Device& device, const Pool2dSpec& spec, const Windows& windows)
+      : Pool2d(device, spec, windows), relu_(spec.relu) {}
+  // Each output's maximum: see MaxPool.
+  std::size_t WorkspaceBytes() const override {
+    return static_cast<std::size_t>(output().elements()) * sizeof(std::int32_t);
+  }
+
+  void Forward(Mode, const StepContext&) override {
+    Launch(LOCKSTEP_CUDA_KERNEL(MaxPool), output().elements(), x(), y(), workspace<std::int32_t>(),
+           planes().outer, planes().inner, relu_);
+  }
+  void Backward(const StepContext&) override {
+    if (dx() == nullptr) return;
+    Launch(LOCKSTEP_CUDA_KERNEL(MaxPoolBackward), input().elements(), y(), dy(),
+           workspace<std::int32_t>(), dx(), planes().outer, planes().inner, relu_);
+  }
+
+ private:
+  const bool relu_;
+};
+
+class AveragePool2d final : public Pool2d {
+ public:
+  using Pool2d::Pool2d;
+
+  void Forward(Mode, const StepContext&) override {
+    Launch(LOCKSTEP_CUDA_KERNEL(AveragePool), output().elements(), x(), y(), planes().outer,
+           planes().inner);
+  }
+  void Backward(const StepContext&) override {
+    if (dx() == nullptr) return;
+    Launch(LOCKSTEP_CUDA_KERNEL(AveragePoolBackward), input().elements(), dy(), dx(),
+           planes().outer, planes().inner);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec) {
+  const Windows windows = WindowsOf(spec);
+  if (spec.kind == PoolKind::kMax) return std::make_unique<MaxPool2d>(device, spec, windows);
+  LOCKSTEP_CHECK(!spec.relu, "pool2d: relu is for max pools only");
+  return std::make_unique<AveragePool2d>(device, spec, windows);
+}
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,146 @@
+#include "trainer/backend/cuda/stream.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train::cuda {
+namespace {
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(const Device& device) : device_(device) {
+    device_.CheckCall(device_.driver().EventCreate(&event_, kEventDisableTiming), "cuEventCreate");
+  }
+  ~CudaEvent() override { device_.driver_for_cleanup().EventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  void Wait() override {
+    const int result = device_.driver().EventSynchronize(event_);
+    if (result != kSuccess) device_.AwaitCalls();
+    device_.Check(result, "cuEventSynchronize");
+  }
+  EventHandle handle() const { return event_; }
+
+ private:
+  const Device& device_;
+  EventHandle event_ = nullptr;
+};
+
+// A function on its way through a stream.
+struct HostCall {
+  Device& device;
+  std::function<void()> function;
+};
+
+void RunHostCall(void* argument) {
+  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(argument));
+  call->device.BeginCall();
+  try {
+    call->function();
+  } catch (const std::exception& error) {
+    call->device.Fail(fmt::format("back end cuda: a call from a stream failed: {}", error.what()));
+  }
+  call->device.EndCall();
+}
+
+DeviceAddress AddressOf(const void* memory) {
+  return reinterpret_cast<DeviceAddress>(memory);
+}
+
+}  // namespace
+
+CudaStream::CudaStream(Device& device) : CudaStream(device, device.stream(), false) {}
+
+std::unique_ptr<CudaStream> CudaStream::Make(Device& device) {
+  StreamHandle stream = nullptr;
+  device.Check(device.driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
+  return std::unique_ptr<CudaStream>(new CudaStream(device, stream, true));
+}
+
+CudaStream::~CudaStream() {
+  if (!is_owner_) return;
+  const DriverApi& driver = device_.driver_for_cleanup();
+  driver.StreamSynchronize(stream_);
+  device_.AwaitCalls();
+  driver.StreamDestroy(stream_);
+}
+
+std::shared_ptr<Event> CudaStream::Record() {
+  auto event = std::make_shared<CudaEvent>(device_);
+  const int result = device_.driver().EventRecord(event->handle(), stream_);
+  // Whoever cannot wait for the stream's work must not outlive it, either.
+  if (result != kSuccess) device_.AwaitCalls();
+  device_.CheckCall(result, "cuEventRecord");
+  return event;
+}
+
+void CudaStream::Wait(std::shared_ptr<Event> event) {
+  const auto* recorded = dynamic_cast<const CudaEvent*>(event.get());
+  LOCKSTEP_CHECK(recorded != nullptr, "back end cuda: the event is another back end's");
+  device_.Check(device_.driver().StreamWaitEvent(stream_, recorded->handle(), 0),
+                "cuStreamWaitEvent");
+}
+
+PinnedPool::Block CudaStream::TakePinned(std::size_t bytes) const {
+  device_.driver();
+  const PinnedPool::Block block = device_.pinned().Take(bytes);
+  if (block.data == nullptr) {
+    throw DeviceError(
+        fmt::format("back end cuda: the host has no {} bytes to lock for a copy", bytes));
+  }
+  return block;
+}
+
+void CudaStream::Download(const void* device, void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  const PinnedPool::Block block = TakePinned(bytes);
+  device_.Check(device_.driver().MemcpyDtoHAsync(block.data, AddressOf(device), bytes, stream_),
+                "cuMemcpyDtoHAsync");
+  Call([block, host, bytes, &pool = device_.pinned()] {
+    std::memcpy(host, block.data, bytes);
+    pool.Give(block);
+  });
+}
+
+void CudaStream::Upload(const void* host, void* device, std::size_t bytes) {
+  if (bytes == 0) return;
+  const PinnedPool::Block block = TakePinned(bytes);
+  Call([block, host, bytes] { std::memcpy(block.data, host, bytes); });
+  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
+                "cuMemcpyHtoDAsync");
+  Call([block, &pool = device_.pinned()] { pool.Give(block); });
+}
+
+void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
+  if (bytes == 0) return;
+  constexpr std::size_t kMostPinned = std::size_t{64} << 20;
+  if (bytes > kMostPinned) {
+    device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), host, bytes, stream_),
+                  "cuMemcpyHtoDAsync");
+    // GPUs that read the host's pages by themselves may not have done so yet.
+    device_.Check(device_.driver().StreamSynchronize(stream_), "cuStreamSynchronize");
+    return;
+  }
+  const PinnedPool::Block block = TakePinned(bytes);
+  std::memcpy(block.data, host, bytes);
+  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
+                "cuMemcpyHtoDAsync");
+  Call([block, &pool = device_.pinned()] { pool.Give(block); });
+}
+
+void CudaStream::Call(std::function<void()> function) {
+  // RunHostCall deletes it.
+  HostCall* const call = std::make_unique<HostCall>(device_, std::move(function)).release();
+  const int result = device_.driver().LaunchHostFunc(stream_, &RunHostCall, call);
+  if (result != kSuccess) delete call;
+  device_.Check(result, "cuLaunchHostFunc");
+}
+
+}  // namespace lockstep::train::cuda

@@ -1,0 +1,69 @@
+// The formulas of the optimizers, for one value: see op_spec.h. `g` is the scaled gradient, `rate`
+// the learning rate; weight decay is done already.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "trainer/backend/op_spec.h"
+#include "trainer/backend/step_block.h"
+#include "trainer/core/device_code.h"
+
+namespace lockstep::train {
+
+// `velocity`: null without momentum.
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const SgdSpec& spec, float g, float rate, float& value,
+                                             float* velocity) {
+  const float move = -rate * g;
+  if (velocity == nullptr) {
+    value += move;
+    return;
+  }
+  *velocity = spec.momentum * *velocity + move;
+  value += spec.nesterov ? spec.momentum * *velocity + move : *velocity;
+}
+
+// Computes base^exponent by squaring. std::pow may differ in the last bit between processors, but
+// replicas on different processors must apply the same update.
+LOCKSTEP_ALSO_ON_GPU inline double Power(double base, std::int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) result *= base;
+  }
+  return result;
+}
+
+// Adam's learning rate, corrected for the bias of m and v.
+LOCKSTEP_ALSO_ON_GPU inline float RateOf(const AdamSpec& spec, const OptimizerStep& step) {
+  return static_cast<float>(step.learning_rate * std::sqrt(1 - Power(spec.beta2, step.step)) /
+                            (1 - Power(spec.beta1, step.step)));
+}
+
+// m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const AdamSpec& spec, float g, float rate,
+                                             float& value, float& m, float& v) {
+  m += (1 - spec.beta1) * (g - m);
+  v += (1 - spec.beta2) * (g * g - v);
+  value -= rate * m / (std::sqrt(v) + spec.epsilon);
+}
+
+// `velocity`: null without momentum.
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const RmspropSpec& spec, float g, float rate,
+                                             float& value, float& square, float* velocity) {
+  square += (1 - spec.rho) * (g * g - square);
+  const float move = rate * g / std::sqrt(square + spec.epsilon);
+  if (velocity == nullptr) {
+    value -= move;
+    return;
+  }
+  *velocity = spec.momentum * *velocity + move;
+  value -= *velocity;
+}
+
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const AdagradSpec& spec, float g, float rate,
+                                             float& value, float& sum) {
+  sum += g * g;
+  value -= rate * g / std::sqrt(sum + spec.epsilon);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,8 @@
+// For functions that GPUs run too, with the same bits.
+#pragma once
+
+#ifdef __CUDACC__
+#define LOCKSTEP_ALSO_ON_GPU __host__ __device__
+#else
+#define LOCKSTEP_ALSO_ON_GPU
+#endif
