@@ -1,13 +1,11 @@
 #include "api/v1/defaults.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
+
+#include "api/v1/gpus.h"
 
 namespace lockstep::api {
 namespace {
-
-constexpr int kMostGpus = 256;  // per pod
 
 StrategyType DefaultStrategy(const TrainingJob& job) {
   return job.spec.replica_specs.contains(Role::kParameterServer)
@@ -30,22 +28,6 @@ RestartScope DefaultRestartScope(const TrainingJob& job) {
 SuccessPolicy DefaultSuccessPolicy(const TrainingJob& job) {
   return HasStrategy(job.spec, StrategyType::kIndependent) ? SuccessPolicy::kAllWorkers
                                                            : SuccessPolicy::kChiefOrWorker0;
-}
-
-// Kubernetes accepts quantities as numbers and as strings.
-int GpusOf(const Json& container) {
-  const Json* value = &container;
-  for (const char* name : {"resources", "limits", "nvidia.com/gpu"}) {
-    if (!value->is_object() || !value->contains(name)) return 0;
-    value = &value->at(name);
-  }
-  if (value->is_number_integer()) return std::clamp(value->get<int>(), 0, kMostGpus);
-  int gpus = 0;
-  if (value->is_string()) {
-    const auto& text = value->get_ref<const std::string&>();
-    std::from_chars(text.data(), text.data() + text.size(), gpus);
-  }
-  return std::clamp(gpus, 0, kMostGpus);
 }
 
 // One process per GPU of a container of the workers' or the chief's pod; without GPUs, one.

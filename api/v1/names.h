@@ -45,6 +45,8 @@ inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";      // `training` as JS
 inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";  // `strategy` as JSON
 inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
 inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
+// How many GPUs the pod's main container asks for; absent without. Its processes train on them.
+inline constexpr char kEnvGpus[] = "LOCKSTEP_GPUS";
 // restartScope: only with InPlace does a supervisor restart a replica by itself.
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
 // The file with the job's token (job_token.h). Absent: the rendezvous accepts every caller.

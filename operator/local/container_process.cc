@@ -24,7 +24,9 @@ constexpr const char* kNotInherited[] = {"TF_CONFIG", "MASTER_ADDR", "MASTER_POR
 Env Inherited(const HostFacts& host) {
   Env env;
   for (const auto& [name, value] : host.env) {
-    if (!name.starts_with("LOCKSTEP_") && !name.starts_with("PET_")) env[name] = value;
+    // Where this machine's GPU libraries are is no variable of a job.
+    const bool is_of_a_job = name.starts_with("LOCKSTEP_") && name != "LOCKSTEP_CUDA_PATH";
+    if (!is_of_a_job && !name.starts_with("PET_")) env[name] = value;
   }
   for (const char* name : kNotInherited) env.erase(name);
   return env;

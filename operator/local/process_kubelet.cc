@@ -1,6 +1,7 @@
 #include "operator/local/process_kubelet.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "api/v1/training_job.h"
 #include "base/launch.h"
@@ -54,7 +56,8 @@ ProcessKubelet::ProcessKubelet(MemoryClient& client, const LocalAddresses& addre
       addresses_(addresses),
       clock_(clock),
       options_(std::move(options)),
-      cpus_(options_.cpus, options_.expected_pods) {}
+      cpus_(options_.cpus, options_.expected_pods),
+      gpus_(options_.gpus) {}
 
 ProcessKubelet::~ProcessKubelet() {
   if (!thread_.joinable()) return;
@@ -209,6 +212,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
                               MakeProcess(told, container, paths, options_.host, client_));
     process.env[api::kEnvTerminationMessagePath] = message_path(container);
     process.cpus = CpusOf(pod, container);
+    AssignGpus(pod, container, process);
     process.marker =
         fmt::format("{}{}/{}/", options_.mark, kube::Uid(pod), container.value("name", ""));
     return process;
@@ -240,6 +244,31 @@ std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& contain
   return cpus_.Take(fmt::format("{}/{}", uid, container.value("name", "")), *limit);
 }
 
+// Containers have GPUs of their own as long as there are enough of them. A job that asks for GPUs
+// also runs where there is none: then the bundled trainer computes on the CPU, and other programs
+// see to it themselves.
+void ProcessKubelet::AssignGpus(const Object& pod, const Object& container, ProcessSpec& process) {
+  const int wanted = api::GpusOf(container);
+  if (wanted == 0) return;
+  const std::string owner = fmt::format("{}/{}", kube::Uid(pod), container.value("name", ""));
+  const std::vector<std::string> gpus = gpus_.Take(owner, static_cast<std::size_t>(wanted));
+  if (gpus.empty()) {
+    process.env.erase(api::kEnvGpus);
+  } else {
+    process.env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(gpus, ","));
+    // The trainer's processes take turns where there are fewer than they ask for.
+    if (process.env.contains(api::kEnvGpus)) {
+      process.env[api::kEnvGpus] = std::to_string(gpus.size());
+    }
+  }
+  if (std::ssize(gpus) < wanted && !has_said_that_gpus_lack_) {
+    LogWarning(fmt::format("a pod asks for {} GPUs and this machine has {}", wanted, gpus.size()),
+               {{"pod", kube::Name(pod)},
+                {"trainer", gpus.empty() ? "computes on the CPU" : "shares them"}});
+    has_said_that_gpus_lack_ = true;
+  }
+}
+
 void ProcessKubelet::Settle() {
   for (auto it = pods_.begin(); it != pods_.end();) {
     auto& [uid, pod] = *it;
@@ -250,7 +279,9 @@ void ProcessKubelet::Settle() {
     if (ended && (over || phase == "Succeeded" || phase == "Failed")) {
       cpus_.GiveBack(uid);
       for (const ContainerPlan& container : pod.runner->plan().containers) {
-        cpus_.GiveBack(fmt::format("{}/{}", uid, container.name));
+        const std::string owner = fmt::format("{}/{}", uid, container.name);
+        cpus_.GiveBack(owner);
+        gpus_.GiveBack(owner);
       }
     }
     if (over && pod.deleting && !pod.gone) {

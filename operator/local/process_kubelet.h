@@ -14,6 +14,7 @@
 #include "operator/local/addresses.h"
 #include "operator/local/container_process.h"
 #include "operator/local/cpu_shares.h"
+#include "operator/local/gpu_shares.h"
 #include "operator/local/memory_client.h"
 #include "operator/local/pod_runner.h"
 #include "operator/local/volumes.h"
@@ -25,7 +26,8 @@ struct KubeletOptions {
   std::string mark;                 // prefix of its processes' marks; empty or ending with "/"
   VolumeOptions volumes;            // logs go to <work-dir>/logs
   HostFacts host;
-  std::vector<int> cpus;  // cores to share out; empty: processes are not pinned
+  std::vector<int> cpus;          // cores to share out; empty: processes are not pinned
+  std::vector<std::string> gpus;  // GPUs to share out: see PermittedGpus
   // Those without a limit share the cores evenly; see RunsOnAllCores for who does not count.
   int expected_pods = 1;
   PodRunner::Backoff backoff;
@@ -69,6 +71,7 @@ class ProcessKubelet {
   void AddPod(const kube::Object& pod);
   PodPlan MakePlan(const kube::Object& pod);
   std::vector<int> CpusOf(const kube::Object& pod, const kube::Object& container);
+  void AssignGpus(const kube::Object& pod, const kube::Object& container, ProcessSpec& process);
   void Settle();  // reports, confirms deletions, forgets deleted pods
   void Report(const std::string& uid, Pod& pod);
   std::optional<SteadyTime> NextDeadline() const;
@@ -77,8 +80,10 @@ class ProcessKubelet {
   const LocalAddresses& addresses_;
   const Clock& clock_;
   const KubeletOptions options_;
-  SystemProcesses processes_;  // used by the thread only, like the next three
+  SystemProcesses processes_;  // used by the thread only, like the next five
   CpuShares cpus_;
+  GpuShares gpus_;
+  bool has_said_that_gpus_lack_ = false;
   std::map<std::string, Pod> pods_;  // by uid
   bool stopping_ = false;
   std::mutex mutex_;

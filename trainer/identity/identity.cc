@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "base/digest.h"
 #include "base/status.h"
@@ -216,6 +217,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvProcessesPerPod, 1, kMaxProcessesPerPod, id.processes_per_pod));
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, api::kEnvGpus, 0, api::kMostGpus, id.gpus));
   LOCKSTEP_RETURN_IF_ERROR(ReadIncarnation(env, id.incarnation));
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));

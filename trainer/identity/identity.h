@@ -57,6 +57,7 @@ struct Identity {
   int attempt = 0;
   int processes_per_pod = 1;
   int local_rank = 0;  // within the pod
+  int gpus = 0;        // of the pod; 0: its processes compute on the CPU
   Incarnation incarnation;
   // True if an operator (or `lockstep run`) created this pod and replaces pods that are lost.
   bool operated = false;

@@ -7,9 +7,11 @@
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/supervisor/metrics_pipe.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/evaluator.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/session.h"
@@ -50,6 +52,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
   if (const absl::Status checked = CheckSections(identity.training); !checked.ok()) {
     return FailWith(checked);
   }
+  const BackendOptions device = DeviceOf(identity, threads);
   const SessionOptions options{.training = identity.training,
                                .world = identity.BatchParts(),
                                .threads = threads,
@@ -69,14 +72,13 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
              return ReportEvaluation(identity, identity.LeaderAddress(), result, kReportTimeout);
            },
        .stop_requested = &StopSignalled,
-       .make_session =
-           [&](const FollowedRun& run) {
-             return Session::Assemble(
-                 options, {.data = *std::move(data),
-                           .backend = MakeBackend({.name = options.backend, .threads = threads}),
-                           .run = run,
-                           .initializes_model = false});
-           },
+       .make_session = [&](const FollowedRun& run) -> absl::StatusOr<std::unique_ptr<Session>> {
+         LOCKSTEP_ASSIGN_OR_RETURN(auto backend, OpenDevice(device));
+         return Session::Assemble(options, {.data = *std::move(data),
+                                            .backend = std::move(backend),
+                                            .run = run,
+                                            .initializes_model = false});
+       },
        .publish =
            [&](const EvaluatorMetrics& metrics) { pipe.Write(EncodeEvaluatorMetrics(metrics)); }});
   const LoopOutcome outcome = evaluator.Run();

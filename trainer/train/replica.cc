@@ -14,6 +14,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/make_strategy.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/evaluator_pod.h"
 #include "trainer/train/generations.h"
@@ -74,12 +75,15 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   }
   const absl::StatusOr<Place> place = PlaceOf(identity);
   if (!place.ok()) return FailWith(place.status());
+  const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = place->training,
                                         .data_seed = place->data_seed,
                                         .world = identity.BatchParts(),
-                                        .threads = ReplicaThreads(identity.processes_per_pod),
+                                        .threads = device.threads,
+                                        .backend = device.name,
+                                        .device = device.device,
                                         .update_site = place->update_site});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "trainer/models/models.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/loss_kind.h"
 
 namespace lockstep::train {
@@ -54,7 +55,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   LOCKSTEP_CHECK(!options.only_evaluates, "session: no run is given to evaluate");
   SessionParts parts;
   LOCKSTEP_ASSIGN_OR_RETURN(parts.data, OpenData(options));
-  parts.backend = MakeBackend({.name = options.backend, .threads = options.threads});
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      parts.backend,
+      OpenDevice({.name = options.backend, .threads = options.threads, .device = options.device}));
   return Assemble(options, std::move(parts));
 }
 
@@ -220,7 +223,12 @@ void Session::MakeLosses() {
 
 // The memory must outlive the work that is queued on it.
 Session::~Session() {
-  if (backend_ != nullptr) backend_->Synchronize();
+  if (backend_ == nullptr) return;
+  try {
+    backend_->Synchronize();
+  } catch (const DeviceError& error) {  // it does no more work
+    LogWarning("the device failed while its work was ended", {{"reason", error.what()}});
+  }
 }
 
 std::optional<DeviceSums> Session::device_sums() {

@@ -32,6 +32,7 @@ struct SessionOptions {
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
+  int device = 0;  // see BackendOptions
   UpdateSite update_site = UpdateSite::kEveryRank;
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.
@@ -69,8 +70,8 @@ class Session {
   // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
   // or the augmentation is invalid; names the field. Requires: it does not only evaluate.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
-  // The same of given parts; options.backend says nothing. InvalidArgument: as of Create. DataLoss:
-  // the test data do not fit parts.run.
+  // The same of given parts; options.backend and options.device say nothing. InvalidArgument: as of
+  // Create. DataLoss: the test data do not fit parts.run.
   static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
                                                            SessionParts parts);
   // Opens the data sets, and checks that they fit each other and the loss; of a session that only

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/state/main_container.h"
@@ -14,21 +14,6 @@
 
 namespace lockstep::controller {
 namespace {
-
-constexpr int kMostGpus = 256;  // per pod
-
-int GpusOf(const api::Json& container) {
-  static const api::Json::json_pointer kGpus("/resources/limits/nvidia.com~1gpu");
-  if (!container.contains(kGpus)) return 0;
-  const api::Json& quantity = container.at(kGpus);
-  if (quantity.is_number_integer()) return quantity.get<int>();
-  int gpus = 0;
-  if (quantity.is_string()) {
-    const auto& text = quantity.get_ref<const std::string&>();
-    std::from_chars(text.data(), text.data() + text.size(), gpus);
-  }
-  return gpus;
-}
 
 // The frameworks whose variables a program reads. All of them together are over half of a small
 // pod, which the API server stores and compares (with each variable's field owner) at every change;
@@ -64,6 +49,12 @@ void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
 }
 
+// Of a pod of the role.
+int GpusOf(const api::TrainingJob& job, api::Role role) {
+  const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
+  return main == nullptr ? 0 : api::GpusOf(*main);
+}
+
 // What a replica's trainer reads: with an Evaluator, the others do not evaluate.
 api::Json TrainingOf(const api::TrainingJob& job, api::Role role) {
   if (role == api::Role::kEvaluator || !api::HasEvaluator(job.spec)) {
@@ -80,6 +71,9 @@ void AddTraining(const api::TrainingJob& job, api::Role role, std::vector<EnvVar
   const api::Role trains = role == api::Role::kEvaluator ? LeadingReplica(job).role : role;
   env.push_back({api::kEnvJobUid, job.metadata.uid});
   env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, trains))});
+  if (const int gpus = GpusOf(job, role); gpus > 0) {
+    env.push_back({api::kEnvGpus, std::to_string(gpus)});
+  }
   env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
   if (job.spec.restart_scope) {
     env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
@@ -138,7 +132,7 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   const auto spec = job.spec.replica_specs.find(role);
   if (spec == job.spec.replica_specs.end()) return 1;
   const api::Json* main = FindMainContainer(*spec->second.tmpl);
-  return main == nullptr ? 1 : std::clamp(GpusOf(*main), 1, kMostGpus);
+  return main == nullptr ? 1 : std::max(api::GpusOf(*main), 1);
 }
 
 bool HasTfConfig(const api::TrainingJob& job, api::Role role) {

@@ -177,6 +177,22 @@ TEST(ReplicaEnvTest, AnEvaluatorIsToldHowManyProcessesTrain) {
   FAIL() << "no LOCKSTEP_PROCESSES_PER_POD";
 }
 
+// An Evaluator's pod may have fewer, or none.
+TEST(ReplicaEnvTest, ThePodsThatAskForGpusAreToldHowMany) {
+  api::Json pod_template = testing::Template("trainer");
+  pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 4;
+  api::TrainingJob job = Job("j").Workers(2).Evaluator().Training().Build();
+  job.spec.replica_specs[Role::kWorker].tmpl = pod_template;
+  const auto gpus = [&job](Role role) -> std::string {
+    for (const EnvVar& variable : ReplicaEnv(ClusterSpec(job, DnsAddresses()), {role, 0}, 0)) {
+      if (variable.name == "LOCKSTEP_GPUS") return variable.source;
+    }
+    return "none";
+  };
+  EXPECT_EQ(gpus(Role::kWorker), "4");
+  EXPECT_EQ(gpus(Role::kEvaluator), "none");
+}
+
 TEST(ReplicaEnvTest, WithoutAStrategyGpusSayHowManyProcessesAPodRuns) {
   for (const auto& [gpus, expected] : {std::pair<api::Json, int>{8, 8}, {"4", 4}, {0, 1}}) {
     api::Json pod_template = testing::Template("pytorch");

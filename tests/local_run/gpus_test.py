@@ -1,0 +1,58 @@
+"""A job that asks for GPUs, on a machine that has two and on one that has none. The GPUs are simulated ones."""
+import json
+import os
+import unittest
+
+import local_job
+from local_run import RunTest, environment
+
+SIMULATOR = os.environ["LOCKSTEP_CUDA_SIMULATOR"]
+LAYERS = [{"type": "Conv2D", "filters": 4, "kernelSize": 3, "padding": "same", "activation": "relu"},
+          {"type": "BatchNormalization"}, {"type": "MaxPooling2D"}, {"type": "Flatten"}, {"type": "Dense", "units": 10}]
+
+
+class GpusTest(RunTest):
+    def job(self):
+        training = {
+            "model": {"layers": LAYERS}, "seed": 3,
+            "dataset": {"format": "synthetic",
+                        "synthetic": {"trainExamples": 320, "testExamples": 100, "shape": [1, 8, 8]}},
+            "batchSize": {"global": 32}, "epochs": 2,
+            "optimizer": {"name": "Adam", "learningRate": 0.001},
+            "checkpoint": {"directory": "/checkpoints", "everySteps": 5}}
+        job = json.loads(local_job.text("gpus", training, folders=["checkpoints"]))
+        template = job["spec"]["replicaSpecs"]["Worker"]["template"]
+        template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+        path = f"{self.folder}/gpus.yaml"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        return path
+
+    def run_with(self, name, gpus):
+        run = self.start(self.job(), name, prefix=["env", f"CUDA_VISIBLE_DEVICES={gpus}",
+                                                   f"LOCKSTEP_CUDA_PATH={SIMULATOR}"])
+        seen = set()
+
+        def have_started():
+            seen.update((environment(pid).get("LOCKSTEP_INDEX"), environment(pid).get("CUDA_VISIBLE_DEVICES"))
+                        for pid in run.trainers(replica=True))
+            return len({index for index, _ in seen}) == 2
+
+        run.wait_for(have_started, "two replicas")
+        code, report, err = run.finish()
+        self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
+        return report, run.logs(), err, seen
+
+    def test_each_pod_trains_on_a_gpu_of_its_own_and_finds_what_the_cpu_finds(self):
+        report, logs, _, seen = self.run_with("gpus", "0,1")
+        self.assertEqual(["0", "1"], sorted(gpu for _, gpu in seen))
+        self.assertEqual(2, logs.count('"device":"cuda:simulated (compute capability 9.0)","generation":1'), logs[-4000:])
+
+        without, logs, err, _ = self.run_with("cpu", "")
+        self.assertNotIn("cuda:", logs)
+        self.assertIn("a pod asks for 1 GPUs and this machine has 0", err)
+        self.assertAlmostEqual(without["test_loss"], report["test_loss"], places=4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+#include "trainer/train/compute_device.h"
+
+#include "base/log.h"
+#include "trainer/backend/device_missing.h"
+
+namespace lockstep::train {
+
+BackendOptions DeviceOf(const Identity& identity, int threads) {
+  if (identity.gpus == 0) return BackendOptions{.threads = threads};
+  if (identity.UsesParameterServers() && identity.role != api::Role::kEvaluator) {
+    LogWarning("workers of parameter servers compute on the CPU yet: the pod's GPUs are idle",
+               {{"gpus", identity.gpus}});
+    return BackendOptions{.threads = threads};
+  }
+  return BackendOptions{
+      .name = "cuda", .threads = threads, .device = identity.local_rank % identity.gpus};
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options) {
+  try {
+    std::unique_ptr<Backend> backend = MakeBackend(options);
+    LogInfo("computing", {{"device", backend->Device()}});
+    return backend;
+  } catch (const NotBuiltForDevice& error) {
+    LogWarning("computing on the CPU: the pod's GPUs are idle", {{"reason", error.what()}});
+    return MakeBackend({.threads = options.threads});
+  } catch (const DeviceMissing& error) {
+    return absl::InvalidArgumentError(error.what());
+  } catch (const DeviceError& error) {
+    return absl::UnavailableError(error.what());
+  }
+}
+
+}  // namespace lockstep::train

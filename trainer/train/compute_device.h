@@ -1,0 +1,21 @@
+// Where a process computes: a GPU of its pod, or the CPU.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/identity/identity.h"
+
+namespace lockstep::train {
+
+// The processes of a pod that asks for GPUs take them in turns, in the order of their local ranks;
+// those of other pods compute on the CPU with `threads`, and so do workers of parameter servers.
+BackendOptions DeviceOf(const Identity& identity, int threads);
+
+// MakeBackend; the CPU's, with a warning, if this build has nothing that runs on the device, as the
+// image for CPUs has not. InvalidArgument: the device or a library is not there, which no restart
+// changes. Unavailable: the driver refuses it at present.
+absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options);
+
+}  // namespace lockstep::train
