@@ -139,7 +139,10 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
     // The predecessor's progress stands until the new leader reports.
     std::optional<api::Progress> said;
     bool proves = false;
-    if (const auto paused = paused_.extract(target.job_uid)) said = paused.mapped();
+    if (const auto paused = paused_.extract(target.job_uid)) {
+      said = paused.mapped().latest;
+      proves = paused.mapped().proves;
+    }
     if (peer != nullptr) {
       said = peer->latest;
       proves = peer->proves;
@@ -157,12 +160,12 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
 std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   if (const auto found = peers_.find(job_uid); found != peers_.end()) {
-    if (found->second->latest) paused_[job_uid] = *found->second->latest;
+    paused_[job_uid] = {.latest = found->second->latest, .proves = found->second->proves};
     retired_.push_back(std::move(found->second));
     peers_.erase(found);
   }
   const auto said = paused_.find(job_uid);
-  return said == paused_.end() ? std::nullopt : std::optional(said->second);
+  return said == paused_.end() ? std::nullopt : said->second.latest;
 }
 
 controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {

@@ -92,7 +92,11 @@ class ProgressPoller final : public controller::ProgressSource {
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
   // Latest progress of jobs that are not polled, by uid.
-  std::map<std::string, api::Progress> paused_;
+  struct Paused {
+    std::optional<api::Progress> latest;
+    bool proves = false;  // see Peer
+  };
+  std::map<std::string, Paused> paused_;
   std::map<Call*, std::unique_ptr<Call>> calls_;
   // Peers and links to be released; peers_ or a call may still hold them.
   std::vector<std::shared_ptr<void>> retired_;

@@ -27,6 +27,7 @@ ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60
+LONGEST_LINE = 16 << 20  # bytes; an object of the API server has at most a few MiB
 MOST_TRIES = 5  # of a request that a busy server puts off
 PAGE = 500  # objects of a list in one answer
 # Lost connections are tried again for requests that may be sent twice. Redirects are not followed: they would carry
@@ -68,14 +69,23 @@ class Stream:
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self._response = response
 
-    def lines(self) -> Iterator[bytes]:
-        """Raises urllib3's errors when the connection is lost."""
-        rest = b""
+    def lines(self, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+        """Lines, of which those of more than `longest` bytes are cut there. Raises urllib3's errors when the
+        connection is lost."""
+        held = bytearray()  # of the line that has yet to end
         for part in self._response.stream(amt=None):
-            *lines, rest = (rest + part).split(b"\n")
-            yield from lines
-        if rest:
-            yield rest
+            begin = 0
+            while begin < len(part):
+                end = part.find(b"\n", begin)
+                stop = len(part) if end < 0 else end
+                held += part[begin:min(stop, begin + longest - len(held))]
+                if end < 0:
+                    break
+                yield bytes(held)
+                held.clear()
+                begin = end + 1
+        if held:
+            yield bytes(held)
 
     def interrupt(self) -> None:
         """Ends a read that waits. Closing the answer would wait for the read."""
@@ -216,7 +226,11 @@ class Collection:
 
 
 def path_of(*parts: str) -> str:
-    """/api/v1/namespaces/… of its parts, each of which may hold any character."""
+    """/api/v1/namespaces/… of its parts, each of which may hold any character. ApiError: a part would lead to
+    another folder of the path."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise ApiError(f"found the name {part!r}, expected one that can stand in a path")
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 

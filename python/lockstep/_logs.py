@@ -18,6 +18,8 @@ PREFIX = "training.lockstep.dev/"
 MAIN_CONTAINER = PREFIX + "main-container"  # an annotation by the operator
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")  # that a line begins with
 MOST_LINES = 10_000  # that wait for a slow reader
+LONGEST_LINE = 1 << 16  # bytes; a program may never end one
+LABELS_OF_ROLES = [role.lower() for role in ROLES]
 
 
 class _Log(NamedTuple):
@@ -49,7 +51,7 @@ def read(api: Api, namespace: str, pods: Collection, container: str | None, tail
         stream = api.stream(_path(namespace, log), silence_seconds=60,
                             query={"container": log.container, "tailLines": tail})
         try:
-            for line in stream.lines():
+            for line in stream.lines(LONGEST_LINE):
                 yield f"{log.replica}: {line.decode(errors='replace')}"
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
@@ -219,7 +221,7 @@ class Follower:
             pod = self._pod(log)
             if self._stopped.is_set() or (pod is not None and _log_of(pod, log.container) != log):
                 return
-            for line in stream.lines():
+            for line in stream.lines(LONGEST_LINE):
                 whole = line.decode(errors="replace")
                 stamp, _, text = whole.partition(" ")
                 if not TIME.match(stamp):  # the kubelet's own words
@@ -236,17 +238,22 @@ class Follower:
 
 
 def _log_of(pod: Object, container: str | None) -> _Log | None:
-    """None while the container has not started."""
+    """None while the container has not started, and for a pod that the operator has not created: whoever may create
+    pods may give them any label."""
     metadata = pod["metadata"]
+    labels = metadata.get("labels") or {}
+    role, number = labels.get(PREFIX + "role"), labels.get(PREFIX + "replica-index", "")
+    is_owned = any(owner.get("controller") and owner["uid"] == labels.get(PREFIX + "job-uid")
+                   for owner in metadata.get("ownerReferences") or ())
+    if not is_owned or role not in LABELS_OF_ROLES or not re.fullmatch("[0-9]{1,9}", number):
+        return None
     name = container or (metadata.get("annotations") or {}).get(MAIN_CONTAINER) or pod["spec"]["containers"][0]["name"]
     for status in pod.get("status", {}).get("containerStatuses") or ():
         # A container that is about to be restarted has the log of its latest life.
         has_begun = (status.get("state") or {}).keys() & {"running", "terminated"} or \
             (status.get("lastState") or {}).get("terminated")
         if status["name"] == name and has_begun:
-            labels = metadata["labels"]
-            return _Log(labels[PREFIX + "role"], int(labels[PREFIX + "replica-index"]), metadata["name"],
-                        metadata["uid"], name, status.get("restartCount") or 0)
+            return _Log(role, int(number), metadata["name"], metadata["uid"], name, status.get("restartCount") or 0)
     return None
 
 
@@ -256,7 +263,7 @@ def _is_running(pod: Object, log: _Log) -> bool:
 
 
 def _order(log: _Log) -> tuple[int, int]:
-    return [role.lower() for role in ROLES].index(log.role), log.number
+    return LABELS_OF_ROLES.index(log.role), log.number
 
 
 def _path(namespace: str, log: _Log) -> str:

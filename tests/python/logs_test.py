@@ -1,12 +1,14 @@
 """How a followed log goes on, and which containers have one."""
+import re
 import unittest
 
-from lockstep import _logs
+from lockstep import _api, _logs, errors
 
 
 def pod(**status):
-    labels = {f"{_logs.PREFIX}role": "worker", f"{_logs.PREFIX}replica-index": "1"}
-    return {"metadata": {"name": "j-worker-1", "uid": "u", "labels": labels},
+    labels = {f"{_logs.PREFIX}role": "worker", f"{_logs.PREFIX}replica-index": "1", f"{_logs.PREFIX}job-uid": "j"}
+    return {"metadata": {"name": "j-worker-1", "uid": "u", "labels": labels,
+                         "ownerReferences": [{"kind": "TrainingJob", "uid": "j", "controller": True}]},
             "spec": {"containers": [{"name": "main"}]},
             "status": {"containerStatuses": [{"name": "main", "restartCount": 2, **status}]}}
 
@@ -28,6 +30,32 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(("worker-1", 2), (log.replica, log.restart))
         self.assertFalse(_logs._is_running(crashed, log))
         self.assertIsNone(_logs._log_of(pod(state={"waiting": {"reason": "ContainerCreating"}}), None))
+
+    def test_a_pod_that_only_looks_like_a_replica_is_left_out(self):
+        running = {"state": {"running": {}}}
+        self.assertIsNotNone(_logs._log_of(pod(**running), None))
+        strange = pod(**running)
+        del strange["metadata"]["ownerReferences"]
+        self.assertIsNone(_logs._log_of(strange, None))
+        for label, value in (("replica-index", "x"), ("replica-index", "1" * 5000), ("role", "foo")):
+            strange = pod(**running)
+            strange["metadata"]["labels"][_logs.PREFIX + label] = value
+            self.assertIsNone(_logs._log_of(strange, None), (label, value[:9]))
+
+    def test_a_line_without_an_end_is_cut(self):
+        class Answer:
+            def stream(self, amt):
+                yield b"a\nb"
+                for _ in range(16):
+                    yield b"x" * 5000
+                yield b"\n\nend"
+
+        self.assertEqual([b"a", b"b" + b"x" * 8191, b"", b"end"], list(_api.Stream(Answer()).lines(longest=8192)))
+
+    def test_a_name_cannot_lead_out_of_its_folder(self):
+        for name in ("", ".", ".."):
+            with self.assertRaisesRegex(errors.ApiError, re.escape(f"found the name '{name}'")):
+                _api.path_of("api", "v1", "namespaces", name, "pods")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ absl::StatusOr<std::optional<std::string>> FindFile(const std::string& folder, S
 struct IdxFile {
   std::string path;
   FileBytes file;
+  std::vector<std::uint8_t> header;  // as it was checked: whoever can write the file may change it
 };
 
 absl::StatusOr<IdxFile> OpenFile(const std::string& folder, Split split, const std::string& kind) {
@@ -103,16 +104,17 @@ absl::StatusOr<IdxFile> OpenFile(const std::string& folder, Split split, const s
   const std::size_t header = images ? kImageHeader : kLabelHeader;
   const FileBytes::SizeOf size_of = images ? ImageFileSize : LabelFileSize;
   LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::Open(*path, header, size_of));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected,
-                            size_of(file.bytes().first(header), *path));
+  const Bytes begin = file.bytes().first(header);
+  std::vector<std::uint8_t> checked(begin.begin(), begin.end());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(checked, *path));
   if (file.bytes().size() != expected) {
     // At most one surplus byte of a gzip file was inflated.
     return absl::DataLossError(
         fmt::format("{}: {}: found {} bytes, expected {} ({} samples by its header)", *path,
                     file.bytes().size() < expected ? "cut short" : "bytes after the end",
-                    file.bytes().size(), expected, BigEndian32(file.bytes(), 4)));
+                    file.bytes().size(), expected, BigEndian32(checked, 4)));
   }
-  return IdxFile{*path, std::move(file)};
+  return IdxFile{*path, std::move(file), std::move(checked)};
 }
 
 // DataLoss names the first sample whose label is not below `classes`.
@@ -139,8 +141,8 @@ class IdxDataset final : public Dataset {
   IdxDataset(IdxFile images, IdxFile labels, int classes, bool in_memory)
       : images_(std::move(images)),
         labels_(std::move(labels)),
-        size_(BigEndian32(images_.file.bytes(), 4)),
-        shape_({1, BigEndian32(images_.file.bytes(), 8), BigEndian32(images_.file.bytes(), 12)}),
+        size_(BigEndian32(images_.header, 4)),
+        shape_({1, BigEndian32(images_.header, 8), BigEndian32(images_.header, 12)}),
         classes_(classes),
         in_memory_(in_memory) {
     if (in_memory) images_.file.Prefetch();
@@ -177,8 +179,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Spli
                                                  bool in_memory) {
   LOCKSTEP_ASSIGN_OR_RETURN(IdxFile images, OpenFile(folder, split, "images"));
   LOCKSTEP_ASSIGN_OR_RETURN(IdxFile labels, OpenFile(folder, split, "labels"));
-  const std::uint32_t image_count = BigEndian32(images.file.bytes(), 4);
-  const std::uint32_t label_count = BigEndian32(labels.file.bytes(), 4);
+  const std::uint32_t image_count = BigEndian32(images.header, 4);
+  const std::uint32_t label_count = BigEndian32(labels.header, 4);
   if (image_count != label_count) {
     return absl::DataLossError(
         fmt::format("{}: count at offset 4 is {}, expected {}, the count of images in {}",

@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kLongestKey = 256;
 constexpr std::size_t kLargestValue = std::size_t{1} << 20;
 constexpr std::size_t kMostStored = std::size_t{64} << 20;
+constexpr std::size_t kBytesOfAnEntry = 128;  // beside its key and value, about
 constexpr std::size_t kLargestAnswer = std::size_t{2} << 20;
 
 constexpr auto kLogPeriod = std::chrono::seconds(10);
@@ -250,8 +251,10 @@ grpc::Status Coordinator::Put(const proto::PutRequest& request) {
       api::PutProofContent(request.generation(), request.key(), request.value());
   if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
+  const std::size_t key_bytes =
+      store_.contains(request.key()) ? 0 : request.key().size() + kBytesOfAnEntry;
   if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
-      store_bytes_ + request.value().size() > kMostStored) {
+      store_bytes_ + key_bytes + request.value().size() > kMostStored) {
     return {
         grpc::StatusCode::RESOURCE_EXHAUSTED,
         fmt::format("a key of {} and a value of {} bytes, expected at most {}, {} and {} in all",
@@ -259,7 +262,7 @@ grpc::Status Coordinator::Put(const proto::PutRequest& request) {
                     kMostStored)};
   }
   std::string& value = store_[request.key()];
-  store_bytes_ += request.value().size() - value.size();
+  store_bytes_ += key_bytes + request.value().size() - value.size();
   value = request.value();
   const auto [first, last] = gets_.equal_range(request.key());
   std::vector<PendingGet*> waiting;

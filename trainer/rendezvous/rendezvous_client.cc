@@ -153,7 +153,7 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
 
 // Without this, the leader would count this process in while it saves its state.
 void RendezvousClient::Leave(std::unique_lock<std::mutex>& lock) {
-  if (phase_ != Phase::kJoining || !stream_ || broken_ || !leader_proven_) return;
+  if (phase_ != Phase::kJoining || !stream_ || broken_) return;
   phase_ = Phase::kIdle;
   proto::ReplicaMessage message;
   message.mutable_leaving();

@@ -111,6 +111,7 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
   if (loop_.saver != nullptr) {
     // The save that is under way may be the checkpoint to restore. If it fails, an older one is.
     const absl::Status saved = loop_.WaitForSave();
+    loop_.rendezvous.SetActivity(api::Activity::kSharingState);
     loop_.reporter.CheckpointOutcome(loop_.saver->outcome());
     if (absl::IsAborted(saved)) return FailedFor(saved);
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "api/v1/defaults.h"
@@ -16,6 +17,9 @@
 
 namespace lockstep::controller {
 namespace {
+
+// How long a pod may take to end once its main container has.
+constexpr Duration kEndsByItself = std::chrono::seconds(10);
 
 // Returns null if there is none, or if the job wants none any more.
 const ObservedPod* EvaluatorPod(const Observed& observed) {
@@ -85,8 +89,12 @@ void AddEvaluatorReplacement(const Observed& observed, Plan& plan) {
   const ObservedPod* pod = EvaluatorPod(observed);
   if (pod == nullptr || !IsCounted(observed, *pod) || pod->being_deleted) return;
   if (IsPermanent(observed, *pod)) {
-    // A sidecar would keep the pod's resources until the end of the job.
-    if (!HasEnded(*pod)) plan.actions.emplace_back(DeletePod{pod->name, pod->uid});
+    // A sidecar would keep the pod's resources until the end of the job. A pod without one ends by
+    // itself a moment after its main container, and keeps its log.
+    if (HasEnded(*pod)) return;
+    const Time due = pod->failed_since.value_or(observed.now) + kEndsByItself;
+    if (observed.now < due) return RequeueWithin(plan, due - observed.now);
+    plan.actions.emplace_back(DeletePod{pod->name, pod->uid});
     return;
   }
   if (MustEvaluatorWait(observed, plan)) return;

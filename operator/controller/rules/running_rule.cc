@@ -200,6 +200,7 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   if (!AddPodGroup(observed, plan)) return false;
   bool complete = true;
   std::vector<CreatePod> pods;
+  std::map<api::Role, std::size_t> planned;
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
   for (const Replica& replica : wanted) {
@@ -210,8 +211,8 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
         (IsEvaluatorGone(observed) || MustEvaluatorWait(observed, plan))) {
       continue;
     }
-    // No more can be created before the job is observed again.
-    if (pods.size() > observed.settings.most_actions) break;
+    // No more of a role can be created before the job is observed again.
+    if (planned[replica.role]++ > observed.settings.most_actions) continue;
     pods.push_back(
         {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }

@@ -242,8 +242,14 @@ TEST(EvaluatorRuleTest, ASidecarOfOneThatHasFailedForGoodHoldsNoResources) {
   Seen seen = Trains([](ObservedPod& pod) {
     Exited(11)(pod);
     pod.phase = PodPhase::kRunning;
+    pod.failed_since = Time(std::chrono::seconds(1'700'000'000 - 9));
   });
   seen.Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "without a sidecar it ends by itself";
+  EXPECT_EQ(seen.Plan().requeue_after, std::chrono::seconds(1));
+  seen.With([](Observed& observed) {
+    observed.pods.back().failed_since = observed.now - std::chrono::seconds(10);
+  });
   EXPECT_THAT(seen.Plan().actions, ElementsAre(kDeleted));
   seen.With([](Observed& observed) { observed.pods.back().being_deleted = true; });
   EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
