@@ -197,7 +197,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
 
   auto locations = LocateVolumes(pod, options_.volumes);
   absl::Status filled = locations.status();
-  if (filled.ok()) filled = FillVolumes(pod, *locations, client_);
+  if (filled.ok()) filled = FillVolumes(pod, options_.volumes, *locations, client_);
   const auto message_path = [&](const Object& container) {
     return fmt::format("{}/{}/.termination-{}", plan.log_folder, plan.name,
                        container.value("name", ""));

@@ -128,14 +128,26 @@ absl::Status FillHostPath(const Object& source, const std::string& path, const s
   return absl::NotFoundError(fmt::format("{}: hostPath {} does not exist", what, path));
 }
 
-absl::Status FillVolume(const std::string& name_space, const Object& volume,
+bool IsConfig(const std::string& type) {
+  return type == "configMap" || type == "secret";
+}
+
+// An entry that its ConfigMap no longer has must not remain. As in a cluster, the folder belongs to
+// one pod, so no other process is reading it.
+absl::Status MakeEmptyFolder(const std::string& path, const std::string& what) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return MakeFolder(path, what);
+  return absl::FailedPreconditionError(
+      fmt::format("{}: cannot empty {}: {}", what, path, error.message()));
+}
+
+absl::Status FillConfig(const std::string& name_space, const Object& volume,
                         const std::string& path, kube::Client& client) {
   const std::string type = TypeOf(volume);
   const std::string what = fmt::format("volume \"{}\"", volume.value("name", ""));
   const Object source = SourceOf(volume, type);
-  if (type == "hostPath") return FillHostPath(source, path, what);
-  LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
-  if (type != "configMap" && type != "secret") return absl::OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(MakeEmptyFolder(path, what));
   const kube::Kind& kind = type == "secret" ? kube::kSecretKind : kConfigMapKind;
   const std::string name = source.value(type == "secret" ? "secretName" : "name", "");
   const absl::StatusOr<Object> object = client.Get(kind, {name_space, name});
@@ -169,7 +181,9 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
     } else if (type == "emptyDir" && source.value("medium", "") == "Memory" &&
                IsSharedMemory(pod, name)) {
       location = "/dev/shm";
-    } else if (type == "emptyDir" || type == "configMap" || type == "secret") {
+    } else if (IsConfig(type)) {
+      location = fmt::format("{}/config/{}/{}", options.work_dir, kube::Name(pod), name);
+    } else if (type == "emptyDir") {
       location = folders + name;
     } else if (type == "hostPath") {
       const fs::path path = fs::path(options.current_dir) / source.value("path", "");
@@ -184,12 +198,23 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
   return locations;
 }
 
-absl::Status FillVolumes(const Object& pod, const std::map<std::string, std::string>& locations,
+absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
+                         const std::map<std::string, std::string>& locations,
                          kube::Client& client) {
   for (const Object& volume : VolumesOf(pod)) {
-    const auto location = locations.find(volume.value("name", ""));
+    const std::string name = volume.value("name", "");
+    const auto location = locations.find(name);
     if (location == locations.end()) continue;
-    LOCKSTEP_RETURN_IF_ERROR(FillVolume(kube::Namespace(pod), volume, location->second, client));
+    const std::string& path = location->second;
+    const std::string type = TypeOf(volume);
+    const std::string what = fmt::format("volume \"{}\"", name);
+    if (type == "hostPath") {
+      LOCKSTEP_RETURN_IF_ERROR(FillHostPath(SourceOf(volume, type), path, what));
+    } else if (IsConfig(type) && !options.folders.contains(name)) {
+      LOCKSTEP_RETURN_IF_ERROR(FillConfig(kube::Namespace(pod), volume, path, client));
+    } else {
+      LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
+    }
   }
   return absl::OkStatus();
 }

@@ -16,16 +16,19 @@ struct VolumeOptions {
   std::map<std::string, std::string> folders;  // --volume: by volume or claim name; absolute
 };
 
-// Returns each volume's folder or file, by name: that in `folders`, else for emptyDir, ConfigMap
-// and Secret <work-dir>/volumes/<name>, for a claim <work-dir>/volumes/<claim>, for hostPath the
-// path itself, for a memory-backed emptyDir mounted at /dev/shm /dev/shm. InvalidArgument names a
-// volume of another type without an entry in `folders`, or a name that would leave the work
-// directory. Pure.
+// Returns each volume's folder or file, by name: that in `folders`, else for emptyDir
+// <work-dir>/volumes/<name>, for a claim <work-dir>/volumes/<claim>, for ConfigMap and Secret
+// <work-dir>/config/<pod>/<name>, for hostPath the path itself, for a memory-backed emptyDir
+// mounted at /dev/shm /dev/shm. InvalidArgument names a volume of another type without an entry in
+// `folders`, or a name that would leave the work directory. Pure.
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
-// Creates the folders and writes the entries of ConfigMaps and Secrets as files.
-absl::Status FillVolumes(const kube::Object& pod,
+// Creates the folders and writes the entries of ConfigMaps and Secrets as files, without what an
+// earlier pod of this name left there. The content of a folder in `options.folders` is the user's
+// and stays as it is. Requires: `locations` are those of LocateVolumes, and no process of an
+// earlier pod of this name runs.
+absl::Status FillVolumes(const kube::Object& pod, const VolumeOptions& options,
                          const std::map<std::string, std::string>& locations, kube::Client& client);
 
 // Maps a container's mount paths. InvalidArgument: a mount of an unknown volume, at "/", or with

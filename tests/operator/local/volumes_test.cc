@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "operator/local/memory_client.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_directory.h"
@@ -48,15 +50,74 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
           .ok());
   const std::map<std::string, std::string> locations = {{"v", directory.At("v")}};
   Object source = {{"secretName", "s"}};
-  ASSERT_TRUE(FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), locations, client).ok());
+  ASSERT_TRUE(
+      FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ok());
   struct stat status{};
   ASSERT_EQ(::stat(directory.At("v/key").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
   EXPECT_EQ(status.st_size, 5);
   source["items"] = {{{"key", "key"}, {"path", "../outside"}}};
   EXPECT_THAT(
-      FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), locations, client).ToString(),
+      FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ToString(),
       HasSubstr("../outside"));
+}
+
+class ConfigVolumeTest : public ::testing::Test {
+ protected:
+  Object ConfigMap(const std::string& name, const Object& data) {
+    return {{"apiVersion", "v1"},
+            {"kind", "ConfigMap"},
+            {"metadata", {{"name", name}, {"namespace", "default"}}},
+            {"data", data}};
+  }
+  Object PodThatMounts(const std::string& pod, const std::string& config_map) {
+    Object object = PodWith({{"name", "v"}, {"configMap", {{"name", config_map}}}});
+    object["metadata"]["name"] = pod;
+    return object;
+  }
+  // Returns the volume's folder.
+  std::string Fill(const Object& pod) {
+    const auto locations = LocateVolumes(pod, options_);
+    const absl::Status filled =
+        locations.ok() ? FillVolumes(pod, options_, *locations, client_) : locations.status();
+    EXPECT_TRUE(filled.ok()) << filled;
+    return filled.ok() ? locations->at("v") : "";
+  }
+
+  const TempDirectory directory_;
+  testing::FakeClock clock_;
+  MemoryClient client_{clock_, {}};
+  VolumeOptions options_{directory_.path(), "/", {}};
+};
+
+TEST_F(ConfigVolumeTest, AFolderThatTheUserNamesIsTheContent) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("settings", {{"key", "theirs"}})).ok());
+  options_.folders = {{"v", directory_.At("mine")}};
+  std::filesystem::create_directory(directory_.At("mine"));
+  WriteTextFile(directory_.At("mine/key"), "mine");
+  EXPECT_EQ(Fill(PodThatMounts("p", "settings")), directory_.At("mine"));
+  EXPECT_EQ(ReadTextFile(directory_.At("mine/key")), "mine");
+}
+
+TEST_F(ConfigVolumeTest, PodsWhoseVolumesShareANameKeepTheirOwnSources) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "a"}, {"old", ""}})).ok());
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("b", {{"key", "b"}})).ok());
+  const std::string of_a = Fill(PodThatMounts("job-worker-0", "a"));
+  const std::string of_b = Fill(PodThatMounts("job-evaluator-0", "b"));
+  EXPECT_EQ(ReadTextFile(of_a + "/key"), "a");
+  EXPECT_EQ(ReadTextFile(of_b + "/key"), "b");
+  EXPECT_FALSE(std::filesystem::exists(of_b + "/old"));
+}
+
+TEST_F(ConfigVolumeTest, ARemovedKeyIsGoneFromTheNextPodOfThatName) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "1"}, {"old", ""}})).ok());
+  const std::string folder = Fill(PodThatMounts("p", "a"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/old"));
+  ASSERT_TRUE(client_.Delete(kConfigMapKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "2"}})).ok());
+  EXPECT_EQ(Fill(PodThatMounts("p", "a")), folder);
+  EXPECT_EQ(ReadTextFile(folder + "/key"), "2");
+  EXPECT_FALSE(std::filesystem::exists(folder + "/old"));
 }
 
 }  // namespace
