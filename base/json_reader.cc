@@ -59,6 +59,11 @@ std::optional<std::int64_t> IntegerOf(const Json& json) {
   return json.get<std::int64_t>();
 }
 
+void AppendFault(std::string path, const Json* found, std::string_view expected,
+                 std::vector<FieldError>& errors) {
+  errors.push_back({std::move(path), fmt::format("found {}, expected {}", Found(found), expected)});
+}
+
 JsonReader::JsonReader(const Json& json, std::string path, std::vector<FieldError>* errors)
     : object_(json.is_object() ? &json : nullptr), path_(std::move(path)), errors_(errors) {
   if (object_ == nullptr) Fault(path_, &json, "an object");
@@ -84,8 +89,7 @@ void JsonReader::RefuseOthers() {
 }
 
 void JsonReader::Fault(std::string path, const Json* found, std::string_view expected) {
-  errors_->push_back(
-      {std::move(path), fmt::format("found {}, expected {}", Found(found), expected)});
+  AppendFault(std::move(path), found, expected, *errors_);
 }
 
 void JsonReader::Read(const Json& json, const std::string& path, bool& value) {

@@ -38,6 +38,10 @@ constexpr RealRange NotBelow(double min) {
 // or an exponent is not an integer.
 std::optional<std::int64_t> IntegerOf(const nlohmann::json& json);
 
+// Appends "found …, expected …"; a null `found` is "nothing".
+void AppendFault(std::string path, const nlohmann::json* found, std::string_view expected,
+                 std::vector<FieldError>& errors);
+
 // Reads the fields of one object and appends an error for each fault. As in Kubernetes, a field
 // that is null is absent.
 class JsonReader {
@@ -52,7 +56,7 @@ class JsonReader {
   // Reports each field that was never looked for, with a suggestion. Call it after the last Find.
   void RefuseOthers();
 
-  // Appends "found …, expected …"; a null `found` is "nothing".
+  // As AppendFault.
   void Fault(std::string path, const nlohmann::json* found, std::string_view expected);
 
   // Each reads one value, and leaves `value` unchanged if it is not as expected.

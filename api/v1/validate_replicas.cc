@@ -11,6 +11,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/tf_config_size.h"
+#include "api/v1/validate_pod_template.h"
 
 namespace lockstep::api {
 namespace {
@@ -100,13 +101,8 @@ void ValidateStrategyRoles(const TrainingJobSpec& spec, StrategyType strategy, E
 
 void ValidateContainer(const Json& container, const std::string& path, std::set<std::string>& names,
                        Errors& errors) {
-  if (!container.is_object()) {
-    errors.push_back({path, "expected a container, an object"});
-    return;
-  }
   const auto name = container.find("name");
-  if (name == container.end() || !name->is_string() ||
-      name->get_ref<const std::string&>().empty()) {
+  if (name == container.end() || name->is_null() || name->get_ref<const std::string&>().empty()) {
     errors.push_back({path + ".name", "found none, expected a container name"});
   } else if (!names.insert(name->get<std::string>()).second) {
     errors.push_back({path + ".name", fmt::format("found \"{}\" a second time, expected names to "
@@ -124,12 +120,11 @@ std::size_t CountValues(const Json& json) {
 
 void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_containers,
                       Errors& errors) {
+  const std::size_t before = errors.size();
+  ValidatePodTemplateTypes(tmpl, path, errors);
+  if (errors.size() > before) return;  // the checks below rely on the types
   const auto spec = tmpl.find("spec");
   const bool has_spec = spec != tmpl.end() && !spec->is_null();
-  if (has_spec && !spec->is_object()) {
-    errors.push_back({path + ".spec", "expected a pod spec, an object"});
-    return;
-  }
   const std::string containers_path = path + ".spec.containers";
   if (!has_spec || !spec->contains("containers")) {
     if (may_lack_containers) return;

@@ -36,9 +36,27 @@ bool IsCompanion(const std::string& kind) {
                      [&](const char* companion) { return kind == companion; });
 }
 
+// Removes members that are null, as an API server does. What reads a template tests only whether a
+// member is there.
+void DropNulls(Object& value) {
+  if (value.is_object()) {
+    for (auto it = value.begin(); it != value.end();) {
+      it = it->is_null() ? value.erase(it) : std::next(it);
+    }
+  }
+  if (value.is_structured()) {
+    for (Object& member : value) DropNulls(member);
+  }
+}
+
 absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) LOCKSTEP_RETURN_IF_ERROR(ApplySet(set, document));
   LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingJob job, api::TrainingJobFromJson(document));
+  for (auto& [role, replicas] : job.spec.replica_specs) {
+    Object tmpl = *replicas.tmpl;
+    DropNulls(tmpl);
+    replicas.tmpl = std::move(tmpl);
+  }
   LOCKSTEP_RETURN_IF_ERROR(api::ToStatus(api::Validate(api::WithDefaults(job))));
   return job;
 }

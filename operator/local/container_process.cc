@@ -83,13 +83,14 @@ absl::StatusOr<std::string> KeyOfObject(const Object& pod, const kube::Kind& kin
 absl::StatusOr<std::string> ResourceOf(const Object& container, const Object& reference) {
   const std::string path = reference.value("resource", "");
   const std::size_t dot = path.find('.');
-  const Object::json_pointer where(
-      fmt::format("/resources/{}/{}", path.substr(0, dot),
-                  dot == std::string::npos ? "" : path.substr(dot + 1)));
-  if (!container.contains(where)) {
+  const std::string resource = dot == std::string::npos ? "" : path.substr(dot + 1);
+  const Object& listed =
+      kube::Member(kube::Member(container, "resources"), path.substr(0, dot).c_str());
+  const Object& quantity = kube::Member(listed, resource.c_str());
+  if (quantity.is_null()) {
     return absl::NotFoundError(fmt::format("the container sets no resources.{}", path));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const double amount, api::ParseQuantity(container[where]));
+  LOCKSTEP_ASSIGN_OR_RETURN(const double amount, api::ParseQuantity(quantity));
   double divisor = 1;
   if (reference.contains("divisor") && reference["divisor"] != "0") {
     LOCKSTEP_ASSIGN_OR_RETURN(divisor, api::ParseQuantity(reference["divisor"]));

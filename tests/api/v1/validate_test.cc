@@ -1,5 +1,6 @@
 #include "api/v1/validate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -174,12 +175,12 @@ TEST(ValidateTest, AnOwnImageNeedsContainers) {
   const Case cases[] = {
       {Json::object(), none.c_str()},
       {{{"spec", Json::object()}}, none.c_str()},
-      {{{"spec", 3}}, "spec.replicaSpecs.Worker.template.spec: expected a pod spec, an object"},
+      {{{"spec", 3}}, "spec.replicaSpecs.Worker.template.spec: found 3, expected an object"},
       {{{"spec", {{"containers", Json::array()}}}},
        "spec.replicaSpecs.Worker.template.spec.containers: expected a list of at least 1 "
        "container"},
       {{{"spec", {{"containers", Json::array({3})}}}},
-       "spec.replicaSpecs.Worker.template.spec.containers[0]: expected a container, an object"},
+       "spec.replicaSpecs.Worker.template.spec.containers[0]: found 3, expected an object"},
       {{{"spec", {{"containers", Json::array({Json::object()})}}}},
        "spec.replicaSpecs.Worker.template.spec.containers[0].name: found none, expected a "
        "container name"},
@@ -189,6 +190,44 @@ TEST(ValidateTest, AnOwnImageNeedsContainers) {
   };
   for (const Case& c : cases) {
     EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, c.tmpl)), c.message) << c.tmpl;
+  }
+}
+
+TEST(ValidateTest, FieldsOfATemplateHaveTheTypesOfKubernetes) {
+  struct Case {
+    const char *where, *value, *fault;
+  };
+  const Case cases[] = {
+      {"/spec/initContainers", R"(["a"])",
+       R"(spec.initContainers[0]: found "a", expected an object)"},
+      {"/spec/volumes", R"(["a"])", R"(spec.volumes[0]: found "a", expected an object)"},
+      {"/spec/volumes", R"([{"name": "v", "configMap": {"items": [{"key": 1}]}}])",
+       "spec.volumes[0].configMap.items[0].key: found 1, expected a string"},
+      {"/spec/terminationGracePeriodSeconds", R"("30")",
+       R"(spec.terminationGracePeriodSeconds: found "30", expected an integer)"},
+      {"/metadata/labels", R"({"l": 5})", "metadata.labels.l: found 5, expected a string"},
+      {"/spec/containers/0/env", R"([{"name": "A", "value": 5}])",
+       "spec.containers[0].env[0].value: found 5, expected a string"},
+      {"/spec/containers/0/env", R"({"A": "b"})",
+       "spec.containers[0].env: found an object, expected a list"},
+      {"/spec/containers/0/envFrom", R"([{"configMapRef": "x"}])",
+       R"(spec.containers[0].envFrom[0].configMapRef: found "x", expected an object)"},
+      {"/spec/containers/0/workingDir", "5",
+       "spec.containers[0].workingDir: found 5, expected a string"},
+      {"/spec/containers/0/command", R"(["sleep", 5])",
+       "spec.containers[0].command[1]: found 5, expected a string"},
+      {"/spec/containers/0/volumeMounts", R"([{"name": 5, "mountPath": "/x"}])",
+       "spec.containers[0].volumeMounts[0].name: found 5, expected a string"},
+      {"/spec/containers/0/resources", R"({"limits": {"cpu": true}})",
+       "spec.containers[0].resources.limits.cpu: found true, expected a quantity"},
+  };
+  for (const Case& c : cases) {
+    Json tmpl = Template("pytorch");
+    tmpl[Json::json_pointer(c.where)] = Json::parse(c.value);
+    EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, tmpl)),
+              fmt::format("spec.replicaSpecs.Worker.template.{}", c.fault));
+    tmpl[Json::json_pointer(c.where)] = nullptr;
+    EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, tmpl)), "") << c.where;
   }
 }
 

@@ -33,6 +33,17 @@ TEST(JobFileTest, WhatIsNoTrainingJobIsNamed) {
   EXPECT_THAT(Fault(job + "\n---\n" + job), HasSubstr("found two TrainingJobs"));
 }
 
+TEST(JobFileTest, NullInATemplateIsAbsentAsInACluster) {
+  const auto file = ParseJobFile(
+      testing::ShellJob("j", 1, "x"), "f.yaml",
+      {"spec.replicaSpecs.Worker.template.spec.volumes=[{name: v, emptyDir: null}]",
+       "spec.replicaSpecs.Worker.template.spec.containers[0].envFrom=[{configMapRef: null}]"});
+  ASSERT_TRUE(file.ok()) << file.status();
+  const kube::Object& spec = (*file->job.spec.replica_specs.at(api::Role::kWorker).tmpl)["spec"];
+  EXPECT_EQ(spec["volumes"].dump(), R"([{"name":"v"}])");
+  EXPECT_EQ(spec["containers"][0]["envFrom"].dump(), "[{}]");
+}
+
 TEST(JobFileTest, EveryFaultHasALineOfItsOwn) {
   const auto file = ParseJobFile(testing::ShellJob("j", 1, "x"), "f.yaml",
                                  {"spec.a=1", "spec.runPolicy.backoffLimit=many"});

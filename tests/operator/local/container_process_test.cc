@@ -71,6 +71,21 @@ TEST_F(ContainerProcessTest, ReadsFieldsOfThePodAndKeysOfConfigMaps) {
   EXPECT_EQ(process->env.at("K"), "v");
 }
 
+TEST_F(ContainerProcessTest, AResourcesNameIsNoPath) {
+  const auto of = [this](const char* resource) {
+    const Object source = {{"resourceFieldRef", {{"resource", resource}}}};
+    return Make({{"name", "c"},
+                 {"command", {"run"}},
+                 {"resources", {{"limits", {{"example.org/a~b", "2"}}}}},
+                 {"env", {{{"name", "N"}, {"valueFrom", source}}}}});
+  };
+  const auto process = of("limits.example.org/a~b");
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(process->env.at("N"), "2");
+  EXPECT_THAT(std::string(of("limits.~").status().message()),
+              HasSubstr("the container sets no resources.limits.~"));
+}
+
 TEST_F(ContainerProcessTest, WithoutCommandNamesTheContainer) {
   const auto process = Make({{"name", "c"}, {"image", "x"}});
   EXPECT_TRUE(absl::IsInvalidArgument(process.status()));
