@@ -50,8 +50,9 @@ void PodRunner::Advance() {
   if (terminating_) return;
   for (Container& container : containers_) {
     StartDue(container);
-    // Later containers wait for an init container, unless it is a sidecar that has started.
-    const bool begun = container.plan.sidecar && container.state == State::kRunning;
+    // Later containers wait for an init container, unless it is a sidecar that has started once.
+    const bool begun =
+        container.plan.sidecar && (container.state == State::kRunning || container.last);
     const bool passed = container.state == State::kTerminated && container.ended->code == 0;
     if (container.plan.init && !begun && !passed) return;
   }

@@ -119,6 +119,21 @@ TEST_F(PodRunnerTest, OnFailureRestartsWithGrowingBackoff) {
   EXPECT_EQ(pod.Status()["containerStatuses"][0]["restartCount"], 2);
 }
 
+TEST_F(PodRunnerTest, ASidecarInBackoffHoldsUpNoRestart) {
+  ContainerPlan sidecar = Init("sidecar");
+  sidecar.sidecar = true;
+  PodRunner pod = Pod({sidecar, Container("main")}, "OnFailure");
+  pod.Advance();
+  EXPECT_THAT(host_.started, ElementsAre("sidecar", "main"));
+  pod.OnExit(host_.Exit("sidecar", 1));
+  pod.Advance();
+  pod.OnExit(host_.Exit("sidecar", 1));
+  pod.OnExit(host_.Exit("main", 1));
+  pod.Advance();
+  EXPECT_THAT(host_.started, ElementsAre("sidecar", "main", "sidecar", "main"));
+  EXPECT_EQ(pod.NextDeadline(), clock_.SteadyNow() + seconds(1)) << "nothing else is due";
+}
+
 TEST_F(PodRunnerTest, TerminateAsksThenKillsAfterTheGracePeriod) {
   PodRunner pod = Pod({Container("a")}, "Always");
   pod.Advance();
