@@ -24,7 +24,7 @@ Object OwnersOf(const Object& object) {
 
 bool IsReleased(const Object& object) {
   return kube::IsBeingDeleted(object) && !HasFinalizers(object) &&
-         object["metadata"].value("deletionGracePeriodSeconds", 0) == 0;
+         kube::Int64Member(object["metadata"], "deletionGracePeriodSeconds") == 0;
 }
 
 }  // namespace

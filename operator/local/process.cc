@@ -9,9 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -119,7 +122,8 @@ std::vector<ProcessExit> SystemProcesses::Poll(std::optional<SteadyTime> deadlin
   if (deadline) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
-    timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    timeout = static_cast<int>(
+        std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
   }
   std::array<epoll_event, 64> events{};
   const int count =

@@ -159,8 +159,8 @@ void ProcessKubelet::OnPod(const kube::WatchEvent& event) {
   const auto it = pods_.find(uid);
   if (it == pods_.end() || !kube::IsBeingDeleted(pod) || it->second.deleting) return;
   it->second.deleting = true;
-  it->second.runner->Terminate(std::chrono::seconds(
-      pod["metadata"].value("deletionGracePeriodSeconds", kDefaultGraceSeconds)));
+  it->second.runner->Terminate(
+      std::chrono::seconds(GraceMember(pod["metadata"], "deletionGracePeriodSeconds")));
 }
 
 // The pod is gone from the API server without our confirmation, so no grace period applies.
@@ -189,8 +189,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
   plan.log_folder = options_.volumes.work_dir + "/logs";
   plan.ip = addresses_.OfPod(key.namespace_name + "/" + key.name).host;
   plan.restart_policy = spec.value("restartPolicy", "Always");
-  plan.grace =
-      std::chrono::seconds(spec.value("terminationGracePeriodSeconds", kDefaultGraceSeconds));
+  plan.grace = std::chrono::seconds(GraceMember(spec, "terminationGracePeriodSeconds"));
   Object told = pod;
   told["status"]["podIP"] = plan.ip;
   told["status"]["hostIP"] = "127.0.0.1";

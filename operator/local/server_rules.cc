@@ -150,11 +150,17 @@ Object WithStatusOf(const Object& update, Object old) {
   return old;
 }
 
+std::int64_t GraceMember(const Object& object, const char* key) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 32;
+  if (kube::Member(object, key).is_null()) return kDefaultGraceSeconds;
+  return std::clamp<std::int64_t>(kube::Int64Member(object, key), 0, kLongest);
+}
+
 std::int64_t GraceSeconds(const Object& pod) {
   const Object spec = pod.value("spec", Object::object());
   const std::string phase = PhaseOf(pod);
   if (spec.value("nodeName", "").empty() || phase == "Succeeded" || phase == "Failed") return 0;
-  return spec.value("terminationGracePeriodSeconds", kDefaultGraceSeconds);
+  return GraceMember(spec, "terminationGracePeriodSeconds");
 }
 
 Object TerminatingObject(Object object, Time now, std::int64_t grace_seconds) {

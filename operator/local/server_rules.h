@@ -14,6 +14,10 @@ namespace lockstep::local {
 // A pod's terminationGracePeriodSeconds where it sets none.
 inline constexpr std::int64_t kDefaultGraceSeconds = 30;
 
+// Returns the member, a number of seconds, or kDefaultGraceSeconds if there is none. It is limited
+// to 0 to 136 years: so it can be added to a time.
+std::int64_t GraceMember(const kube::Object& object, const char* key);
+
 // Names a call in an error: "get pods default/a".
 std::string DescribeCall(const char* verb, const kube::Kind& kind, const kube::Key& key);
 

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 
+#include "base/rfc3339.h"
 #include "tests/operator/local/client_conformance.h"
 #include "tests/support/hooked_client.h"
 
@@ -50,6 +53,19 @@ TEST(MemoryClientTest, ABoundPodStaysUntilItsKubeletConfirms) {
   EXPECT_TRUE(absl::IsNotFound(client.ConfirmDeleted({"default", "a"}, "another")));
   ASSERT_TRUE(client.ConfirmDeleted({"default", "a"}, kube::Uid(*pod)).ok());
   EXPECT_TRUE(absl::IsNotFound(client.Get(kube::kPodKind, {"default", "a"}).status()));
+}
+
+TEST(MemoryClientTest, AGracePeriodWithoutEndLiesInTheFuture) {
+  MemoryClient client(kClock, {.history = 64, .node_name = "local"});
+  Object pod = Pod("a");
+  pod["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
+  ASSERT_TRUE(client.Create(kube::kPodKind, pod).ok());
+  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, "").ok());
+  const Object dying = *client.Get(kube::kPodKind, {"default", "a"});
+  const auto end =
+      ParseRfc3339(dying["metadata"]["deletionTimestamp"].get_ref<const std::string&>());
+  ASSERT_TRUE(end.has_value());
+  EXPECT_GT(*end, kClock.Now());
 }
 
 TEST(MemoryClientTest, AnEndedPodIsDeletedAtOnce) {

@@ -10,6 +10,7 @@
 
 #include "operator/local/guardian.h"
 #include "operator/local/marked_processes.h"
+#include "operator/local/process_kubelet.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::local {
@@ -85,9 +86,18 @@ TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
 
 TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {
   ProcessSpec spec = Shell("grep Cpus_allowed_list /proc/self/status");
-  spec.cpus = {0};
+  const int core = PermittedCpus().back();
+  spec.cpus = {core};
   EXPECT_EQ(Run(spec).code, 0);
-  EXPECT_THAT(Log(), HasSubstr("Cpus_allowed_list:\t0\n"));
+  EXPECT_THAT(Log(), HasSubstr(fmt::format("Cpus_allowed_list:\t{}\n", core)));
+}
+
+TEST_F(ProcessTest, AWaitOfFiftyDaysIsNotOver) {
+  ASSERT_TRUE(processes_.Start(Shell("sleep 0.2; exit 4")).ok());
+  const std::chrono::milliseconds wait(std::int64_t{1} << 32);  // more than an int holds
+  const auto exits = processes_.Poll(std::chrono::steady_clock::now() + wait);
+  ASSERT_EQ(exits.size(), 1U);
+  EXPECT_EQ(exits[0].code, 4);
 }
 
 TEST_F(ProcessTest, ReportsWhyItCannotStart) {
