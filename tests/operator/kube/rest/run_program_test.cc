@@ -1,10 +1,15 @@
 #include "operator/kube/rest/run_program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <thread>
+
 #include "base/descriptor.h"
+#include "tests/support/temp_directory.h"
 
 namespace lockstep::kube {
 namespace {
@@ -42,6 +47,25 @@ TEST(RunProgramTest, ItInheritsNoConnection) {
 TEST(RunProgramTest, ItIsKilledAfterItsTime) {
   const auto text = Shell("exec sleep 600", std::chrono::milliseconds(50));
   EXPECT_TRUE(absl::IsDeadlineExceeded(text.status())) << text.status();
+}
+
+TEST(RunProgramTest, ItIsKilledWithItsChildrenIfItHasClosedItsOutput) {
+  const TempDirectory folder;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto text =
+      Shell(fmt::format("sleep 60 >/dev/null & echo $! > {}; exec >&-; wait", folder.At("id")),
+            std::chrono::milliseconds(500));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(text.status())) << text.status();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  const pid_t child = std::stoi(ReadTextFile(folder.At("id")));
+  const auto lives = [child] {  // an orphan may stay as a zombie
+    std::ifstream stat(fmt::format("/proc/{}/stat", child));
+    std::string id, name, state;
+    return stat >> id >> name >> state && state != "Z" && state != "X";
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (lives() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_FALSE(lives());
 }
 
 TEST(RunProgramTest, OutputWithoutEndIsRefused) {
