@@ -31,6 +31,10 @@ Duration Jittered(Duration period) {
   return std::chrono::duration_cast<Duration>(period * factor);
 }
 
+std::string Holds(const std::string& holder) {
+  return fmt::format("{} holds the lease", holder);
+}
+
 }  // namespace
 
 struct LeaderElector::State {
@@ -39,9 +43,9 @@ struct LeaderElector::State {
       : client(api), clock(time), options(std::move(how)), on_lost(std::move(when_lost)) {}
 
   // Used by one thread at a time: Acquire's, then the renewing thread, then Release's.
-  absl::Status TakeOrKeep();
-  absl::Status Take();
-  absl::Status Write(Object lease);
+  absl::StatusOr<std::string> TakeOrKeep();
+  absl::StatusOr<std::string> Take();
+  absl::StatusOr<std::string> Write(Object lease);
   Object MakeLease(Object lease) const;
   void Observe(Object lease);
   void GiveUp();
@@ -69,45 +73,47 @@ struct LeaderElector::State {
   std::jthread renewer, watchdog;
 };
 
-// Takes or renews the lease. FailedPrecondition: another candidate holds it.
-absl::Status LeaderElector::State::TakeOrKeep() {
+// Takes or renews the lease, and returns who holds it then: this process, or another that cannot be
+// replaced yet.
+absl::StatusOr<std::string> LeaderElector::State::TakeOrKeep() {
   const SteadyTime sent = clock.SteadyNow();
-  absl::Status status = absl::AbortedError("nothing is known yet");
+  absl::StatusOr<std::string> holder = absl::AbortedError("nothing is known yet");
   // The fast path, while nobody else writes: no read first.
-  if (seen && HolderOf(*seen) == options.identity) status = Write(MakeLease(*seen));
-  if (absl::IsAborted(status) || absl::IsNotFound(status)) status = Take();
-  if (!status.ok()) return status;
+  if (seen && HolderOf(*seen) == options.identity) holder = Write(MakeLease(*seen));
+  if (absl::IsAborted(holder.status()) || absl::IsNotFound(holder.status())) holder = Take();
+  if (!holder.ok() || *holder != options.identity) return holder;
   const std::lock_guard lock(mutex);
-  if (lost) return absl::FailedPreconditionError("the lease was lost before");
+  if (lost) return absl::CancelledError("the lease was lost before");
   renewed_at = sent;
   leads = true;
-  return status;
+  return holder;
 }
 
-absl::Status LeaderElector::State::Take() {
+absl::StatusOr<std::string> LeaderElector::State::Take() {
   auto lease = client.Get(kLeaseKind, options.lease);
   if (absl::IsNotFound(lease.status())) {
     Object made = MakeLease(Object());
     LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Create(kLeaseKind, made));
     made["metadata"] = Member(written, "metadata");
     Observe(std::move(made));
-    return absl::OkStatus();
+    return options.identity;
   }
   if (!lease.ok()) return lease.status();
   Observe(*std::move(lease));
   const std::string holder = HolderOf(*seen);
   const Duration valid = std::chrono::seconds(IntegerOf(*seen, "leaseDurationSeconds"));
   if (!holder.empty() && holder != options.identity && clock.SteadyNow() < seen_at + valid) {
-    return absl::FailedPreconditionError(fmt::format("{} holds the lease", holder));
+    return holder;
   }
   return Write(MakeLease(*seen));
 }
 
-absl::Status LeaderElector::State::Write(Object lease) {
+// Returns the holder that it has written.
+absl::StatusOr<std::string> LeaderElector::State::Write(Object lease) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Update(kLeaseKind, lease));
   lease["metadata"] = Member(written, "metadata");
   Observe(std::move(lease));
-  return absl::OkStatus();
+  return HolderOf(*seen);
 }
 
 // Returns `lease`, or a new one if it is null, with this process as its holder from now on.
@@ -144,7 +150,7 @@ void LeaderElector::State::GiveUp() {
   lease["spec"]["holderIdentity"] = "";
   lease["spec"]["leaseDurationSeconds"] = 1;  // as client-go writes it; 0 is invalid
   lease["spec"]["renewTime"] = FormatApiMicroTime(clock.Now());
-  if (const absl::Status status = Write(lease); !status.ok()) {
+  if (const absl::Status status = Write(lease).status(); !status.ok()) {
     LogWarning("the lease could not be given up; it expires", {{"error", status.ToString()}});
   }
 }
@@ -153,10 +159,15 @@ void LeaderElector::State::Renew(const std::stop_token& stop) {
   while (true) {
     Wait(options.retry_period, stop);
     if (stop.stop_requested()) return;
-    const absl::Status status = TakeOrKeep();
-    if (absl::IsFailedPrecondition(status)) return Lose(std::string(status.message()));
-    if (!status.ok()) {
-      LogWarning("the lease was not renewed; retrying", {{"error", status.ToString()}});
+    const absl::StatusOr<std::string> holder = TakeOrKeep();
+    if (holder.ok() && *holder != options.identity) return Lose(Holds(*holder));
+    {
+      const std::lock_guard lock(mutex);
+      if (lost) return;
+    }
+    // Whatever the server's error, it may pass before the deadline, for which Watch cares.
+    if (!holder.ok()) {
+      LogWarning("the lease was not renewed; retrying", {{"error", holder.status().ToString()}});
     }
   }
 }
@@ -208,13 +219,14 @@ absl::Status LeaderElector::Acquire(std::stop_token stop) {
   State& state = *state_;
   std::string told;  // so as not to log the same line every two seconds
   while (!stop.stop_requested()) {
-    const absl::Status status = state.TakeOrKeep();
-    if (status.ok()) {
+    const absl::StatusOr<std::string> holder = state.TakeOrKeep();
+    if (holder.ok() && *holder == state.options.identity) {
       state.renewer = std::jthread([&state](const std::stop_token& end) { state.Renew(end); });
       state.watchdog = std::jthread([&state](const std::stop_token& end) { state.Watch(end); });
-      return status;
+      return absl::OkStatus();
     }
-    if (std::string reason = status.ToString(); reason != told) {
+    if (std::string reason = holder.ok() ? Holds(*holder) : holder.status().ToString();
+        reason != told) {
       LogInfo("waiting for the lease", {{"lease", state.options.lease.name}, {"reason", reason}});
       told = std::move(reason);
     }

@@ -166,6 +166,25 @@ TEST_F(LeaderElectorTest, WhoeverSeesAnotherHolderHasLost) {
   EXPECT_EQ(Holder(), "thief");
 }
 
+// An API server gives this code for a redirection or a request that a webhook refuses, too.
+TEST_F(LeaderElectorTest, ARefusedRenewalIsTriedAgain) {
+  Candidate a(server_, clock_, "a");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  std::atomic<int> refused{0};
+  server_.SetBefore([&refused](const HookedClient::Call& call) {
+    if (call.verb != "update") return absl::OkStatus();
+    ++refused;
+    return absl::FailedPreconditionError("HTTP 400");
+  });
+  while (refused < 3) {
+    if (!a.elector.IsLeader()) break;
+    std::this_thread::yield();
+  }
+  server_.SetBefore({});
+  EXPECT_GE(refused, 3);
+  EXPECT_TRUE(a.elector.IsLeader());
+}
+
 TEST_F(LeaderElectorTest, AReleasedLeaseIsTakenAtOnce) {
   Candidate a(server_, clock_, "a"), b(server_, clock_, "b");
   ASSERT_TRUE(a.elector.Acquire({}).ok());
