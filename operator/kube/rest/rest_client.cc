@@ -218,9 +218,16 @@ class ApiServerClient final : public RestClient {
 
 absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline,
                                                        Duration& waited) {
+  const SteadyTime begin = Now();
   LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
   const RequestLimiter::Slot slot(limiter_);
   const SteadyTime start = Now();
+  if (start >= deadline) {
+    return absl::DeadlineExceededError(fmt::format(
+        "not sent: its time was over after it had waited {:.2f} s for a token and for one of the "
+        "{} requests at once to end",
+        std::chrono::duration<double>(start - begin).count(), options_.max_in_flight));
+  }
   auto response = transport_->Send(request, deadline - start);
   waited += Now() - start;
   return response;

@@ -382,6 +382,21 @@ TEST_F(RestClientTest, TheDeadlineIsForTheWholeAnswer) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(3));
 }
 
+TEST_F(RestClientTest, ARequestWithoutTimeLeftIsNotSent) {
+  RestConfig config;
+  config.server = "https://127.0.0.1:1";  // credentials are sent over https only
+  config.exec = ExecCredentialSource{};
+  config.exec->api_version = "client.authentication.k8s.io/v1";
+  config.exec->command = "sh";
+  config.exec->args = {"-c", R"(sleep 0.2; echo '{"apiVersion":"client.authentication.k8s.io/v1",)"
+                             R"("kind":"ExecCredential","status":{"token":"t"}}')"};
+  auto client = MakeRestClient(config, {.request_deadline = milliseconds(100)});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const absl::Status status = (*client)->Get(kPodKind, {"x", "a"}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("get pods x/a: not sent"));
+}
+
 TEST_F(RestClientTest, NobodyThereIsUnavailable) {
   Serve([](const Request&, Connection&) {});
   auto client = Connect({});
