@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +18,7 @@
 namespace lockstep::local {
 namespace {
 
-[[noreturn]] void Guard(const std::string& mark, int pipe) {
+[[noreturn]] void Guard(const std::string& mark, int program) {
   setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
   // Programs that read our output until it is closed must not wait for this process.
@@ -26,9 +27,9 @@ namespace {
   char byte = 0;
   ssize_t got = 0;
   do {
-    got = read(pipe, &byte, 1);
+    got = read(program, &byte, 1);
   } while (got < 0 && errno == EINTR);
-  // The pipe was closed without a byte: our program was killed.
+  // The socket was closed without a byte: our program was killed.
   if (got == 0) KillMarked(mark, ProcessIds, [](pid_t pid) { return kill(pid, SIGKILL) == 0; });
   _exit(0);
 }
@@ -36,22 +37,24 @@ namespace {
 }  // namespace
 
 Guardian::Guardian(const std::string& mark) {
-  absl::StatusOr<Pipe> pipe = MakePipe();
-  LOCKSTEP_CHECK(pipe.ok(), "{}", pipe.status().ToString());
+  int ends[2];
+  LOCKSTEP_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: {}",
+                 std::strerror(errno));
+  Descriptor ours(ends[0]), theirs(ends[1]);
   pid_ = fork();
   LOCKSTEP_CHECK(pid_ >= 0, "fork: {}", std::strerror(errno));
   if (pid_ == 0) {
-    pipe->write.Close();
-    Guard(mark, pipe->read.fd());
+    ours.Close();
+    Guard(mark, theirs.fd());
   }
-  pipe_ = std::move(pipe->write);
+  guardian_ = std::move(ours);
 }
 
 Guardian::~Guardian() {
   const char byte = 0;
-  // The guardian may have been killed.
-  [[maybe_unused]] const ssize_t written = write(pipe_.fd(), &byte, 1);
-  pipe_.Close();
+  // The guardian may have been killed. That must not end this program, as a pipe's signal would.
+  [[maybe_unused]] const ssize_t sent = send(guardian_.fd(), &byte, 1, MSG_NOSIGNAL);
+  guardian_.Close();
   WaitFor(pid_);
 }
 

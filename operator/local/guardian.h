@@ -20,7 +20,7 @@ class Guardian {
 
  private:
   pid_t pid_ = -1;
-  Descriptor pipe_;  // closed when this process dies
+  Descriptor guardian_;  // a socket, closed when this process dies
 };
 
 // Returns a mark for the processes of this program that is unique to this run.

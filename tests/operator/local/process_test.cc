@@ -85,8 +85,8 @@ TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
 }
 
 TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {
-  ProcessSpec spec = Shell("grep Cpus_allowed_list /proc/self/status");
   const int core = PermittedCpus().back();
+  ProcessSpec spec = Shell("grep Cpus_allowed_list /proc/self/status");
   spec.cpus = {core};
   EXPECT_EQ(Run(spec).code, 0);
   EXPECT_THAT(Log(), HasSubstr(fmt::format("Cpus_allowed_list:\t{}\n", core)));
@@ -172,6 +172,25 @@ TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
+}
+
+TEST(GuardianTest, TheProgramOutlivesAGuardianThatWasKilled) {
+  const pid_t program = fork();
+  ASSERT_GE(program, 0);
+  if (program == 0) {
+    {
+      const Guardian guardian(MarkOfThisRun());
+      siginfo_t ended{};
+      for (const pid_t pid : ProcessIds()) {
+        if (ParentOf(pid) != getpid()) continue;
+        kill(pid, SIGKILL);
+        waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT);
+      }
+      if (ended.si_status != SIGKILL) _exit(1);
+    }
+    _exit(0);
+  }
+  EXPECT_EQ(DescribeExit(WaitFor(program)), "exit code 0");
 }
 
 }  // namespace
