@@ -6,6 +6,14 @@
 
 namespace lockstep {
 
+void OpenStandardStreams() {
+  int fd = -1;
+  do {
+    fd = ::open("/dev/null", O_RDWR);  // takes the lowest free number
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) ::close(fd);
+}
+
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "no new pipe");

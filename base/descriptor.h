@@ -30,6 +30,10 @@ class Descriptor {
   int fd_ = -1;
 };
 
+// Opens /dev/null as each of the standard streams that is closed. Otherwise the next file that this
+// program opens would get its number, and messages would be written into it. Call it first in main.
+void OpenStandardStreams();
+
 struct Pipe {
   Descriptor read, write;
 };

@@ -68,7 +68,8 @@ bool SetStreams(const std::array<int, 3>& stdio) {
   }
   for (int i = 0; i < 3; ++i) {
     const int copy = copies[static_cast<std::size_t>(i)];
-    if (copy != i && dup2(copy, i) < 0) return false;
+    // dup2 clears close-on-exec, but does nothing if the numbers are equal.
+    if ((copy == i ? fcntl(i, F_SETFD, 0) : dup2(copy, i)) < 0) return false;
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "operator/server/flags.h"
 #include "operator/server/run_operator.h"
@@ -47,6 +48,7 @@ int Main(int argc, char** argv) {
 }  // namespace lockstep::server
 
 int main(int argc, char** argv) {
+  lockstep::OpenStandardStreams();
   int exit_code = 1;
   try {
     exit_code = lockstep::server::Main(argc, argv);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "base/descriptor.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -214,6 +215,7 @@ int Main(int argc, char** argv) {
 }  // namespace lockstep::train
 
 int main(int argc, char** argv) {
+  lockstep::OpenStandardStreams();
   try {
     return lockstep::train::Main(argc, argv);
   } catch (const std::exception& error) {  // a failed check or a device error

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "operator/cli/convert_command.h"
 #include "operator/cli/describe_command.h"
 #include "operator/cli/exit_codes.h"
@@ -64,6 +65,7 @@ int Main(int argc, char** argv) {
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
+  lockstep::OpenStandardStreams();
   try {
     return lockstep::cli::Main(argc, argv);
   } catch (const std::exception& error) {

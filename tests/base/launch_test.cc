@@ -131,6 +131,15 @@ TEST(LaunchTest, OnlyTheNamedDescriptorsAreInherited) {
   EXPECT_EQ(Finish(spec).output, "200\n");
 }
 
+TEST(LaunchTest, AStreamThatKeepsItsNumberStaysOpen) {
+  const int flags = fcntl(0, F_GETFD);
+  const bool was_closed = flags < 0;
+  const Descriptor null(was_closed ? open("/dev/null", O_RDONLY) : -1);  // takes the number 0
+  ASSERT_EQ(fcntl(0, F_SETFD, FD_CLOEXEC), 0);
+  EXPECT_EQ(Finish(Shell("[ -e /proc/$$/fd/0 ] && echo open")).output, "open\n");
+  if (!was_closed) fcntl(0, F_SETFD, flags);
+}
+
 // A blocked or ignored SIGTERM would leave the shell alive.
 TEST(LaunchTest, SignalsAreNeitherBlockedNorIgnored) {
   sigset_t term, before;
