@@ -21,8 +21,8 @@ namespace lockstep::kube {
 template <typename Value>
 class Informer final : public AnyInformer {
  public:
-  // Extracts the cached value from an object. If it throws, the object is skipped and the error
-  // logged.
+  // Extracts the cached value from an object. If it throws, the error is logged, and the store
+  // keeps what it had of the object.
   using Reader = std::function<Value(Object object)>;
   // Called after the store has changed, on the thread of the object's namespace, so namespaces may
   // call concurrently. `before` is null for a new object, `after` for a deleted one. If an object
@@ -94,16 +94,24 @@ class Informer final : public AnyInformer {
           scope(options.namespace_name),
           reflector(client, owner.kind_, options, *this) {}
 
-    void OnListBegin() override { listed.clear(); }
+    void OnListBegin() override {
+      listed.clear();
+      unread.clear();
+    }
 
     void OnPage(std::vector<Object> items) override {
       for (Object& item : items) {
-        if (Ptr read = informer.Read(std::move(item))) listed.push_back(std::move(read));
+        Key key = KeyOf(item);
+        if (Ptr read = informer.Read(std::move(item))) {
+          listed.push_back(std::move(read));
+        } else {
+          unread.insert(std::move(key));
+        }
       }
     }
 
     void OnListEnd(const std::string& version) override {
-      std::set<Key> keys;
+      std::set<Key> keys = std::exchange(unread, {});  // they exist
       for (const Ptr& object : listed) keys.insert(object->key);
       for (const Ptr& known : informer.store_.List(scope)) {
         if (!keys.contains(known->key)) informer.Erase(known->key);
@@ -144,6 +152,7 @@ class Informer final : public AnyInformer {
     Informer& informer;
     const std::string scope;  // the namespace; empty: all
     std::vector<Ptr> listed;  // so far, by the current list
+    std::set<Key> unread;     // of the current list's objects that cannot be read
     Reflector reflector;      // last: its thread uses all of the above
   };
 

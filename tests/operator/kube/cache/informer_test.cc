@@ -199,6 +199,33 @@ TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsReported) {
   EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "-a", "-b", "+b", "+c"));
 }
 
+TEST_F(InformerTest, AnObjectThatCannotBeReadAnyMoreIsNotDeleted) {
+  Create("a");
+  std::atomic<bool> breaks{false};
+  Informer<std::string> reading(
+      client, kPodKind,
+      ReflectorOptions{.backoff = {.initial = std::chrono::microseconds(100),
+                                   .limit = std::chrono::milliseconds(1)}},
+      [&breaks](const Object& pod) {
+        if (breaks && Name(pod) == "a") throw std::runtime_error("unheard of");
+        return Name(pod);
+      });
+  reading.SetHandler(journal.Handler());
+  reading.Start();
+  journal.WaitFor(1);
+  breaks = true;
+  client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
+                                                       : absl::OkStatus();
+  });
+  client.EndWatches(absl::UnavailableError("cut off"));
+  Create("b");
+  client.ForgetHistory();  // so it lists again
+  client.SetBefore({});
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+a", "+b"));
+  EXPECT_EQ(reading.size(), 2U);
+}
+
 // A worker may reconcile a job before the handler that has queued it returns.
 TEST_F(InformerTest, IsCurrentWhenALaterListReportsAChange) {
   Create("a");
