@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/descriptor.h"
 #include "base/status.h"
 
 namespace lockstep::local {
@@ -33,25 +34,28 @@ std::string HostOfSlot(int slot) {
   return fmt::format("127.77.{}.{}", slot / 250, 1 + slot % 250);
 }
 
-bool CanBind(in_addr_t host, int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+std::string NameOf(const api::TrainingJob& job, api::Role role, int index) {
+  return fmt::format("{}/{}", job.metadata.namespace_name, controller::PodName(job, role, index));
+}
+
+absl::StatusOr<bool> CanBind(in_addr_t host, int port) {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return absl::ErrnoToStatus(errno, "cannot try a pod's port");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = host;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  const bool bound =
-      fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  if (fd >= 0) close(fd);
-  return bound;
+  return bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
-// Returns the lock's descriptor, or -1 if another run holds it. The kernel releases it when we end.
-int TryLock(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return -1;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  close(fd);
-  return -1;
+// Returns the lock, or no descriptor if another run holds it. The kernel releases it when we end.
+absl::StatusOr<Descriptor> TryLock(const std::string& path) {
+  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock.fd() < 0) {
+    return absl::ErrnoToStatus(errno, fmt::format("cannot reserve a pod's port by {}", path));
+  }
+  if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) lock.Close();
+  return lock;
 }
 
 absl::Status MakePrivateFolder(const std::string& path) {
@@ -113,33 +117,50 @@ LocalAddresses::~LocalAddresses() {
   for (const auto& [pod, reservation] : reservations_) close(reservation.lock_fd);
 }
 
+absl::Status LocalAddresses::ReserveAll(const api::TrainingJob& job) const {
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    for (int index = 0; index < replicas.replicas; ++index) {
+      LOCKSTEP_RETURN_IF_ERROR(Find(NameOf(job, role, index)).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
 controller::Address LocalAddresses::Of(const api::TrainingJob& job, api::Role role,
                                        int index) const {
-  return OfPod(
-      fmt::format("{}/{}", job.metadata.namespace_name, controller::PodName(job, role, index)));
+  return OfPod(NameOf(job, role, index));
 }
 
 controller::Address LocalAddresses::OfPod(const std::string& pod) const {
+  const absl::StatusOr<controller::Address> address = Find(pod);
+  LOCKSTEP_CHECK(address.ok(), "{}", std::string(address.status().message()));
+  return *address;
+}
+
+absl::StatusOr<controller::Address> LocalAddresses::Find(const std::string& pod) const {
   const std::lock_guard lock(mutex_);
   const auto it = reservations_.find(pod);
   if (it != reservations_.end()) return it->second.address;
-  return reservations_.emplace(pod, Reserve()).first->second.address;
+  LOCKSTEP_ASSIGN_OR_RETURN(const Reservation reserved, Reserve());
+  return reservations_.emplace(pod, reserved).first->second.address;
 }
 
-LocalAddresses::Reservation LocalAddresses::Reserve() const {
+absl::StatusOr<LocalAddresses::Reservation> LocalAddresses::Reserve() const {
   const int slots = ports_.last - ports_.first + 1;
   for (int tried = 0; tried < slots; ++tried) {
     const int slot = next_slot_++ % slots;
     const controller::Address address{HostOfSlot(slot), ports_.first + slot};
-    const int lock = TryLock(fmt::format("{}/port-{}.lock", lock_dir_, address.port));
-    if (lock < 0) continue;
+    const std::string path = fmt::format("{}/port-{}.lock", lock_dir_, address.port);
+    // If all descriptors are in use, no other port will do.
+    LOCKSTEP_ASSIGN_OR_RETURN(Descriptor lock, TryLock(path));
+    if (lock.fd() < 0) continue;
     // Another user, or a program that does not use our locks, may have the port. Binding all
     // addresses fails if any address has it in use.
-    if (CanBind(htonl(INADDR_ANY), address.port)) return {address, lock};
-    close(lock);
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool is_free, CanBind(htonl(INADDR_ANY), address.port));
+    if (is_free) return Reservation{address, lock.Release()};
   }
-  LOCKSTEP_CHECK(false, "no free port for a pod between {} and {}", ports_.first, ports_.last);
-  return {};
+  return absl::ResourceExhaustedError(fmt::format(
+      "no port from {} to {} is free for the next of the pods", ports_.first, ports_.last));
 }
 
 }  // namespace lockstep::local

@@ -42,6 +42,10 @@ class LocalAddresses final : public controller::Addresses {
   LocalAddresses(const LocalAddresses&) = delete;
   LocalAddresses& operator=(const LocalAddresses&) = delete;
 
+  // Reserves the addresses of all replicas. ResourceExhausted: this process may not open that many
+  // files, one for each, or no port is free.
+  absl::Status ReserveAll(const api::TrainingJob& job) const;
+  // Requires: ReserveAll has reserved it, or can.
   controller::Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
   // Returns the address for "namespace/pod": the one that Of returns for that pod's replica.
   controller::Address OfPod(const std::string& pod) const;
@@ -53,7 +57,8 @@ class LocalAddresses final : public controller::Addresses {
   };
 
   LocalAddresses(std::string lock_dir, PortRange ports);
-  Reservation Reserve() const;
+  absl::StatusOr<Reservation> Reserve() const;
+  absl::StatusOr<controller::Address> Find(const std::string& pod) const;
 
   const std::string lock_dir_;
   const PortRange ports_;

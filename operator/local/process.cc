@@ -76,7 +76,12 @@ SystemProcesses::~SystemProcesses() {
 absl::StatusOr<pid_t> SystemProcesses::Start(const ProcessSpec& spec) {
   LOCKSTEP_ASSIGN_OR_RETURN(const pid_t pid, LaunchInSession(spec));
   Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  LOCKSTEP_CHECK(pidfd.fd() >= 0, "pidfd_open({}): {}", pid, std::strerror(errno));
+  if (pidfd.fd() < 0) {  // too many files are open
+    const absl::Status fault = absl::ErrnoToStatus(errno, "cannot watch the process");
+    kill(-pid, SIGKILL);
+    WaitFor(pid);
+    return fault;
+  }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = pid;

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+#include "tests/support/builders.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::local {
@@ -30,6 +33,23 @@ TEST(LocalAddressesTest, ItsFolderIsMadeWithThoseAboveIt) {
     ASSERT_TRUE(addresses.ok()) << addresses.status();
     EXPECT_GE((*addresses)->OfPod("x/a").port, 20000);
   }
+}
+
+TEST(LocalAddressesTest, MoreReplicasThanDescriptorsAreRefused) {
+  const TempDirectory folder;
+  const auto addresses = LocalAddresses::Open(folder.path(), {20000, 20999});
+  ASSERT_TRUE(addresses.ok()) << addresses.status();
+  const api::TrainingJob job = lockstep::testing::Job("job").Workers(20).Build();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit few = limit;
+  const Descriptor next(dup(STDERR_FILENO));  // the lowest that is free
+  few.rlim_cur = static_cast<rlim_t>(next.fd()) + 10;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const absl::Status refused = (*addresses)->ReserveAll(job);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE((*addresses)->ReserveAll(job).ok());
 }
 
 TEST(LocalAddressesTest, AFolderThatIsNoneIsRefused) {
