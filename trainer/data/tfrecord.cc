@@ -180,13 +180,33 @@ class TfRecordDataset final : public Dataset {
   std::int64_t classes_ = 0;
 };
 
+bool Matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+// One pattern for both splits is on purpose. Otherwise a test sample that was trained on, in a file
+// "latest-train-0" say, would go unnoticed.
+absl::Status CheckSplit(const std::string& path, const std::string& name,
+                        const api::TfRecordSpec& spec) {
+  if (spec.train_files == spec.test_files || !Matches(spec.train_files, name) ||
+      !Matches(spec.test_files, name)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}: found a file that matches both spec.training.dataset.tfrecord.trainFiles "
+                  "\"{}\" and testFiles \"{}\", expected it in one of the splits",
+                  path, spec.train_files, spec.test_files));
+}
+
 absl::StatusOr<std::vector<RecordFile>> OpenMatching(const std::string& folder,
+                                                     const api::TfRecordSpec& spec,
                                                      const std::string& pattern) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, ListFolder(folder));
   std::vector<RecordFile> files;
   for (const FolderEntry& entry : entries) {
-    if (entry.is_folder || ::fnmatch(pattern.c_str(), entry.name.c_str(), 0) != 0) continue;
+    if (entry.is_folder || !Matches(pattern, entry.name)) continue;
     const std::string path = folder + "/" + entry.name;
+    LOCKSTEP_RETURN_IF_ERROR(CheckSplit(path, entry.name, spec));
     LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::OpenWhole(path));
     files.push_back({path, std::move(file)});
   }
@@ -243,7 +263,8 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecord(const api::DatasetSpec& spec, Split split) {
   const api::TfRecordSpec records = spec.tfrecord.value_or(api::TfRecordSpec{});
   const std::string& pattern = split == Split::kTrain ? records.train_files : records.test_files;
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<RecordFile> files, OpenMatching(spec.path, pattern));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<RecordFile> files,
+                            OpenMatching(spec.path, records, pattern));
   std::vector<RecordPlace> places;
   for (std::size_t i = 0; i < files.size(); ++i) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> offsets,

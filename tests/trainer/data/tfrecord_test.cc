@@ -87,6 +87,19 @@ TEST_F(TfRecordTest, RawPixelsBecomePlanesOfAllFiles) {
   EXPECT_EQ((*OpenTfRecord(spec_, Split::kTest))->size(), 1);
 }
 
+TEST_F(TfRecordTest, AFileOfBothSplitsIsRefused) {
+  Write(TfRecord(RawExample("abcd", 0)), "latest-train-0.tfrecord");  // "latest" matches *test*
+  for (const Split split : {Split::kTrain, Split::kTest}) {
+    const absl::Status status = OpenTfRecord(spec_, split).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("latest-train-0.tfrecord"), HasSubstr("trainFiles \"*train*\""),
+                      HasSubstr("testFiles \"*test*\"")));
+  }
+  spec_.tfrecord->test_files = spec_.tfrecord->train_files;  // on purpose
+  EXPECT_TRUE(Open().ok());
+}
+
 TEST_F(TfRecordTest, GzipIsInflated) {
   gzFile file = gzopen(folder_.At("train.gz").c_str(), "wb");
   const std::string record = TfRecord(RawExample("abcd", 1));
