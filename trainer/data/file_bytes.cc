@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -71,11 +70,32 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
     case ENOENT:
     case ENOTDIR:
       return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-      return absl::DataLossError(message);
-    default:
+    case EAGAIN:
+    case EBUSY:
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case EINTR:
+    case EIO:
+    case EKEYEXPIRED:  // a network volume's ticket
+    case EMFILE:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOLCK:
+    case ENOMEM:
+    case ENOTCONN:  // a mount by FUSE whose program has ended
+    case EPIPE:
+    case EREMOTEIO:
+    case ESHUTDOWN:
+    case ESTALE:
+    case ETIMEDOUT:
       return absl::UnavailableError(message);
+    default:  // also EACCES and EPERM
+      return absl::DataLossError(message);
   }
 }
 
@@ -157,10 +177,9 @@ absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t h
 absl::StatusOr<FileBytes> FileBytes::Map(int fd, std::size_t size, const std::string& path) {
   FileBytes result;
   if (size == 0) return result;  // an empty range cannot be mapped
-  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (mapping == MAP_FAILED) return DataFileError(errno, "map", path);
-  result.mapping_ = mapping;
-  result.bytes_ = {static_cast<const std::uint8_t*>(mapping), size};
+  result.mapping_ = MappedFile::Map(fd, size, path);
+  if (result.mapping_ == nullptr) return DataFileError(errno, "map", path);
+  result.bytes_ = result.mapping_->bytes();
   return result;
 }
 
@@ -186,7 +205,7 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const Opened& opened, const std::st
 }
 
 FileBytes::FileBytes(FileBytes&& other) noexcept
-    : mapping_(std::exchange(other.mapping_, nullptr)),
+    : mapping_(std::move(other.mapping_)),
       held_(std::move(other.held_)),
       bytes_(std::exchange(other.bytes_, {})) {}
 
@@ -195,15 +214,6 @@ FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(held_, other.held_);
   std::swap(bytes_, other.bytes_);
   return *this;
-}
-
-FileBytes::~FileBytes() {
-  if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
-}
-
-void FileBytes::Prefetch() const {
-  // Only a hint: if refused, pages are read on access.
-  if (mapping_ != nullptr) ::madvise(mapping_, bytes_.size(), MADV_WILLNEED);
 }
 
 }  // namespace lockstep::train

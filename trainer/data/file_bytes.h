@@ -12,9 +12,9 @@
 
 namespace lockstep::train {
 
-// The error of a system call on a data file. NotFound: there is no such file. DataLoss: this
-// process may not read it. Unavailable: any other `error`, such as EIO or ESTALE of a network
-// volume, which may pass and says nothing about the file's content.
+// The error of a system call on a data file. NotFound: there is no such file. Unavailable:
+// `error` may pass and says nothing about the file's content, such as EIO or ESTALE of a network
+// volume, or a lack of memory. DataLoss: any other, such as EACCES or ELOOP.
 absl::Status DataFileError(int error, const char* action, const std::string& path);
 
 // Immutable and movable.

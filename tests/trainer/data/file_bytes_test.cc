@@ -17,7 +17,13 @@ TEST(DataFileErrorTest, CodeTellsTransientFromPermanentErrors) {
     EXPECT_THAT(std::string(denied.message()), HasSubstr("a.csv: cannot open: "));
   }
   EXPECT_TRUE(absl::IsNotFound(DataFileError(ENOENT, "open", "a.csv")));
-  EXPECT_TRUE(absl::IsUnavailable(DataFileError(EIO, "open", "a.csv")));
+  for (const int error : {EIO, ESTALE, ETIMEDOUT, EAGAIN, ENOMEM, EMFILE, ENFILE, EINTR, EHOSTDOWN,
+                          EHOSTUNREACH, ENOTCONN, ECONNRESET, EREMOTEIO}) {
+    EXPECT_TRUE(absl::IsUnavailable(DataFileError(error, "open", "a.csv"))) << error;
+  }
+  for (const int error : {ELOOP, ENXIO, ENODEV, ENAMETOOLONG, EINVAL, EISDIR, EOVERFLOW}) {
+    EXPECT_TRUE(absl::IsDataLoss(DataFileError(error, "open", "a.csv"))) << error;
+  }
 }
 
 }  // namespace
