@@ -34,8 +34,8 @@ constexpr RealRange NotBelow(double min) {
   return {min, std::numeric_limits<double>::max()};
 }
 
-// Returns the value of an integer up to ±kMaxJsonInteger. As in Kubernetes, a number with a point
-// or an exponent is not an integer.
+// Returns the value of an integer up to ±kMaxJsonInteger. A number with a point or an exponent is
+// none, although the API server takes 1.0 for 1.
 std::optional<std::int64_t> IntegerOf(const nlohmann::json& json);
 
 // Appends "found …, expected …"; a null `found` is "nothing".

@@ -39,8 +39,9 @@ void Log(LogLevel level, std::string_view message, const nlohmann::json& fields)
   record["level"] = LevelName(level);
   record["message"] = message;
   for (const auto& [key, value] : fields.items()) record[key] = value;
-  // One write per record keeps lines whole when several processes share a pipe. Invalid UTF-8 in
-  // text from outside is replaced instead of throwing.
+  // One write per record keeps lines of up to PIPE_BUF (4096) bytes whole when several processes
+  // share a pipe; longer ones may be mixed. Invalid UTF-8 in text from outside is replaced instead
+  // of throwing.
   const std::string line =
       record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   std::string_view rest = line;
