@@ -1,4 +1,5 @@
-// Reads tables of numbers: comma-separated values as in RFC 4180, with a header.
+// Reads tables of numbers: comma-separated values with a header, one sample a line. Unlike RFC
+// 4180, a quoted field holds no quote and no line feed, and lines may end in a line feed alone.
 #pragma once
 
 #include <cstddef>

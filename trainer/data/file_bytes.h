@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/data/mapped_file.h"
 
 namespace lockstep::train {
 
@@ -17,7 +19,7 @@ namespace lockstep::train {
 // volume, or a lack of memory. DataLoss: any other, such as EACCES or ELOOP.
 absl::Status DataFileError(int error, const char* action, const std::string& path);
 
-// Immutable and movable.
+// Immutable and movable. A mapped file that is cut short later ends this process: see MappedFile.
 class FileBytes {
  public:
   // Detects gzip by the file's first two bytes, not by its name. `size_of` gets the first
@@ -43,11 +45,13 @@ class FileBytes {
   FileBytes& operator=(FileBytes&& other) noexcept;
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;
-  ~FileBytes();
+  ~FileBytes() = default;
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
   // Asks the kernel to read ahead a mapped file. Does not block.
-  void Prefetch() const;
+  void Prefetch() const {
+    if (mapping_ != nullptr) mapping_->Prefetch();
+  }
 
  private:
   FileBytes() = default;
@@ -57,7 +61,7 @@ class FileBytes {
   static absl::StatusOr<FileBytes> Inflate(const Opened& opened, const std::string& path,
                                            std::size_t header_bytes, SizeOf size_of);
 
-  void* mapping_ = nullptr;
+  std::unique_ptr<MappedFile> mapping_;
   std::vector<std::uint8_t> held_;  // what is not mapped
   std::span<const std::uint8_t> bytes_;
 };

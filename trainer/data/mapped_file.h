@@ -1,0 +1,40 @@
+// A data file that is mapped into memory.
+//
+// If the file is cut short while it is mapped, or a page of it cannot be read, an access raises
+// SIGBUS: there is no call that could return an error. This process then writes a log record that
+// names the file, and ends with exit code 210, after which it is tried again. If the file is
+// damaged for good, opening it says so then.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace lockstep::train {
+
+struct Mapping;  // an entry of the table that the handler of SIGBUS reads
+
+class MappedFile {
+ public:
+  // Returns null on failure, with errno set. Requires: size > 0. The first call installs the
+  // handler of SIGBUS, which leaves faults elsewhere to the handler before it. Thread-safe.
+  static std::unique_ptr<MappedFile> Map(int fd, std::size_t size, const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::uint8_t> bytes() const { return bytes_; }
+  // Asks the kernel to read ahead. Does not block.
+  void Prefetch() const;
+
+ private:
+  MappedFile(std::span<const std::uint8_t> bytes, Mapping& mapping)
+      : bytes_(bytes), mapping_(mapping) {}
+
+  const std::span<const std::uint8_t> bytes_;
+  Mapping& mapping_;
+};
+
+}  // namespace lockstep::train
