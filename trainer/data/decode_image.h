@@ -26,7 +26,8 @@ inline std::uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
 // Decodes an image, whose first bytes say what it is, to `channels` channels: 1 (luma) or 3 (RGB).
 // Alpha is dropped, and 16-bit channels lose their low bytes. A JPEG image of several scans
 // (progressive) may take 256 MiB of memory for its coefficients: 44 megapixels in full color.
-// Writes to `image`, whose memory is reused. DataLoss says what is wrong with the bytes, also if
+// Writes to `image`, whose memory is reused. Unavailable:
+// there is no memory for it now. DataLoss says what is wrong with the bytes, also if
 // the image is cut short, but does not name the file. Thread-safe.
 absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image);
 

@@ -111,6 +111,9 @@ void CmykToPixels(int channels, Pixels& image) {
 }
 
 absl::Status JpegFault(const JpegDecoder& decoder) {
+  if (decoder.errors.base.msg_code == JERR_OUT_OF_MEMORY) {
+    return absl::UnavailableError("no memory to decode a JPEG image");
+  }
   return absl::DataLossError(fmt::format("damaged JPEG image: {}", decoder.errors.message));
 }
 

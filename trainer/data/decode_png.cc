@@ -4,6 +4,7 @@
 #include <png.h>
 
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct PngDecoder {
   png_infop info = nullptr;
   std::span<const std::uint8_t> rest;  // of the file
   char message[128] = {};
+  bool lacks_memory = false;  // set at the first allocation that fails
 
   ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
@@ -29,6 +31,16 @@ void OnPngError(png_structp png, png_const_charp message) {
   auto& decoder = *static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::strncpy(decoder.message, message, sizeof decoder.message - 1);
   png_longjmp(png, 1);
+}
+
+png_voidp TakePngMemory(png_structp png, png_alloc_size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) static_cast<PngDecoder*>(png_get_mem_ptr(png))->lacks_memory = true;
+  return memory;
+}
+
+void FreePngMemory(png_structp, png_voidp memory) {
+  std::free(memory);
 }
 
 void OnPngWarning(png_structp, png_const_charp) {}
@@ -83,6 +95,7 @@ void ConvertChannels(std::size_t channels, Pixels& image) {
 }
 
 absl::Status PngFault(const PngDecoder& decoder) {
+  if (decoder.lacks_memory) return absl::UnavailableError("no memory to decode a PNG image");
   return absl::DataLossError(fmt::format("damaged PNG image: {}", decoder.message));
 }
 
@@ -91,9 +104,10 @@ absl::Status PngFault(const PngDecoder& decoder) {
 absl::Status DecodePng(std::span<const std::uint8_t> file, int channels, Pixels& image) {
   PngDecoder decoder;
   decoder.rest = file;
-  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, OnPngError, OnPngWarning);
+  decoder.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &decoder, OnPngError, OnPngWarning,
+                                         &decoder, TakePngMemory, FreePngMemory);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
-  if (decoder.info == nullptr) return absl::ResourceExhaustedError("libpng: no memory");
+  if (decoder.info == nullptr) return absl::UnavailableError("no memory to decode a PNG image");
   if (!ReadPngHeader(decoder)) return PngFault(decoder);
   image.height = png_get_image_height(decoder.png, decoder.info);
   image.width = png_get_image_width(decoder.png, decoder.info);

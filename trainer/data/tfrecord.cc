@@ -87,8 +87,9 @@ class TfRecordDataset final : public Dataset {
     LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
     LOCKSTEP_ASSIGN_OR_RETURN(const TfFeature feature, Feature(index, record, form_.feature));
     if (absl::Status read = ReadSample(feature, sample); !read.ok()) {
-      return Fault(index,
-                   fmt::format("feature \"{}\": {}", form_.feature, std::string(read.message())));
+      const absl::Status fault = Fault(
+          index, fmt::format("feature \"{}\": {}", form_.feature, std::string(read.message())));
+      return absl::Status(read.code(), fault.message());
     }
     return Label(index, record);
   }

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "tests/support/mutate.h"
 #include "tests/trainer/data/image_files.h"
@@ -175,6 +178,28 @@ TEST(DecodeImageTest, CoefficientsOfAJpegAreBounded) {
   file.replace(frame + 5, 4, "\x1F\x40\x1F\x40", 4);  // 8000x8000
   EXPECT_THAT(Error(file), HasSubstr("its scans take more than 268435456 bytes of memory"));
 }
+
+// Limits the address space, of which the sanitizers take terabytes.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(DecodeImageTest, ALackOfMemoryIsNoDamage) {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // what is freed is not kept for the next call
+  const std::size_t size = std::size_t{4096} * 1024 * 3;
+  const std::string file = JpegFile(4096, 1024, 3, std::string(size, 'a'), true);
+  Pixels image;
+  image.bytes.resize(size);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+  std::ifstream usage("/proc/self/statm");
+  rlim_t pages = 0;
+  usage >> pages;
+  rlimit little = limit;
+  little.rlim_cur = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (1U << 20U);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &little), 0);
+  const absl::Status status = DecodeImage(Bytes(file), 3, image);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+#endif
 
 TEST(DecodeImageTest, NoDamageCrashes) {
   const std::string files[] = {JpegFile(16, 16, 3, Gradient(16, 16, 3)),
