@@ -361,8 +361,8 @@ TEST_F(RestClientTest, OfAnErrorItSaysWhetherTheServerIsOverloaded) {
 
 TEST_F(RestClientTest, ACallThatHasWaitedForItsOwnTurnDoesNotMakeTheServerOverloaded) {
   Serve([](const Request&, Connection& to) { to.Respond(503, "no"); });
-  client_ = Connect({.qps = 0.5, .burst = 1, .slow_answer = milliseconds(1500)});
-  for (int i = 0; i < 2; ++i) {  // the second waits for two seconds
+  client_ = Connect({.qps = 0.2, .burst = 1, .slow_answer = milliseconds(4500)});
+  for (int i = 0; i < 2; ++i) {  // the second waits for five seconds
     EXPECT_FALSE(IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, "u")));
   }
 }
