@@ -140,7 +140,7 @@ bool HasType(const Json& json, Type type) {
     case Type::kText:
       return json.is_string();
     case Type::kInteger:
-      return IntegerOf(json).has_value();
+      return json.is_number_integer();
     case Type::kFlag:
       return json.is_boolean();
     case Type::kQuantity:

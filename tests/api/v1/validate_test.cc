@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "tests/support/builders.h"
 
 namespace lockstep::api {
@@ -229,6 +232,9 @@ TEST(ValidateTest, FieldsOfATemplateHaveTheTypesOfKubernetes) {
     tmpl[Json::json_pointer(c.where)] = nullptr;
     EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, tmpl)), "") << c.where;
   }
+  Json tmpl = Template("pytorch");
+  tmpl["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, tmpl)), "");
 }
 
 TEST(ValidateTest, TfConfigFitsAVariable) {
