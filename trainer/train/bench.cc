@@ -127,20 +127,13 @@ std::string AsTable(const std::vector<ExplainRow>& rows) {
   return table;
 }
 
-absl::StatusOr<std::unique_ptr<Session>> OpenSession(const BenchOptions& options, int threads) {
-  try {
-    return Session::Create(
-        {.training = BenchTraining(options), .threads = threads, .backend = options.backend});
-  } catch (const DeviceError& error) {  // this machine does not have what --backend asks for
-    return absl::FailedPreconditionError(error.what());
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto session, OpenSession(options, threads));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto session, Session::Create({.training = BenchTraining(options),
+                                                                 .threads = threads,
+                                                                 .backend = options.backend}));
   session->model().InitializeParameters();
   const auto strategy = MakeCollectiveStrategy(
       session->buffer(), {.layer_starts = session->LayerStarts()}, session->device_sums());

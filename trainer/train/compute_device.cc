@@ -16,12 +16,12 @@ BackendOptions DeviceOf(const Identity& identity, int threads) {
       .name = "cuda", .threads = threads, .device = identity.local_rank % identity.gpus};
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options,
+                                                    bool falls_back_to_cpu) {
   try {
-    std::unique_ptr<Backend> backend = MakeBackend(options);
-    LogInfo("computing", {{"device", backend->Device()}});
-    return backend;
+    return MakeBackend(options);
   } catch (const NotBuiltForDevice& error) {
+    if (!falls_back_to_cpu) return absl::InvalidArgumentError(error.what());
     LogWarning("computing on the CPU: the pod's GPUs are idle", {{"reason", error.what()}});
     return MakeBackend({.threads = options.threads});
   } catch (const DeviceMissing& error) {

@@ -13,9 +13,11 @@ namespace lockstep::train {
 // those of other pods compute on the CPU with `threads`, and so do workers of parameter servers.
 BackendOptions DeviceOf(const Identity& identity, int threads);
 
-// MakeBackend; the CPU's, with a warning, if this build has nothing that runs on the device, as the
-// image for CPUs has not. InvalidArgument: the device or a library is not there, which no restart
-// changes. Unavailable: the driver refuses it at present.
-absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options);
+// MakeBackend. InvalidArgument: the device or a library is not there, or this build has nothing
+// that runs on it, which no restart changes. Unavailable: the driver refuses it at present.
+// `falls_back_to_cpu`: a build that has nothing for the device, as the image for CPUs, gives the
+// CPU's, with a warning.
+absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options,
+                                                    bool falls_back_to_cpu);
 
 }  // namespace lockstep::train

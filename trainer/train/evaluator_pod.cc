@@ -73,7 +73,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
            },
        .stop_requested = &StopSignalled,
        .make_session = [&](const FollowedRun& run) -> absl::StatusOr<std::unique_ptr<Session>> {
-         LOCKSTEP_ASSIGN_OR_RETURN(auto backend, OpenDevice(device));
+         LOCKSTEP_ASSIGN_OR_RETURN(auto backend, OpenDevice(device, /*falls_back_to_cpu=*/true));
          return Session::Assemble(options, {.data = *std::move(data),
                                             .backend = std::move(backend),
                                             .run = run,

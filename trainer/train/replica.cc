@@ -84,6 +84,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                                         .threads = device.threads,
                                         .backend = device.name,
                                         .device = device.device,
+                                        .falls_back_to_cpu = true,
                                         .update_site = place->update_site});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),

@@ -32,7 +32,8 @@ struct SessionOptions {
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
-  int device = 0;  // see BackendOptions
+  int device = 0;                  // see BackendOptions
+  bool falls_back_to_cpu = false;  // see OpenDevice
   UpdateSite update_site = UpdateSite::kEveryRank;
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.

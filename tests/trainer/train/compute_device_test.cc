@@ -41,13 +41,13 @@ TEST(ComputeDeviceTest, WorkersOfParameterServersComputeOnTheCpuAndTheirEvaluato
 }
 
 TEST(ComputeDeviceTest, TheDeviceThatIsThereIsOpened) {
-  const auto device = OpenDevice({.name = "cuda"});
+  const auto device = OpenDevice({.name = "cuda"}, true);
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ((*device)->Name(), "cuda");
 }
 
 TEST(ComputeDeviceTest, ADeviceThatIsNotThereIsBadConfigurationOnlyForABuildThatHasKernels) {
-  const auto device = OpenDevice({.name = "cuda", .device = 1});
+  const auto device = OpenDevice({.name = "cuda", .device = 1}, true);
   if (cuda::HasKernels()) {
     EXPECT_EQ(device.status(),
               absl::InvalidArgumentError("back end cuda: found 1 GPUs, expected one of number 1"));
@@ -56,6 +56,9 @@ TEST(ComputeDeviceTest, ADeviceThatIsNotThereIsBadConfigurationOnlyForABuildThat
   // As the image for CPUs, in which a job that asks for GPUs has always trained.
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ((*device)->Name(), "cpu");
+  EXPECT_EQ(OpenDevice({.name = "cuda", .device = 1}, false).status().code(),
+            absl::StatusCode::kInvalidArgument)
+      << "what asks for the device alone is told that it is not there";
 }
 
 }  // namespace
