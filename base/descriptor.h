@@ -1,6 +1,7 @@
 // File descriptors with an owner.
 #pragma once
 
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <utility>
@@ -41,5 +42,9 @@ struct Pipe {
 // Returns a pipe whose ends are close-on-exec. On failure, this process or this machine has too
 // many open files.
 absl::StatusOr<Pipe> MakePipe();
+
+// Returns a descriptor that is readable once the process has ended. On failure, there is no such
+// process, or too many files are open.
+absl::StatusOr<Descriptor> WatchProcess(pid_t process);
 
 }  // namespace lockstep

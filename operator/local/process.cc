@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,18 +74,17 @@ SystemProcesses::~SystemProcesses() {
 
 absl::StatusOr<pid_t> SystemProcesses::Start(const ProcessSpec& spec) {
   LOCKSTEP_ASSIGN_OR_RETURN(const pid_t pid, LaunchInSession(spec));
-  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (pidfd.fd() < 0) {  // too many files are open
-    const absl::Status fault = absl::ErrnoToStatus(errno, "cannot watch the process");
+  absl::StatusOr<Descriptor> pidfd = WatchProcess(pid);
+  if (!pidfd.ok()) {  // too many files are open
     kill(-pid, SIGKILL);
     WaitFor(pid);
-    return fault;
+    return pidfd.status();
   }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = pid;
-  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, pidfd.fd(), &event);
-  pidfds_[pid] = std::move(pidfd);
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, pidfd->fd(), &event);
+  pidfds_[pid] = *std::move(pidfd);
   return pid;
 }
 

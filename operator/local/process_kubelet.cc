@@ -29,6 +29,11 @@ std::string FolderOfProgram() {
   return error ? "/usr/bin" : program.parent_path().string();
 }
 
+// Of cores and GPUs that a container does not share with others of its pod.
+std::string OwnerOf(const std::string& pod_uid, const std::string& container) {
+  return fmt::format("{}/{}", pod_uid, container);
+}
+
 }  // namespace
 
 HostFacts ThisHost() {
@@ -240,7 +245,7 @@ std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& contain
   if (!limit.ok() || !*limit) {
     return RunsOnAllCores(pod) ? cpus_.All() : cpus_.Take(uid, std::nullopt);
   }
-  return cpus_.Take(fmt::format("{}/{}", uid, container.value("name", "")), *limit);
+  return cpus_.Take(OwnerOf(uid, container.value("name", "")), *limit);
 }
 
 // Containers have GPUs of their own as long as there are enough of them. A job that asks for GPUs
@@ -249,7 +254,7 @@ std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& contain
 void ProcessKubelet::AssignGpus(const Object& pod, const Object& container, ProcessSpec& process) {
   const int wanted = api::GpusOf(container);
   if (wanted == 0) return;
-  const std::string owner = fmt::format("{}/{}", kube::Uid(pod), container.value("name", ""));
+  const std::string owner = OwnerOf(kube::Uid(pod), container.value("name", ""));
   const std::vector<std::string> gpus = gpus_.Take(owner, static_cast<std::size_t>(wanted));
   if (gpus.empty()) {
     process.env.erase(api::kEnvGpus);
@@ -278,7 +283,7 @@ void ProcessKubelet::Settle() {
     if (ended && (over || phase == "Succeeded" || phase == "Failed")) {
       cpus_.GiveBack(uid);
       for (const ContainerPlan& container : pod.runner->plan().containers) {
-        const std::string owner = fmt::format("{}/{}", uid, container.name);
+        const std::string owner = OwnerOf(uid, container.name);
         cpus_.GiveBack(owner);
         gpus_.GiveBack(owner);
       }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "trainer/core/count_limbs.h"
 #include "trainer/core/device_code.h"
 
 namespace lockstep::train {
@@ -28,23 +29,19 @@ struct LossTotals {
 // All fields are sums over ranks.
 struct StepTail {
   static constexpr int kHashLimbs = 8;  // 8 bits each, so that float sums are exact
-  static constexpr std::int64_t kExamplesLimb = 4096;
   float loss = 0, correct = 0;
   float stop_requests = 0;
   float hash_limbs[kHashLimbs] = {};
-  float examples_low = 0, examples_high = 0;  // examples modulo, and divided by, kExamplesLimb
+  CountLimbs examples;
   float unused[3] = {};
 };
 static_assert(sizeof(StepTail) == 64);
 inline void SetExamples(StepTail& tail, std::int64_t examples) {
-  const std::int64_t limbs = examples / StepTail::kExamplesLimb;
-  tail.examples_low = static_cast<float>(examples % StepTail::kExamplesLimb);
-  tail.examples_high = static_cast<float>(limbs);
+  tail.examples = SplitCount(static_cast<double>(examples));
 }
-// The sum of all ranks' examples. Exact for up to 4096 ranks, whatever the batch.
+// The sum of all ranks' examples, whatever the batch.
 inline std::int64_t ExamplesOf(const StepTail& tail) {
-  return static_cast<std::int64_t>(tail.examples_high) * StepTail::kExamplesLimb +
-         static_cast<std::int64_t>(tail.examples_low);
+  return static_cast<std::int64_t>(JoinCount(tail.examples));
 }
 inline void SetHash(StepTail& tail, std::uint64_t hash) {
   for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {

@@ -35,22 +35,17 @@ void AddBatch(Session& session, const Batch& batch, Sums& sums) {
   sums.examples += static_cast<double>(batch.valid);
 }
 
-// Counts are sent in two parts: a float is exact only for integers up to 2^24.
-constexpr double kHalf = 4096;
-
 std::array<float, 5> ToFloats(const Sums& sums) {
-  return {static_cast<float>(sums.loss), static_cast<float>(std::floor(sums.correct / kHalf)),
-          static_cast<float>(std::fmod(sums.correct, kHalf)),
-          static_cast<float>(std::floor(sums.examples / kHalf)),
-          static_cast<float>(std::fmod(sums.examples, kHalf))};
+  const CountLimbs correct = SplitCount(sums.correct), examples = SplitCount(sums.examples);
+  return {static_cast<float>(sums.loss), correct.high, correct.low, examples.high, examples.low};
 }
 
 Evaluation ToEvaluation(const std::array<float, 5>& sums, std::int64_t expected) {
-  const double total = static_cast<double>(sums[3]) * kHalf + static_cast<double>(sums[4]);
+  const double total = JoinCount({.high = sums[3], .low = sums[4]});
   LOCKSTEP_CHECK(total == static_cast<double>(expected),
                  "evaluation counted {} test samples, expected {}", total, expected);
   return {.loss = static_cast<double>(sums[0]) / total,
-          .accuracy = (static_cast<double>(sums[1]) * kHalf + static_cast<double>(sums[2])) / total,
+          .accuracy = JoinCount({.high = sums[1], .low = sums[2]}) / total,
           .examples = expected};
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,8 +54,7 @@ absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
 
 // Waits until the process has ended, which may be long after it has closed its output.
 absl::Status AwaitEnd(pid_t child, SteadyTime deadline) {
-  const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
-  if (process.fd() < 0) return absl::ErrnoToStatus(errno, "cannot watch the process");
+  LOCKSTEP_ASSIGN_OR_RETURN(const Descriptor process, WatchProcess(child));
   pollfd ended{process.fd(), POLLIN, 0};
   int count = 0;
   do {

@@ -28,6 +28,25 @@ Memory& TheMemory() {
   return memory;
 }
 
+using Blocks = std::map<std::uintptr_t, Block>;
+
+std::uintptr_t NumberOf(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
+
+// The last block that begins at or before the address, or the end.
+Blocks::const_iterator BlockBelow(const Blocks& blocks, const void* address) {
+  const auto above = blocks.upper_bound(NumberOf(address));
+  return above == blocks.begin() ? blocks.end() : std::prev(above);
+}
+
+// Filled with what is NaN in every floating-point type.
+std::unique_ptr<std::byte[]> MakeFilled(std::size_t bytes) {
+  auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::memset(memory.get(), 0xff, bytes);
+  return memory;
+}
+
 }  // namespace
 
 void* AllocateDevice(std::size_t bytes) {
@@ -36,18 +55,15 @@ void* AllocateDevice(std::size_t bytes) {
   if (bytes > kDeviceBytes - memory.used) return nullptr;
   void* address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  auto real = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  std::memset(real.get(), 0xff, bytes);  // NaN in every floating-point type
   memory.used += bytes;
-  memory.blocks[reinterpret_cast<std::uintptr_t>(address)] = {.bytes = bytes,
-                                                              .real = std::move(real)};
+  memory.blocks[NumberOf(address)] = {.bytes = bytes, .real = MakeFilled(bytes)};
   return address;
 }
 
 bool FreeDevice(const void* address) {
   Memory& memory = TheMemory();
   const std::lock_guard lock(memory.mutex);
-  const auto found = memory.blocks.find(reinterpret_cast<std::uintptr_t>(address));
+  const auto found = memory.blocks.find(NumberOf(address));
   if (found == memory.blocks.end()) return false;
   memory.used -= found->second.bytes;
   ::munmap(const_cast<void*>(address), found->second.bytes);
@@ -59,12 +75,10 @@ const void* RealAddress(const void* address) {
   if (address == nullptr) return nullptr;
   Memory& memory = TheMemory();
   const std::shared_lock lock(memory.mutex);
-  const auto number = reinterpret_cast<std::uintptr_t>(address);
-  const auto above = memory.blocks.upper_bound(number);
-  if (above != memory.blocks.begin()) {
-    const auto& [begin, block] = *std::prev(above);
+  if (const auto at = BlockBelow(memory.blocks, address); at != memory.blocks.end()) {
+    const std::uintptr_t offset = NumberOf(address) - at->first;
     // The end is an address too: of an empty tensor there.
-    if (number <= begin + block.bytes) return block.real.get() + (number - begin);
+    if (offset <= at->second.bytes) return at->second.real.get() + offset;
   }
   std::fprintf(stderr, "cuda_sim: %p is not device memory\n", address);
   std::abort();
@@ -73,28 +87,23 @@ const void* RealAddress(const void* address) {
 void* AllocatePinned(std::size_t bytes) {
   Memory& memory = TheMemory();
   const std::lock_guard lock(memory.mutex);
-  auto real = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  std::memset(real.get(), 0xff, bytes);
+  auto real = MakeFilled(bytes);
   void* const address = real.get();
-  memory.pinned[reinterpret_cast<std::uintptr_t>(address)] = {.bytes = bytes,
-                                                              .real = std::move(real)};
+  memory.pinned[NumberOf(address)] = {.bytes = bytes, .real = std::move(real)};
   return address;
 }
 
 bool FreePinned(const void* address) {
   Memory& memory = TheMemory();
   const std::lock_guard lock(memory.mutex);
-  return memory.pinned.erase(reinterpret_cast<std::uintptr_t>(address)) == 1;
+  return memory.pinned.erase(NumberOf(address)) == 1;
 }
 
 bool IsPinned(const void* address) {
   Memory& memory = TheMemory();
   const std::shared_lock lock(memory.mutex);
-  const auto number = reinterpret_cast<std::uintptr_t>(address);
-  const auto above = memory.pinned.upper_bound(number);
-  if (above == memory.pinned.begin()) return false;
-  const auto& [begin, block] = *std::prev(above);
-  return number < begin + block.bytes;
+  const auto at = BlockBelow(memory.pinned, address);
+  return at != memory.pinned.end() && NumberOf(address) - at->first < at->second.bytes;
 }
 
 std::size_t FreeDeviceBytes() {

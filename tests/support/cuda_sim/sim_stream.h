@@ -3,11 +3,12 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <utility>
+
+#include "base/serial_thread.h"
 
 namespace cuda_sim {
 
@@ -23,28 +24,16 @@ class Point {
   bool is_reached_ = false;
 };
 
-// Thread-safe.
+// Its destructor waits for all work. Thread-safe.
 class SimStream {
  public:
-  SimStream();
-  // Waits for all work.
-  ~SimStream();
-  SimStream(const SimStream&) = delete;
-  SimStream& operator=(const SimStream&) = delete;
-
-  void Enqueue(std::function<void()> work);
+  void Enqueue(std::function<void()> work) { thread_.Enqueue(std::move(work)); }
   // A point after all work that has been queued so far.
   std::shared_ptr<Point> Mark();
   void Synchronize() { Mark()->Wait(); }
 
  private:
-  void Run();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  bool stopping_ = false;
-  std::thread thread_;  // last: uses all of the above
+  lockstep::SerialThread thread_;
 };
 
 }  // namespace cuda_sim

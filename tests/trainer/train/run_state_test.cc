@@ -145,8 +145,8 @@ TEST(StepTailTest, ExamplesOfAllRanksAddUpExactly) {
   for (int rank = 0; rank < kRanks; ++rank) {
     StepTail own;
     SetExamples(own, kOfEach);
-    sum.examples_low += own.examples_low;
-    sum.examples_high += own.examples_high;
+    sum.examples.low += own.examples.low;
+    sum.examples.high += own.examples.high;
   }
   EXPECT_EQ(ExamplesOf(sum), kOfEach * kRanks);
 }

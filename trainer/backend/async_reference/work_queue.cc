@@ -31,41 +31,27 @@ std::exception_ptr AsDeviceError(const std::exception_ptr& failure) {
 
 }  // namespace
 
-WorkQueue::WorkQueue(const DeviceMemory& memory) : memory_(memory), thread_([this] { Run(); }) {}
-
-WorkQueue::~WorkQueue() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
 void WorkQueue::Enqueue(std::function<void()> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    work_.push_back([this, work = std::move(work)] {
-      if (failure_ == nullptr) work();
-    });
-  }
-  changed_.notify_one();
+  thread_.Enqueue([this, work = std::move(work)] {
+    if (failure_ != nullptr) return;
+    try {
+      work();
+    } catch (const std::exception&) {
+      failure_ = AsDeviceError(std::current_exception());
+    }
+  });
 }
 
 std::shared_ptr<Event> WorkQueue::Record() {
   auto done = std::make_shared<std::promise<void>>();
   auto event = std::make_shared<QueueEvent>(done->get_future().share());
-  {
-    const std::lock_guard lock(mutex_);
-    work_.push_back([this, done] {
-      if (failure_ == nullptr) {
-        done->set_value();
-      } else {
-        done->set_exception(failure_);
-      }
-    });
-  }
-  changed_.notify_one();
+  thread_.Enqueue([this, done] {
+    if (failure_ == nullptr) {
+      done->set_value();
+    } else {
+      done->set_exception(failure_);
+    }
+  });
   return event;
 }
 
@@ -81,23 +67,6 @@ void WorkQueue::Download(const void* device, void* host, std::size_t bytes) {
 void WorkQueue::Upload(const void* host, void* device, std::size_t bytes) {
   void* real = memory_.Real(device);
   Enqueue([=] { std::memcpy(real, host, bytes); });
-}
-
-void WorkQueue::Run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !work_.empty(); });
-    if (work_.empty()) return;
-    const std::function<void()> next = std::move(work_.front());
-    work_.pop_front();
-    lock.unlock();
-    try {
-      next();
-    } catch (const std::exception&) {
-      failure_ = AsDeviceError(std::current_exception());
-    }
-    lock.lock();
-  }
 }
 
 }  // namespace lockstep::train::async_reference

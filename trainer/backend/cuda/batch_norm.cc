@@ -2,8 +2,8 @@
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/channel_sums.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/cuda/scratch.h"
 #include "trainer/backend/parameters.h"
+#include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -12,8 +12,8 @@ class BatchNorm final : public BoundOp {
  public:
   BatchNorm(const Device& device, const BatchNormSpec& spec)
       : BoundOp("batch_norm", device, spec.x, spec.x), spec_(spec), sums_(spec.x) {
-    plan_.Add(sums_.bytes());
-    gradient_means_at_ = plan_.Add(MomentsBytes());
+    plan_.Reserve(sums_.bytes());
+    gradient_means_at_ = plan_.Reserve(MomentsBytes());
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
@@ -67,9 +67,7 @@ class BatchNorm final : public BoundOp {
   }
   double* means() const { return workspace<double>(); }
   double* inverse_deviations() const { return means() + sums_.channels(); }
-  double* gradient_means() const {
-    return reinterpret_cast<double*>(scratch<std::byte>() + gradient_means_at_);
-  }
+  double* gradient_means() const { return scratch<double>(gradient_means_at_); }
 
   const BatchNormSpec spec_;
   const ChannelSums sums_;

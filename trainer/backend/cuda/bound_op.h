@@ -42,9 +42,10 @@ class BoundOp : public Op {
   T* workspace() const {
     return static_cast<T*>(memory_.workspace);
   }
+  // At an offset in bytes, of a ScratchPlan.
   template <typename T>
-  T* scratch() const {
-    return static_cast<T*>(memory_.scratch);
+  T* scratch(std::size_t offset = 0) const {
+    return static_cast<T*>(static_cast<void*>(static_cast<std::byte*>(memory_.scratch) + offset));
   }
 
  private:

@@ -8,9 +8,9 @@
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/convolution.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/cuda/scratch.h"
 #include "trainer/backend/cuda/transpose.h"
 #include "trainer/backend/parameters.h"
+#include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -38,13 +38,13 @@ class Conv2d final : public BoundOp {
       backward_data_.emplace(device, ConvolutionPass::kBackwardData, shape);
     }
     if (is_weight_reordered_) {
-      weight_at_ = scratch_.Add(static_cast<std::size_t>(spec.filters * shape.channels * taps_) *
-                                sizeof(float));
+      weight_at_ = scratch_.Reserve(
+          static_cast<std::size_t>(spec.filters * shape.channels * taps_) * sizeof(float));
     }
-    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Add(BytesOfX());
-    work_at_ = scratch_.Add(std::max({forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
-                                      backward_data_ ? backward_data_->WorkspaceBytes() : 0,
-                                      bias_and_relu_.ScratchBytes()}));
+    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(BytesOfX());
+    work_at_ = scratch_.Reserve(std::max(
+        {forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
+         backward_data_ ? backward_data_->WorkspaceBytes() : 0, bias_and_relu_.ScratchBytes()}));
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
@@ -66,22 +66,22 @@ class Conv2d final : public BoundOp {
     if (is_x_reordered_) {
       Transpose(device(), x(), workspace<float>(), shape_.batch, shape_.channels, pixels_);
     }
-    forward_.Run(image(), OrderedWeight(), y(), At<void>(work_at_));
+    forward_.Run(image(), OrderedWeight(), y(), scratch<void>(work_at_));
     bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
   }
 
   // dweight[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n,c,h,w]   dbias[k] = sum over n,p,q of dy
   // dx[n,c,h,w] = sum over all k,r,s,p,q that use h,w of dy[n,k,p,q] * weight[k,c,r,s]
   void Backward(const StepContext&) override {
-    auto* work = At<void>(work_at_);
+    auto* work = scratch<void>(work_at_);
     bias_and_relu_.Backward(y(), dy(), spec_.bias ? gradient(1) : nullptr, work);
-    float* dweight = is_weight_reordered_ ? At<float>(weight_at_) : gradient(0);
+    float* dweight = is_weight_reordered_ ? scratch<float>(weight_at_) : gradient(0);
     backward_weights_.Run(image(), dweight, dy(), work);
     if (is_weight_reordered_) {
       Transpose(device(), dweight, gradient(0), spec_.filters, taps_, shape_.channels);
     }
     if (!backward_data_ || dx() == nullptr) return;
-    float* image_gradient = is_x_reordered_ ? At<float>(dx_at_) : dx();
+    float* image_gradient = is_x_reordered_ ? scratch<float>(dx_at_) : dx();
     backward_data_->Run(image_gradient, OrderedWeight(), dy(), work);
     if (is_x_reordered_) {
       Transpose(device(), image_gradient, dx(), shape_.batch, pixels_, shape_.channels);
@@ -92,15 +92,11 @@ class Conv2d final : public BoundOp {
   std::size_t BytesOfX() const {
     return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
   }
-  template <typename T>
-  T* At(std::size_t offset) const {
-    return static_cast<T*>(static_cast<void*>(scratch<std::byte>() + offset));
-  }
   const float* image() const { return is_x_reordered_ ? workspace<float>() : x(); }
   // The weights with channels last. In scratch they stay until the next use of it.
   const float* OrderedWeight() const {
     if (!is_weight_reordered_) return parameter(0);
-    auto* ordered = At<float>(weight_at_);
+    auto* ordered = scratch<float>(weight_at_);
     Transpose(device(), parameter(0), ordered, spec_.filters, shape_.channels, taps_);
     return ordered;
   }

@@ -4,17 +4,24 @@
 #include "trainer/backend/cuda/transpose.h"
 
 namespace lockstep::train::cuda {
-void CopyFloats(const Device& device, const float* from, float* to, std::int64_t size) {
-  device.Check(device.driver().MemcpyDtoDAsync(
-                   reinterpret_cast<DeviceAddress>(to), reinterpret_cast<DeviceAddress>(from),
-                   static_cast<std::size_t>(size) * sizeof(float), device.stream()),
-               "cuMemcpyDtoDAsync");
+
+void CopyBytes(const Device& device, const void* from, void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  device.Check(
+      device.driver().MemcpyDtoDAsync(AddressOf(to), AddressOf(from), bytes, device.stream()),
+      "cuMemcpyDtoDAsync");
+}
+
+void ZeroBytes(const Device& device, void* memory, std::size_t bytes) {
+  if (bytes == 0) return;
+  device.Check(device.driver().MemsetD8Async(AddressOf(memory), 0, bytes, device.stream()),
+               "cuMemsetD8Async");
 }
 
 void CopyTensor(const Device& device, const TensorDesc& from, const float* source,
                 const TensorDesc& to, float* target) {
   if (IsChannelsLast(from) == IsChannelsLast(to)) {
-    CopyFloats(device, source, target, from.elements());
+    CopyBytes(device, source, target, from.bytes());
     return;
   }
   const Shape& image = IsChannelsLast(from) ? from.shape : to.shape;

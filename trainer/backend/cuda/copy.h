@@ -1,14 +1,15 @@
 // Copies on a GPU, in the order of its ops.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
 #include "trainer/backend/cuda/device.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cuda {
 
-void CopyFloats(const Device& device, const float* from, float* to, std::int64_t size);
+void CopyBytes(const Device& device, const void* from, void* to, std::size_t bytes);
+void ZeroBytes(const Device& device, void* memory, std::size_t bytes);
 
 // Copies a tensor of float32 from one layout to the other. Requires: `from` and `to` have as many
 // elements, in the same logical order; images with their channels last have rank 4.

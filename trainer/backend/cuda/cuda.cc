@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/backend/cuda/cast.h"
+#include "trainer/backend/cuda/copy.h"
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/fatbin.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
@@ -24,11 +25,7 @@ using namespace cuda;  // NOLINT(google-build-using-namespace): of this folder
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device)
-      : device_(device), memory_(device_), stream_(device_), buffer_(device_) {
-    // What is missing is to be found now, not by the first model that needs it.
-    device_.matmul_library();
-    device_.dnn_library();
-  }
+      : device_(device), memory_(device_), stream_(device_), buffer_(device_) {}
 
   std::string Name() const override { return "cuda"; }
   std::string Device() const override {
@@ -64,25 +61,16 @@ class CudaBackend final : public Backend {
   // To memory that is not page-locked, through the driver's own.
   void Download(const void* device, void* host, std::size_t bytes) override {
     if (bytes > 0) {
-      device_.Check(device_.driver().MemcpyDtoHAsync(host, reinterpret_cast<DeviceAddress>(device),
-                                                     bytes, device_.stream()),
-                    "cuMemcpyDtoHAsync");
+      device_.Check(
+          device_.driver().MemcpyDtoHAsync(host, AddressOf(device), bytes, device_.stream()),
+          "cuMemcpyDtoHAsync");
     }
     Synchronize();
   }
   void Copy(const void* from, void* to, std::size_t bytes) override {
-    if (bytes == 0) return;
-    device_.Check(device_.driver().MemcpyDtoDAsync(reinterpret_cast<DeviceAddress>(to),
-                                                   reinterpret_cast<DeviceAddress>(from), bytes,
-                                                   device_.stream()),
-                  "cuMemcpyDtoDAsync");
+    CopyBytes(device_, from, to, bytes);
   }
-  void Zero(void* memory, std::size_t bytes) override {
-    if (bytes == 0) return;
-    device_.Check(device_.driver().MemsetD8Async(reinterpret_cast<DeviceAddress>(memory), 0, bytes,
-                                                 device_.stream()),
-                  "cuMemsetD8Async");
-  }
+  void Zero(void* memory, std::size_t bytes) override { ZeroBytes(device_, memory, bytes); }
   Stream& stream() override { return stream_; }
   std::unique_ptr<Stream> MakeStream() override { return CudaStream::Make(device_); }
 

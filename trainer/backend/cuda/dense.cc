@@ -6,9 +6,9 @@
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/matmul.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/cuda/scratch.h"
 #include "trainer/backend/cuda/transpose.h"
 #include "trainer/backend/parameters.h"
+#include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -32,10 +32,10 @@ class Dense final : public BoundOp {
       backward_data_.emplace(
           device, MatmulShape{.rows = batch_, .columns = features_, .inner = spec.units});
     }
-    if (is_reordered_ && spec.input_gradient) dx_at_ = scratch_.Add(BytesOfX());
-    work_at_ = scratch_.Add(std::max({forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
-                                      backward_data_ ? backward_data_->WorkspaceBytes() : 0,
-                                      bias_and_relu_.ScratchBytes()}));
+    if (is_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(BytesOfX());
+    work_at_ = scratch_.Reserve(std::max(
+        {forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
+         backward_data_ ? backward_data_->WorkspaceBytes() : 0, bias_and_relu_.ScratchBytes()}));
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
@@ -60,7 +60,7 @@ class Dense final : public BoundOp {
       backward_data_->Run(dy(), parameter(0), dx(), work());
       return;
     }
-    auto* row_major = reinterpret_cast<float*>(scratch<std::byte>() + dx_at_);
+    auto* row_major = scratch<float>(dx_at_);
     backward_data_->Run(dy(), parameter(0), row_major, work());
     Transpose(device(), row_major, dx(), batch_, channels(), features_ / channels());
   }
@@ -71,7 +71,7 @@ class Dense final : public BoundOp {
     return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
   }
   const float* rows() const { return is_reordered_ ? workspace<float>() : x(); }
-  void* work() const { return scratch<std::byte>() + work_at_; }
+  void* work() const { return scratch<void>(work_at_); }
 
   const DenseSpec spec_;
   const std::int64_t batch_, features_;

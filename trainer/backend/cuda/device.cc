@@ -12,60 +12,48 @@
 #include "trainer/backend/device_missing.h"
 
 namespace lockstep::train::cuda {
-namespace {
-
-void CheckResult(const DriverApi& driver, int result, const char* call) {
-  if (result == kSuccess) return;
-  const char* text = nullptr;
-  if (driver.GetErrorString(result, &text) != kSuccess || text == nullptr) text = "unknown error";
-  throw DeviceError(fmt::format("back end cuda: {} failed with {}: {}", call, result, text));
-}
-
-int Attribute(const DriverApi& driver, int device, int attribute) {
-  int value = 0;
-  CheckResult(driver, driver.DeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute");
-  return value;
-}
-
-}  // namespace
 
 Device::Device(int ordinal) : driver_(Driver()), pinned_(std::make_unique<PinnedPool>(driver_)) {
-  CheckResult(driver_, driver_.Init(0), "cuInit");
+  CheckCall(driver_.Init(0), "cuInit");
   int count = 0;
-  CheckResult(driver_, driver_.DeviceGetCount(&count), "cuDeviceGetCount");
+  CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");
   if (ordinal < 0 || ordinal >= count) {
     throw DeviceMissing(
         fmt::format("back end cuda: found {} GPUs, expected one of number {}", count, ordinal));
   }
-  CheckResult(driver_, driver_.DeviceGet(&device_, ordinal), "cuDeviceGet");
+  CheckCall(driver_.DeviceGet(&device_, ordinal), "cuDeviceGet");
   std::array<char, 256> name = {};
-  CheckResult(driver_, driver_.DeviceGetName(name.data(), static_cast<int>(name.size()), device_),
-              "cuDeviceGetName");
+  CheckCall(driver_.DeviceGetName(name.data(), static_cast<int>(name.size()), device_),
+            "cuDeviceGetName");
   name_ = name.data();
-  multiprocessors_ = Attribute(driver_, device_, kAttributeMultiprocessorCount);
-  compute_capability_ = 10 * Attribute(driver_, device_, kAttributeComputeCapabilityMajor) +
-                        Attribute(driver_, device_, kAttributeComputeCapabilityMinor);
-  CheckResult(driver_, driver_.PrimaryContextRetain(&context_, device_),
-              "cuDevicePrimaryCtxRetain");
+  multiprocessors_ = Attribute(kAttributeMultiprocessorCount);
+  compute_capability_ = 10 * Attribute(kAttributeComputeCapabilityMajor) +
+                        Attribute(kAttributeComputeCapabilityMinor);
+  CheckCall(driver_.PrimaryContextRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   try {
-    CheckResult(driver_, driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+    CheckCall(driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
     LoadKernels();
-    CheckResult(driver_, driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
+    CheckCall(driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
+    matmul_library_ = std::make_unique<MatmulLibrary>();
+    dnn_library_ = std::make_unique<DnnLibrary>(stream_);
   } catch (const DeviceError&) {
-    if (module_ != nullptr) driver_.ModuleUnload(module_);
-    driver_.PrimaryContextRelease(device_);
+    Close();
     throw;
   }
 }
 
 Device::~Device() {
+  Close();
+}
+
+void Device::Close() noexcept {
   driver_.ContextSetCurrent(context_);
-  driver_.StreamSynchronize(stream_);
+  if (stream_ != nullptr) driver_.StreamSynchronize(stream_);
   pinned_.reset();
   dnn_library_.reset();
   matmul_library_.reset();
-  driver_.StreamDestroy(stream_);
-  driver_.ModuleUnload(module_);
+  if (stream_ != nullptr) driver_.StreamDestroy(stream_);
+  if (module_ != nullptr) driver_.ModuleUnload(module_);
   driver_.PrimaryContextRelease(device_);
 }
 
@@ -76,11 +64,11 @@ void Device::LoadKernels() {
         fmt::format("back end cuda: this build has no kernels for compute capability {}.{} of {}",
                     compute_capability_ / 10, compute_capability_ % 10, name_));
   }
-  CheckResult(driver_, result, "cuModuleLoadData");
+  CheckCall(result, "cuModuleLoadData");
 }
 
 const DriverApi& Device::driver() const {
-  CheckResult(driver_, driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+  CheckCall(driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
   return driver_;
 }
 
@@ -107,22 +95,29 @@ void Device::AwaitCalls() const {
 
 const MatmulLibrary& Device::matmul_library() const {
   driver();
-  if (matmul_library_ == nullptr) matmul_library_ = std::make_unique<MatmulLibrary>();
   return *matmul_library_;
 }
 
 const DnnLibrary& Device::dnn_library() const {
   driver();
-  if (dnn_library_ == nullptr) dnn_library_ = std::make_unique<DnnLibrary>(stream_);
   return *dnn_library_;
 }
 
+int Device::Attribute(int attribute) const {
+  int value = 0;
+  CheckCall(driver_.DeviceGetAttribute(&value, attribute, device_), "cuDeviceGetAttribute");
+  return value;
+}
+
 void Device::CheckCall(int result, const char* call) const {
-  CheckResult(driver_, result, call);
+  if (result == kSuccess) return;
+  const char* text = nullptr;
+  if (driver_.GetErrorString(result, &text) != kSuccess || text == nullptr) text = "unknown error";
+  throw DeviceError(fmt::format("back end cuda: {} failed with {}: {}", call, result, text));
 }
 
 void Device::Check(int result, const char* call) const {
-  CheckResult(driver_, result, call);
+  CheckCall(result, call);
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw DeviceError(failure_);
 }

@@ -36,8 +36,9 @@ struct Grid {
 // Kernels are launched by one thread at a time; the rest is thread-safe.
 class Device {
  public:
-  // Opens GPU `ordinal` of those that the process may see. Throws DeviceError if there is no driver
-  // or no such GPU, or if this build has no kernels for it.
+  // Opens GPU `ordinal` of those that the process may see, and NVIDIA's libraries. Throws
+  // DeviceMissing if there is no driver, no such GPU, a library is not there, or this build has no
+  // kernels for the GPU; DeviceError if the driver refuses it.
   explicit Device(int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -52,8 +53,8 @@ class Device {
   const DriverApi& driver() const;
   // The same for destructors: where the driver refuses the context, what they call fails, too.
   const DriverApi& driver_for_cleanup() const noexcept;
-  // NVIDIA's libraries, opened at the first call, and with this GPU's context current in the
-  // calling thread. Of one thread at a time, as launches.
+  // NVIDIA's libraries, with this GPU's context current in the calling thread. Of one thread at a
+  // time, as launches.
   const MatmulLibrary& matmul_library() const;
   const DnnLibrary& dnn_library() const;
   // Memory through which streams copy. Requires: the calling thread has called driver().
@@ -87,6 +88,8 @@ class Device {
 
  private:
   void LoadKernels();
+  void Close() noexcept;
+  int Attribute(int attribute) const;
   template <typename... Parameters>
   void LaunchWith(const char* name, const Grid& grid, Parameters... parameters) const {
     void* pointers[] = {const_cast<void*>(static_cast<const void*>(&parameters))...};
@@ -103,8 +106,8 @@ class Device {
   std::string name_;
   int multiprocessors_ = 1, compute_capability_ = 0;
   mutable std::unordered_map<std::string_view, FunctionHandle> kernels_;  // found so far
-  mutable std::unique_ptr<const MatmulLibrary> matmul_library_;
-  mutable std::unique_ptr<const DnnLibrary> dnn_library_;
+  std::unique_ptr<const MatmulLibrary> matmul_library_;
+  std::unique_ptr<const DnnLibrary> dnn_library_;
   std::unique_ptr<PinnedPool> pinned_;
   mutable std::mutex mutex_;
   mutable std::condition_variable calls_ended_;

@@ -81,6 +81,10 @@ struct DriverApi {
 #undef LOCKSTEP_MEMBER
 };
 
+inline DeviceAddress AddressOf(const void* memory) {
+  return reinterpret_cast<DeviceAddress>(memory);
+}
+
 // Opens libcuda.so.1. Throws DeviceError if it is not there or lacks a function. Thread-safe.
 const DriverApi& Driver();
 

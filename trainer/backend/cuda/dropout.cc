@@ -17,7 +17,7 @@ class Dropout final : public BoundOp {
     if (mode == Mode::kTraining) {
       ApplyMask(step, x(), y());
     } else {
-      CopyFloats(device(), x(), y(), size_);
+      CopyBytes(device(), x(), y(), input().bytes());
     }
   }
   void Backward(const StepContext& step) override {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/copy.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -24,14 +25,13 @@ DeviceAddress AllocateOn(const Device& device, std::size_t bytes) {
 
 std::byte* CudaMemory::Allocate(std::size_t bytes) {
   const DeviceAddress memory = AllocateOn(device_, bytes);
-  device_.Check(device_.driver().MemsetD8Async(memory, 0, bytes, device_.stream()),
-                "cuMemsetD8Async");
+  ZeroBytes(device_, reinterpret_cast<void*>(memory), bytes);
   device_.Synchronize();  // streams beside the ops' may use it at once
   return reinterpret_cast<std::byte*>(memory);
 }
 
 void CudaMemory::Free(std::byte* memory, std::size_t) {
-  device_.driver_for_cleanup().MemFree(reinterpret_cast<DeviceAddress>(memory));
+  device_.driver_for_cleanup().MemFree(AddressOf(memory));
 }
 
 Buffer::~Buffer() {

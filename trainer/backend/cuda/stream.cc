@@ -50,10 +50,6 @@ void RunHostCall(void* argument) {
   call->device.EndCall();
 }
 
-DeviceAddress AddressOf(const void* memory) {
-  return reinterpret_cast<DeviceAddress>(memory);
-}
-
 }  // namespace
 
 CudaStream::CudaStream(Device& device) : CudaStream(device, device.stream(), false) {}

@@ -1,4 +1,5 @@
 #include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/copy.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/window.h"
 
@@ -15,9 +16,7 @@ class ZeroPadding2d final : public BoundOp {
         first_((spec.edges.top * out_.width + spec.edges.left) * out_.inner) {}
 
   void Forward(Mode, const StepContext&) override {
-    device().Check(device().driver().MemsetD8Async(reinterpret_cast<DeviceAddress>(y()), 0,
-                                                   output().bytes(), device().stream()),
-                   "cuMemsetD8Async");
+    ZeroBytes(device(), y(), output().bytes());
     Copy(x(), in_, y() + first_, out_);
   }
   void Backward(const StepContext&) override {
