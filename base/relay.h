@@ -13,9 +13,9 @@
 namespace lockstep {
 
 // Never blocks: an epoll instance (see Watch) tells when a side is ready. Buffers at most one read
-// per side, so a side that does not take its bytes stops the other; only after a side has hung up,
-// takes all that its socket still holds. When the caller is gone, shuts
-// down the server's input, and discards its output until it closes. Not thread-safe.
+// per side, so a side that does not take its bytes stops the other. After a side has hung up, reads
+// everything that its socket still holds. When the caller is gone, shuts down the server's input,
+// and discards its output until it closes. Not thread-safe.
 class Relay {
  public:
   enum Side { kCaller = 0, kServer = 1 };

@@ -15,8 +15,8 @@
 
 namespace lockstep::controller {
 
-// A namespace with 10,000 jobs that wait delays a job of another namespace by one turn. Within a
-// namespace, the job that has waited longest comes first. Not thread-safe.
+// Even if 10,000 jobs of one namespace wait, a job of another namespace waits for at most one of
+// them. Within a namespace, the job that has waited longest comes first. Not thread-safe.
 class FairTurns {
  public:
   // Grants `rate` turns per second (0: no limit), and up to `burst` at once after a pause.

@@ -11,7 +11,7 @@ std::vector<std::string> PermittedGpus(const char* visible, const std::string& d
   if (visible != nullptr) {
     std::istringstream names(visible);
     for (std::string name; std::getline(names, name, ',');) {
-      // As CUDA reads it: what is no GPU, and all after it, do not exist.
+      // As CUDA does, ignores the first name that is not a GPU and every name after it.
       const bool is_number =
           !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
       if (!is_number && !name.starts_with("GPU-") && !name.starts_with("MIG-")) break;

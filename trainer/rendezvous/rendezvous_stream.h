@@ -15,7 +15,7 @@
 namespace lockstep::train {
 
 // Thread-safe, but must not be destroyed on its own threads. Only the destructor waits for the
-// network: whoever is at the other end may open no stream and read nothing for ever.
+// network, because the other end may never open the stream or read from it.
 class RendezvousStream {
  public:
   struct Events {  // called on the stream's own thread

@@ -18,7 +18,7 @@
 namespace lockstep::controller {
 namespace {
 
-// How long a pod may take to end once its main container has.
+// How long a pod may go on after its main container has ended.
 constexpr Duration kEndsByItself = std::chrono::seconds(10);
 
 // Returns null if there is none, or if the job wants none any more.

@@ -142,8 +142,8 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
   }
 }
 
-// How much earlier than the deletion's time a container's end must be to count as earlier: a
-// kubelet sets the one by its clock, the API server the other by its own.
+// A container ended before its pod was deleted if its end is earlier by this much. The kubelet sets
+// the time of the end and the API server that of the deletion, each by its own clock.
 constexpr Duration kClockDifference = std::chrono::seconds(5);
 
 // A failure before the deletion is still charged. If this process has seen the failure before the

@@ -1,5 +1,5 @@
-// How the sums of the channels of a tensor N,C,H,W or N,C are divided among blocks of a GPU. Their
-// number depends on the shape alone: so do the sums' bits.
+// How the sums of the channels of a tensor N,C,H,W or N,C are divided among blocks of a GPU. The
+// number of blocks depends only on the shape, so the sums have the same bits on every GPU.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,7 @@ class Device {
 
   // The driver's functions, with this GPU's context current in the calling thread.
   const DriverApi& driver() const;
-  // The same for destructors: where the driver refuses the context, what they call fails, too.
+  // The same for destructors. Ignores a refusal: then the driver also refuses what they call.
   const DriverApi& driver_for_cleanup() const noexcept;
   // NVIDIA's libraries, with this GPU's context current in the calling thread. Of one thread at a
   // time, as launches.

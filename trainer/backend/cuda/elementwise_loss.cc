@@ -8,7 +8,8 @@
 namespace lockstep::train::cuda {
 namespace {
 
-// Enough blocks to fill a GPU. Their number depends on the spec alone: so do the sums' bits.
+// Enough blocks to fill a GPU. Their number depends only on the spec, so the sums have the same
+// bits on every GPU.
 std::int64_t BlocksFor(const ElementwiseLossSpec& spec) {
   constexpr std::int64_t kMostBlocks = 1024, kValuesPerThread = 4;
   const std::int64_t values = spec.rows * spec.outputs;

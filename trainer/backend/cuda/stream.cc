@@ -71,7 +71,7 @@ CudaStream::~CudaStream() {
 std::shared_ptr<Event> CudaStream::Record() {
   auto event = std::make_shared<CudaEvent>(device_);
   const int result = device_.driver().EventRecord(event->handle(), stream_);
-  // Whoever cannot wait for the stream's work must not outlive it, either.
+  // The caller cannot wait for the stream, but may free what a running call uses.
   if (result != kSuccess) device_.AwaitCalls();
   device_.CheckCall(result, "cuEventRecord");
   return event;
