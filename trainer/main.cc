@@ -131,7 +131,7 @@ constexpr int kMaxCount = 1'000'000'000;
 
 CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
   CLI::App* bench = app.add_subcommand("bench", "Time training steps of one process");
-  bench->add_option("--model", options.model, "mlp, simple-cnn or core-cnn");
+  bench->add_option("--model", options.model, "A bundled model");
   bench->add_option("--batch", options.batch, "Samples a step")->check(CLI::Range(1, kMaxCount));
   bench->add_option("--threads", options.threads, "0: all that this process may use")
       ->check(CLI::Range(0, kMaxThreads));
@@ -139,12 +139,18 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
   bench->add_option("--warmup", options.warmup, "Steps before them")
       ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
+  bench->add_option("--sample-shape", options.shape, "C,H,W of a synthetic sample")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::Range(1, kMaxCount));
+  bench->add_option("--classes", options.classes, "Of synthetic data")
+      ->check(CLI::Range(2, kMaxCount));
   bench
       ->add_option("--backend", options.backend,
                    fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
       ->check(CLI::IsMember(BackendNames()));
-  bench->add_option("--precision", options.precision, "Float32, BFloat16 or Float16")
-      ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
+  bench->add_option("--precision", options.precision, "Float32, TF32, BFloat16 or Float16")
+      ->check(CLI::IsMember({"Float32", "TF32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   return bench;

@@ -301,12 +301,6 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
-  if (training.precision == Precision::kTF32) {
-    section.Fault(
-        "precision",
-        "TF32 is not supported yet by the bundled trainer; it trains in Float32, BFloat16 "
-        "and Float16");
-  }
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   section.Absolute("summaries.directory", training.summaries.directory);
   return errors;

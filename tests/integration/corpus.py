@@ -66,6 +66,7 @@ GOOD = {
     "synchronous parameter servers with training": changed(
         training_job(replicas={"Worker": {}, "PS": {}}),
         strategy={"type": "ParameterServer", "parameterServer": {"mode": "Sync", "placement": "RoundRobin"}}),
+    "TF32": training_job(precision="TF32"),
     "BFloat16": training_job(precision="BFloat16"),
     "Float16": training_job(precision="Float16"),
     "BFloat16 with parameter servers": training_job(
@@ -608,7 +609,6 @@ TRAINING = [
     Bad("a warmup longer than the run", training_job(
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),
-    Bad("an unsupported precision", training_job(precision="TF32"), "spec.training.precision"),
     Bad("an unknown precision", training_job(precision="Float64"), "spec.training.precision"),
     Bad("a relative folder for checkpoints", training_job(checkpoint={"directory": "out"}),
         "spec.training.checkpoint.directory"),

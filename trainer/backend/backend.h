@@ -208,6 +208,9 @@ std::vector<std::string> BackendNames();
 struct BackendOptions {
   std::string name = "cpu";  // see BackendNames
   int threads = 1;
+  // Products of float32 tensors may round their factors to TF32, which has 10 bits after the point,
+  // where the device is faster with it: GPUs of "cuda".
+  bool rounds_to_tf32 = false;
   int device = 0;  // which of the GPUs that this process may see: of "cuda"
 };
 // Throws CheckFailure if the name is unknown or threads < 1, DeviceError if the device is not there

@@ -11,10 +11,6 @@
 namespace lockstep::train {
 namespace {
 
-bool IsFloat(DType type) {
-  return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16;
-}
-
 // The inputs of any spec, of which there are one or several.
 std::span<TensorDesc> InputsOf(TensorDesc& x) {
   return {&x, 1};

@@ -21,7 +21,10 @@ struct KnownBackend {
 };
 constexpr std::array<KnownBackend, 4> kKnown = {{
     {"cpu", [](const BackendOptions& options) { return MakeCpuBackend(options.threads); }},
-    {"cuda", [](const BackendOptions& options) { return MakeCudaBackend(options.device); }},
+    {"cuda",
+     [](const BackendOptions& options) {
+       return MakeCudaBackend(options.device, options.rounds_to_tf32);
+     }},
     {"reference", [](const BackendOptions&) { return MakeReferenceBackend(); }},
     {"async-reference",
      [](const BackendOptions&) { return MakeAsyncReferenceBackend(MakeReferenceBackend()); }},

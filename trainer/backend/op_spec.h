@@ -57,6 +57,7 @@ struct BatchNormSpec {
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
   bool zero_gamma = false;  // gamma is 0 initially, not 1
+  bool relu = false;        // as in Conv2dSpec
 };
 // Normalizes each pixel over C, or each row of a matrix, as in Keras with axis -1; the variance is
 // biased. Parameters: gamma (C) if `scale`, beta (C) if `center`.

@@ -21,6 +21,9 @@ constexpr std::size_t SizeOf(DType dtype) {
   }
   return 1;
 }
+constexpr bool IsFloat(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
 std::string_view DTypeName(DType dtype);  // "float32", "bfloat16", "float16", "int32", "uint8"
 
 }  // namespace lockstep::train

@@ -20,6 +20,7 @@ bool* FusedRelu(Layer& layer) {
   if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->relu;
   if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->relu;
   if (auto* add = std::get_if<AddSpec>(&layer.spec)) return &add->relu;
+  if (auto* norm = std::get_if<BatchNormSpec>(&layer.spec)) return &norm->relu;
   if (auto* pool = AsMaxPool(layer)) return &pool->relu;
   return nullptr;
 }

@@ -45,24 +45,17 @@ void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* m
   backend.Synchronize();
 }
 
-// Lowers `*shortest` to this object's lifetime in seconds. No-op for null.
-class ShortestTime {
- public:
-  explicit ShortestTime(double* shortest) : shortest_(shortest) {
-    if (shortest_ != nullptr) start_ = std::chrono::steady_clock::now();
-  }
-  ShortestTime(const ShortestTime&) = delete;
-  ShortestTime& operator=(const ShortestTime&) = delete;
-  ~ShortestTime() {
-    if (shortest_ == nullptr) return;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
-    *shortest_ = std::min(*shortest_, took.count());
-  }
-
- private:
-  double* shortest_;
-  std::chrono::steady_clock::time_point start_;
-};
+// Does `work`, and lowers `*shortest`, unless it is null, to the seconds that the device took.
+template <typename Work>
+void Time(double* shortest, Backend& backend, const Work& work) {
+  if (shortest == nullptr) return work();
+  backend.Synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  backend.Synchronize();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  *shortest = std::min(*shortest, took.count());
+}
 
 }  // namespace
 
@@ -340,8 +333,8 @@ void GraphModel::SetStep(const StepContext& step) {
 
 void GraphModel::Forward(Mode mode) {
   for (std::size_t i = 0; i < ops_.size(); ++i) {
-    const ShortestTime timer(times_.empty() ? nullptr : &times_[i].forward);
-    ops_[i].op->Forward(mode, *step());
+    Time(times_.empty() ? nullptr : &times_[i].forward, backend_,
+         [&] { ops_[i].op->Forward(mode, *step()); });
   }
 }
 
@@ -349,11 +342,10 @@ void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>&
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
     if (!NeedsBackward(ops_[i])) continue;
-    {
-      const ShortestTime timer(times_.empty() ? nullptr : &times_[i].backward);
+    Time(times_.empty() ? nullptr : &times_[i].backward, backend_, [&] {
       ops_[i].op->Backward(*step());
       AccumulateGradients(op_buffers_[i]);
-    }
+    });
     const std::size_t first = op_slots_[i].first_parameter;
     if (first == parameters_.slots().size()) continue;
     const std::int64_t begin = parameters_.slots()[first].offset;

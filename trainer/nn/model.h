@@ -51,7 +51,7 @@ struct OpReport {
   std::int64_t parameters = 0, states = 0;  // elements
   std::vector<OpChoice> choices;
   // The shortest time since Watch(); infinite if the pass has not run since. On devices with a
-  // queue, the time to enqueue it.
+  // queue, which is empty before and after, the time until the device has done it.
   double forward_seconds, backward_seconds;
 };
 

@@ -44,7 +44,9 @@ struct Describe {
   OpFacts operator()(const GlobalAveragePool2dSpec&) const {
     return {.type = "GlobalAveragePooling2D"};
   }
-  OpFacts operator()(const BatchNormSpec&) const { return {.type = "BatchNormalization"}; }
+  OpFacts operator()(const BatchNormSpec& spec) const {
+    return {.type = Fused({}, "BatchNormalization", spec.relu)};
+  }
   OpFacts operator()(const LayerNormSpec&) const { return {.type = "LayerNormalization"}; }
   OpFacts operator()(const DropoutSpec&) const { return {.type = "Dropout"}; }
   OpFacts operator()(const ConcatenateSpec&) const { return {.type = "Concatenate"}; }

@@ -38,7 +38,12 @@ api::TrainingSpec BenchTraining(const BenchOptions& options) {
   training.dataset.path = options.data;
   if (options.data.empty()) {
     training.dataset.format = api::DatasetFormat::kSynthetic;
-    training.dataset.synthetic = api::SyntheticSpec{};
+    // A few batches of samples, so that large ones fit in memory.
+    const auto most = static_cast<std::int64_t>(api::SyntheticSpec{}.train_examples);
+    training.dataset.synthetic = api::SyntheticSpec{
+        .train_examples = std::max(std::min(4 * options.batch, most), options.batch),
+        .shape = options.shape,
+        .classes = options.classes};
   }
   return training;
 }
@@ -147,14 +152,21 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   PhaseTimes before;
   StepTotals last;
   auto start = std::chrono::steady_clock::now();
+  // As in training, a device with a queue gets the next step while it works on one.
+  const std::int64_t ahead = session->backend().IsHost() ? 1 : Session::kMostStepsBegun;
+  std::int64_t begun = 0;
   for (std::int64_t step = 0; step < session->total_steps(); ++step) {
     if (step == options.warmup) {
       before = phases.Read();
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
-    if (const auto ended = BeginStep(*session, *strategy, *loader, {.step = step}, phases))
-      return ended->reason;
+    // The warm-up's steps end before the timed ones begin.
+    const std::int64_t end = step < options.warmup ? options.warmup : session->total_steps();
+    for (; begun < std::min(step + ahead, end); ++begun) {
+      if (const auto ended = BeginStep(*session, *strategy, *loader, {.step = begun}, phases))
+        return ended->reason;
+    }
     const auto done = EndStep(*session, *strategy, step, phases);
     if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
     last = std::get<StepTotals>(done);

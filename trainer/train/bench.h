@@ -1,8 +1,10 @@
 // `lockstep-trainer bench` times the training step of one process.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -13,7 +15,9 @@ struct BenchOptions {
   std::int64_t batch = 128;
   int threads = 0;  // 0: ReplicaThreads(1)
   std::int64_t steps = 300, warmup = 30;
-  std::string data;  // IDX folder; empty: synthetic
+  std::string data;                               // IDX folder; empty: synthetic, of these shapes
+  std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
+  int classes = 10;
   std::string backend = "cpu";
   std::string precision = "Float32";  // as in spec.training.precision
   bool explain = false;               // adds "ops" to the report

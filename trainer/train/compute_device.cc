@@ -12,8 +12,10 @@ BackendOptions DeviceOf(const Identity& identity, int threads) {
                {{"gpus", identity.gpus}});
     return BackendOptions{.threads = threads};
   }
-  return BackendOptions{
-      .name = "cuda", .threads = threads, .device = identity.local_rank % identity.gpus};
+  return BackendOptions{.name = "cuda",
+                        .threads = threads,
+                        .rounds_to_tf32 = identity.training.precision == api::Precision::kTF32,
+                        .device = identity.local_rank % identity.gpus};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options,

@@ -57,7 +57,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   LOCKSTEP_ASSIGN_OR_RETURN(parts.data, OpenData(options));
   LOCKSTEP_ASSIGN_OR_RETURN(
       parts.backend,
-      OpenDevice({.name = options.backend, .threads = options.threads, .device = options.device},
+      OpenDevice({.name = options.backend,
+                  .threads = options.threads,
+                  .rounds_to_tf32 = options.training.precision == api::Precision::kTF32,
+                  .device = options.device},
                  options.falls_back_to_cpu));
   return Assemble(options, std::move(parts));
 }

@@ -543,10 +543,6 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
 }
 
 TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
-  EXPECT_EQ(
-      Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
-      "spec.training.precision: TF32 is not supported yet by the bundled trainer; it trains in "
-      "Float32, BFloat16 and Float16");
   EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
               job.spec.strategy.emplace().communication = Communication::kNccl;
             })),

@@ -1,5 +1,6 @@
 #include "tests/support/cuda_sim/convolve.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -40,13 +41,25 @@ void ForEachProduct(const Convolving& what, const Visit& visit) {
 
 }  // namespace
 
-void Convolve(const Convolving& what, float* x, float* w, float* y) {
+void Convolve(const Convolving& what, bool rounds, void* x_memory, void* w_memory, void* y_memory) {
+  const auto factor = [&](Pass writes_it, const Strided& tensor, const void* memory) {
+    if (what.pass == writes_it) return std::vector<float>();
+    auto values = AsFloats(memory, static_cast<std::size_t>(Span(tensor)), tensor.type);
+    if (rounds) std::ranges::transform(values, values.begin(), RoundedToTf32);
+    return values;
+  };
+  const std::vector<float> x_values = factor(Pass::kBackwardData, what.x, x_memory);
+  const std::vector<float> w_values = factor(Pass::kBackwardWeights, what.w, w_memory);
+  const std::vector<float> y_values = factor(Pass::kForward, what.y, y_memory);
+  const float *const x = x_values.data(), *const w = w_values.data(), *const y = y_values.data();
   const std::int64_t channels = what.x.dimensions[1];
   const std::int64_t xc = what.x.strides[1], wc = what.w.strides[1];
   const Strided& result = what.pass == Pass::kForward        ? what.y
                           : what.pass == Pass::kBackwardData ? what.x
                                                              : what.w;
-  float* const written = what.pass == Pass::kForward ? y : what.pass == Pass::kBackwardData ? x : w;
+  void* const written = what.pass == Pass::kForward        ? y_memory
+                        : what.pass == Pass::kBackwardData ? x_memory
+                                                           : w_memory;
   std::vector<double> sums(static_cast<std::size_t>(Span(result)));
   double* const to = sums.data();
   ForEachProduct(what, [&](std::int64_t i, std::int64_t j, std::int64_t o) {
@@ -71,7 +84,9 @@ void Convolve(const Convolving& what, float* x, float* w, float* y) {
       }
     }
   });
-  for (std::size_t i = 0; i < sums.size(); ++i) written[i] = static_cast<float>(sums[i]);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    SetNumber(written, i, result.type, static_cast<float>(sums[i]));
+  }
 }
 
 }  // namespace cuda_sim

@@ -1,5 +1,5 @@
-// cuBLASLt's functions on the simulated device: products of column-major float32 matrices, with
-// sums in double, and nothing else. Handles are addresses of the simulator's own objects.
+// cuBLASLt's functions on the simulated device: products of column-major matrices, with sums
+// in double, and nothing else. Handles are addresses of the simulator's own objects.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +8,14 @@
 #include <map>
 
 #include "tests/support/cuda_sim/device_memory.h"
+#include "tests/support/cuda_sim/numbers.h"
 #include "tests/support/cuda_sim/sim_stream.h"
 
 #define CUDA_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
+using cuda_sim::NumberType;
 using cuda_sim::SimStream;
 
 enum Status {
@@ -21,14 +23,17 @@ enum Status {
   kInvalidValue = 7,
   kNotSupported = 15,
 };
-constexpr int kCompute32F = 68, kFloat32 = 0;
+constexpr int kCompute32F = 68, kCompute32FFastTF32 = 77;
+constexpr int kFloat32 = 0, kFloat16 = 2, kBFloat16 = 14;
 constexpr int kTransA = 3, kTransB = 4;
 
 struct Desc {
+  bool rounds_to_tf32 = false;
   std::int32_t trans_a = 0, trans_b = 0;
 };
 struct Layout {
   std::int64_t rows = 0, columns = 0, leading = 0;
+  NumberType type = NumberType::kFloat32;
 };
 struct Preference {
   std::uint64_t workspace_bytes = 0;
@@ -52,31 +57,35 @@ constexpr std::size_t kWorkspaceBytes = 512;
 
 // The factor as the product reads it.
 Layout Operand(const Layout& layout, bool transposed) {
-  return transposed ? Layout{layout.columns, layout.rows, layout.leading} : layout;
+  return transposed ? Layout{layout.columns, layout.rows, layout.leading, layout.type} : layout;
 }
 
 bool Fit(const Desc& desc, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   const Layout left = Operand(a, desc.trans_a == 1), right = Operand(b, desc.trans_b == 1);
   return left.columns == right.rows && left.rows == d.rows && right.columns == d.columns &&
-         c.rows == d.rows && c.columns == d.columns && c.leading == d.leading;
+         c.rows == d.rows && c.columns == d.columns && c.leading == d.leading && c.type == d.type &&
+         a.type == b.type && (c.type == a.type || c.type == NumberType::kFloat32);
 }
 
 struct Factor {
-  const float* values;
+  const void* values;
   std::int64_t leading;
-  bool transposed;
+  NumberType type;
+  bool transposed, rounds;
   double At(std::int64_t row, std::int64_t column) const {
-    return transposed ? values[row * leading + column] : values[column * leading + row];
+    const std::int64_t i = transposed ? row * leading + column : column * leading + row;
+    const float value = cuda_sim::NumberAt(values, static_cast<std::size_t>(i), type);
+    return rounds ? cuda_sim::RoundedToTf32(value) : value;
   }
 };
 
-void Multiply(const Factor& a, const Factor& b, std::int64_t inner, const Layout& layout,
-              float* d) {
+void Multiply(const Factor& a, const Factor& b, std::int64_t inner, const Layout& layout, void* d) {
   for (std::int64_t column = 0; column < layout.columns; ++column) {
     for (std::int64_t row = 0; row < layout.rows; ++row) {
       double sum = 0;
       for (std::int64_t i = 0; i < inner; ++i) sum += a.At(row, i) * b.At(i, column);
-      d[column * layout.leading + row] = static_cast<float>(sum);
+      cuda_sim::SetNumber(d, static_cast<std::size_t>(column * layout.leading + row), layout.type,
+                          static_cast<float>(sum));
     }
   }
 }
@@ -111,8 +120,11 @@ CUDA_SIM_EXPORT const char* cublasLtGetStatusString(int status) {
 }
 
 CUDA_SIM_EXPORT int cublasLtMatmulDescCreate(Desc** desc, int compute_type, int scale_type) {
-  if (compute_type != kCompute32F || scale_type != kFloat32) return kNotSupported;
-  *desc = new Desc;
+  if ((compute_type != kCompute32F && compute_type != kCompute32FFastTF32) ||
+      scale_type != kFloat32) {
+    return kNotSupported;
+  }
+  *desc = new Desc{.rounds_to_tf32 = compute_type == kCompute32FFastTF32};
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cublasLtMatmulDescDestroy(Desc* desc) {
@@ -131,10 +143,12 @@ CUDA_SIM_EXPORT int cublasLtMatmulDescSetAttribute(Desc* desc, int attribute, co
 
 CUDA_SIM_EXPORT int cublasLtMatrixLayoutCreate(Layout** layout, int type, std::uint64_t rows,
                                                std::uint64_t columns, std::int64_t leading) {
-  if (type != kFloat32) return kNotSupported;
+  if (type != kFloat32 && type != kFloat16 && type != kBFloat16) return kNotSupported;
   if (rows == 0 || columns == 0 || leading < static_cast<std::int64_t>(rows)) return kInvalidValue;
-  *layout =
-      new Layout{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), leading};
+  *layout = new Layout{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), leading,
+                       type == kFloat32   ? NumberType::kFloat32
+                       : type == kFloat16 ? NumberType::kFloat16
+                                          : NumberType::kBFloat16};
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cublasLtMatrixLayoutDestroy(Layout* layout) {
@@ -188,18 +202,19 @@ CUDA_SIM_EXPORT int cublasLtMatmul(void* handle, Desc* desc, const float* alpha,
                                    SimStream* stream) {
   if (handle != &the_handle || !Fit(*desc, *a_layout, *b_layout, *c_layout, *d_layout) ||
       algorithm->data[0] != kAlgorithmMark || workspace_bytes < kWorkspaceBytes ||
-      workspace % 16 != 0) {
+      workspace % 256 != 0) {
     return kInvalidValue;
   }
   if (*alpha != 1 || *beta != 0 || c != d) return kNotSupported;
   const std::int64_t inner = Operand(*a_layout, desc->trans_a == 1).columns;
-  stream->Enqueue([=, desc = *desc, lead_a = a_layout->leading, lead_b = b_layout->leading,
-                   layout = *d_layout] {
+  stream->Enqueue([=, desc = *desc, of_a = *a_layout, of_b = *b_layout, layout = *d_layout] {
     // Whatever the workspace held is lost.
     std::memset(cuda_sim::RealAddress<void>(workspace), 0xff, kWorkspaceBytes);
-    Multiply({cuda_sim::RealAddress<float>(a), lead_a, desc.trans_a == 1},
-             {cuda_sim::RealAddress<float>(b), lead_b, desc.trans_b == 1}, inner, layout,
-             cuda_sim::RealAddress<float>(d));
+    Multiply({cuda_sim::RealAddress<void>(a), of_a.leading, of_a.type, desc.trans_a == 1,
+              desc.rounds_to_tf32},
+             {cuda_sim::RealAddress<void>(b), of_b.leading, of_b.type, desc.trans_b == 1,
+              desc.rounds_to_tf32},
+             inner, layout, cuda_sim::RealAddress<void>(d));
   });
   return kSuccess;
 }

@@ -1,9 +1,10 @@
-// cuDNN's graph API on the simulated device: plans of one convolution in float32. Descriptors are
+// cuDNN's graph API on the simulated device: plans of one convolution. Descriptors are
 // maps of attributes. As the real one, it refuses attributes that a descriptor does not have,
 // changes after Finalize, and Finalize before what is required is set.
 //
-// Its heuristics rank engines that a program must pass over before the one that works: engine 1
-// rounds to TF32, 2 gives other bits each time, and of 3 no plan can be made. Mode B is not there.
+// Its heuristics rank engines that a program must pass over before the one that works: 2 gives
+// other bits each time, of 3 no plan can be made, and 1 is for tensor cores, which round float32 to
+// TF32. Mode B is not there.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,13 +27,15 @@ using namespace cuda_sim::dnn;  // NOLINT(google-build-using-namespace): of the 
 using cuda_sim::SimStream;
 
 enum Mode { kModeB = 1, kModeFallback = 2, kModeA = 3 };
-enum Note { kTensorCore = 0, kDownConvertInputs = 1, kNondeterministic = 4 };
+enum Note { kTensorCore = 0, kNondeterministic = 4 };
 
 struct Handle {
   SimStream* stream = nullptr;
 };
 
-constexpr std::int64_t kWorkingEngine = 0, kEngineWithoutPlan = 3, kWorkspaceBytes = 1024;
+constexpr std::int64_t kWorkingEngine = 0, kTensorCoreEngine = 1, kOtherBitsEngine = 2,
+                       kEngineWithoutPlan = 3;
+constexpr std::int64_t kWorkspaceBytes = 1024;
 
 // None for more elements than 32 bits count.
 std::vector<std::int64_t> EnginesOf(const Descriptor& graph, int mode) {
@@ -42,13 +45,13 @@ std::vector<std::int64_t> EnginesOf(const Descriptor& graph, int mode) {
     const auto& [n, c, h, w] = tensor->dimensions;
     if (n * c * h * w > kMostElements) return {};
   }
-  if (mode == kModeA) return {1, 2, kEngineWithoutPlan};
+  if (mode == kModeA) return {kOtherBitsEngine, kEngineWithoutPlan, kTensorCoreEngine};
   return {kWorkingEngine};
 }
 
 std::vector<std::int32_t> NotesOf(std::int64_t engine) {
-  if (engine == 1) return {kDownConvertInputs, kTensorCore};
-  if (engine == 2) return {kNondeterministic};
+  if (engine == kTensorCoreEngine) return {kTensorCore};
+  if (engine == kOtherBitsEngine) return {kNondeterministic};
   return {};
 }
 
@@ -193,7 +196,7 @@ CUDA_SIM_EXPORT int cudnnBackendGetAttribute(const Descriptor* descriptor, int a
 CUDA_SIM_EXPORT int cudnnBackendExecute(Handle* handle, const Descriptor* plan,
                                         const Descriptor* pack) {
   if (!plan->is_final || !pack->is_final) return Refuse(kBadParam, "executed before Finalize");
-  if (plan->engine != kWorkingEngine) {
+  if (plan->engine != kWorkingEngine && plan->engine != kTensorCoreEngine) {
     return Refuse(kNotSupported, "a program must not use this engine");
   }
   const Descriptor& operation = plan->graph->Named(801);
@@ -205,11 +208,12 @@ CUDA_SIM_EXPORT int cudnnBackendExecute(Handle* handle, const Descriptor* plan,
   if (!x || !w || !y || workspace == 0) {
     return Refuse(kBadParam, "a tensor's memory is not in the pack, or not aligned");
   }
+  const bool rounds = plan->engine == kTensorCoreEngine;
   handle->stream->Enqueue([=, what = ConvolvingOf(operation), x = *x, w = *w, y = *y] {
     // Whatever the workspace held is lost.
     std::memset(cuda_sim::RealAddress<void>(workspace), 0xff, kWorkspaceBytes);
-    cuda_sim::Convolve(what, cuda_sim::RealAddress<float>(x), cuda_sim::RealAddress<float>(w),
-                       cuda_sim::RealAddress<float>(y));
+    cuda_sim::Convolve(what, rounds, cuda_sim::RealAddress<void>(x), cuda_sim::RealAddress<void>(w),
+                       cuda_sim::RealAddress<void>(y));
   });
   return kSuccess;
 }

@@ -1,6 +1,7 @@
 #include "tests/support/cuda_sim/cudnn_descriptor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace cuda_sim::dnn {
@@ -60,11 +61,26 @@ std::size_t SizeOf(int type) {
   return is_four_bytes ? 4 : 8;
 }
 
+// cudnnDataType_t's FLOAT, HALF and BFLOAT16.
+std::optional<NumberType> NumberTypeOf(std::int32_t type) {
+  switch (type) {
+    case 0:
+      return NumberType::kFloat32;
+    case 2:
+      return NumberType::kFloat16;
+    case 9:
+      return NumberType::kBFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
 Strided StridedOf(const Descriptor& tensor) {
   Strided strided;
   const auto dimensions = tensor.All<std::int64_t>(902), strides = tensor.All<std::int64_t>(903);
   std::copy_n(dimensions.begin(), 4, strided.dimensions.begin());
   std::copy_n(strides.begin(), 4, strided.strides.begin());
+  strided.type = *NumberTypeOf(tensor.One<std::int32_t>(901));
   return strided;
 }
 
@@ -74,6 +90,9 @@ int CheckOperation(const Descriptor& operation) {
     return Refuse(kNotSupported, "alpha is not 1 or beta is not 0");
   }
   const Convolving what = ConvolvingOf(operation);
+  if (what.x.type != what.w.type || what.x.type != what.y.type) {
+    return Refuse(kNotSupported, "the tensors are not of one type");
+  }
   const auto &x = what.x.dimensions, &w = what.w.dimensions, &y = what.y.dimensions;
   if (x[0] != y[0] || x[1] != w[1] || w[0] != y[1]) {
     return Refuse(kBadParam, "the tensors' dimensions do not fit");
@@ -167,8 +186,8 @@ int Descriptor::CheckComplete() const {
     case kBackwardFilter:
       return CheckOperation(*this);
     case kTensor:
-      return One<std::int32_t>(901) == 0 ? kSuccess
-                                         : Refuse(kNotSupported, "a tensor is not of float32");
+      return NumberTypeOf(One<std::int32_t>(901)) ? kSuccess
+                                                  : Refuse(kNotSupported, "a tensor's type");
     default:
       return kSuccess;
   }

@@ -31,6 +31,7 @@ enum Result {
   kInvalidContext = 201,
   kInvalidHandle = 400,
   kNotFound = 500,
+  kNotReady = 600,
 };
 
 int the_context = 0;  // its address is the handle
@@ -252,6 +253,11 @@ CUDA_SIM_EXPORT int cuEventRecord(Event* event, SimStream* stream) {
   const std::lock_guard lock(event->mutex);
   event->point = stream->Mark();
   return kSuccess;
+}
+CUDA_SIM_EXPORT int cuEventQuery(Event* event) {
+  if (!HasContext()) return kInvalidContext;
+  const std::shared_ptr<Point> point = PointOf(*event);
+  return point == nullptr || point->IsReached() ? kSuccess : kNotReady;
 }
 CUDA_SIM_EXPORT int cuEventSynchronize(Event* event) {
   if (!HasContext()) return kInvalidContext;

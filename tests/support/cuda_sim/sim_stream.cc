@@ -10,6 +10,11 @@ void Point::Reach() {
   changed_.notify_all();
 }
 
+bool Point::IsReached() {
+  const std::lock_guard lock(mutex_);
+  return is_reached_;
+}
+
 void Point::Wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return is_reached_; });

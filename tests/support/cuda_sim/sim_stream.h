@@ -17,6 +17,7 @@ class Point {
  public:
   void Reach();
   void Wait();
+  bool IsReached();
 
  private:
   std::mutex mutex_;

@@ -27,11 +27,11 @@ OpCase PoolCase(std::string name, Shape x, Pool2dSpec spec) {
             return backend.MakeOp(spec);
           }};
 }
-OpCase BatchNormCase(std::string name, Shape x, std::int64_t valid) {
+OpCase BatchNormCase(std::string name, Shape x, std::int64_t valid, bool relu = false) {
   return {std::move(name),
           std::move(x),
-          [](Backend& backend, const TensorDesc& desc) {
-            return backend.MakeOp(BatchNormSpec{.x = desc, .momentum = 0.9f});
+          [relu](Backend& backend, const TensorDesc& desc) {
+            return backend.MakeOp(BatchNormSpec{.x = desc, .momentum = 0.9f, .relu = relu});
           },
           {.training = true, .valid = valid}};
 }
@@ -242,6 +242,8 @@ std::vector<OpCase> OtherCases() {
       BatchNormCase("BatchNormImage", {6, 20, 5, 4}, 0),
       BatchNormCase("BatchNormMatrix", {9, 37}, 0),
       BatchNormCase("BatchNormWithPaddingRows", {6, 20, 5, 4}, 4),
+      BatchNormCase("BatchNormRelu", {6, 40, 5, 4}, 4, /*relu=*/true),
+      BatchNormCase("BatchNormReluMatrix", {9, 37}, 7, /*relu=*/true),
       // So many pixels that their sums are divided.
       BatchNormCase("BatchNormManyPixels", {9, 40, 32, 24}, 7),
   };

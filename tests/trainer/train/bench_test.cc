@@ -165,14 +165,14 @@ TEST(BenchVerbTest, SaysThatThereIsNoGpu) {
 }
 
 TEST(BenchVerbTest, RunsInEveryPrecision) {
-  for (const std::string name : {"Float32", "BFloat16", "Float16"}) {
+  for (const std::string name : {"Float32", "TF32", "BFloat16", "Float16"}) {
     const Ended ended = RunTrainer(
         "bench --model simple-cnn --batch 2 --threads 1 --steps 1 --warmup 0 --precision " + name +
         " 2>/dev/null");
     ASSERT_EQ(ended.code, api::kExitDone) << name << ": " << ended.out;
     EXPECT_EQ(nlohmann::json::parse(ended.out).at("precision"), name);
   }
-  EXPECT_EQ(RunTrainer("bench --precision TF32 2>&1").code, api::kExitUsage);
+  EXPECT_EQ(RunTrainer("bench --precision Float64 2>&1").code, api::kExitUsage);
 }
 
 TEST(BenchVerbTest, SaysWhatItCannotDo) {

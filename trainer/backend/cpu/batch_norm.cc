@@ -134,7 +134,8 @@ class BatchNorm final : public BoundOp {
     }
     ForPixels(group, view_.rows, [&](std::int64_t at) {
       for (std::int64_t i = 0; i < group.size; ++i) {
-        y()[at + i] = (x()[at + i] - mean[index(i)]) * scale[index(i)] + shift[index(i)];
+        const float value = (x()[at + i] - mean[index(i)]) * scale[index(i)] + shift[index(i)];
+        y()[at + i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
       }
     });
   }
@@ -150,8 +151,9 @@ class BatchNorm final : public BoundOp {
     ForPixels(group, valid, [&](std::int64_t at) {
       for (std::int64_t i = 0; i < group.size; ++i) {
         const float normalized = (x()[at + i] - mean[index(i)]) * inverse[index(i)];
-        dgamma[index(i)] += dy()[at + i] * normalized;
-        dbeta[index(i)] += dy()[at + i];
+        const float gradient = Gradient(at + i);
+        dgamma[index(i)] += gradient * normalized;
+        dbeta[index(i)] += gradient;
       }
     });
     const double count = static_cast<double>(valid * view_.area());
@@ -169,7 +171,7 @@ class BatchNorm final : public BoundOp {
       for (std::int64_t i = 0; i < group.size; ++i) {
         const float centered = x()[at + i] - mean[index(i)];
         dx()[at + i] =
-            factor[index(i)] * (dy()[at + i] - offset[index(i)] - centered * slope[index(i)]);
+            factor[index(i)] * (Gradient(at + i) - offset[index(i)] - centered * slope[index(i)]);
       }
     });
     ZeroPaddingRows(group, valid);
@@ -183,6 +185,8 @@ class BatchNorm final : public BoundOp {
     }
   }
 
+  // Of the normalization's result, before the relu.
+  float Gradient(std::int64_t at) const { return spec_.relu && !(y()[at] > 0) ? 0.0f : dy()[at]; }
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
   double* moments() const { return static_cast<double*>(memory().workspace); }
 

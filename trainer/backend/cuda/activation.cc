@@ -14,13 +14,13 @@ class ActivationOp final : public BoundOp {
   bool BackwardInPlace() const override { return true; }
 
   void Forward(Mode, const StepContext&) override {
-    device().Launch(LOCKSTEP_CUDA_KERNEL(Activate), device().GridFor(size_), x(), y(), size_,
-                    activation_, slope_);
+    device().Launch(LOCKSTEP_CUDA_KERNEL(Activate), device().GridFor(size_), x(), y(), type(),
+                    size_, activation_, slope_);
   }
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
     device().Launch(LOCKSTEP_CUDA_KERNEL(ActivateBackward), device().GridFor(size_), x(), dy(),
-                    dx(), size_, activation_, slope_);
+                    dx(), type(), size_, activation_, slope_);
   }
 
  private:

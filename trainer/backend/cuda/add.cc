@@ -24,24 +24,24 @@ class Add final : public BoundOp {
   void Forward(Mode, const StepContext&) override {
     const std::size_t last = inputs().size() - 1;
     for (std::size_t i = 1; i <= last; ++i) {
-      const float* addend = x(i);
+      const void* addend = x(i);
       if (IsOther(inputs()[i], output())) {
-        CopyTensor(device(), inputs()[i], x(i), output(), scratch<float>());
-        addend = scratch<float>();
+        CopyTensor(device(), inputs()[i], x(i), output(), scratch<void>());
+        addend = scratch<void>();
       }
       device().Launch(LOCKSTEP_CUDA_KERNEL(AddPair), device().GridFor(size_), i == 1 ? x(0) : y(),
-                      addend, y(), size_, relu_ && i == last);
+                      addend, y(), type(), size_, relu_ && i == last);
     }
   }
 
   // dx_i = dy * act'(y)
   void Backward(const StepContext&) override {
-    const float* masking = relu_ ? y() : nullptr;
+    const void* masking = relu_ ? y() : nullptr;
     if (masking != nullptr && is_mixed_) {  // copies to the other layout do not mask
       Pass(masking, dy(), nullptr);
       masking = nullptr;
     }
-    std::vector<float*> targets;
+    std::vector<void*> targets;
     for (std::size_t i = 0; i < inputs().size(); ++i) {
       if (dx(i) == nullptr || (dx(i) == dy() && masking == nullptr)) continue;
       if (IsOther(inputs()[i], output())) {
@@ -59,9 +59,9 @@ class Add final : public BoundOp {
   static bool IsOther(const TensorDesc& a, const TensorDesc& b) {
     return IsChannelsLast(a) != IsChannelsLast(b);
   }
-  void Pass(const float* masking, float* first, float* second) const {
+  void Pass(const void* masking, void* first, void* second) const {
     device().Launch(LOCKSTEP_CUDA_KERNEL(PassGradients), device().GridFor(size_), masking, dy(),
-                    first, second, size_);
+                    first, second, type(), size_);
   }
 
   const bool relu_, is_mixed_;

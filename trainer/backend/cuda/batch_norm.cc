@@ -31,31 +31,31 @@ class BatchNorm final : public BoundOp {
                       state(0), state(1), sums_.channels(), spec_.epsilon, means(),
                       inverse_deviations());
     }
-    const std::int64_t size = input().elements();
-    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), device().GridFor(size), x(),
-                    parameter(0), parameter(1), means(), inverse_deviations(), y(), size,
-                    sums_.channels(), sums_.area(), sums_.are_inner());
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), sums_.WalkGrid(), x(), y(), type(),
+                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu,
+                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+                    sums_.columns());
   }
 
   void Backward(const StepContext& step) override {
-    device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradients), sums_.PartsGrid(), x(), dy(), means(),
-                    inverse_deviations(), /*is_by_pixel=*/false, scratch<double>(), &step,
-                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+    device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradients), sums_.PartsGrid(), x(), dy(), type(),
+                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu,
+                    scratch<double>(), &step, sums_.channels(), sums_.area(), sums_.are_inner(),
                     sums_.columns());
     device().Launch(LOCKSTEP_CUDA_KERNEL(WriteGradients), sums_.ChannelsGrid(), scratch<double>(),
                     sums_.parts(), sums_.channels(), gradient(0), gradient(1), gradient_means(),
                     &step, sums_.area());
     if (dx() == nullptr) return;
-    const std::int64_t size = input().elements();
-    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannelsBackward), device().GridFor(size), x(),
-                    dy(), parameter(0), means(), inverse_deviations(), gradient_means(), dx(), size,
-                    &step, sums_.channels(), sums_.area(), sums_.are_inner());
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannelsBackward), sums_.WalkGrid(), x(), dy(),
+                    dx(), type(), parameter(0), parameter(1), means(), inverse_deviations(),
+                    gradient_means(), spec_.relu, &step, input().shape[0], sums_.channels(),
+                    sums_.area(), sums_.are_inner(), sums_.columns());
   }
 
  private:
   void Measure(const StepContext& step) const {
-    device().Launch(LOCKSTEP_CUDA_KERNEL(SumChannels), sums_.PartsGrid(), x(), scratch<double>(),
-                    &step, input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+    device().Launch(LOCKSTEP_CUDA_KERNEL(SumChannels), sums_.PartsGrid(), x(), type(),
+                    scratch<double>(), &step, sums_.channels(), sums_.area(), sums_.are_inner(),
                     sums_.columns());
     device().Launch(LOCKSTEP_CUDA_KERNEL(MeasureChannels), sums_.ChannelsGrid(), scratch<double>(),
                     sums_.parts(), sums_.channels(), &step, sums_.area(), spec_.momentum,

@@ -21,8 +21,9 @@ class BoundOp : public Op {
   BoundOp(const char* name, const Device& device, std::vector<TensorDesc> inputs, TensorDesc output)
       : device_(device), inputs_(std::move(inputs)), output_(std::move(output)) {
     for (const TensorDesc& input : inputs_) {
-      LOCKSTEP_CHECK(input.dtype == DType::kFloat32, "{}: x of shape {} is {}, expected float32",
-                     name, input.shape.ToString(), DTypeName(input.dtype));
+      LOCKSTEP_CHECK(IsFloat(input.dtype) && input.dtype == output_.dtype,
+                     "{}: x of shape {} is {}, expected floats of the output's type {}", name,
+                     input.shape.ToString(), DTypeName(input.dtype), DTypeName(output_.dtype));
     }
   }
   const std::vector<TensorDesc>& inputs() const final { return inputs_; }
@@ -31,10 +32,17 @@ class BoundOp : public Op {
 
  protected:
   const Device& device() const { return device_; }
-  const float* x(std::size_t i = 0) const { return static_cast<const float*>(memory_.x[i]); }
-  float* y() const { return static_cast<float*>(memory_.y); }
-  float* dy() const { return static_cast<float*>(memory_.dy); }
-  float* dx(std::size_t i = 0) const { return static_cast<float*>(memory_.dx[i]); }
+  // Of x, y, dy and dx: as an argument of kernels.
+  DType dtype() const { return output_.dtype; }
+  int type() const { return static_cast<int>(dtype()); }
+  const void* x(std::size_t i = 0) const { return memory_.x[i]; }
+  void* y() const { return memory_.y; }
+  void* dy() const { return memory_.dy; }
+  void* dx(std::size_t i = 0) const { return memory_.dx[i]; }
+  // Element i of memory of such a tensor.
+  void* At(void* memory, std::int64_t i) const {
+    return static_cast<std::byte*>(memory) + static_cast<std::size_t>(i) * SizeOf(dtype());
+  }
   float* parameter(std::size_t i) const { return memory_.parameters[i]; }
   float* gradient(std::size_t i) const { return memory_.gradients[i]; }
   float* state(std::size_t i) const { return memory_.states[i]; }

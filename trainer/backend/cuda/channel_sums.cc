@@ -8,18 +8,27 @@
 namespace lockstep::train::cuda {
 namespace {
 
-constexpr std::int64_t kChannelsOfBlock = 32;  // channels of a block, if they are neighbors
-
-std::int64_t BlocksOf(std::int64_t channels, std::int64_t columns) {
-  return (channels + columns - 1) / columns;
+// As kMostNeighbors of kernels/element.h, where the channels allow it: see WithNeighbors.
+int NeighborsOf(std::int64_t channels, bool are_inner, DType type) {
+  const auto most = static_cast<std::int64_t>(16 / SizeOf(type));
+  return are_inner && channels % most == 0 ? static_cast<int>(most) : 1;
 }
 
-// So many that they fill a GPU, if each of a block's threads has several pixels to add.
-std::int64_t PartsOf(std::int64_t pixels, std::int64_t columns, std::int64_t blocks) {
-  constexpr std::int64_t kBlocks = 512, kPixelsPerThread = 8;
+// A power of two, at most a warp.
+int ColumnsOf(std::int64_t channels, bool are_inner, int neighbors) {
+  constexpr std::int64_t kWarp = 32;
+  if (!are_inner) return 1;
+  return static_cast<int>(
+      std::bit_ceil(static_cast<unsigned>(std::min(channels / neighbors, kWarp))));
+}
+
+// As many as fill the GPU, if each thread has `pixels_per_thread` pixels or more.
+std::int64_t PartsOf(std::int64_t pixels, int columns, std::int64_t blocks_x,
+                     std::int64_t pixels_per_thread) {
+  constexpr std::int64_t kBlocks = 1024;
   const std::int64_t lanes = Device::kThreads / columns;
-  const std::int64_t most = std::max<std::int64_t>(1, pixels / (lanes * kPixelsPerThread));
-  return std::clamp<std::int64_t>(kBlocks / blocks, 1, most);
+  const std::int64_t most = std::max<std::int64_t>(1, pixels / (lanes * pixels_per_thread));
+  return std::clamp<std::int64_t>(kBlocks / blocks_x, 1, most);
 }
 
 }  // namespace
@@ -29,13 +38,23 @@ ChannelSums::ChannelSums(const TensorDesc& tensor)
       area_(tensor.elements() / (tensor.shape[0] * channels_)),
       pixels_(tensor.shape[0] * area_),
       are_inner_(area_ == 1 || IsChannelsLast(tensor)),
-      columns_(are_inner_ ? kChannelsOfBlock : 1),
-      parts_(PartsOf(pixels_, columns_, BlocksOf(channels_, columns_))) {}
+      neighbors_(NeighborsOf(channels_, are_inner_, tensor.dtype)),
+      columns_(ColumnsOf(channels_, are_inner_, neighbors_)),
+      blocks_x_((channels_ + columns_ * neighbors_ - 1) / (columns_ * neighbors_)),
+      parts_(PartsOf(pixels_, columns_, blocks_x_, 8)) {}
+
+Grid ChannelSums::GridOf(std::int64_t parts) const {
+  return {.blocks_x = static_cast<unsigned>(blocks_x_),
+          .blocks_y = static_cast<unsigned>(parts),
+          .threads_x = Device::ThreadsFor(columns_ * pixels_)};
+}
 
 Grid ChannelSums::PartsGrid() const {
-  return {.blocks_x = static_cast<unsigned>(BlocksOf(channels_, columns_)),
-          .blocks_y = static_cast<unsigned>(parts_),
-          .threads_x = Device::ThreadsFor(columns_ * pixels_)};
+  return GridOf(parts_);
+}
+
+Grid ChannelSums::WalkGrid() const {
+  return GridOf(PartsOf(pixels_, columns_, blocks_x_, 1));
 }
 
 Grid ChannelSums::ChannelsGrid() const {

@@ -19,6 +19,8 @@ class ChannelSums {
   std::int64_t area() const { return area_; }      // of an image
   std::int64_t pixels() const { return pixels_; }  // of all images
   bool are_inner() const { return are_inner_; }
+  // The threads of a block that are neighbors: each works on one channel, or on as many as memory
+  // moves at once where that number divides the channels.
   int columns() const { return columns_; }
   std::int64_t parts() const { return parts_; }
   std::size_t bytes() const {
@@ -26,14 +28,18 @@ class ChannelSums {
   }
   // Of the kernel that sums each part.
   Grid PartsGrid() const;
+  // Of a kernel that does something with every pixel, by the same threads.
+  Grid WalkGrid() const;
   // Of the kernel that adds the parts: a block for each channel.
   Grid ChannelsGrid() const;
 
  private:
+  Grid GridOf(std::int64_t parts) const;
+
   std::int64_t channels_, area_, pixels_;
   bool are_inner_;
-  int columns_;
-  std::int64_t parts_;
+  int neighbors_, columns_;
+  std::int64_t blocks_x_, parts_;
 };
 
 }  // namespace lockstep::train::cuda

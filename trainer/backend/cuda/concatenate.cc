@@ -33,13 +33,13 @@ class Concatenate final : public BoundOp {
   void Forward(Mode, const StepContext&) override {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];
-      const float* from = x(i);
+      const void* from = x(i);
       if (part.is_other) {
-        CopyTensor(device(), inputs()[i], x(i), part.in_y, scratch<float>());
-        from = scratch<float>();
+        CopyTensor(device(), inputs()[i], x(i), part.in_y, scratch<void>());
+        from = scratch<void>();
       }
       const std::int64_t line = LineOf(part.in_y);
-      Copy(part, from, line, y() + part.offset, LineOf(output()));
+      Copy(part, from, line, At(y(), part.offset), LineOf(output()));
     }
   }
 
@@ -47,8 +47,8 @@ class Concatenate final : public BoundOp {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (dx(i) == nullptr) continue;
       const Part& part = parts_[i];
-      float* to = part.is_other ? scratch<float>() : dx(i);
-      Copy(part, dy() + part.offset, LineOf(output()), to, LineOf(part.in_y));
+      void* to = part.is_other ? scratch<void>() : dx(i);
+      Copy(part, At(dy(), part.offset), LineOf(output()), to, LineOf(part.in_y));
       if (part.is_other) CopyTensor(device(), part.in_y, to, inputs()[i], dx(i));
     }
   }
@@ -64,11 +64,11 @@ class Concatenate final : public BoundOp {
   static std::int64_t LineOf(const TensorDesc& tensor) {
     return IsChannelsLast(tensor) ? tensor.shape[1] : tensor.elements() / tensor.shape[0];
   }
-  void Copy(const Part& part, const float* from, std::int64_t from_stride, float* to,
+  void Copy(const Part& part, const void* from, std::int64_t from_stride, void* to,
             std::int64_t to_stride) const {
     const std::int64_t size = part.in_y.elements(), line = LineOf(part.in_y);
-    device().Launch(LOCKSTEP_CUDA_KERNEL(CopyLines), device().GridFor(size), from, to, size / line,
-                    1, line, from_stride, 0, to_stride, 0);
+    device().Launch(LOCKSTEP_CUDA_KERNEL(CopyLines), device().GridFor(size), from, to, type(),
+                    size / line, 1, line, from_stride, 0, to_stride, 0);
   }
 
   std::vector<Part> parts_;

@@ -16,39 +16,39 @@ namespace lockstep::train::cuda {
 namespace {
 
 // y[n,k,p,q] = act(b[k] + sum over c,r,s of x[n,c,h,w] * weight[k,c,r,s]), with channels last.
-// Dense x is put into that order first, and so are the weights at each use, which are dense K,C,R,S
-// wherever others see them.
+// Dense x is put into that order first, and so are the weights at each use, in x's type: they are
+// float32 and dense K,C,R,S wherever others see them.
 class Conv2d final : public BoundOp {
  public:
   Conv2d(const Device& device, const Conv2dSpec& spec, const ConvolutionShape& shape)
-      : BoundOp("conv2d", device, spec.x,
-                ChannelsLast(
-                    {.shape = {shape.batch, spec.filters, shape.rows.out, shape.columns.out}})),
+      : BoundOp(
+            "conv2d", device, spec.x,
+            ChannelsLast({.shape = {shape.batch, spec.filters, shape.rows.out, shape.columns.out},
+                          .dtype = spec.x.dtype})),
         spec_(spec),
         shape_(shape),
         pixels_(shape.rows.in * shape.columns.in),
         taps_(shape.rows.size * shape.columns.size),
         is_x_reordered_(!IsChannelsLast(spec.x) && shape.channels > 1 && pixels_ > 1),
-        is_weight_reordered_(shape.channels > 1 && taps_ > 1),
-        bias_and_relu_(device, shape.batch * shape.rows.out * shape.columns.out, spec.filters,
-                       spec.bias, spec.relu),
+        is_weight_copied_((shape.channels > 1 && taps_ > 1) || dtype() != DType::kFloat32),
+        bias_and_relu_(device, output(), spec.bias, spec.relu),
         forward_(device, ConvolutionPass::kForward, shape),
         backward_weights_(device, ConvolutionPass::kBackwardWeights, shape) {
     if (spec.input_gradient) {
       backward_data_.emplace(device, ConvolutionPass::kBackwardData, shape);
     }
-    if (is_weight_reordered_) {
+    if (is_weight_copied_) {
       weight_at_ = scratch_.Reserve(
-          static_cast<std::size_t>(spec.filters * shape.channels * taps_) * sizeof(float));
+          static_cast<std::size_t>(spec.filters * shape.channels * taps_) * SizeOf(dtype()));
     }
-    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(BytesOfX());
+    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(spec.x.bytes());
     work_at_ = scratch_.Reserve(std::max(
         {forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
          backward_data_ ? backward_data_->WorkspaceBytes() : 0, bias_and_relu_.ScratchBytes()}));
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
-  std::size_t WorkspaceBytes() const override { return is_x_reordered_ ? BytesOfX() : 0; }
+  std::size_t WorkspaceBytes() const override { return is_x_reordered_ ? spec_.x.bytes() : 0; }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
   std::vector<OpChoice> Choices() const override {
     const auto choice = [&](const char* pass, const Convolution& convolution) {
@@ -64,7 +64,13 @@ class Conv2d final : public BoundOp {
 
   void Forward(Mode, const StepContext&) override {
     if (is_x_reordered_) {
-      Transpose(device(), x(), workspace<float>(), shape_.batch, shape_.channels, pixels_);
+      Transpose(device(), {.x = x(),
+                           .from = dtype(),
+                           .y = workspace<void>(),
+                           .to = dtype(),
+                           .count = shape_.batch,
+                           .rows = shape_.channels,
+                           .columns = pixels_});
     }
     forward_.Run(image(), OrderedWeight(), y(), scratch<void>(work_at_));
     bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
@@ -75,36 +81,49 @@ class Conv2d final : public BoundOp {
   void Backward(const StepContext&) override {
     auto* work = scratch<void>(work_at_);
     bias_and_relu_.Backward(y(), dy(), spec_.bias ? gradient(1) : nullptr, work);
-    float* dweight = is_weight_reordered_ ? scratch<float>(weight_at_) : gradient(0);
+    void* dweight = is_weight_copied_ ? scratch<void>(weight_at_) : gradient(0);
     backward_weights_.Run(image(), dweight, dy(), work);
-    if (is_weight_reordered_) {
-      Transpose(device(), dweight, gradient(0), spec_.filters, taps_, shape_.channels);
+    if (is_weight_copied_) {
+      Transpose(device(), {.x = dweight,
+                           .from = dtype(),
+                           .y = gradient(0),
+                           .count = spec_.filters,
+                           .rows = taps_,
+                           .columns = shape_.channels});
     }
     if (!backward_data_ || dx() == nullptr) return;
-    float* image_gradient = is_x_reordered_ ? scratch<float>(dx_at_) : dx();
+    void* image_gradient = is_x_reordered_ ? scratch<void>(dx_at_) : dx();
     backward_data_->Run(image_gradient, OrderedWeight(), dy(), work);
     if (is_x_reordered_) {
-      Transpose(device(), image_gradient, dx(), shape_.batch, pixels_, shape_.channels);
+      Transpose(device(), {.x = image_gradient,
+                           .from = dtype(),
+                           .y = dx(),
+                           .to = dtype(),
+                           .count = shape_.batch,
+                           .rows = pixels_,
+                           .columns = shape_.channels});
     }
   }
 
  private:
-  std::size_t BytesOfX() const {
-    return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
-  }
-  const float* image() const { return is_x_reordered_ ? workspace<float>() : x(); }
-  // The weights with channels last. In scratch they stay until the next use of it.
-  const float* OrderedWeight() const {
-    if (!is_weight_reordered_) return parameter(0);
-    auto* ordered = scratch<float>(weight_at_);
-    Transpose(device(), parameter(0), ordered, spec_.filters, shape_.channels, taps_);
+  const void* image() const { return is_x_reordered_ ? workspace<void>() : x(); }
+  // The weights with channels last, in x's type. In scratch they stay until the next use of it.
+  const void* OrderedWeight() const {
+    if (!is_weight_copied_) return parameter(0);
+    auto* ordered = scratch<void>(weight_at_);
+    Transpose(device(), {.x = parameter(0),
+                         .y = ordered,
+                         .to = dtype(),
+                         .count = spec_.filters,
+                         .rows = shape_.channels,
+                         .columns = taps_});
     return ordered;
   }
 
   const Conv2dSpec spec_;
   const ConvolutionShape shape_;
   const std::int64_t pixels_, taps_;  // of a channel's image, and of a filter's
-  const bool is_x_reordered_, is_weight_reordered_;
+  const bool is_x_reordered_, is_weight_copied_;
   const BiasAndRelu bias_and_relu_;
   Convolution forward_, backward_weights_;
   std::optional<Convolution> backward_data_;
@@ -121,7 +140,8 @@ std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
                                                    .channels = spec.x.shape[1],
                                                    .filters = spec.filters,
                                                    .rows = rows,
-                                                   .columns = columns});
+                                                   .columns = columns,
+                                                   .type = spec.x.dtype});
 }
 
 }  // namespace lockstep::train::cuda

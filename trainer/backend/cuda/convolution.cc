@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 namespace lockstep::train::cuda {
@@ -10,11 +11,12 @@ namespace {
 constexpr std::int64_t kX = 1, kW = 2, kY = 3;  // the tensors' ids
 
 // An image N,C,H,W, or weights K,C,R,S, with the channels last in memory.
-DnnTensor TensorOf(std::int64_t id, std::int64_t count, std::int64_t channels, std::int64_t height,
-                   std::int64_t width) {
+DnnTensor TensorOf(std::int64_t id, const std::array<std::int64_t, 4>& dimensions, DType type) {
+  const auto& [count, channels, height, width] = dimensions;
   return {.id = id,
-          .dimensions = {count, channels, height, width},
-          .strides = {channels * height * width, 1, width * channels, channels}};
+          .dimensions = dimensions,
+          .strides = {channels * height * width, 1, width * channels, channels},
+          .type = type};
 }
 
 DnnDescriptor WindowDescriptor(const DnnLibrary& library, const WindowAxis& rows,
@@ -84,12 +86,12 @@ std::vector<DnnDescriptor> ConvolutionParts(const DnnLibrary& library, Convoluti
                                             const ConvolutionShape& shape) {
   const WindowAxis &rows = shape.rows, &columns = shape.columns;
   std::vector<DnnDescriptor> parts;
-  parts.push_back(
-      MakeDnnTensor(library, TensorOf(kX, shape.batch, shape.channels, rows.in, columns.in)));
-  parts.push_back(
-      MakeDnnTensor(library, TensorOf(kW, shape.filters, shape.channels, rows.size, columns.size)));
-  parts.push_back(
-      MakeDnnTensor(library, TensorOf(kY, shape.batch, shape.filters, rows.out, columns.out)));
+  parts.push_back(MakeDnnTensor(
+      library, TensorOf(kX, {shape.batch, shape.channels, rows.in, columns.in}, shape.type)));
+  parts.push_back(MakeDnnTensor(
+      library, TensorOf(kW, {shape.filters, shape.channels, rows.size, columns.size}, shape.type)));
+  parts.push_back(MakeDnnTensor(
+      library, TensorOf(kY, {shape.batch, shape.filters, rows.out, columns.out}, shape.type)));
   parts.push_back(WindowDescriptor(library, rows, columns));
   const Operation names = OperationOf(pass);
   DnnDescriptor operation(library, names.type);
@@ -107,17 +109,20 @@ std::vector<DnnDescriptor> ConvolutionParts(const DnnLibrary& library, Convoluti
 std::string ConvolutionShape::ToString() const {
   return fmt::format(
       "convolution of {},{},{},{} by {} filters of {}x{}, strides {}x{}, zeros "
-      "{}+{} and {}+{}",
+      "{}+{} and {}+{} in {}",
       batch, channels, rows.in, columns.in, filters, rows.size, columns.size, rows.stride,
-      columns.stride, rows.pad_begin, rows.pad_end, columns.pad_begin, columns.pad_end);
+      columns.stride, rows.pad_begin, rows.pad_end, columns.pad_begin, columns.pad_end,
+      DTypeName(type));
 }
 
 Convolution::Convolution(const Device& device, ConvolutionPass pass, const ConvolutionShape& shape)
     : plan_(device, ConvolutionParts(device.dnn_library(), pass, shape), {kX, kW, kY},
-            fmt::format("{} pass of a {}", NameOf(pass), shape.ToString())) {}
+            fmt::format("{} pass of a {}", NameOf(pass), shape.ToString()),
+            shape.type == DType::kFloat32 && !device.rounds_to_tf32() ? Factors::kKept
+                                                                      : Factors::kForTensorCores) {}
 
-void Convolution::Run(const float* x, const float* w, const float* y, void* workspace) {
-  void* const memory[] = {const_cast<float*>(x), const_cast<float*>(w), const_cast<float*>(y)};
+void Convolution::Run(const void* x, const void* w, const void* y, void* workspace) {
+  void* const memory[] = {const_cast<void*>(x), const_cast<void*>(w), const_cast<void*>(y)};
   plan_.Run(memory, workspace);
 }
 

@@ -15,6 +15,7 @@ enum class ConvolutionPass { kForward, kBackwardData, kBackwardWeights };
 struct ConvolutionShape {
   std::int64_t batch = 0, channels = 0, filters = 0;
   WindowAxis rows, columns;
+  DType type = DType::kFloat32;  // of all three tensors; sums are in float32
   std::string ToString() const;
 };
 
@@ -34,7 +35,7 @@ class Convolution {
   std::size_t WorkspaceBytes() const { return plan_.WorkspaceBytes(); }
   std::int64_t engine() const { return plan_.engine(); }
   // Writes the one of x, w and y that the pass computes. workspace: WorkspaceBytes().
-  void Run(const float* x, const float* w, const float* y, void* workspace);
+  void Run(const void* x, const void* w, const void* y, void* workspace);
 
  private:
   DnnPlan plan_;

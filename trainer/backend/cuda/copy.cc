@@ -18,8 +18,8 @@ void ZeroBytes(const Device& device, void* memory, std::size_t bytes) {
                "cuMemsetD8Async");
 }
 
-void CopyTensor(const Device& device, const TensorDesc& from, const float* source,
-                const TensorDesc& to, float* target) {
+void CopyTensor(const Device& device, const TensorDesc& from, const void* source,
+                const TensorDesc& to, void* target) {
   if (IsChannelsLast(from) == IsChannelsLast(to)) {
     CopyBytes(device, source, target, from.bytes());
     return;
@@ -27,7 +27,13 @@ void CopyTensor(const Device& device, const TensorDesc& from, const float* sourc
   const Shape& image = IsChannelsLast(from) ? from.shape : to.shape;
   const std::int64_t channels = image[1], area = image[2] * image[3];
   const std::int64_t rows = IsChannelsLast(from) ? area : channels;
-  Transpose(device, source, target, image[0], rows, channels * area / rows);
+  Transpose(device, {.x = source,
+                     .from = from.dtype,
+                     .y = target,
+                     .to = to.dtype,
+                     .count = image[0],
+                     .rows = rows,
+                     .columns = channels * area / rows});
 }
 
 }  // namespace lockstep::train::cuda

@@ -11,9 +11,9 @@ namespace lockstep::train::cuda {
 void CopyBytes(const Device& device, const void* from, void* to, std::size_t bytes);
 void ZeroBytes(const Device& device, void* memory, std::size_t bytes);
 
-// Copies a tensor of float32 from one layout to the other. Requires: `from` and `to` have as many
-// elements, in the same logical order; images with their channels last have rank 4.
-void CopyTensor(const Device& device, const TensorDesc& from, const float* source,
-                const TensorDesc& to, float* target);
+// Copies a tensor from one layout to the other. Requires: `from` and `to` have the same type and as
+// many elements, in the same logical order; images with their channels last have rank 4.
+void CopyTensor(const Device& device, const TensorDesc& from, const void* source,
+                const TensorDesc& to, void* target);
 
 }  // namespace lockstep::train::cuda

@@ -28,10 +28,13 @@ struct MatmulHeuristicResult {  // cublasLtMatmulHeuristicResult_t
 // cublasStatus_t
 inline constexpr int kCublasSuccess = 0;
 inline constexpr int kCublasNotSupported = 15;
-// cublasComputeType_t: float32 as it is; no TF32.
+// cublasComputeType_t: float32 as it is, and with factors rounded to TF32.
 inline constexpr int kCublasCompute32F = 68;
+inline constexpr int kCublasCompute32FFastTF32 = 77;
 // cudaDataType
 inline constexpr int kCudaR32F = 0;
+inline constexpr int kCudaR16F = 2;
+inline constexpr int kCudaR16BF = 14;
 // cublasOperation_t
 inline constexpr int kCublasOpN = 0;
 inline constexpr int kCublasOpT = 1;

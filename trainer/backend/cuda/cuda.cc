@@ -24,8 +24,8 @@ using namespace cuda;  // NOLINT(google-build-using-namespace): of this folder
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device)
-      : device_(device), memory_(device_), stream_(device_), buffer_(device_) {}
+  CudaBackend(int device, bool rounds_to_tf32)
+      : device_(device, rounds_to_tf32), memory_(device_), stream_(device_), buffer_(device_) {}
 
   std::string Name() const override { return "cuda"; }
   std::string Device() const override {
@@ -33,14 +33,10 @@ class CudaBackend final : public Backend {
                        device_.compute_capability() / 10, device_.compute_capability() % 10);
   }
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
-    const DType type = TypeOf(spec);
-    if (type != DType::kFloat32) {
-      return MakeLowPrecisionOp(MakeOp(WithType(spec, DType::kFloat32)), type, Casts());
-    }
     return std::visit([this](const auto& op) { return cuda::MakeOp(device_, op); }, spec);
   }
   std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) override {
-    return MakeCastOp(x, to, Casts());
+    return MakeCastOp(x, to, [this](const CastOperands& operands) { Cast(device_, operands); });
   }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return cuda::MakeSoftmaxCrossEntropy(device_, spec);
@@ -83,7 +79,7 @@ class CudaBackend final : public Backend {
   void Multiply(float& value, const float& factor) override {
     device_.Launch(LOCKSTEP_CUDA_KERNEL(MultiplyByFactor), {}, &value, &factor);
   }
-  bool Computes(DType type) const override { return type == DType::kFloat32; }
+  bool Computes(DType type) const override { return IsFloat(type); }
   void WriteTail(const LossTotals& totals, StepTail& tail) override {
     device_.Launch(LOCKSTEP_CUDA_KERNEL(WriteStepTail), {}, &totals, &tail);
   }
@@ -94,10 +90,6 @@ class CudaBackend final : public Backend {
   void Synchronize() override { device_.Synchronize(); }
 
  private:
-  CastFunction Casts() {
-    return [this](const CastOperands& operands) { Cast(device_, operands); };
-  }
-
   cuda::Device device_;
   CudaMemory memory_;
   CudaStream stream_;
@@ -111,25 +103,18 @@ void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t siz
 }
 
 void CudaBackend::Accumulate(const void* x, void* y, std::int64_t size, DType type) {
-  const Grid grid = device_.GridFor(size);
-  if (type == DType::kFloat32) {
-    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddFloats), grid, static_cast<const float*>(x),
-                   static_cast<float*>(y), size);
-  } else if (type == DType::kBFloat16) {
-    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddBfloats), grid, static_cast<const std::uint16_t*>(x),
-                   static_cast<std::uint16_t*>(y), size);
-  } else {
-    device_.Launch(LOCKSTEP_CUDA_KERNEL(AddHalves), grid, static_cast<const std::uint16_t*>(x),
-                   static_cast<std::uint16_t*>(y), size);
-  }
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(Accumulate), device_.GridFor(size), x, y,
+                 static_cast<int>(type), size);
 }
 
 void CudaBackend::DecideUpdate(const UpdateMemory& memory) {
   const std::int64_t blocks = (memory.size + kernels::kNormBlock - 1) / kernels::kNormBlock;
   auto* squares = buffer_.Reserve<double>(std::max<std::int64_t>(blocks, 1));
   if (blocks > 0) {
+    const std::int64_t groups = (blocks + kernels::kNormGroups - 1) / kernels::kNormGroups;
     device_.Launch(LOCKSTEP_CUDA_KERNEL(SumSquares),
-                   {.blocks_x = static_cast<unsigned>(blocks), .threads_x = kernels::kNormLanes},
+                   {.blocks_x = static_cast<unsigned>(groups),
+                    .threads_x = kernels::kNormLanes * kernels::kNormGroups},
                    memory.gradients, memory.size, squares);
   }
   device_.Launch(LOCKSTEP_CUDA_KERNEL(DecideStep), {.threads_x = kernels::kDecidingThreads},
@@ -179,9 +164,9 @@ void CudaBackend::FromDense(const float* source, const TensorDesc& to, void* tar
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeCudaBackend(int device) {
+std::unique_ptr<Backend> MakeCudaBackend(int device, bool rounds_to_tf32) {
   try {
-    return std::make_unique<CudaBackend>(device);
+    return std::make_unique<CudaBackend>(device, rounds_to_tf32);
   } catch (const DeviceError&) {
     if (cuda::HasKernels()) throw;
     throw NotBuiltForDevice(

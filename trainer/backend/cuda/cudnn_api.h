@@ -93,6 +93,8 @@ enum class DnnAttribute : int {
 
 // cudnnDataType_t, cudnnConvolutionMode_t
 inline constexpr int kDnnDataFloat = 0;
+inline constexpr int kDnnDataHalf = 2;
+inline constexpr int kDnnDataBfloat16 = 9;
 inline constexpr int kDnnCrossCorrelation = 1;
 
 // cudnnBackendHeurMode_t

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/cast.h"
 #include "trainer/backend/cuda/matmul.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/cuda/transpose.h"
@@ -17,36 +18,56 @@ namespace {
 class Dense final : public BoundOp {
  public:
   Dense(const Device& device, const DenseSpec& spec)
-      : BoundOp("dense", device, spec.x, {.shape = {spec.x.shape[0], spec.units}}),
+      : BoundOp("dense", device, spec.x,
+                {.shape = {spec.x.shape[0], spec.units}, .dtype = spec.x.dtype}),
         spec_(spec),
         batch_(spec.x.shape[0]),
         features_(spec.x.elements() / batch_),
         is_reordered_(IsChannelsLast(spec.x)),
-        bias_and_relu_(device, batch_, spec.units, spec.bias, spec.relu),
-        forward_(device,
-                 {.rows = batch_, .columns = spec.units, .inner = features_, .b_transposed = true}),
-        backward_weights_(
-            device,
-            {.rows = spec.units, .columns = features_, .inner = batch_, .a_transposed = true}) {
+        bias_and_relu_(device, output(), spec.bias, spec.relu),
+        forward_(device, {.rows = batch_,
+                          .columns = spec.units,
+                          .inner = features_,
+                          .b_transposed = true,
+                          .type = dtype(),
+                          .result = dtype()}),
+        backward_weights_(device, {.rows = spec.units,
+                                   .columns = features_,
+                                   .inner = batch_,
+                                   .a_transposed = true,
+                                   .type = dtype()}) {
     if (spec.input_gradient) {
-      backward_data_.emplace(
-          device, MatmulShape{.rows = batch_, .columns = features_, .inner = spec.units});
+      backward_data_.emplace(device, MatmulShape{.rows = batch_,
+                                                 .columns = features_,
+                                                 .inner = spec.units,
+                                                 .type = dtype(),
+                                                 .result = dtype()});
     }
-    if (is_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(BytesOfX());
+    if (dtype() != DType::kFloat32) {
+      weight_at_ =
+          scratch_.Reserve(static_cast<std::size_t>(spec.units * features_) * SizeOf(dtype()));
+    }
+    if (is_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(spec.x.bytes());
     work_at_ = scratch_.Reserve(std::max(
         {forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
          backward_data_ ? backward_data_->WorkspaceBytes() : 0, bias_and_relu_.ScratchBytes()}));
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
-  std::size_t WorkspaceBytes() const override { return is_reordered_ ? BytesOfX() : 0; }
+  std::size_t WorkspaceBytes() const override { return is_reordered_ ? spec_.x.bytes() : 0; }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
   void Forward(Mode, const StepContext&) override {
     if (is_reordered_) {
-      Transpose(device(), x(), workspace<float>(), batch_, features_ / channels(), channels());
+      Transpose(device(), {.x = x(),
+                           .from = dtype(),
+                           .y = workspace<void>(),
+                           .to = dtype(),
+                           .count = batch_,
+                           .rows = features_ / channels(),
+                           .columns = channels()});
     }
-    forward_.Run(rows(), parameter(0), y(), work());
+    forward_.Run(rows(), Weight(), y(), work());
     bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
   }
 
@@ -57,20 +78,34 @@ class Dense final : public BoundOp {
     backward_weights_.Run(dy(), rows(), gradient(0), work());
     if (!spec_.input_gradient || dx() == nullptr) return;
     if (!is_reordered_) {
-      backward_data_->Run(dy(), parameter(0), dx(), work());
+      backward_data_->Run(dy(), Weight(), dx(), work());
       return;
     }
-    auto* row_major = scratch<float>(dx_at_);
-    backward_data_->Run(dy(), parameter(0), row_major, work());
-    Transpose(device(), row_major, dx(), batch_, channels(), features_ / channels());
+    auto* row_major = scratch<void>(dx_at_);
+    backward_data_->Run(dy(), Weight(), row_major, work());
+    Transpose(device(), {.x = row_major,
+                         .from = dtype(),
+                         .y = dx(),
+                         .to = dtype(),
+                         .count = batch_,
+                         .rows = channels(),
+                         .columns = features_ / channels()});
   }
 
  private:
   std::int64_t channels() const { return spec_.x.shape[1]; }
-  std::size_t BytesOfX() const {
-    return static_cast<std::size_t>(spec_.x.elements()) * sizeof(float);
+  const void* rows() const { return is_reordered_ ? workspace<void>() : x(); }
+  // The weights in x's type. In scratch they stay until the next use of it.
+  const void* Weight() const {
+    if (dtype() == DType::kFloat32) return parameter(0);
+    auto* rounded = scratch<void>(weight_at_);
+    Cast(device(), {.x = parameter(0),
+                    .from = DType::kFloat32,
+                    .y = rounded,
+                    .to = dtype(),
+                    .size = spec_.units * features_});
+    return rounded;
   }
-  const float* rows() const { return is_reordered_ ? workspace<float>() : x(); }
   void* work() const { return scratch<void>(work_at_); }
 
   const DenseSpec spec_;
@@ -80,7 +115,7 @@ class Dense final : public BoundOp {
   const Matmul forward_, backward_weights_;
   std::optional<Matmul> backward_data_;
   ScratchPlan scratch_;
-  std::size_t dx_at_ = 0, work_at_ = 0;
+  std::size_t weight_at_ = 0, dx_at_ = 0, work_at_ = 0;
 };
 
 }  // namespace

@@ -13,7 +13,10 @@
 
 namespace lockstep::train::cuda {
 
-Device::Device(int ordinal) : driver_(Driver()), pinned_(std::make_unique<PinnedPool>(driver_)) {
+Device::Device(int ordinal, bool rounds_to_tf32)
+    : driver_(Driver()),
+      rounds_to_tf32_(rounds_to_tf32),
+      pinned_(std::make_unique<PinnedPool>(driver_)) {
   CheckCall(driver_.Init(0), "cuInit");
   int count = 0;
   CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");

@@ -39,7 +39,8 @@ class Device {
   // Opens GPU `ordinal` of those that the process may see, and NVIDIA's libraries. Throws
   // DeviceMissing if there is no driver, no such GPU, a library is not there, or this build has no
   // kernels for the GPU; DeviceError if the driver refuses it.
-  explicit Device(int ordinal);
+  // `rounds_to_tf32`: see BackendOptions.
+  Device(int ordinal, bool rounds_to_tf32);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -47,6 +48,8 @@ class Device {
   const std::string& name() const { return name_; }  // "NVIDIA H100 80GB HBM3"
   int multiprocessors() const { return multiprocessors_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
+  // Products of float32 may be of factors in TF32.
+  bool rounds_to_tf32() const { return rounds_to_tf32_; }
   StreamHandle stream() const { return stream_; }
 
   // The driver's functions, with this GPU's context current in the calling thread.
@@ -99,6 +102,7 @@ class Device {
   FunctionHandle Find(std::string_view name) const;
 
   const DriverApi& driver_;
+  const bool rounds_to_tf32_;
   int device_ = 0;
   ContextHandle context_ = nullptr;
   ModuleHandle module_ = nullptr;

@@ -21,6 +21,17 @@ CudnnApi LoadCudnn() {
   return api;
 }
 
+int DnnTypeOf(DType type) {
+  switch (type) {
+    case DType::kBFloat16:
+      return kDnnDataBfloat16;
+    case DType::kFloat16:
+      return kDnnDataHalf;
+    default:
+      return kDnnDataFloat;
+  }
+}
+
 }  // namespace
 
 DnnLibrary::DnnLibrary(StreamHandle stream) : api_(LoadCudnn()) {
@@ -98,20 +109,20 @@ void DnnDescriptor::Finalize() {
   library_->Check(library_->api().Finalize(handle()), "cudnnBackendFinalize");
 }
 
-// Tensor cores take float32 as TF32, which has 10 bits after the point.
-bool KeepsPrecisionAndBits(const DnnDescriptor& engine) {
+bool KeepsPrecisionAndBits(const DnnDescriptor& engine, Factors factors) {
   std::array<int, kDnnNoteCount> notes = {};
   const std::int64_t count = engine.Get(DnnAttribute::kEngineNumericalNote, DnnType::kNumericalNote,
                                         kDnnNoteCount, notes.data());
-  return std::none_of(notes.begin(), notes.begin() + count, [](int note) {
-    return note == kDnnNoteTensorCore || note == kDnnNoteDownConvertInputs ||
-           note == kDnnNoteReducedPrecisionReduction || note == kDnnNoteNondeterministic;
+  return std::none_of(notes.begin(), notes.begin() + count, [=](int note) {
+    return (note == kDnnNoteTensorCore && factors == Factors::kKept) ||
+           note == kDnnNoteDownConvertInputs || note == kDnnNoteReducedPrecisionReduction ||
+           note == kDnnNoteNondeterministic;
   });
 }
 
 DnnDescriptor MakeDnnTensor(const DnnLibrary& library, const DnnTensor& tensor) {
   DnnDescriptor made(library, DnnDescriptorType::kTensor);
-  made.Set(DnnAttribute::kTensorDataType, DnnType::kDataType, kDnnDataFloat);
+  made.Set(DnnAttribute::kTensorDataType, DnnType::kDataType, DnnTypeOf(tensor.type));
   made.Set(DnnAttribute::kTensorDimensions, DnnType::kInt64, 4, tensor.dimensions.data());
   made.Set(DnnAttribute::kTensorStrides, DnnType::kInt64, 4, tensor.strides.data());
   made.Set(DnnAttribute::kTensorUniqueId, tensor.id);
@@ -121,11 +132,12 @@ DnnDescriptor MakeDnnTensor(const DnnLibrary& library, const DnnTensor& tensor) 
 }
 
 DnnPlan::DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
-                 std::vector<std::int64_t> ids, const std::string& name)
+                 std::vector<std::int64_t> ids, const std::string& name, Factors factors)
     : device_(device),
       library_(device.dnn_library()),
       parts_(std::move(parts)),
-      ids_(std::move(ids)) {
+      ids_(std::move(ids)),
+      factors_(factors) {
   const DnnLibraryHandle handle = library_.handle();
   DnnDescriptor graph(library_, DnnDescriptorType::kOperationGraph);
   graph.Set(DnnAttribute::kGraphHandle, DnnType::kHandle, 1, &handle);
@@ -137,9 +149,9 @@ DnnPlan::DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
     parts_.push_back(std::move(graph));
     return;
   }
-  throw DeviceError(fmt::format(
-      "back end cuda: cuDNN has no engine for {} in float32 on {}; its last refusal: {}", name,
-      device.name(), refusal_));
+  throw DeviceError(
+      fmt::format("back end cuda: cuDNN has no engine for {} on {}; its last refusal: {}", name,
+                  device.name(), refusal_));
 }
 
 bool DnnPlan::ChooseBy(int heuristic, const DnnDescriptor& graph) {
@@ -170,7 +182,7 @@ bool DnnPlan::TakeIfItServes(DnnDescriptor config) {
   DnnDescriptor engine(library_, DnnDescriptorType::kEngine);
   DnnDescriptorHandle engine_handle = engine.handle();
   config.Get(DnnAttribute::kEngineConfigEngine, DnnType::kDescriptor, 1, &engine_handle);
-  if (!KeepsPrecisionAndBits(engine)) return false;
+  if (!KeepsPrecisionAndBits(engine, factors_)) return false;
   const DnnLibraryHandle handle = library_.handle();
   auto plan = std::make_unique<DnnDescriptor>(library_, DnnDescriptorType::kExecutionPlan);
   plan->Set(DnnAttribute::kPlanHandle, DnnType::kHandle, 1, &handle);

@@ -11,6 +11,7 @@
 
 #include "trainer/backend/cuda/cudnn_api.h"
 #include "trainer/backend/cuda/device.h"
+#include "trainer/core/dtype.h"
 
 namespace lockstep::train::cuda {
 
@@ -61,26 +62,32 @@ class DnnDescriptor {
   std::unique_ptr<void, int (*)(DnnDescriptorHandle)> handle_;
 };
 
-// Memory of a plan: float32 of four axes.
+// Memory of a plan: floats of four axes.
 struct DnnTensor {
   std::int64_t id = 0;
   std::array<std::int64_t, 4> dimensions = {}, strides = {};
+  DType type = DType::kFloat32;
 };
 DnnDescriptor MakeDnnTensor(const DnnLibrary& library, const DnnTensor& tensor);
 
-// True if the engine keeps float32's precision and gives the same bits every time.
-bool KeepsPrecisionAndBits(const DnnDescriptor& engine);
+// What an engine may do to the factors of products. Sums are in float32 either way.
+enum class Factors {
+  kKept,
+  kForTensorCores,  // which round float32 to TF32, with 10 bits after the point
+};
 
-// An operation with the implementation ("engine") that cuDNN's heuristics rank first among those
-// that keep float32's precision and give the same bits every time. Requires: the device outlives
-// it.
+// True if the engine does no more than that and gives the same bits every time.
+bool KeepsPrecisionAndBits(const DnnDescriptor& engine, Factors factors);
+
+// An operation with the implementation ("engine") that cuDNN's heuristics rank first among those of
+// which KeepsPrecisionAndBits is true. Requires: the device outlives it.
 class DnnPlan {
  public:
   // `parts`: finalized descriptors, of which the last is the operation and those before are what it
   // names. `ids`: of the tensors among them. `name`: of the operation, for errors. Throws
   // DeviceError if no engine serves.
   DnnPlan(const Device& device, std::vector<DnnDescriptor> parts, std::vector<std::int64_t> ids,
-          const std::string& name);
+          const std::string& name, Factors factors);
 
   std::size_t WorkspaceBytes() const { return workspace_bytes_; }
   std::int64_t engine() const { return engine_; }
@@ -98,6 +105,7 @@ class DnnPlan {
   std::vector<DnnDescriptor> parts_;  // all that plan_ names
   std::unique_ptr<DnnDescriptor> plan_, pack_;
   const std::vector<std::int64_t> ids_;
+  const Factors factors_;
   std::vector<void*> packed_;  // the memory in pack_
   void* packed_workspace_ = nullptr;
   std::size_t workspace_bytes_ = 0;

@@ -65,6 +65,7 @@ inline constexpr int kAttributeComputeCapabilityMinor = 76;
   X(EventCreate, "cuEventCreate", (EventHandle * event, unsigned flags))                           \
   X(EventDestroy, "cuEventDestroy_v2", (EventHandle event))                                        \
   X(EventRecord, "cuEventRecord", (EventHandle event, StreamHandle stream))                        \
+  X(EventQuery, "cuEventQuery", (EventHandle event))                                               \
   X(EventSynchronize, "cuEventSynchronize", (EventHandle event))                                   \
   X(ModuleLoadData, "cuModuleLoadData", (ModuleHandle * module, const void* image))                \
   X(ModuleUnload, "cuModuleUnload", (ModuleHandle module))                                         \

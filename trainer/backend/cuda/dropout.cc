@@ -25,16 +25,16 @@ class Dropout final : public BoundOp {
   }
 
  private:
-  void ApplyMask(const StepContext& step, const float* source, float* target) const {
+  void ApplyMask(const StepContext& step, const void* source, void* target) const {
     const Shape& shape = input().shape;
     if (IsChannelsLast(input())) {
       device().Launch(LOCKSTEP_CUDA_KERNEL(DropOfChannelsLast), device().GridFor(size_), source,
-                      target, shape[0], shape[2] * shape[3], shape[1], &step, spec_.layer,
+                      target, type(), shape[0], shape[2] * shape[3], shape[1], &step, spec_.layer,
                       spec_.rate);
       return;
     }
     device().Launch(LOCKSTEP_CUDA_KERNEL(DropOfRows), device().GridFor((size_ + 3) / 4), source,
-                    target, shape[0], size_ / shape[0], &step, spec_.layer, spec_.rate);
+                    target, type(), shape[0], size_ / shape[0], &step, spec_.layer, spec_.rate);
   }
 
   const DropoutSpec spec_;

@@ -22,13 +22,13 @@ class GlobalAveragePool2d final : public BoundOp {
                     {.blocks_x = static_cast<unsigned>(planes_.outer),
                      .blocks_y = static_cast<unsigned>((planes_.inner + columns - 1) / columns),
                      .threads_x = Device::ThreadsFor(columns * area_)},
-                    x(), y(), area_, planes_.inner, columns);
+                    x(), y(), type(), area_, planes_.inner, columns);
   }
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
     const std::int64_t size = input().elements();
     device().Launch(LOCKSTEP_CUDA_KERNEL(GlobalAverageBackward), device().GridFor(size), dy(), dx(),
-                    size, area_, planes_.inner);
+                    type(), size, area_, planes_.inner);
   }
 
  private:

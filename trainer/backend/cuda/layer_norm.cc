@@ -21,25 +21,24 @@ class LayerNorm final : public BoundOp {
   std::size_t ScratchBytes() const override { return sums_.bytes(); }
 
   void Forward(Mode, const StepContext&) override {
-    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizePixels), PixelsGrid(), x(), gamma(),
-                    spec_.center ? parameter(Beta()) : nullptr, means(), inverse_deviations(), y(),
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizePixels), PixelsGrid(), x(), y(), type(), gamma(),
+                    spec_.center ? parameter(Beta()) : nullptr, means(), inverse_deviations(),
                     sums_.channels(), sums_.area(), sums_.are_inner(), spec_.epsilon);
   }
 
   void Backward(const StepContext&) override {
     if (spec_.scale || spec_.center) SumParameterGradients();
     if (dx() == nullptr) return;
-    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizePixelsBackward), PixelsGrid(), x(), dy(), gamma(),
-                    means(), inverse_deviations(), dx(), sums_.channels(), sums_.area(),
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizePixelsBackward), PixelsGrid(), x(), dy(), dx(),
+                    type(), gamma(), means(), inverse_deviations(), sums_.channels(), sums_.area(),
                     sums_.are_inner());
   }
 
  private:
   void SumParameterGradients() const {
-    device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradients), sums_.PartsGrid(), x(), dy(), means(),
-                    inverse_deviations(), /*is_by_pixel=*/true, scratch<double>(), nullptr,
-                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
-                    sums_.columns());
+    device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradientsByPixel), sums_.PartsGrid(), x(), dy(), type(),
+                    means(), inverse_deviations(), scratch<double>(), sums_.pixels(),
+                    sums_.channels(), sums_.area(), sums_.are_inner(), sums_.columns());
     device().Launch(LOCKSTEP_CUDA_KERNEL(WriteGradients), sums_.ChannelsGrid(), scratch<double>(),
                     sums_.parts(), sums_.channels(), spec_.scale ? gradient(0) : nullptr,
                     spec_.center ? gradient(Beta()) : nullptr, nullptr, nullptr, sums_.area());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cuda/shared_library.h"
 #include "trainer/core/arena.h"
@@ -11,6 +13,19 @@ namespace {
 
 constexpr std::uint64_t kMostWorkspaceBytes = 32 << 20;  // what NVIDIA advises for Hopper
 constexpr std::uint32_t kAlignment = kArenaAlignment;
+// cuBLASLt refuses a workspace that does not begin at a multiple of it.
+constexpr std::size_t kWorkspaceAlignment = 256;
+
+int CudaTypeOf(DType type) {
+  switch (type) {
+    case DType::kBFloat16:
+      return kCudaR16BF;
+    case DType::kFloat16:
+      return kCudaR16F;
+    default:
+      return kCudaR32F;
+  }
+}
 
 CublasLtApi LoadCublasLt() {
   const SharedLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
@@ -39,8 +54,9 @@ void MatmulLibrary::Check(int status, const char* call) const {
 }
 
 std::string MatmulShape::ToString() const {
-  return fmt::format("{}x{}{} times {}x{}{}", rows, inner, a_transposed ? " (transposed)" : "",
-                     inner, columns, b_transposed ? " (transposed)" : "");
+  return fmt::format("{}x{}{} times {}x{}{} in {}", rows, inner,
+                     a_transposed ? " (transposed)" : "", inner, columns,
+                     b_transposed ? " (transposed)" : "", DTypeName(type));
 }
 
 // cuBLASLt's matrices are column-major. Read so, a row-major matrix is its transposed one, and
@@ -51,13 +67,15 @@ Matmul::Matmul(const Device& device, const MatmulShape& shape)
     : device_(device),
       library_(device.matmul_library()),
       desc_(nullptr, library_.api().DescDestroy),
-      a_(shape.b_transposed ? MakeLayout(shape.inner, shape.columns)
-                            : MakeLayout(shape.columns, shape.inner)),
-      b_(shape.a_transposed ? MakeLayout(shape.rows, shape.inner)
-                            : MakeLayout(shape.inner, shape.rows)),
-      c_(MakeLayout(shape.columns, shape.rows)) {
+      a_(shape.b_transposed ? MakeLayout(shape.inner, shape.columns, shape.type)
+                            : MakeLayout(shape.columns, shape.inner, shape.type)),
+      b_(shape.a_transposed ? MakeLayout(shape.rows, shape.inner, shape.type)
+                            : MakeLayout(shape.inner, shape.rows, shape.type)),
+      c_(MakeLayout(shape.columns, shape.rows, shape.result)) {
   MatmulDescHandle desc = nullptr;
-  library_.Check(library_.api().DescCreate(&desc, kCublasCompute32F, kCudaR32F),
+  const bool rounds = shape.type == DType::kFloat32 && device.rounds_to_tf32();
+  library_.Check(library_.api().DescCreate(
+                     &desc, rounds ? kCublasCompute32FFastTF32 : kCublasCompute32F, kCudaR32F),
                  "cublasLtMatmulDescCreate");
   desc_.reset(desc);
   SetTransposed(kMatmulDescTransA, shape.b_transposed);
@@ -72,12 +90,13 @@ void Matmul::SetTransposed(int attribute, bool transposed) const {
       "cublasLtMatmulDescSetAttribute");
 }
 
-Matmul::Owned<OpaqueMatrixLayout> Matmul::MakeLayout(std::int64_t rows,
-                                                     std::int64_t columns) const {
+Matmul::Owned<OpaqueMatrixLayout> Matmul::MakeLayout(std::int64_t rows, std::int64_t columns,
+                                                     DType type) const {
   MatrixLayoutHandle layout = nullptr;
-  library_.Check(library_.api().LayoutCreate(&layout, kCudaR32F, static_cast<std::uint64_t>(rows),
-                                             static_cast<std::uint64_t>(columns), rows),
-                 "cublasLtMatrixLayoutCreate");
+  library_.Check(
+      library_.api().LayoutCreate(&layout, CudaTypeOf(type), static_cast<std::uint64_t>(rows),
+                                  static_cast<std::uint64_t>(columns), rows),
+      "cublasLtMatrixLayoutCreate");
   return {layout, library_.api().LayoutDestroy};
 }
 
@@ -101,17 +120,22 @@ void Matmul::ChooseAlgorithm(const MatmulShape& shape) {
                                       c_.get(), handle, 1, &result, &found);
   if (status == kCublasNotSupported || (status == kCublasSuccess && found == 0) ||
       (status == kCublasSuccess && result.state != kCublasSuccess)) {
-    throw DeviceError(
-        fmt::format("back end cuda: cuBLASLt has no algorithm for {} in float32 on {}",
-                    shape.ToString(), device_.name()));
+    throw DeviceError(fmt::format("back end cuda: cuBLASLt has no algorithm for {} on {}",
+                                  shape.ToString(), device_.name()));
   }
   library_.Check(status, "cublasLtMatmulAlgoGetHeuristic");
   algorithm_ = result.algorithm;
   workspace_bytes_ = result.workspace_bytes;
 }
 
-void Matmul::Run(const float* a, const float* b, float* c, void* workspace) const {
+std::size_t Matmul::WorkspaceBytes() const {
+  return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kWorkspaceAlignment;
+}
+
+void Matmul::Run(const void* a, const void* b, void* c, void* workspace) const {
   device_.driver();  // makes the context current
+  std::size_t space = WorkspaceBytes();
+  if (space > 0) std::align(kWorkspaceAlignment, workspace_bytes_, workspace, space);
   const float one = 1, zero = 0;
   library_.Check(library_.api().Matmul(library_.handle(), desc_.get(), &one, b, a_.get(), a,
                                        b_.get(), &zero, c, c_.get(), c, c_.get(), &algorithm_,

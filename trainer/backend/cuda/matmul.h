@@ -8,6 +8,7 @@
 
 #include "trainer/backend/cuda/cublaslt_api.h"
 #include "trainer/backend/cuda/device.h"
+#include "trainer/core/dtype.h"
 
 namespace lockstep::train::cuda {
 
@@ -35,25 +36,28 @@ struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   // Memory has inner x rows for A, or columns x inner for B.
   bool a_transposed = false, b_transposed = false;
+  // Of A and B, and of C, which is float32 or the same. Sums are in float32.
+  DType type = DType::kFloat32, result = DType::kFloat32;
   std::string ToString() const;
 };
 
 // A product of fixed shape. Requires: the device outlives it.
 class Matmul {
  public:
-  // Asks cuBLASLt for its fastest algorithm. Throws DeviceError if it has none.
+  // Asks cuBLASLt for its fastest algorithm, which rounds float32 factors to TF32 if the device
+  // says so. Throws DeviceError if it has none.
   Matmul(const Device& device, const MatmulShape& shape);
 
-  std::size_t WorkspaceBytes() const { return workspace_bytes_; }
+  std::size_t WorkspaceBytes() const;
   // workspace: WorkspaceBytes().
-  void Run(const float* a, const float* b, float* c, void* workspace) const;
+  void Run(const void* a, const void* b, void* c, void* workspace) const;
 
  private:
   template <typename T>
   using Owned = std::unique_ptr<T, int (*)(T*)>;
 
   void SetTransposed(int attribute, bool transposed) const;
-  Owned<OpaqueMatrixLayout> MakeLayout(std::int64_t rows, std::int64_t columns) const;
+  Owned<OpaqueMatrixLayout> MakeLayout(std::int64_t rows, std::int64_t columns, DType type) const;
   void ChooseAlgorithm(const MatmulShape& shape);
 
   const Device& device_;

@@ -15,11 +15,12 @@ class PinnedPool {
   struct Block {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
+    EventHandle copied = nullptr;  // made by GiveAfter
   };
 
   // Requires: `driver` outlives the pool.
   explicit PinnedPool(const DriverApi& driver) : driver_(driver) {}
-  // Requires: a context is current, and no work uses a block.
+  // Requires: a context is current, and the work that uses blocks is done.
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
@@ -29,11 +30,18 @@ class PinnedPool {
   Block Take(std::size_t bytes);
   // Never calls the driver, so that a function that a stream calls may call it.
   void Give(const Block& block);
+  // The same once what `stream` has been given so far is done, without a call from it, for which the
+  // GPU would wait. Returns a CUresult; after an error the block is not given back. Requires: a
+  // context is current in the calling thread.
+  int GiveAfter(Block block, StreamHandle stream);
 
  private:
+  // Whether what GiveAfter awaits is done.
+  bool IsReady(const Block& block) const;
+
   const DriverApi& driver_;
   std::mutex mutex_;
-  std::vector<Block> free_;  // guarded by mutex_
+  std::vector<Block> given_;  // guarded by mutex_
 };
 
 }  // namespace lockstep::train::cuda

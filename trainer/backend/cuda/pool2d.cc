@@ -41,13 +41,13 @@ class MaxPool2d final : public Pool2d {
   }
 
   void Forward(Mode, const StepContext&) override {
-    Launch(LOCKSTEP_CUDA_KERNEL(MaxPool), output().elements(), x(), y(), workspace<std::int32_t>(),
-           planes().outer, planes().inner, relu_);
+    Launch(LOCKSTEP_CUDA_KERNEL(MaxPool), output().elements(), x(), y(), type(),
+           workspace<std::int32_t>(), planes().outer, planes().inner, relu_);
   }
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
     Launch(LOCKSTEP_CUDA_KERNEL(MaxPoolBackward), input().elements(), y(), dy(),
-           workspace<std::int32_t>(), dx(), planes().outer, planes().inner, relu_);
+           workspace<std::int32_t>(), dx(), type(), planes().outer, planes().inner, relu_);
   }
 
  private:
@@ -59,12 +59,12 @@ class AveragePool2d final : public Pool2d {
   using Pool2d::Pool2d;
 
   void Forward(Mode, const StepContext&) override {
-    Launch(LOCKSTEP_CUDA_KERNEL(AveragePool), output().elements(), x(), y(), planes().outer,
+    Launch(LOCKSTEP_CUDA_KERNEL(AveragePool), output().elements(), x(), y(), type(), planes().outer,
            planes().inner);
   }
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
-    Launch(LOCKSTEP_CUDA_KERNEL(AveragePoolBackward), input().elements(), dy(), dx(),
+    Launch(LOCKSTEP_CUDA_KERNEL(AveragePoolBackward), input().elements(), dy(), dx(), type(),
            planes().outer, planes().inner);
   }
 };

@@ -111,7 +111,7 @@ void CudaStream::Upload(const void* host, void* device, std::size_t bytes) {
   Call([block, host, bytes] { std::memcpy(block.data, host, bytes); });
   device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
                 "cuMemcpyHtoDAsync");
-  Call([block, &pool = device_.pinned()] { pool.Give(block); });
+  device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
 }
 
 void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
@@ -128,7 +128,7 @@ void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
   std::memcpy(block.data, host, bytes);
   device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
                 "cuMemcpyHtoDAsync");
-  Call([block, &pool = device_.pinned()] { pool.Give(block); });
+  device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
 }
 
 void CudaStream::Call(std::function<void()> function) {

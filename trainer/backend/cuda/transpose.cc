@@ -3,12 +3,19 @@
 #include <limits>
 
 #include "base/check.h"
+#include "trainer/backend/cuda/cast.h"
+#include "trainer/backend/cuda/copy.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 
 namespace lockstep::train::cuda {
 
-void Transpose(const Device& device, const float* x, float* y, std::int64_t count,
-               std::int64_t rows, std::int64_t columns) {
+void Transpose(const Device& device, const TransposeOperands& operands) {
+  const auto& [x, from, y, to, count, rows, columns] = operands;
+  if (rows == 1 || columns == 1) {
+    const std::int64_t size = count * rows * columns;
+    if (from != to) return Cast(device, {.x = x, .from = from, .y = y, .to = to, .size = size});
+    return CopyBytes(device, x, y, static_cast<std::size_t>(size) * SizeOf(to));
+  }
   constexpr std::int64_t kTile = kernels::kTile;
   const std::int64_t blocks =
       count * ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
@@ -19,7 +26,7 @@ void Transpose(const Device& device, const float* x, float* y, std::int64_t coun
                 {.blocks_x = static_cast<unsigned>(blocks),
                  .threads_x = kernels::kTile,
                  .threads_y = kernels::kTileRows},
-                x, y, rows, columns);
+                x, static_cast<int>(from), y, static_cast<int>(to), rows, columns);
 }
 
 }  // namespace lockstep::train::cuda

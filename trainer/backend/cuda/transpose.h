@@ -4,11 +4,19 @@
 #include <cstdint>
 
 #include "trainer/backend/cuda/device.h"
+#include "trainer/core/dtype.h"
 
 namespace lockstep::train::cuda {
 
-// y[m,c,r] = x[m,r,c] for each of `count` matrices. `rows` or `columns` is 1 for a copy.
-void Transpose(const Device& device, const float* x, float* y, std::int64_t count,
-               std::int64_t rows, std::int64_t columns);
+// y[m,c,r] = x[m,r,c] for each of `count` matrices, as another floating-point type if `from` is not
+// `to`. `rows` or `columns` is 1 for a copy.
+struct TransposeOperands {
+  const void* x = nullptr;
+  DType from = DType::kFloat32;
+  void* y = nullptr;
+  DType to = DType::kFloat32;
+  std::int64_t count = 0, rows = 0, columns = 0;
+};
+void Transpose(const Device& device, const TransposeOperands& operands);
 
 }  // namespace lockstep::train::cuda

@@ -17,18 +17,18 @@ class ZeroPadding2d final : public BoundOp {
 
   void Forward(Mode, const StepContext&) override {
     ZeroBytes(device(), y(), output().bytes());
-    Copy(x(), in_, y() + first_, out_);
+    Copy(x(), in_, At(y(), first_), out_);
   }
   void Backward(const StepContext&) override {
-    if (dx() != nullptr) Copy(dy() + first_, out_, dx(), in_);
+    if (dx() != nullptr) Copy(At(dy(), first_), out_, dx(), in_);
   }
 
  private:
-  void Copy(const float* source, const Planes& from, float* target, const Planes& to) const {
+  void Copy(const void* source, const Planes& from, void* target, const Planes& to) const {
     const std::int64_t from_line = from.width * from.inner, to_line = to.width * to.inner;
     device().Launch(LOCKSTEP_CUDA_KERNEL(CopyLines), device().GridFor(input().elements()), source,
-                    target, in_.outer, in_.height, in_.width * in_.inner, from.height * from_line,
-                    from_line, to.height * to_line, to_line);
+                    target, type(), in_.outer, in_.height, in_.width * in_.inner,
+                    from.height * from_line, from_line, to.height * to_line, to_line);
   }
 
   const Planes in_, out_;

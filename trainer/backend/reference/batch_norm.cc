@@ -35,8 +35,9 @@ class BatchNorm final : public BoundOp {
       mean(c) = moments.mean;
       inverse_deviation(c) = scale;
       ForEachElement(c, batch_, [&](std::int64_t i) {
-        y()[i] =
+        const auto value =
             static_cast<float>(parameter(0)[c] * (x()[i] - moments.mean) * scale + parameter(1)[c]);
+        y()[i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
       });
     }
   }
@@ -48,16 +49,16 @@ class BatchNorm final : public BoundOp {
     for (std::int64_t c = 0; c < channels_; ++c) {
       double dgamma = 0, dbeta = 0;
       ForEachElement(c, step.valid, [&](std::int64_t i) {
-        dgamma += dy()[i] * Normalized(c, i);
-        dbeta += dy()[i];
+        dgamma += Gradient(i) * Normalized(c, i);
+        dbeta += Gradient(i);
       });
       gradient(0)[c] = static_cast<float>(dgamma);
       gradient(1)[c] = static_cast<float>(dbeta);
       if (dx() == nullptr) continue;
       const double scale = parameter(0)[c] * inverse_deviation(c);
       ForEachElement(c, step.valid, [&](std::int64_t i) {
-        dx()[i] = static_cast<float>(scale *
-                                     (dy()[i] - dbeta / count - Normalized(c, i) * dgamma / count));
+        dx()[i] = static_cast<float>(
+            scale * (Gradient(i) - dbeta / count - Normalized(c, i) * dgamma / count));
       });
     }
     if (dx() == nullptr) return;
@@ -94,6 +95,8 @@ class BatchNorm final : public BoundOp {
 
   double& mean(std::int64_t c) const { return workspace<double>()[c]; }
   double& inverse_deviation(std::int64_t c) const { return workspace<double>()[channels_ + c]; }
+  // Of the normalization's result, before the relu.
+  float Gradient(std::int64_t i) const { return spec_.relu && !(y()[i] > 0) ? 0.0f : dy()[i]; }
   double Normalized(std::int64_t c, std::int64_t i) const {
     return (x()[i] - mean(c)) * inverse_deviation(c);
   }

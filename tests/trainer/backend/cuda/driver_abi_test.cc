@@ -58,6 +58,7 @@ static_assert(IsSameType<DeviceAddress, CUdeviceptr>());
   X(EventCreate, cuEventCreate)                          \
   X(EventDestroy, cuEventDestroy_v2)                     \
   X(EventRecord, cuEventRecord)                          \
+  X(EventQuery, cuEventQuery)                            \
   X(EventSynchronize, cuEventSynchronize)                \
   X(ModuleLoadData, cuModuleLoadData)                    \
   X(ModuleUnload, cuModuleUnload)                        \

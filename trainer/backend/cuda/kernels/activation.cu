@@ -1,6 +1,6 @@
 #include "trainer/backend/activation.h"
 
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 
 namespace lockstep::train::cuda::kernels {
@@ -50,16 +50,25 @@ __device__ Point At(int activation, float slope, float x) {
 
 }  // namespace
 
-LOCKSTEP_KERNEL(Activate, const float* x, float* y, std::int64_t size, int activation,
+LOCKSTEP_KERNEL(Activate, const void* x, void* y, int type, std::int64_t size, int activation,
                 float slope) {
-  ForEach(size, [=](std::int64_t i) { y[i] = At(activation, slope, x[i]).y; });
+  WithType(type, [=]<typename T>(T) {
+    Map(
+        static_cast<T*>(y), size, [=](float value) { return At(activation, slope, value).y; },
+        static_cast<const T*>(x));
+  });
 }
 
-LOCKSTEP_KERNEL(ActivateBackward, const float* x, const float* dy, float* dx, std::int64_t size,
-                int activation, float slope) {
-  ForEach(size, [=](std::int64_t i) {
-    const float factor = At(activation, slope, x[i]).slope;
-    dx[i] = factor == 0 ? 0.0f : dy[i] * factor;  // 0 whatever dy is
+LOCKSTEP_KERNEL(ActivateBackward, const void* x, const void* dy, void* dx, int type,
+                std::int64_t size, int activation, float slope) {
+  WithType(type, [=]<typename T>(T) {
+    Map(
+        static_cast<T*>(dx), size,
+        [=](float value, float gradient) {
+          const float factor = At(activation, slope, value).slope;
+          return factor == 0 ? 0.0f : gradient * factor;  // 0 whatever dy is
+        },
+        static_cast<const T*>(x), static_cast<const T*>(dy));
   });
 }
 

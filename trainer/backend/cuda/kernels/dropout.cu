@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 #include "trainer/core/rng.h"
 
@@ -20,38 +20,45 @@ struct Numbers {
   }
 };
 
-__device__ float Masked(float value, std::uint32_t word, float rate) {
-  return UniformFloat(word) >= rate ? value * (1.0f / (1.0f - rate)) : 0.0f;
+template <typename T>
+__device__ T Masked(T value, std::uint32_t word, float rate) {
+  return FromFloat<T>(UniformFloat(word) >= rate ? ToFloat(value) * (1.0f / (1.0f - rate)) : 0.0f);
 }
 
 }  // namespace
 
 // A thread for each four elements that share their random numbers.
-LOCKSTEP_KERNEL(DropOfRows, const float* x, float* y, std::int64_t rows, std::int64_t row,
+LOCKSTEP_KERNEL(DropOfRows, const void* x, void* y, int type, std::int64_t rows, std::int64_t row,
                 const StepContext* step, std::uint64_t layer, float rate) {
   const std::int64_t groups = (row + 3) / 4;
   const Numbers numbers(*step, layer);
-  ForEach(rows * groups, [=](std::int64_t i) {
-    const auto [n, group] = Divide(i, groups);
-    const PhiloxBlock words = numbers.Of(n, group);
-    for (unsigned part = 0; part < 4; ++part) {
-      const std::int64_t element = 4 * group + part;
-      if (element >= row) return;
-      const std::int64_t at = n * row + element;
-      y[at] = Masked(x[at], words[part], rate);
-    }
+  WithType(type, [=]<typename T>(T) {
+    ForEach(rows * groups, [=](std::int64_t i) {
+      const auto [n, group] = Divide(i, groups);
+      const PhiloxBlock words = numbers.Of(n, group);
+      for (unsigned part = 0; part < 4; ++part) {
+        const std::int64_t element = 4 * group + part;
+        if (element >= row) return;
+        const std::int64_t at = n * row + element;
+        static_cast<T*>(y)[at] = Masked(static_cast<const T*>(x)[at], words[part], rate);
+      }
+    });
   });
 }
 
-LOCKSTEP_KERNEL(DropOfChannelsLast, const float* x, float* y, std::int64_t rows, std::int64_t area,
-                std::int64_t channels, const StepContext* step, std::uint64_t layer, float rate) {
+LOCKSTEP_KERNEL(DropOfChannelsLast, const void* x, void* y, int type, std::int64_t rows,
+                std::int64_t area, std::int64_t channels, const StepContext* step,
+                std::uint64_t layer, float rate) {
   const Numbers numbers(*step, layer);
-  ForEach(rows * area * channels, [=](std::int64_t i) {
-    const auto [pixels, channel] = Divide(i, channels);
-    const auto [n, pixel] = Divide(pixels, area);
-    const std::int64_t element = channel * area + pixel;
-    const PhiloxBlock words = numbers.Of(n, element / 4);
-    y[i] = Masked(x[i], words[static_cast<std::size_t>(element % 4)], rate);
+  WithType(type, [=]<typename T>(T) {
+    ForEach(rows * area * channels, [=](std::int64_t i) {
+      const auto [pixels, channel] = Divide(i, channels);
+      const auto [n, pixel] = Divide(pixels, area);
+      const std::int64_t element = channel * area + pixel;
+      const PhiloxBlock words = numbers.Of(n, element / 4);
+      static_cast<T*>(y)[i] =
+          Masked(static_cast<const T*>(x)[i], words[static_cast<std::size_t>(element % 4)], rate);
+    });
   });
 }
 

@@ -1,6 +1,5 @@
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
-#include "trainer/core/half.h"
 
 namespace lockstep::train::cuda::kernels {
 
@@ -8,37 +7,24 @@ LOCKSTEP_KERNEL(ConvertBytes, const std::uint8_t* x, float* y, std::int64_t size
   ForEach(size, [=](std::int64_t i) { y[i] = scale * static_cast<float>(x[i]); });
 }
 
-LOCKSTEP_KERNEL(AddFloats, const float* x, float* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] += x[i]; });
-}
-
-LOCKSTEP_KERNEL(AddBfloats, const std::uint16_t* x, std::uint16_t* y, std::int64_t size) {
-  ForEach(size,
-          [=](std::int64_t i) { y[i] = ToBFloat16(FromBFloat16(x[i]) + FromBFloat16(y[i])); });
-}
-
-LOCKSTEP_KERNEL(AddHalves, const std::uint16_t* x, std::uint16_t* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] = ToFloat16(FromFloat16(x[i]) + FromFloat16(y[i])); });
+LOCKSTEP_KERNEL(Accumulate, const void* x, void* y, int type, std::int64_t size) {
+  WithType(type, [=]<typename T>(T) {
+    Map(
+        static_cast<T*>(y), size, [](float sum, float value) { return sum + value; },
+        static_cast<const T*>(y), static_cast<const T*>(x));
+  });
 }
 
 LOCKSTEP_KERNEL(ScaleFloats, const float* x, float* y, std::int64_t size, float factor) {
-  ForEach(size, [=](std::int64_t i) { y[i] = factor * x[i]; });
+  Map(y, size, [=](float value) { return factor * value; }, x);
 }
 
-LOCKSTEP_KERNEL(BfloatsFromFloats, const float* x, std::uint16_t* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] = ToBFloat16(x[i]); });
-}
-
-LOCKSTEP_KERNEL(HalvesFromFloats, const float* x, std::uint16_t* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] = ToFloat16(x[i]); });
-}
-
-LOCKSTEP_KERNEL(FloatsFromBfloats, const std::uint16_t* x, float* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] = FromBFloat16(x[i]); });
-}
-
-LOCKSTEP_KERNEL(FloatsFromHalves, const std::uint16_t* x, float* y, std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) { y[i] = FromFloat16(x[i]); });
+LOCKSTEP_KERNEL(Convert, const void* x, int from, void* y, int to, std::int64_t size) {
+  WithType(from, [=]<typename X>(X) {
+    WithType(to, [=]<typename Y>(Y) {
+      Map(static_cast<Y*>(y), size, [](float value) { return value; }, static_cast<const X*>(x));
+    });
+  });
 }
 
 LOCKSTEP_KERNEL(FindNotFinite, const float* values, std::int64_t size, int* found) {

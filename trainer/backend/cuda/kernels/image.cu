@@ -1,31 +1,49 @@
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 
 namespace lockstep::train::cuda::kernels {
 
-LOCKSTEP_KERNEL(CopyLines, const float* from, float* to, std::int64_t outer, std::int64_t rows,
-                std::int64_t line, std::int64_t from_outer, std::int64_t from_row,
-                std::int64_t to_outer, std::int64_t to_row) {
-  ForEach(outer * rows * line, [=](std::int64_t i) {
-    const auto [index, at] = Divide(i, line);
-    const auto [o, row] = Divide(index, rows);
-    to[o * to_outer + row * to_row + at] = from[o * from_outer + row * from_row + at];
+LOCKSTEP_KERNEL(CopyLines, const void* from, void* to, int type, std::int64_t outer,
+                std::int64_t rows, std::int64_t line, std::int64_t from_outer,
+                std::int64_t from_row, std::int64_t to_outer, std::int64_t to_row) {
+  WithType(type, [=]<typename T>(T) {
+    ForEach(outer * rows * line, [=](std::int64_t i) {
+      const auto [index, at] = Divide(i, line);
+      const auto [o, row] = Divide(index, rows);
+      static_cast<T*>(to)[o * to_outer + row * to_row + at] =
+          static_cast<const T*>(from)[o * from_outer + row * from_row + at];
+    });
   });
 }
 
-LOCKSTEP_KERNEL(AddPair, const float* a, const float* b, float* y, std::int64_t size, bool relu) {
-  ForEach(size, [=](std::int64_t i) {
-    const float sum = a[i] + b[i];
-    y[i] = relu && sum < 0 ? 0.0f : sum;
+LOCKSTEP_KERNEL(AddPair, const void* a, const void* b, void* y, int type, std::int64_t size,
+                bool relu) {
+  WithType(type, [=]<typename T>(T) {
+    Map(
+        static_cast<T*>(y), size,
+        [=](float first, float second) { return Rectified(first + second, relu); },
+        static_cast<const T*>(a), static_cast<const T*>(b));
   });
 }
 
-LOCKSTEP_KERNEL(PassGradients, const float* y, const float* dy, float* first, float* second,
+LOCKSTEP_KERNEL(PassGradients, const void* y, const void* dy, void* first, void* second, int type,
                 std::int64_t size) {
-  ForEach(size, [=](std::int64_t i) {
-    const float passed = y == nullptr || y[i] > 0 ? dy[i] : 0.0f;
-    if (first != nullptr) first[i] = passed;
-    if (second != nullptr) second[i] = passed;
+  WithType(type, [=]<typename T>(T) {
+    constexpr unsigned kCount = kMostNeighbors<T>;
+    const auto pass = [=]<unsigned kNeighbors>(std::int64_t i) {
+      auto passed = Load<kNeighbors>(static_cast<const T*>(dy), i);
+      if (y != nullptr) {
+        const auto values = Load<kNeighbors>(static_cast<const T*>(y), i);
+        for (unsigned k = 0; k < kNeighbors; ++k) {
+          if (!(ToFloat(values.elements[k]) > 0)) passed.elements[k] = T{};
+        }
+      }
+      if (first != nullptr) Store(static_cast<T*>(first), i, passed);
+      if (second != nullptr) Store(static_cast<T*>(second), i, passed);
+    };
+    const std::int64_t tail = size / kCount * kCount;
+    ForEach(size / kCount, [=](std::int64_t i) { pass.template operator()<kCount>(i * kCount); });
+    ForEach(size - tail, [=](std::int64_t i) { pass.template operator()<1>(tail + i); });
   });
 }
 

@@ -1,6 +1,6 @@
 // Every kernel, as the host launches it (Device::Launch) and the .cu file of that subject defines
 // it. Sizes are in elements; pointers are to device memory. Kernels without a remark run on
-// GridFor(size).
+// GridFor(size). Tensors are void* of type `type`, a DType: see element.h.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,24 @@
 namespace lockstep::train::cuda::kernels {
 
 // activation.cu: y = activation(x), and dx = dy * activation'(x)
-LOCKSTEP_DECLARE_KERNEL Activate(const float* x, float* y, std::int64_t size, int activation,
-                                 float slope);
-LOCKSTEP_DECLARE_KERNEL ActivateBackward(const float* x, const float* dy, float* dx,
+LOCKSTEP_DECLARE_KERNEL Activate(const void* x, void* y, int type, std::int64_t size,
+                                 int activation, float slope);
+LOCKSTEP_DECLARE_KERNEL ActivateBackward(const void* x, const void* dy, void* dx, int type,
                                          std::int64_t size, int activation, float slope);
 
 // bias.cu: matrices of `columns` columns; an image with channels last is one of N*H*W rows
 // y[i] = act(y[i] + bias[i % columns]), where a null bias is 0, and act is relu or nothing
-LOCKSTEP_DECLARE_KERNEL AddBias(float* y, const float* bias, std::int64_t size,
+LOCKSTEP_DECLARE_KERNEL AddBias(void* y, int type, const float* bias, std::int64_t size,
                                 std::int64_t columns, bool relu);
 // dy = dy * relu'(y)
-LOCKSTEP_DECLARE_KERNEL MaskByRelu(const float* y, float* dy, std::int64_t size);
-// sums[b,c] = the sum of column c of dy over the rows of the grid's row of blocks b; before, unless
-// y is null, dy = dy * relu'(y). Blocks of kSumColumns x kSumRows threads; in x direction as many
-// as the columns need.
-inline constexpr unsigned kSumColumns = 32, kSumRows = 8;
-LOCKSTEP_DECLARE_KERNEL SumColumns(float* dy, const float* y, std::int64_t rows,
-                                   std::int64_t columns, double* sums);
-// gradient[c] = the sum of sums[b,c] over b < chunks. GridFor(columns).
-LOCKSTEP_DECLARE_KERNEL AddSums(const double* sums, float* gradient, std::int64_t chunks,
-                                std::int64_t columns);
+LOCKSTEP_DECLARE_KERNEL MaskByRelu(const void* y, void* dy, int type, std::int64_t size);
 
 // dropout.cu: y = x * mask, as in DropoutSpec, for the rows of a dense tensor and of an image with
 // its channels last.
-LOCKSTEP_DECLARE_KERNEL DropOfRows(const float* x, float* y, std::int64_t rows, std::int64_t row,
-                                   const StepContext* step, std::uint64_t layer, float rate);
-LOCKSTEP_DECLARE_KERNEL DropOfChannelsLast(const float* x, float* y, std::int64_t rows,
+LOCKSTEP_DECLARE_KERNEL DropOfRows(const void* x, void* y, int type, std::int64_t rows,
+                                   std::int64_t row, const StepContext* step, std::uint64_t layer,
+                                   float rate);
+LOCKSTEP_DECLARE_KERNEL DropOfChannelsLast(const void* x, void* y, int type, std::int64_t rows,
                                            std::int64_t area, std::int64_t channels,
                                            const StepContext* step, std::uint64_t layer,
                                            float rate);
@@ -50,32 +42,27 @@ LOCKSTEP_DECLARE_KERNEL DropOfChannelsLast(const float* x, float* y, std::int64_
 // y[i] = scale * x[i]
 LOCKSTEP_DECLARE_KERNEL ConvertBytes(const std::uint8_t* x, float* y, std::int64_t size,
                                      float scale);
-// y[i] += x[i], in float32, bfloat16 and float16 (as bits)
-LOCKSTEP_DECLARE_KERNEL AddFloats(const float* x, float* y, std::int64_t size);
-LOCKSTEP_DECLARE_KERNEL AddBfloats(const std::uint16_t* x, std::uint16_t* y, std::int64_t size);
-LOCKSTEP_DECLARE_KERNEL AddHalves(const std::uint16_t* x, std::uint16_t* y, std::int64_t size);
+// y[i] += x[i]
+LOCKSTEP_DECLARE_KERNEL Accumulate(const void* x, void* y, int type, std::int64_t size);
 // y[i] = factor * x[i]
 LOCKSTEP_DECLARE_KERNEL ScaleFloats(const float* x, float* y, std::int64_t size, float factor);
-// y[i] = x[i], rounded to nearest even
-LOCKSTEP_DECLARE_KERNEL BfloatsFromFloats(const float* x, std::uint16_t* y, std::int64_t size);
-LOCKSTEP_DECLARE_KERNEL HalvesFromFloats(const float* x, std::uint16_t* y, std::int64_t size);
-LOCKSTEP_DECLARE_KERNEL FloatsFromBfloats(const std::uint16_t* x, float* y, std::int64_t size);
-LOCKSTEP_DECLARE_KERNEL FloatsFromHalves(const std::uint16_t* x, float* y, std::int64_t size);
+// y[i] = x[i], of type `from` and `to`
+LOCKSTEP_DECLARE_KERNEL Convert(const void* x, int from, void* y, int to, std::int64_t size);
 // *found becomes 1 if a value is infinite or NaN
 LOCKSTEP_DECLARE_KERNEL FindNotFinite(const float* values, std::int64_t size, int* found);
 
 // image.cu
 // Copies outer x rows lines of `line` elements; the strides say where each begins.
-LOCKSTEP_DECLARE_KERNEL CopyLines(const float* from, float* to, std::int64_t outer,
+LOCKSTEP_DECLARE_KERNEL CopyLines(const void* from, void* to, int type, std::int64_t outer,
                                   std::int64_t rows, std::int64_t line, std::int64_t from_outer,
                                   std::int64_t from_row, std::int64_t to_outer,
                                   std::int64_t to_row);
 // y = act(a + b)
-LOCKSTEP_DECLARE_KERNEL AddPair(const float* a, const float* b, float* y, std::int64_t size,
+LOCKSTEP_DECLARE_KERNEL AddPair(const void* a, const void* b, void* y, int type, std::int64_t size,
                                 bool relu);
 // first = second = dy, or 0 where y <= 0; all but dy may be null, and they may be dy.
-LOCKSTEP_DECLARE_KERNEL PassGradients(const float* y, const float* dy, float* first, float* second,
-                                      std::int64_t size);
+LOCKSTEP_DECLARE_KERNEL PassGradients(const void* y, const void* dy, void* first, void* second,
+                                      int type, std::int64_t size);
 
 // losses.cu: LossOp::Run, in two launches
 // One block for each row, whose sums go to rows[block].
@@ -93,22 +80,31 @@ LOCKSTEP_DECLARE_KERNEL ElementwiseLosses(const float* logits, float* dlogits, c
 LOCKSTEP_DECLARE_KERNEL AddLosses(const LossTotals* sums, std::int64_t size, LossTotals* totals);
 
 // norm.cu: batch and layer normalization of `channels` channels. `are_inner`: they are neighbors in
-// memory, else `area` pixels apart. Pixels are those of all images.
-//
-// Sums by channel are made by SumChannels or SumGradients on blocks (channels / columns, parts),
-// for each part of the pixels, and added by a kernel with a block for each channel.
+// memory, else `area` pixels apart. Pixels are those of all images. The blocks of kernels that take
+// `columns` are those of ChannelSums.
 
+// Sums by channel of each part of the pixels, which a kernel with a block for each channel adds.
 // The sums of x and x^2, over the valid rows.
-LOCKSTEP_DECLARE_KERNEL SumChannels(const float* x, double* sums, const StepContext* step,
-                                    std::int64_t rows, std::int64_t channels, std::int64_t area,
-                                    bool are_inner, int columns);
-// The sums of dy * x_hat and dy, over the valid rows, or over all without a step. `means`,
-// `inverse_deviations`: of the pixel or the channel.
-LOCKSTEP_DECLARE_KERNEL SumGradients(const float* x, const float* dy, const double* means,
-                                     const double* inverse_deviations, bool is_by_pixel,
-                                     double* sums, const StepContext* step, std::int64_t rows,
-                                     std::int64_t channels, std::int64_t area, bool are_inner,
-                                     int columns);
+LOCKSTEP_DECLARE_KERNEL SumChannels(const void* x, int type, double* sums, const StepContext* step,
+                                    std::int64_t channels, std::int64_t area, bool are_inner,
+                                    int columns);
+// Nothing and the sums of dy, where channels are inner. Before, unless y is null,
+// dy = dy * relu'(y).
+LOCKSTEP_DECLARE_KERNEL SumMasked(const void* y, void* dy, int type, double* sums,
+                                  std::int64_t rows, std::int64_t channels, int columns);
+// The sums of g * x_hat and g, over the valid rows, where g is dy * relu'(x_hat * gamma + beta) if
+// there is a relu.
+LOCKSTEP_DECLARE_KERNEL SumGradients(const void* x, const void* dy, int type, const float* gamma,
+                                     const float* beta, const double* means,
+                                     const double* inverse_deviations, bool relu, double* sums,
+                                     const StepContext* step, std::int64_t channels,
+                                     std::int64_t area, bool are_inner, int columns);
+// The sums of dy * x_hat and dy, where each pixel has a mean and a deviation.
+LOCKSTEP_DECLARE_KERNEL SumGradientsByPixel(const void* x, const void* dy, int type,
+                                            const double* means, const double* inverse_deviations,
+                                            double* sums, std::int64_t pixels,
+                                            std::int64_t channels, std::int64_t area,
+                                            bool are_inner, int columns);
 // The gradients, and their means over the valid pixels: first all dgamma's, then all dbeta's. Null:
 // not wanted.
 LOCKSTEP_DECLARE_KERNEL WriteGradients(const double* sums, std::int64_t parts,
@@ -124,23 +120,26 @@ LOCKSTEP_DECLARE_KERNEL MeasureChannels(const double* sums, std::int64_t parts,
 LOCKSTEP_DECLARE_KERNEL TakeMovingMoments(const float* moving_means, const float* moving_variances,
                                           std::int64_t channels, float epsilon, double* means,
                                           double* inverse_deviations);
-LOCKSTEP_DECLARE_KERNEL NormalizeChannels(const float* x, const float* gamma, const float* beta,
-                                          const double* means, const double* inverse_deviations,
-                                          float* y, std::int64_t size, std::int64_t channels,
-                                          std::int64_t area, bool are_inner);
+// y = act(x_hat * gamma + beta), where act is relu or nothing
+LOCKSTEP_DECLARE_KERNEL NormalizeChannels(const void* x, void* y, int type, const float* gamma,
+                                          const float* beta, const double* means,
+                                          const double* inverse_deviations, bool relu,
+                                          std::int64_t rows, std::int64_t channels,
+                                          std::int64_t area, bool are_inner, int columns);
 // dx of the valid rows; 0 beyond. `gradient_means`: of WriteGradients.
 LOCKSTEP_DECLARE_KERNEL NormalizeChannelsBackward(
-    const float* x, const float* dy, const float* gamma, const double* means,
-    const double* inverse_deviations, const double* gradient_means, float* dx, std::int64_t size,
-    const StepContext* step, std::int64_t channels, std::int64_t area, bool are_inner);
+    const void* x, const void* dy, void* dx, int type, const float* gamma, const float* beta,
+    const double* means, const double* inverse_deviations, const double* gradient_means, bool relu,
+    const StepContext* step, std::int64_t rows, std::int64_t channels, std::int64_t area,
+    bool are_inner, int columns);
 // One block for each pixel. `gamma`, `beta`: null if there is none.
-LOCKSTEP_DECLARE_KERNEL NormalizePixels(const float* x, const float* gamma, const float* beta,
-                                        double* means, double* inverse_deviations, float* y,
-                                        std::int64_t channels, std::int64_t area, bool are_inner,
-                                        float epsilon);
-LOCKSTEP_DECLARE_KERNEL NormalizePixelsBackward(const float* x, const float* dy, const float* gamma,
-                                                const double* means,
-                                                const double* inverse_deviations, float* dx,
+LOCKSTEP_DECLARE_KERNEL NormalizePixels(const void* x, void* y, int type, const float* gamma,
+                                        const float* beta, double* means,
+                                        double* inverse_deviations, std::int64_t channels,
+                                        std::int64_t area, bool are_inner, float epsilon);
+LOCKSTEP_DECLARE_KERNEL NormalizePixelsBackward(const void* x, const void* dy, void* dx, int type,
+                                                const float* gamma, const double* means,
+                                                const double* inverse_deviations,
                                                 std::int64_t channels, std::int64_t area,
                                                 bool are_inner);
 
@@ -171,29 +170,30 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
       std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
       std::int64_t out_h, std::int64_t out_w
 // `chosen`: each output's first maximum, as its pixel's number
-LOCKSTEP_DECLARE_KERNEL MaxPool(const float* x, float* y, std::int32_t* chosen, std::int64_t outer,
-                                std::int64_t inner, bool relu, LOCKSTEP_POOL_PARAMETERS);
-LOCKSTEP_DECLARE_KERNEL MaxPoolBackward(const float* y, const float* dy, const std::int32_t* chosen,
-                                        float* dx, std::int64_t outer, std::int64_t inner,
+LOCKSTEP_DECLARE_KERNEL MaxPool(const void* x, void* y, int type, std::int32_t* chosen,
+                                std::int64_t outer, std::int64_t inner, bool relu,
+                                LOCKSTEP_POOL_PARAMETERS);
+LOCKSTEP_DECLARE_KERNEL MaxPoolBackward(const void* y, const void* dy, const std::int32_t* chosen,
+                                        void* dx, int type, std::int64_t outer, std::int64_t inner,
                                         bool relu, LOCKSTEP_POOL_PARAMETERS);
-LOCKSTEP_DECLARE_KERNEL AveragePool(const float* x, float* y, std::int64_t outer,
+LOCKSTEP_DECLARE_KERNEL AveragePool(const void* x, void* y, int type, std::int64_t outer,
                                     std::int64_t inner, LOCKSTEP_POOL_PARAMETERS);
-LOCKSTEP_DECLARE_KERNEL AveragePoolBackward(const float* dy, float* dx, std::int64_t outer,
+LOCKSTEP_DECLARE_KERNEL AveragePoolBackward(const void* dy, void* dx, int type, std::int64_t outer,
                                             std::int64_t inner, LOCKSTEP_POOL_PARAMETERS);
 // The mean of each plane of `area` pixels: blocks_x for the outer index, blocks_y for each
 // `columns` of the inner one.
-LOCKSTEP_DECLARE_KERNEL GlobalAverage(const float* x, float* y, std::int64_t area,
+LOCKSTEP_DECLARE_KERNEL GlobalAverage(const void* x, void* y, int type, std::int64_t area,
                                       std::int64_t inner, int columns);
-LOCKSTEP_DECLARE_KERNEL GlobalAverageBackward(const float* dy, float* dx, std::int64_t size,
+LOCKSTEP_DECLARE_KERNEL GlobalAverageBackward(const void* dy, void* dx, int type, std::int64_t size,
                                               std::int64_t area, std::int64_t inner);
 
 // step.cu; on one thread unless said
 // *value *= *factor
 LOCKSTEP_DECLARE_KERNEL MultiplyByFactor(float* value, const float* factor);
 LOCKSTEP_DECLARE_KERNEL WriteStepTail(const LossTotals* totals, StepTail* tail);
-// squares[b] = the sum of squares of block b of SquaredNorm in trainer/core. A block of kNormLanes
-// threads for each.
-inline constexpr unsigned kNormLanes = 16;
+// squares[b] = the sum of squares of block b of SquaredNorm in trainer/core. kNormLanes threads for
+// each, in blocks of kNormGroups times as many.
+inline constexpr unsigned kNormLanes = 16, kNormGroups = 16;
 inline constexpr std::int64_t kNormBlock = 4096;
 LOCKSTEP_DECLARE_KERNEL SumSquares(const float* values, std::int64_t size, double* squares);
 // DecideUpdate of step_block.h, by one block of kDecidingThreads. `blocks`: of `squares`.
@@ -208,7 +208,7 @@ LOCKSTEP_DECLARE_KERNEL ChooseStates(const OptimizerStep* update, const float* s
 // transpose.cu: y[m,c,r] = x[m,r,c]. A block of kTile x kTileRows threads for each tile of kTile x
 // kTile elements of each matrix m, all in x direction.
 inline constexpr unsigned kTile = 32, kTileRows = 8;
-LOCKSTEP_DECLARE_KERNEL Transpose(const float* x, float* y, std::int64_t rows,
+LOCKSTEP_DECLARE_KERNEL Transpose(const void* x, int from, void* y, int to, std::int64_t rows,
                                   std::int64_t columns);
 
 }  // namespace lockstep::train::cuda::kernels

@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 
 namespace lockstep::train::cuda::kernels {
@@ -15,41 +15,79 @@ struct Channels {
     const auto [n, at] = Divide(pixel, area);
     return (n * channels + channel) * area + at;
   }
-  __device__ std::int64_t ChannelOf(std::int64_t i) const {
-    if (are_inner) return Divide(i, channels).remainder;
-    return Divide(Divide(i, area).quotient, channels).remainder;
-  }
 };
+
+// Calls body<kCount>() with how many channels a thread works on: as many as memory moves at once,
+// if they are neighbors.
+template <typename T, typename Body>
+__device__ void WithNeighbors(const Channels& shape, const Body& body) {
+  constexpr unsigned kCount = kMostNeighbors<T>;
+  if (shape.are_inner && shape.channels % kCount == 0) {
+    body.template operator()<kCount>();
+  } else {
+    body.template operator()<1>();
+  }
+}
+
+// Lets each thread visit kCount channels of its block's part of `pixels`: blockIdx.y says which
+// part, and blockIdx.x which `columns` * kCount channels. `make` returns, for the thread's first
+// channel, what to call with each pixel and the index in memory.
+template <unsigned kCount, typename Make>
+__device__ void ForEachPixel(const Channels& shape, std::int64_t pixels, unsigned columns,
+                             const Make& make) {
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x) * columns + threadIdx.x % columns;
+  const std::int64_t channel = column * kCount;
+  if (channel >= shape.channels) return;
+  const std::int64_t begin = pixels * blockIdx.y / gridDim.y;
+  const std::int64_t end = pixels * (blockIdx.y + 1) / gridDim.y;
+  const auto visit = make(channel);
+  for (std::int64_t pixel = begin + threadIdx.x / columns; pixel < end;
+       pixel += blockDim.x / columns) {
+    visit(pixel, shape.At(pixel, channel));
+  }
+}
 
 struct Pair {
   double first = 0, second = 0;
 };
 
-// Sums terms(pixel, channel, index in memory), a Pair, over this block's part of `pixels`, for its
-// `columns` channels: blockIdx.x says which, and blockIdx.y which part. The sums of channel c are
-// sums[2 * (part * channels + c)] and the one after it.
-template <typename Terms>
-__device__ void SumOverPixels(const Channels& shape, std::int64_t pixels, unsigned columns,
-                              double* sums, const Terms& terms) {
-  const std::int64_t channel =
+// Writes the sums over the block's threads of what each has summed by ForEachPixel: those of
+// channel c are sums[2 * (blockIdx.y * channels + c)] and the one after it.
+template <unsigned kCount>
+__device__ void WriteSums(const Channels& shape, unsigned columns, const Pair (&own)[kCount],
+                          double* sums) {
+  const std::int64_t column =
       static_cast<std::int64_t>(blockIdx.x) * columns + threadIdx.x % columns;
-  const std::int64_t begin = pixels * blockIdx.y / gridDim.y;
-  const std::int64_t end = pixels * (blockIdx.y + 1) / gridDim.y;
-  Pair sum;
-  if (channel < shape.channels) {
-    for (std::int64_t pixel = begin + threadIdx.x / columns; pixel < end;
-         pixel += blockDim.x / columns) {
-      const Pair term = terms(pixel, channel, shape.At(pixel, channel));
-      sum.first += term.first;
-      sum.second += term.second;
-    }
+  for (unsigned k = 0; k < kCount; ++k) {
+    const Pair sum = {.first = ColumnSum(own[k].first, columns),
+                      .second = ColumnSum(own[k].second, columns)};
+    const std::int64_t channel = column * kCount + k;
+    if (threadIdx.x >= columns || channel >= shape.channels) continue;
+    double* const target = sums + 2 * (blockIdx.y * shape.channels + channel);
+    target[0] = sum.first;
+    target[1] = sum.second;
   }
-  sum = {.first = ColumnSum(sum.first, columns), .second = ColumnSum(sum.second, columns)};
-  if (threadIdx.x >= columns || channel >= shape.channels) return;
-  double* own = sums + 2 * (blockIdx.y * shape.channels + channel);
-  own[0] = sum.first;
-  own[1] = sum.second;
 }
+
+// Normalizes in float32. The mean is in two parts, so that it loses no digits of values that are
+// close to it.
+struct Normalizing {
+  float mean = 0, rest = 0, inverse_deviation = 0;
+
+  Normalizing() = default;
+  __device__ Normalizing(double exact_mean, double deviation_inverse)
+      : mean(static_cast<float>(exact_mean)),
+        rest(static_cast<float>(exact_mean - mean)),
+        inverse_deviation(static_cast<float>(deviation_inverse)) {}
+  __device__ float operator()(float x) const { return (x - mean - rest) * inverse_deviation; }
+};
+
+// A channel's y = x_hat * gamma + beta.
+struct Affine {
+  float gamma = 1, beta = 0;
+  __device__ float operator()(float x_hat) const { return x_hat * gamma + beta; }
+};
 
 // The sum of channel blockIdx.x over the parts, to every thread.
 __device__ Pair SumOfParts(const double* sums, std::int64_t parts, std::int64_t channels) {
@@ -64,29 +102,113 @@ __device__ Pair SumOfParts(const double* sums, std::int64_t parts, std::int64_t 
 
 }  // namespace
 
-LOCKSTEP_BLOCK_KERNEL(SumChannels, const float* x, double* sums, const StepContext* step,
-                      std::int64_t rows, std::int64_t channels, std::int64_t area, bool are_inner,
-                      int columns) {
-  SumOverPixels({channels, area, are_inner}, (step == nullptr ? rows : step->valid) * area,
-                static_cast<unsigned>(columns), sums,
-                [=](std::int64_t, std::int64_t, std::int64_t i) {
-                  const double value = x[i];
-                  return Pair{.first = value, .second = value * value};
-                });
+LOCKSTEP_BLOCK_KERNEL(SumChannels, const void* x, int type, double* sums, const StepContext* step,
+                      std::int64_t channels, std::int64_t area, bool are_inner, int columns) {
+  const Channels shape{channels, area, are_inner};
+  const auto lanes = static_cast<unsigned>(columns);
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      Pair own[kCount];
+      ForEachPixel<kCount>(shape, step->valid * area, lanes, [&](std::int64_t) {
+        return [&](std::int64_t, std::int64_t i) {
+          const auto values = Load<kCount>(static_cast<const T*>(x), i);
+          for (unsigned k = 0; k < kCount; ++k) {
+            const double value = ToFloat(values.elements[k]);
+            own[k].first += value;
+            own[k].second += value * value;
+          }
+        };
+      });
+      WriteSums(shape, lanes, own, sums);
+    });
+  });
 }
 
-LOCKSTEP_BLOCK_KERNEL(SumGradients, const float* x, const float* dy, const double* means,
-                      const double* inverse_deviations, bool is_by_pixel, double* sums,
-                      const StepContext* step, std::int64_t rows, std::int64_t channels,
+LOCKSTEP_BLOCK_KERNEL(SumMasked, const void* y, void* dy, int type, double* sums, std::int64_t rows,
+                      std::int64_t channels, int columns) {
+  const Channels shape{channels, 1, true};
+  const auto lanes = static_cast<unsigned>(columns);
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      Pair own[kCount];
+      ForEachPixel<kCount>(shape, rows, lanes, [&](std::int64_t) {
+        return [&](std::int64_t, std::int64_t i) {
+          auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
+          if (y != nullptr) {
+            const auto values = Load<kCount>(static_cast<const T*>(y), i);
+            for (unsigned k = 0; k < kCount; ++k) {
+              if (!(ToFloat(values.elements[k]) > 0)) gradients.elements[k] = T{};
+            }
+            Store(static_cast<T*>(dy), i, gradients);
+          }
+          for (unsigned k = 0; k < kCount; ++k) {
+            own[k].second += static_cast<double>(ToFloat(gradients.elements[k]));
+          }
+        };
+      });
+      WriteSums(shape, lanes, own, sums);
+    });
+  });
+}
+
+LOCKSTEP_BLOCK_KERNEL(SumGradients, const void* x, const void* dy, int type, const float* gamma,
+                      const float* beta, const double* means, const double* inverse_deviations,
+                      bool relu, double* sums, const StepContext* step, std::int64_t channels,
                       std::int64_t area, bool are_inner, int columns) {
-  SumOverPixels({channels, area, are_inner}, (step == nullptr ? rows : step->valid) * area,
-                static_cast<unsigned>(columns), sums,
-                [=](std::int64_t pixel, std::int64_t channel, std::int64_t i) {
-                  const std::int64_t at = is_by_pixel ? pixel : channel;
-                  const double gradient = dy[i];
-                  const double x_hat = (x[i] - means[at]) * inverse_deviations[at];
-                  return Pair{.first = gradient * x_hat, .second = gradient};
-                });
+  const Channels shape{channels, area, are_inner};
+  const auto lanes = static_cast<unsigned>(columns);
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      Pair own[kCount];
+      ForEachPixel<kCount>(shape, step->valid * area, lanes, [&](std::int64_t channel) {
+        Normalizing normalized[kCount];
+        Affine affine[kCount];
+        for (unsigned k = 0; k < kCount; ++k) {
+          const std::int64_t c = channel + k;
+          normalized[k] = {means[c], inverse_deviations[c]};
+          if (relu) affine[k] = {gamma[c], beta[c]};
+        }
+        return [=, &own](std::int64_t, std::int64_t i) {
+          const auto values = Load<kCount>(static_cast<const T*>(x), i);
+          const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
+          for (unsigned k = 0; k < kCount; ++k) {
+            const float x_hat = normalized[k](ToFloat(values.elements[k]));
+            const float gradient = ToFloat(gradients.elements[k]);
+            if (relu && !(affine[k](x_hat) > 0)) continue;
+            own[k].first += static_cast<double>(gradient * x_hat);
+            own[k].second += static_cast<double>(gradient);
+          }
+        };
+      });
+      WriteSums(shape, lanes, own, sums);
+    });
+  });
+}
+
+LOCKSTEP_BLOCK_KERNEL(SumGradientsByPixel, const void* x, const void* dy, int type,
+                      const double* means, const double* inverse_deviations, double* sums,
+                      std::int64_t pixels, std::int64_t channels, std::int64_t area, bool are_inner,
+                      int columns) {
+  const Channels shape{channels, area, are_inner};
+  const auto lanes = static_cast<unsigned>(columns);
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      Pair own[kCount];
+      ForEachPixel<kCount>(shape, pixels, lanes, [&](std::int64_t) {
+        return [&](std::int64_t pixel, std::int64_t i) {
+          const Normalizing normalized(means[pixel], inverse_deviations[pixel]);
+          const auto values = Load<kCount>(static_cast<const T*>(x), i);
+          const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
+          for (unsigned k = 0; k < kCount; ++k) {
+            const float gradient = ToFloat(gradients.elements[k]);
+            own[k].first += static_cast<double>(gradient * normalized(ToFloat(values.elements[k])));
+            own[k].second += static_cast<double>(gradient);
+          }
+        };
+      });
+      WriteSums(shape, lanes, own, sums);
+    });
+  });
 }
 
 LOCKSTEP_BLOCK_KERNEL(WriteGradients, const double* sums, std::int64_t parts, std::int64_t channels,
@@ -135,81 +257,136 @@ LOCKSTEP_KERNEL(TakeMovingMoments, const float* moving_means, const float* movin
   });
 }
 
-LOCKSTEP_KERNEL(NormalizeChannels, const float* x, const float* gamma, const float* beta,
-                const double* means, const double* inverse_deviations, float* y, std::int64_t size,
-                std::int64_t channels, std::int64_t area, bool are_inner) {
+LOCKSTEP_KERNEL(NormalizeChannels, const void* x, void* y, int type, const float* gamma,
+                const float* beta, const double* means, const double* inverse_deviations, bool relu,
+                std::int64_t rows, std::int64_t channels, std::int64_t area, bool are_inner,
+                int columns) {
   const Channels shape{channels, area, are_inner};
-  ForEach(size, [=](std::int64_t i) {
-    const std::int64_t c = shape.ChannelOf(i);
-    y[i] = static_cast<float>(gamma[c] * (x[i] - means[c]) * inverse_deviations[c] + beta[c]);
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      ForEachPixel<kCount>(
+          shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
+            Normalizing normalized[kCount];
+            Affine affine[kCount];
+            for (unsigned k = 0; k < kCount; ++k) {
+              const std::int64_t c = channel + k;
+              normalized[k] = {means[c], inverse_deviations[c]};
+              affine[k] = {gamma[c], beta[c]};
+            }
+            return [=](std::int64_t, std::int64_t i) {
+              auto values = Load<kCount>(static_cast<const T*>(x), i);
+              for (unsigned k = 0; k < kCount; ++k) {
+                const float value = affine[k](normalized[k](ToFloat(values.elements[k])));
+                values.elements[k] = FromFloat<T>(Rectified(value, relu));
+              }
+              Store(static_cast<T*>(y), i, values);
+            };
+          });
+    });
   });
 }
 
-LOCKSTEP_KERNEL(NormalizeChannelsBackward, const float* x, const float* dy, const float* gamma,
-                const double* means, const double* inverse_deviations, const double* gradient_means,
-                float* dx, std::int64_t size, const StepContext* step, std::int64_t channels,
-                std::int64_t area, bool are_inner) {
+LOCKSTEP_KERNEL(NormalizeChannelsBackward, const void* x, const void* dy, void* dx, int type,
+                const float* gamma, const float* beta, const double* means,
+                const double* inverse_deviations, const double* gradient_means, bool relu,
+                const StepContext* step, std::int64_t rows, std::int64_t channels,
+                std::int64_t area, bool are_inner, int columns) {
   const Channels shape{channels, area, are_inner};
-  const std::int64_t valid = step->valid * area * channels;
-  ForEach(size, [=](std::int64_t i) {
-    if (i >= valid) {
-      dx[i] = 0;
-      return;
-    }
-    const std::int64_t c = shape.ChannelOf(i);
-    const double x_hat = (x[i] - means[c]) * inverse_deviations[c];
-    const double centered = dy[i] - gradient_means[channels + c] - x_hat * gradient_means[c];
-    dx[i] = static_cast<float>(gamma[c] * inverse_deviations[c] * centered);
+  const std::int64_t valid = step->valid * area;
+  WithType(type, [=]<typename T>(T) {
+    WithNeighbors<T>(shape, [=]<unsigned kCount>() {
+      ForEachPixel<kCount>(
+          shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
+            Normalizing normalized[kCount];
+            Affine affine[kCount];
+            float slopes[kCount], offsets[kCount];
+            for (unsigned k = 0; k < kCount; ++k) {
+              const std::int64_t c = channel + k;
+              normalized[k] = {means[c], inverse_deviations[c]};
+              affine[k] = {gamma[c], beta[c]};
+              slopes[k] = static_cast<float>(gradient_means[c]);
+              offsets[k] = static_cast<float>(gradient_means[channels + c]);
+            }
+            return [=](std::int64_t pixel, std::int64_t i) {
+              Neighbors<T, kCount> result{};
+              if (pixel < valid) {
+                const auto values = Load<kCount>(static_cast<const T*>(x), i);
+                const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
+                for (unsigned k = 0; k < kCount; ++k) {
+                  const float x_hat = normalized[k](ToFloat(values.elements[k]));
+                  const bool passes = !relu || affine[k](x_hat) > 0;
+                  const float gradient = passes ? ToFloat(gradients.elements[k]) : 0.0f;
+                  result.elements[k] =
+                      FromFloat<T>(affine[k].gamma * normalized[k].inverse_deviation *
+                                   (gradient - offsets[k] - x_hat * slopes[k]));
+                }
+              }
+              Store(static_cast<T*>(dx), i, result);
+            };
+          });
+    });
   });
 }
 
 // The two passes over a pixel's channels are one over memory: the second finds them in the cache.
-LOCKSTEP_BLOCK_KERNEL(NormalizePixels, const float* x, const float* gamma, const float* beta,
-                      double* means, double* inverse_deviations, float* y, std::int64_t channels,
-                      std::int64_t area, bool are_inner, float epsilon) {
+LOCKSTEP_BLOCK_KERNEL(NormalizePixels, const void* x, void* y, int type, const float* gamma,
+                      const float* beta, double* means, double* inverse_deviations,
+                      std::int64_t channels, std::int64_t area, bool are_inner, float epsilon) {
   const Channels shape{channels, area, are_inner};
   const std::int64_t pixel = blockIdx.x;
-  double sum = 0, squares = 0;
-  for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) sum += x[shape.At(pixel, c)];
-  const double mean = BlockSum(sum) / static_cast<double>(channels);
-  for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
-    const double centered = x[shape.At(pixel, c)] - mean;
-    squares += centered * centered;
-  }
-  const double variance = BlockSum(squares) / static_cast<double>(channels);
-  const double inverse_deviation = 1 / std::sqrt(variance + epsilon);
-  for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
-    const std::int64_t i = shape.At(pixel, c);
-    const double scale = gamma == nullptr ? 1 : gamma[c];
-    const double shift = beta == nullptr ? 0 : beta[c];
-    y[i] = static_cast<float>(scale * ((x[i] - mean) * inverse_deviation) + shift);
-  }
-  if (threadIdx.x != 0) return;
-  means[pixel] = mean;
-  inverse_deviations[pixel] = inverse_deviation;
+  WithType(type, [=]<typename T>(T) {
+    const auto at = [=](std::int64_t c) {
+      return static_cast<double>(ToFloat(static_cast<const T*>(x)[shape.At(pixel, c)]));
+    };
+    double sum = 0, squares = 0;
+    for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) sum += at(c);
+    const double mean = BlockSum(sum) / static_cast<double>(channels);
+    for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
+      const double centered = at(c) - mean;
+      squares += centered * centered;
+    }
+    const double variance = BlockSum(squares) / static_cast<double>(channels);
+    const double inverse_deviation = 1 / std::sqrt(variance + epsilon);
+    for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
+      const double scale = gamma == nullptr ? 1 : gamma[c];
+      const double shift = beta == nullptr ? 0 : beta[c];
+      static_cast<T*>(y)[shape.At(pixel, c)] =
+          FromFloat<T>(static_cast<float>(scale * ((at(c) - mean) * inverse_deviation) + shift));
+    }
+    if (threadIdx.x != 0) return;
+    means[pixel] = mean;
+    inverse_deviations[pixel] = inverse_deviation;
+  });
 }
 
-LOCKSTEP_BLOCK_KERNEL(NormalizePixelsBackward, const float* x, const float* dy, const float* gamma,
-                      const double* means, const double* inverse_deviations, float* dx,
+LOCKSTEP_BLOCK_KERNEL(NormalizePixelsBackward, const void* x, const void* dy, void* dx, int type,
+                      const float* gamma, const double* means, const double* inverse_deviations,
                       std::int64_t channels, std::int64_t area, bool are_inner) {
   const Channels shape{channels, area, are_inner};
   const std::int64_t pixel = blockIdx.x;
   const double mean = means[pixel], inverse_deviation = inverse_deviations[pixel];
-  double sum = 0, sum_by_x = 0;
-  for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
-    const std::int64_t i = shape.At(pixel, c);
-    const double g = (gamma == nullptr ? 1.0 : gamma[c]) * dy[i];
-    sum += g;
-    sum_by_x += g * ((x[i] - mean) * inverse_deviation);
-  }
-  const double mean_g = BlockSum(sum) / static_cast<double>(channels);
-  const double mean_gx = BlockSum(sum_by_x) / static_cast<double>(channels);
-  for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
-    const std::int64_t i = shape.At(pixel, c);
-    const double g = (gamma == nullptr ? 1.0 : gamma[c]) * dy[i];
-    const double x_hat = (x[i] - mean) * inverse_deviation;
-    dx[i] = static_cast<float>(inverse_deviation * (g - mean_g - x_hat * mean_gx));
-  }
+  WithType(type, [=]<typename T>(T) {
+    const auto x_hat = [=](std::int64_t i) {
+      return (ToFloat(static_cast<const T*>(x)[i]) - mean) * inverse_deviation;
+    };
+    const auto gradient = [=](std::int64_t i, std::int64_t c) {
+      return (gamma == nullptr ? 1.0 : gamma[c]) * ToFloat(static_cast<const T*>(dy)[i]);
+    };
+    double sum = 0, sum_by_x = 0;
+    for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
+      const std::int64_t i = shape.At(pixel, c);
+      const double g = gradient(i, c);
+      sum += g;
+      sum_by_x += g * x_hat(i);
+    }
+    const double mean_g = BlockSum(sum) / static_cast<double>(channels);
+    const double mean_gx = BlockSum(sum_by_x) / static_cast<double>(channels);
+    for (std::int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
+      const std::int64_t i = shape.At(pixel, c);
+      static_cast<T*>(dx)[i] = FromFloat<T>(
+          static_cast<float>(inverse_deviation * (gradient(i, c) - mean_g - x_hat(i) * mean_gx)));
+    }
+  });
 }
 
 }  // namespace lockstep::train::cuda::kernels

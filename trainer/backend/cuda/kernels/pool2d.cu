@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/kernels/kernel.h"
+#include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 #include "trainer/backend/window_axis.h"
 
@@ -68,6 +68,18 @@ __device__ double AreaUnder(const PoolAxes& axes, std::int64_t p, std::int64_t q
                              (axes.columns.Last(q) - axes.columns.First(q)));
 }
 
+// Calls body<kCount>(i) for each group of kCount elements that are neighbors in a plane of `inner`:
+// as many as memory moves at once, or one by one.
+template <typename T, typename Body>
+__device__ void ForEachGroup(std::int64_t size, std::int64_t inner, const Body& body) {
+  constexpr unsigned kCount = kMostNeighbors<T>;
+  if (inner % kCount == 0) {
+    ForEach(size / kCount, [&](std::int64_t i) { body.template operator()<kCount>(i * kCount); });
+  } else {
+    ForEach(size, [&](std::int64_t i) { body.template operator()<1>(i); });
+  }
+}
+
 }  // namespace
 
 #define LOCKSTEP_POOL_AXES                                                                \
@@ -77,89 +89,124 @@ __device__ double AreaUnder(const PoolAxes& axes, std::int64_t p, std::int64_t q
     }                                                                                     \
   }
 
-LOCKSTEP_KERNEL(MaxPool, const float* x, float* y, std::int32_t* chosen, std::int64_t outer,
+LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen, std::int64_t outer,
                 std::int64_t inner, bool relu, LOCKSTEP_POOL_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
-  ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
-    float best = 0;
-    std::int64_t best_index = -1;
-    ForEachUnder(axes, PlaceOf(i, out_h, out_w, inner), inner,
-                 [&](std::int64_t index, std::int64_t at) {
-                   const float value = x[at];
-                   // NaN wins, so that a pool does not hide divergence.
-                   if (best_index < 0 || value > best || (value != value && best == best)) {
-                     best = value;
-                     best_index = index;
-                   }
-                 });
-    chosen[i] = static_cast<std::int32_t>(best_index);
-    y[i] = relu && best < 0 ? 0.0f : best;
-  });
-}
-
-LOCKSTEP_KERNEL(MaxPoolBackward, const float* y, const float* dy, const std::int32_t* chosen,
-                float* dx, std::int64_t outer, std::int64_t inner, bool relu,
-                LOCKSTEP_POOL_PARAMETERS) {
-  LOCKSTEP_POOL_AXES;
-  ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
-    const Place place = PlaceOf(i, in_h, in_w, inner);
-    const std::int64_t index = place.row * in_w + place.column;
-    float sum = 0;
-    ForEachOver(axes, place, inner, [&](std::int64_t, std::int64_t, std::int64_t out) {
-      if (chosen[out] == index) sum += !relu || y[out] > 0 ? dy[out] : 0.0f;
+  WithType(type, [=]<typename T>(T) {
+    const std::int64_t size = outer * out_h * out_w * inner;
+    ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
+      Neighbors<float, kCount> best{};
+      Neighbors<std::int32_t, kCount> best_index;
+      for (unsigned k = 0; k < kCount; ++k) best_index.elements[k] = -1;
+      ForEachUnder(
+          axes, PlaceOf(i, out_h, out_w, inner), inner, [&](std::int64_t index, std::int64_t at) {
+            const auto values = Load<kCount>(static_cast<const T*>(x), at);
+            for (unsigned k = 0; k < kCount; ++k) {
+              const float value = ToFloat(values.elements[k]), old = best.elements[k];
+              // NaN wins, so that a pool does not hide divergence.
+              if (best_index.elements[k] < 0 || value > old || (value != value && old == old)) {
+                best.elements[k] = value;
+                best_index.elements[k] = static_cast<std::int32_t>(index);
+              }
+            }
+          });
+      Neighbors<T, kCount> result;
+      for (unsigned k = 0; k < kCount; ++k) {
+        result.elements[k] = FromFloat<T>(Rectified(best.elements[k], relu));
+      }
+      Store(chosen, i, best_index);
+      Store(static_cast<T*>(y), i, result);
     });
-    dx[i] = sum;
   });
 }
 
-LOCKSTEP_KERNEL(AveragePool, const float* x, float* y, std::int64_t outer, std::int64_t inner,
+LOCKSTEP_KERNEL(MaxPoolBackward, const void* y, const void* dy, const std::int32_t* chosen,
+                void* dx, int type, std::int64_t outer, std::int64_t inner, bool relu,
                 LOCKSTEP_POOL_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
-  ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
-    const Place place = PlaceOf(i, out_h, out_w, inner);
-    double sum = 0;
-    ForEachUnder(axes, place, inner,
-                 [&](std::int64_t, std::int64_t at) { sum += static_cast<double>(x[at]); });
-    y[i] = static_cast<float>(sum / AreaUnder(axes, place.row, place.column));
+  WithType(type, [=]<typename T>(T) {
+    const std::int64_t size = outer * in_h * in_w * inner;
+    ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
+      const Place place = PlaceOf(i, in_h, in_w, inner);
+      const std::int64_t index = place.row * in_w + place.column;
+      Neighbors<float, kCount> sum{};
+      ForEachOver(axes, place, inner, [&](std::int64_t, std::int64_t, std::int64_t out) {
+        const auto from = Load<kCount>(chosen, out);
+        const auto gradients = Load<kCount>(static_cast<const T*>(dy), out);
+        const auto values = relu ? Load<kCount>(static_cast<const T*>(y), out) : gradients;
+        for (unsigned k = 0; k < kCount; ++k) {
+          if (from.elements[k] != index || (relu && !(ToFloat(values.elements[k]) > 0))) continue;
+          sum.elements[k] += ToFloat(gradients.elements[k]);
+        }
+      });
+      Neighbors<T, kCount> result;
+      for (unsigned k = 0; k < kCount; ++k) result.elements[k] = FromFloat<T>(sum.elements[k]);
+      Store(static_cast<T*>(dx), i, result);
+    });
   });
 }
 
-LOCKSTEP_KERNEL(AveragePoolBackward, const float* dy, float* dx, std::int64_t outer,
+LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t outer,
                 std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
-  ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
-    float sum = 0;
-    ForEachOver(axes, PlaceOf(i, in_h, in_w, inner), inner,
-                [&](std::int64_t p, std::int64_t q, std::int64_t out) {
-                  sum += static_cast<float>(dy[out] / AreaUnder(axes, p, q));
-                });
-    dx[i] = sum;
+  WithType(type, [=]<typename T>(T) {
+    ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
+      const Place place = PlaceOf(i, out_h, out_w, inner);
+      double sum = 0;
+      ForEachUnder(axes, place, inner, [&](std::int64_t, std::int64_t at) {
+        sum += static_cast<double>(ToFloat(static_cast<const T*>(x)[at]));
+      });
+      static_cast<T*>(y)[i] =
+          FromFloat<T>(static_cast<float>(sum / AreaUnder(axes, place.row, place.column)));
+    });
   });
 }
 
-LOCKSTEP_BLOCK_KERNEL(GlobalAverage, const float* x, float* y, std::int64_t area,
+LOCKSTEP_KERNEL(AveragePoolBackward, const void* dy, void* dx, int type, std::int64_t outer,
+                std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
+  LOCKSTEP_POOL_AXES;
+  WithType(type, [=]<typename T>(T) {
+    ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
+      float sum = 0;
+      ForEachOver(axes, PlaceOf(i, in_h, in_w, inner), inner,
+                  [&](std::int64_t p, std::int64_t q, std::int64_t out) {
+                    sum += static_cast<float>(ToFloat(static_cast<const T*>(dy)[out]) /
+                                              AreaUnder(axes, p, q));
+                  });
+      static_cast<T*>(dx)[i] = FromFloat<T>(sum);
+    });
+  });
+}
+
+LOCKSTEP_BLOCK_KERNEL(GlobalAverage, const void* x, void* y, int type, std::int64_t area,
                       std::int64_t inner, int columns) {
   const auto lanes = static_cast<unsigned>(columns);
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * lanes + threadIdx.x % lanes;
   const std::int64_t plane = static_cast<std::int64_t>(blockIdx.x) * area;
   double sum = 0;
-  if (at < inner) {
+  WithType(type, [&]<typename T>(T) {
+    if (at >= inner) return;
     for (std::int64_t i = threadIdx.x / lanes; i < area; i += blockDim.x / lanes) {
-      sum += static_cast<double>(x[(plane + i) * inner + at]);
+      sum += static_cast<double>(ToFloat(static_cast<const T*>(x)[(plane + i) * inner + at]));
     }
-  }
+  });
   sum = ColumnSum(sum, lanes);
-  if (threadIdx.x < lanes && at < inner) {
-    y[blockIdx.x * inner + at] = static_cast<float>(sum / static_cast<double>(area));
-  }
+  WithType(type, [=]<typename T>(T) {
+    if (threadIdx.x >= lanes || at >= inner) return;
+    static_cast<T*>(y)[blockIdx.x * inner + at] =
+        FromFloat<T>(static_cast<float>(sum / static_cast<double>(area)));
+  });
 }
 
-LOCKSTEP_KERNEL(GlobalAverageBackward, const float* dy, float* dx, std::int64_t size,
+LOCKSTEP_KERNEL(GlobalAverageBackward, const void* dy, void* dx, int type, std::int64_t size,
                 std::int64_t area, std::int64_t inner) {
-  ForEach(size, [=](std::int64_t i) {
-    const auto [pixel, at] = Divide(i, inner);
-    const std::int64_t outer = Divide(pixel, area).quotient;
-    dx[i] = dy[outer * inner + at] / static_cast<float>(area);
+  WithType(type, [=]<typename T>(T) {
+    ForEach(size, [=](std::int64_t i) {
+      const auto [pixel, at] = Divide(i, inner);
+      const std::int64_t outer = Divide(pixel, area).quotient;
+      const float gradient = ToFloat(static_cast<const T*>(dy)[outer * inner + at]);
+      static_cast<T*>(dx)[i] = FromFloat<T>(gradient / static_cast<float>(area));
+    });
   });
 }
 

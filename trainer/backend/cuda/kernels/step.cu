@@ -12,34 +12,64 @@ LOCKSTEP_KERNEL(WriteStepTail, const LossTotals* totals, StepTail* tail) {
   tail->correct = static_cast<float>(totals->correct);
 }
 
-// The sums of a block of values, of which thread `lane` adds every kNormLanes-th, in Number.
-template <typename Number>
-__device__ double SumOfBlock(const float* values, std::int64_t size) {
-  __shared__ double lanes[kNormLanes];
-  const std::int64_t whole = size / kNormLanes * kNormLanes;
-  Number sum = 0;
-  for (std::int64_t i = threadIdx.x; i < whole; i += kNormLanes) {
-    const Number value = values[i];
-    sum += value * value;
+namespace {
+
+// The sum of every kNormLanes-th of `size` values. Reads several ahead of the additions, which wait
+// for each other.
+__device__ float SumOfLane(const float* values, std::int64_t size) {
+  constexpr unsigned kAhead = 8;
+  constexpr std::int64_t kStride = std::int64_t{kAhead} * kNormLanes;
+  float sum = 0;
+  std::int64_t i = 0;
+  for (; i + kStride <= size; i += kStride) {
+    float read[kAhead];
+    for (unsigned k = 0; k < kAhead; ++k) read[k] = values[i + k * kNormLanes];
+    for (unsigned k = 0; k < kAhead; ++k) sum += read[k] * read[k];
   }
-  __syncthreads();  // of an earlier sum, all have read the lanes
-  lanes[threadIdx.x] = static_cast<double>(sum);
-  __syncthreads();
+  for (; i < size; i += kNormLanes) sum += values[i] * values[i];
+  return sum;
+}
+
+// The same of all lanes, one after the other, where float32 overflows.
+__device__ double SumOfLanes(const float* values, std::int64_t size) {
   double total = 0;
-  for (unsigned lane = 0; lane < kNormLanes; ++lane) total += lanes[lane];
-  for (std::int64_t i = whole; i < size; ++i) {
-    total += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (unsigned lane = 0; lane < kNormLanes; ++lane) {
+    double sum = 0;
+    for (std::int64_t i = lane; i < size; i += kNormLanes) {
+      const double value = values[i];
+      sum += value * value;
+    }
+    total += sum;
   }
   return total;
 }
 
+}  // namespace
+
 // The order of trainer/core/squared_norm.cc, so that the bits are the same.
 LOCKSTEP_BLOCK_KERNEL(SumSquares, const float* values, std::int64_t size, double* squares) {
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kNormBlock;
-  const std::int64_t count = size - begin < kNormBlock ? size - begin : kNormBlock;
-  double sum = SumOfBlock<float>(values + begin, count);
-  if (!std::isfinite(sum)) sum = SumOfBlock<double>(values + begin, count);
-  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
+  __shared__ float sums[kNormGroups][kNormLanes];
+  const unsigned group = threadIdx.x / kNormLanes, lane = threadIdx.x % kNormLanes;
+  const std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kNormGroups + group;
+  const float* const own = values + block * kNormBlock;
+  const std::int64_t left = size - block * kNormBlock;
+  const std::int64_t count = left < kNormBlock ? left : kNormBlock;
+  const std::int64_t whole = count / kNormLanes * kNormLanes;
+  if (count > 0) sums[group][lane] = SumOfLane(own + lane, whole);
+  __syncthreads();
+  if (count <= 0 || lane != 0) return;
+  double total = 0;
+  for (unsigned i = 0; i < kNormLanes; ++i) total += static_cast<double>(sums[group][i]);
+  for (std::int64_t i = whole; i < count; ++i) {
+    total += static_cast<double>(own[i]) * static_cast<double>(own[i]);
+  }
+  if (!std::isfinite(total)) {
+    total = SumOfLanes(own, whole);
+    for (std::int64_t i = whole; i < count; ++i) {
+      total += static_cast<double>(own[i]) * static_cast<double>(own[i]);
+    }
+  }
+  squares[block] = total;
 }
 
 LOCKSTEP_BLOCK_KERNEL(DecideStep, const UpdateSettings* settings, const bool* is_summed,
