@@ -22,13 +22,11 @@ int ColumnsOf(std::int64_t channels, bool are_inner, int neighbors) {
       std::bit_ceil(static_cast<unsigned>(std::min(channels / neighbors, kWarp))));
 }
 
-// As many as fill the GPU, if each thread has `pixels_per_thread` pixels or more.
-std::int64_t PartsOf(std::int64_t pixels, int columns, std::int64_t blocks_x,
-                     std::int64_t pixels_per_thread) {
-  constexpr std::int64_t kBlocks = 1024;
-  const std::int64_t lanes = Device::kThreads / columns;
-  const std::int64_t most = std::max<std::int64_t>(1, pixels / (lanes * pixels_per_thread));
-  return std::clamp<std::int64_t>(kBlocks / blocks_x, 1, most);
+// So that there are `blocks`, which fill a GPU, if each thread has `pixels_of_thread` or more.
+std::int64_t PartsOf(std::int64_t pixels_of_column, std::int64_t pixels_of_thread,
+                     std::int64_t blocks) {
+  const std::int64_t most = std::max<std::int64_t>(1, pixels_of_column / pixels_of_thread);
+  return std::clamp<std::int64_t>(blocks, 1, most);
 }
 
 }  // namespace
@@ -41,7 +39,7 @@ ChannelSums::ChannelSums(const TensorDesc& tensor)
       neighbors_(NeighborsOf(channels_, are_inner_, tensor.dtype)),
       columns_(ColumnsOf(channels_, are_inner_, neighbors_)),
       blocks_x_((channels_ + columns_ * neighbors_ - 1) / (columns_ * neighbors_)),
-      parts_(PartsOf(pixels_, columns_, blocks_x_, 8)) {}
+      parts_(PartsOf(PixelsOfColumn(), 8, 1024 / blocks_x_)) {}
 
 Grid ChannelSums::GridOf(std::int64_t parts) const {
   return {.blocks_x = static_cast<unsigned>(blocks_x_),
@@ -49,12 +47,17 @@ Grid ChannelSums::GridOf(std::int64_t parts) const {
           .threads_x = Device::ThreadsFor(columns_ * pixels_)};
 }
 
+// The pixels of a block that one thread of a column would have for itself.
+std::int64_t ChannelSums::PixelsOfColumn() const {
+  return pixels_ / (Device::kThreads / columns_);
+}
+
 Grid ChannelSums::PartsGrid() const {
   return GridOf(parts_);
 }
 
 Grid ChannelSums::WalkGrid() const {
-  return GridOf(PartsOf(pixels_, columns_, blocks_x_, 1));
+  return GridOf(PartsOf(PixelsOfColumn(), 4, 4096 / blocks_x_));
 }
 
 Grid ChannelSums::ChannelsGrid() const {

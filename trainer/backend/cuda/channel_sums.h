@@ -35,6 +35,7 @@ class ChannelSums {
 
  private:
   Grid GridOf(std::int64_t parts) const;
+  std::int64_t PixelsOfColumn() const;
 
   std::int64_t channels_, area_, pixels_;
   bool are_inner_;

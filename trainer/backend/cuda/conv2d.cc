@@ -1,19 +1,27 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/channels_last.h"
 #include "trainer/backend/cuda/convolution.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/cuda/transpose.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train::cuda {
 namespace {
+
+// The channels of images and weights as the convolution sees them: tensor cores want a multiple of
+// 16 bytes, so there are some of zeros.
+std::int64_t ChannelsSeen(const Device& device, const Conv2dSpec& spec) {
+  const std::int64_t channels = spec.x.shape[1];
+  const bool is_for_tensor_cores = spec.x.dtype != DType::kFloat32 || device.rounds_to_tf32();
+  if (!is_for_tensor_cores) return channels;
+  const auto step = static_cast<std::int64_t>(16 / SizeOf(spec.x.dtype));
+  return (channels + step - 1) / step * step;
+}
 
 // y[n,k,p,q] = act(b[k] + sum over c,r,s of x[n,c,h,w] * weight[k,c,r,s]), with channels last.
 // Dense x is put into that order first, and so are the weights at each use, in x's type: they are
@@ -29,8 +37,9 @@ class Conv2d final : public BoundOp {
         shape_(shape),
         pixels_(shape.rows.in * shape.columns.in),
         taps_(shape.rows.size * shape.columns.size),
-        is_x_reordered_(!IsChannelsLast(spec.x) && shape.channels > 1 && pixels_ > 1),
-        is_weight_copied_((shape.channels > 1 && taps_ > 1) || dtype() != DType::kFloat32),
+        is_x_copied_(IsPadded() || (!IsChannelsLast(spec.x) && channels() > 1 && pixels_ > 1)),
+        is_weight_copied_(IsPadded() || (channels() > 1 && taps_ > 1) ||
+                          dtype() != DType::kFloat32),
         bias_and_relu_(device, output(), spec.bias, spec.relu),
         forward_(device, ConvolutionPass::kForward, shape),
         backward_weights_(device, ConvolutionPass::kBackwardWeights, shape) {
@@ -38,23 +47,25 @@ class Conv2d final : public BoundOp {
       backward_data_.emplace(device, ConvolutionPass::kBackwardData, shape);
     }
     if (is_weight_copied_) {
-      weight_at_ = scratch_.Reserve(
-          static_cast<std::size_t>(spec.filters * shape.channels * taps_) * SizeOf(dtype()));
+      const std::int64_t size = spec.filters * shape.channels * taps_;
+      weight_at_ =
+          scratch_.Reserve(static_cast<std::size_t>(size) *
+                           std::max(SizeOf(dtype()), SizeOf(backward_weights_.result_type())));
     }
-    if (is_x_reordered_ && spec.input_gradient) dx_at_ = scratch_.Reserve(spec.x.bytes());
+    if (is_x_copied_ && spec.input_gradient) dx_at_ = scratch_.Reserve(BytesOfImage());
     work_at_ = scratch_.Reserve(std::max(
         {forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),
          backward_data_ ? backward_data_->WorkspaceBytes() : 0, bias_and_relu_.ScratchBytes()}));
   }
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
-  std::size_t WorkspaceBytes() const override { return is_x_reordered_ ? spec_.x.bytes() : 0; }
+  std::size_t WorkspaceBytes() const override { return is_x_copied_ ? BytesOfImage() : 0; }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
   std::vector<OpChoice> Choices() const override {
     const auto choice = [&](const char* pass, const Convolution& convolution) {
       return OpChoice{.pass = pass,
-                      .implementation = fmt::format("cudnn:engine {}", convolution.engine()),
-                      .layout = is_x_reordered_ ? "nchw > nhwc" : "nhwc > nhwc"};
+                      .implementation = convolution.implementation(),
+                      .layout = IsChannelsLast(spec_.x) ? "nhwc > nhwc" : "nchw > nhwc"};
     };
     std::vector<OpChoice> choices = {choice("forward", forward_)};
     if (backward_data_) choices.push_back(choice("backward data", *backward_data_));
@@ -63,14 +74,16 @@ class Conv2d final : public BoundOp {
   }
 
   void Forward(Mode, const StepContext&) override {
-    if (is_x_reordered_) {
-      Transpose(device(), {.x = x(),
-                           .from = dtype(),
-                           .y = workspace<void>(),
-                           .to = dtype(),
-                           .count = shape_.batch,
-                           .rows = shape_.channels,
-                           .columns = pixels_});
+    if (is_x_copied_) {
+      ToChannelsLast(device(), {.x = x(),
+                                .from = dtype(),
+                                .y = workspace<void>(),
+                                .to = dtype(),
+                                .images = shape_.batch,
+                                .area = pixels_,
+                                .channels = channels(),
+                                .padded = shape_.channels,
+                                .are_inner = IsChannelsLast(spec_.x)});
     }
     forward_.Run(image(), OrderedWeight(), y(), scratch<void>(work_at_));
     bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
@@ -81,49 +94,64 @@ class Conv2d final : public BoundOp {
   void Backward(const StepContext&) override {
     auto* work = scratch<void>(work_at_);
     bias_and_relu_.Backward(y(), dy(), spec_.bias ? gradient(1) : nullptr, work);
-    void* dweight = is_weight_copied_ ? scratch<void>(weight_at_) : gradient(0);
-    backward_weights_.Run(image(), dweight, dy(), work);
-    if (is_weight_copied_) {
-      Transpose(device(), {.x = dweight,
-                           .from = dtype(),
-                           .y = gradient(0),
-                           .count = spec_.filters,
-                           .rows = taps_,
-                           .columns = shape_.channels});
-    }
+    BackwardWeights(work);
     if (!backward_data_ || dx() == nullptr) return;
-    void* image_gradient = is_x_reordered_ ? scratch<void>(dx_at_) : dx();
+    void* image_gradient = is_x_copied_ ? scratch<void>(dx_at_) : dx();
     backward_data_->Run(image_gradient, OrderedWeight(), dy(), work);
-    if (is_x_reordered_) {
-      Transpose(device(), {.x = image_gradient,
-                           .from = dtype(),
-                           .y = dx(),
-                           .to = dtype(),
-                           .count = shape_.batch,
-                           .rows = pixels_,
-                           .columns = shape_.channels});
+    if (is_x_copied_) {
+      FromChannelsLast(device(), {.x = image_gradient,
+                                  .from = dtype(),
+                                  .y = dx(),
+                                  .to = dtype(),
+                                  .images = shape_.batch,
+                                  .area = pixels_,
+                                  .channels = channels(),
+                                  .padded = shape_.channels,
+                                  .are_inner = IsChannelsLast(spec_.x)});
     }
   }
 
  private:
-  const void* image() const { return is_x_reordered_ ? workspace<void>() : x(); }
+  void BackwardWeights(void* work) {
+    const DType type = backward_weights_.result_type();
+    const bool is_in_place =
+        type == DType::kFloat32 && !IsPadded() && (channels() == 1 || taps_ == 1);
+    void* dweight = is_in_place ? gradient(0) : scratch<void>(weight_at_);
+    backward_weights_.Run(image(), dweight, dy(), work);
+    if (is_in_place) return;
+    FromChannelsLast(device(), {.x = dweight,
+                                .from = type,
+                                .y = gradient(0),
+                                .images = spec_.filters,
+                                .area = taps_,
+                                .channels = channels(),
+                                .padded = shape_.channels});
+  }
+
+  std::int64_t channels() const { return spec_.x.shape[1]; }
+  bool IsPadded() const { return shape_.channels != channels(); }
+  std::size_t BytesOfImage() const {
+    return static_cast<std::size_t>(shape_.batch * pixels_ * shape_.channels) * SizeOf(dtype());
+  }
+  const void* image() const { return is_x_copied_ ? workspace<void>() : x(); }
   // The weights with channels last, in x's type. In scratch they stay until the next use of it.
   const void* OrderedWeight() const {
     if (!is_weight_copied_) return parameter(0);
     auto* ordered = scratch<void>(weight_at_);
-    Transpose(device(), {.x = parameter(0),
-                         .y = ordered,
-                         .to = dtype(),
-                         .count = spec_.filters,
-                         .rows = shape_.channels,
-                         .columns = taps_});
+    ToChannelsLast(device(), {.x = parameter(0),
+                              .y = ordered,
+                              .to = dtype(),
+                              .images = spec_.filters,
+                              .area = taps_,
+                              .channels = channels(),
+                              .padded = shape_.channels});
     return ordered;
   }
 
   const Conv2dSpec spec_;
   const ConvolutionShape shape_;
   const std::int64_t pixels_, taps_;  // of a channel's image, and of a filter's
-  const bool is_x_reordered_, is_weight_copied_;
+  const bool is_x_copied_, is_weight_copied_;
   const BiasAndRelu bias_and_relu_;
   Convolution forward_, backward_weights_;
   std::optional<Convolution> backward_data_;
@@ -137,7 +165,7 @@ std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
   const auto [rows, columns] = WindowsOf(spec);
   return std::make_unique<Conv2d>(device, spec,
                                   ConvolutionShape{.batch = spec.x.shape[0],
-                                                   .channels = spec.x.shape[1],
+                                                   .channels = ChannelsSeen(device, spec),
                                                    .filters = spec.filters,
                                                    .rows = rows,
                                                    .columns = columns,

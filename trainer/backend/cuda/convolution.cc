@@ -80,6 +80,47 @@ const char* NameOf(ConvolutionPass pass) {
   return "";
 }
 
+DType ResultTypeOf(ConvolutionPass pass, const ConvolutionShape& shape) {
+  const bool is_float = pass == ConvolutionPass::kBackwardWeights && shape.IsPointwise();
+  return is_float ? DType::kFloat32 : shape.type;
+}
+
+// A pointwise convolution's pixels and filters are the rows of matrices:
+//   y = x * w'   x = y * w   w = y' * x
+MatmulShape ProductOf(ConvolutionPass pass, const ConvolutionShape& shape) {
+  const std::int64_t pixels = shape.batch * shape.rows.in * shape.columns.in;
+  MatmulShape product = {.type = shape.type, .result = ResultTypeOf(pass, shape)};
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      product.rows = pixels;
+      product.columns = shape.filters;
+      product.inner = shape.channels;
+      product.b_transposed = true;
+      break;
+    case ConvolutionPass::kBackwardData:
+      product.rows = pixels;
+      product.columns = shape.channels;
+      product.inner = shape.filters;
+      break;
+    case ConvolutionPass::kBackwardWeights:
+      product.rows = shape.filters;
+      product.columns = shape.channels;
+      product.inner = pixels;
+      product.a_transposed = true;
+      break;
+  }
+  return product;
+}
+
+std::variant<DnnPlan, Matmul> MakePlan(const Device& device, ConvolutionPass pass,
+                                       const ConvolutionShape& shape) {
+  if (shape.IsPointwise()) return Matmul(device, ProductOf(pass, shape));
+  const bool keeps_factors = shape.type == DType::kFloat32 && !device.rounds_to_tf32();
+  return DnnPlan(device, ConvolutionParts(device.dnn_library(), pass, shape), {kX, kW, kY},
+                 fmt::format("{} pass of a {}", NameOf(pass), shape.ToString()),
+                 keeps_factors ? Factors::kKept : Factors::kForTensorCores);
+}
+
 }  // namespace
 
 std::vector<DnnDescriptor> ConvolutionParts(const DnnLibrary& library, ConvolutionPass pass,
@@ -115,15 +156,37 @@ std::string ConvolutionShape::ToString() const {
       DTypeName(type));
 }
 
+bool ConvolutionShape::IsPointwise() const {
+  const auto sees_one = [](const WindowAxis& axis) {
+    return axis.size == 1 && axis.stride == 1 && axis.in == axis.out;
+  };
+  return sees_one(rows) && sees_one(columns);
+}
+
 Convolution::Convolution(const Device& device, ConvolutionPass pass, const ConvolutionShape& shape)
-    : plan_(device, ConvolutionParts(device.dnn_library(), pass, shape), {kX, kW, kY},
-            fmt::format("{} pass of a {}", NameOf(pass), shape.ToString()),
-            shape.type == DType::kFloat32 && !device.rounds_to_tf32() ? Factors::kKept
-                                                                      : Factors::kForTensorCores) {}
+    : pass_(pass), result_type_(ResultTypeOf(pass, shape)), plan_(MakePlan(device, pass, shape)) {}
+
+std::size_t Convolution::WorkspaceBytes() const {
+  return std::visit([](const auto& plan) { return plan.WorkspaceBytes(); }, plan_);
+}
+
+std::string Convolution::implementation() const {
+  const auto* dnn = std::get_if<DnnPlan>(&plan_);
+  return dnn == nullptr ? "cublaslt" : fmt::format("cudnn:engine {}", dnn->engine());
+}
 
 void Convolution::Run(const void* x, const void* w, const void* y, void* workspace) {
   void* const memory[] = {const_cast<void*>(x), const_cast<void*>(w), const_cast<void*>(y)};
-  plan_.Run(memory, workspace);
+  if (auto* dnn = std::get_if<DnnPlan>(&plan_)) return dnn->Run(memory, workspace);
+  const auto& product = std::get<Matmul>(plan_);
+  switch (pass_) {
+    case ConvolutionPass::kForward:
+      return product.Run(x, w, memory[2], workspace);
+    case ConvolutionPass::kBackwardData:
+      return product.Run(y, w, memory[0], workspace);
+    case ConvolutionPass::kBackwardWeights:
+      return product.Run(y, x, memory[1], workspace);
+  }
 }
 
 }  // namespace lockstep::train::cuda

@@ -135,7 +135,11 @@ std::size_t Matmul::WorkspaceBytes() const {
 void Matmul::Run(const void* a, const void* b, void* c, void* workspace) const {
   device_.driver();  // makes the context current
   std::size_t space = WorkspaceBytes();
-  if (space > 0) std::align(kWorkspaceAlignment, workspace_bytes_, workspace, space);
+  if (space == 0) {
+    workspace = nullptr;  // it would have to be aligned, too
+  } else {
+    std::align(kWorkspaceAlignment, workspace_bytes_, workspace, space);
+  }
   const float one = 1, zero = 0;
   library_.Check(library_.api().Matmul(library_.handle(), desc_.get(), &one, b, a_.get(), a,
                                        b_.get(), &zero, c, c_.get(), c, c_.get(), &algorithm_,

@@ -30,8 +30,8 @@ class PinnedPool {
   Block Take(std::size_t bytes);
   // Never calls the driver, so that a function that a stream calls may call it.
   void Give(const Block& block);
-  // The same once what `stream` has been given so far is done, without a call from it, for which the
-  // GPU would wait. Returns a CUresult; after an error the block is not given back. Requires: a
+  // The same once what `stream` has been given so far is done, without a call from it, for which
+  // the GPU would wait. Returns a CUresult; after an error the block is not given back. Requires: a
   // context is current in the calling thread.
   int GiveAfter(Block block, StreamHandle stream);
 

@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "base/check.h"
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/ops.h"
@@ -35,7 +37,7 @@ class MaxPool2d final : public Pool2d {
  public:
   MaxPool2d(const Device& device, const Pool2dSpec& spec, const Windows& windows)
       : Pool2d(device, spec, windows), relu_(spec.relu) {}
-  // Each output's maximum: see MaxPool.
+  // The number of each output's maximum: see MaxPool.
   std::size_t WorkspaceBytes() const override {
     return static_cast<std::size_t>(output().elements()) * sizeof(std::int32_t);
   }
@@ -46,8 +48,8 @@ class MaxPool2d final : public Pool2d {
   }
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
-    Launch(LOCKSTEP_CUDA_KERNEL(MaxPoolBackward), input().elements(), y(), dy(),
-           workspace<std::int32_t>(), dx(), type(), planes().outer, planes().inner, relu_);
+    Launch(LOCKSTEP_CUDA_KERNEL(MaxPoolBackward), input().elements(), dy(),
+           workspace<std::int32_t>(), dx(), type(), planes().outer, planes().inner);
   }
 
  private:

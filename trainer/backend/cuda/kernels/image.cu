@@ -16,6 +16,54 @@ LOCKSTEP_KERNEL(CopyLines, const void* from, void* to, int type, std::int64_t ou
   });
 }
 
+namespace {
+
+// The index in memory of a channel of an image's pixel.
+__device__ std::int64_t IndexOf(std::int64_t image, std::int64_t pixel, std::int64_t channel,
+                                std::int64_t area, std::int64_t channels, bool are_inner) {
+  return are_inner ? (image * area + pixel) * channels + channel
+                   : (image * channels + channel) * area + pixel;
+}
+
+}  // namespace
+
+// A thread writes as many channels as memory moves at once, of which `padded` is a multiple.
+LOCKSTEP_KERNEL(PadChannels, const void* x, int from, void* y, int to, std::int64_t images,
+                std::int64_t area, std::int64_t channels, std::int64_t padded, bool are_inner) {
+  WithType(from, [=]<typename X>(X) {
+    WithType(to, [=]<typename Y>(Y) {
+      constexpr unsigned kCount = kMostNeighbors<Y>;
+      const std::int64_t groups = padded / kCount;
+      ForEach(images * area * groups, [=](std::int64_t i) {
+        const auto [pixels, group] = Divide(i, groups);
+        const auto [image, pixel] = Divide(pixels, area);
+        Neighbors<Y, kCount> values{};
+        for (unsigned k = 0; k < kCount; ++k) {
+          const std::int64_t c = group * kCount + k;
+          if (c >= channels) break;
+          values.elements[k] = FromFloat<Y>(ToFloat(
+              static_cast<const X*>(x)[IndexOf(image, pixel, c, area, channels, are_inner)]));
+        }
+        Store(static_cast<Y*>(y), i * kCount, values);
+      });
+    });
+  });
+}
+
+LOCKSTEP_KERNEL(CropChannels, const void* x, int from, void* y, int to, std::int64_t images,
+                std::int64_t area, std::int64_t channels, std::int64_t padded, bool are_inner) {
+  WithType(from, [=]<typename X>(X) {
+    WithType(to, [=]<typename Y>(Y) {
+      ForEach(images * area * channels, [=](std::int64_t i) {
+        const auto [pixels, c] = Divide(i, channels);
+        const auto [image, pixel] = Divide(pixels, area);
+        static_cast<Y*>(y)[IndexOf(image, pixel, c, area, channels, are_inner)] =
+            FromFloat<Y>(ToFloat(static_cast<const X*>(x)[pixels * padded + c]));
+      });
+    });
+  });
+}
+
 LOCKSTEP_KERNEL(AddPair, const void* a, const void* b, void* y, int type, std::int64_t size,
                 bool relu) {
   WithType(type, [=]<typename T>(T) {

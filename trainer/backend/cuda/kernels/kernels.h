@@ -57,6 +57,14 @@ LOCKSTEP_DECLARE_KERNEL CopyLines(const void* from, void* to, int type, std::int
                                   std::int64_t rows, std::int64_t line, std::int64_t from_outer,
                                   std::int64_t from_row, std::int64_t to_outer,
                                   std::int64_t to_row);
+// Between images of `channels` channels, whose layout `are_inner` says, and those of `padded`,
+// with channels last. Pad sets the others to 0.
+LOCKSTEP_DECLARE_KERNEL PadChannels(const void* x, int from, void* y, int to, std::int64_t images,
+                                    std::int64_t area, std::int64_t channels, std::int64_t padded,
+                                    bool are_inner);
+LOCKSTEP_DECLARE_KERNEL CropChannels(const void* x, int from, void* y, int to, std::int64_t images,
+                                     std::int64_t area, std::int64_t channels, std::int64_t padded,
+                                     bool are_inner);
 // y = act(a + b)
 LOCKSTEP_DECLARE_KERNEL AddPair(const void* a, const void* b, void* y, int type, std::int64_t size,
                                 bool relu);
@@ -169,13 +177,13 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
   std::int64_t in_h, std::int64_t in_w, std::int64_t size_h, std::int64_t size_w,           \
       std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
       std::int64_t out_h, std::int64_t out_w
-// `chosen`: each output's first maximum, as its pixel's number
+// `chosen`: the number in its window of each output's first maximum; -1 if relu has made it 0
 LOCKSTEP_DECLARE_KERNEL MaxPool(const void* x, void* y, int type, std::int32_t* chosen,
                                 std::int64_t outer, std::int64_t inner, bool relu,
                                 LOCKSTEP_POOL_PARAMETERS);
-LOCKSTEP_DECLARE_KERNEL MaxPoolBackward(const void* y, const void* dy, const std::int32_t* chosen,
-                                        void* dx, int type, std::int64_t outer, std::int64_t inner,
-                                        bool relu, LOCKSTEP_POOL_PARAMETERS);
+LOCKSTEP_DECLARE_KERNEL MaxPoolBackward(const void* dy, const std::int32_t* chosen, void* dx,
+                                        int type, std::int64_t outer, std::int64_t inner,
+                                        LOCKSTEP_POOL_PARAMETERS);
 LOCKSTEP_DECLARE_KERNEL AveragePool(const void* x, void* y, int type, std::int64_t outer,
                                     std::int64_t inner, LOCKSTEP_POOL_PARAMETERS);
 LOCKSTEP_DECLARE_KERNEL AveragePoolBackward(const void* dy, void* dx, int type, std::int64_t outer,

@@ -17,6 +17,21 @@ struct Channels {
   }
 };
 
+// Pixels, and where a thread's channels of them are in memory.
+template <unsigned kAhead>
+struct Places {
+  std::int64_t pixel[kAhead], index[kAhead];
+};
+
+// The elements at those places.
+template <unsigned kCount, unsigned kAhead, typename T>
+struct Values {
+  Neighbors<T, kCount> at[kAhead];
+  __device__ Values(const T* x, const Places<kAhead>& places) {
+    for (unsigned a = 0; a < kAhead; ++a) at[a] = Load<kCount>(x, places.index[a]);
+  }
+};
+
 // Calls body<kCount>() with how many channels a thread works on: as many as memory moves at once,
 // if they are neighbors.
 template <typename T, typename Body>
@@ -31,8 +46,9 @@ __device__ void WithNeighbors(const Channels& shape, const Body& body) {
 
 // Lets each thread visit kCount channels of its block's part of `pixels`: blockIdx.y says which
 // part, and blockIdx.x which `columns` * kCount channels. `make` returns, for the thread's first
-// channel, what to call with each pixel and the index in memory.
-template <unsigned kCount, typename Make>
+// channel, what to call with an array of kAhead pixels, or of one: memory is slow to answer, so
+// several reads must be under way.
+template <unsigned kCount, unsigned kAhead, typename Make>
 __device__ void ForEachPixel(const Channels& shape, std::int64_t pixels, unsigned columns,
                              const Make& make) {
   const std::int64_t column =
@@ -41,27 +57,38 @@ __device__ void ForEachPixel(const Channels& shape, std::int64_t pixels, unsigne
   if (channel >= shape.channels) return;
   const std::int64_t begin = pixels * blockIdx.y / gridDim.y;
   const std::int64_t end = pixels * (blockIdx.y + 1) / gridDim.y;
+  const std::int64_t stride = blockDim.x / columns;
   const auto visit = make(channel);
-  for (std::int64_t pixel = begin + threadIdx.x / columns; pixel < end;
-       pixel += blockDim.x / columns) {
-    visit(pixel, shape.At(pixel, channel));
+  std::int64_t pixel = begin + threadIdx.x / columns;
+  for (; pixel + (kAhead - 1) * stride < end; pixel += kAhead * stride) {
+    Places<kAhead> places;
+    for (unsigned a = 0; a < kAhead; ++a) {
+      places.pixel[a] = pixel + a * stride;
+      places.index[a] = shape.At(places.pixel[a], channel);
+    }
+    visit(places);
+  }
+  for (; pixel < end; pixel += stride) {
+    visit(Places<1>{.pixel = {pixel}, .index = {shape.At(pixel, channel)}});
   }
 }
 
-struct Pair {
-  double first = 0, second = 0;
+template <typename Number>
+struct PairOf {
+  Number first = 0, second = 0;
 };
+using Pair = PairOf<double>;
 
 // Writes the sums over the block's threads of what each has summed by ForEachPixel: those of
 // channel c are sums[2 * (blockIdx.y * channels + c)] and the one after it.
-template <unsigned kCount>
-__device__ void WriteSums(const Channels& shape, unsigned columns, const Pair (&own)[kCount],
-                          double* sums) {
+template <unsigned kCount, typename Number>
+__device__ void WriteSums(const Channels& shape, unsigned columns,
+                          const PairOf<Number> (&own)[kCount], double* sums) {
   const std::int64_t column =
       static_cast<std::int64_t>(blockIdx.x) * columns + threadIdx.x % columns;
   for (unsigned k = 0; k < kCount; ++k) {
-    const Pair sum = {.first = ColumnSum(own[k].first, columns),
-                      .second = ColumnSum(own[k].second, columns)};
+    const Pair sum = {.first = ColumnSum(static_cast<double>(own[k].first), columns),
+                      .second = ColumnSum(static_cast<double>(own[k].second), columns)};
     const std::int64_t channel = column * kCount + k;
     if (threadIdx.x >= columns || channel >= shape.channels) continue;
     double* const target = sums + 2 * (blockIdx.y * shape.channels + channel);
@@ -109,13 +136,15 @@ LOCKSTEP_BLOCK_KERNEL(SumChannels, const void* x, int type, double* sums, const 
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       Pair own[kCount];
-      ForEachPixel<kCount>(shape, step->valid * area, lanes, [&](std::int64_t) {
-        return [&](std::int64_t, std::int64_t i) {
-          const auto values = Load<kCount>(static_cast<const T*>(x), i);
-          for (unsigned k = 0; k < kCount; ++k) {
-            const double value = ToFloat(values.elements[k]);
-            own[k].first += value;
-            own[k].second += value * value;
+      ForEachPixel<kCount, 4>(shape, step->valid * area, lanes, [&](std::int64_t) {
+        return [&]<unsigned kAhead>(const Places<kAhead>& places) {
+          const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+          for (unsigned a = 0; a < kAhead; ++a) {
+            for (unsigned k = 0; k < kCount; ++k) {
+              const double value = ToFloat(values.at[a].elements[k]);
+              own[k].first += value;
+              own[k].second += value * value;
+            }
           }
         };
       });
@@ -131,18 +160,22 @@ LOCKSTEP_BLOCK_KERNEL(SumMasked, const void* y, void* dy, int type, double* sums
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       Pair own[kCount];
-      ForEachPixel<kCount>(shape, rows, lanes, [&](std::int64_t) {
-        return [&](std::int64_t, std::int64_t i) {
-          auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
+      ForEachPixel<kCount, 2>(shape, rows, lanes, [&](std::int64_t) {
+        return [&]<unsigned kAhead>(const Places<kAhead>& places) {
+          Values<kCount, kAhead, T> gradients(static_cast<const T*>(dy), places);
           if (y != nullptr) {
-            const auto values = Load<kCount>(static_cast<const T*>(y), i);
-            for (unsigned k = 0; k < kCount; ++k) {
-              if (!(ToFloat(values.elements[k]) > 0)) gradients.elements[k] = T{};
+            const Values<kCount, kAhead, T> values(static_cast<const T*>(y), places);
+            for (unsigned a = 0; a < kAhead; ++a) {
+              for (unsigned k = 0; k < kCount; ++k) {
+                if (!(ToFloat(values.at[a].elements[k]) > 0)) gradients.at[a].elements[k] = T{};
+              }
+              Store(static_cast<T*>(dy), places.index[a], gradients.at[a]);
             }
-            Store(static_cast<T*>(dy), i, gradients);
           }
-          for (unsigned k = 0; k < kCount; ++k) {
-            own[k].second += static_cast<double>(ToFloat(gradients.elements[k]));
+          for (unsigned a = 0; a < kAhead; ++a) {
+            for (unsigned k = 0; k < kCount; ++k) {
+              own[k].second += static_cast<double>(ToFloat(gradients.at[a].elements[k]));
+            }
           }
         };
       });
@@ -159,8 +192,8 @@ LOCKSTEP_BLOCK_KERNEL(SumGradients, const void* x, const void* dy, int type, con
   const auto lanes = static_cast<unsigned>(columns);
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      Pair own[kCount];
-      ForEachPixel<kCount>(shape, step->valid * area, lanes, [&](std::int64_t channel) {
+      PairOf<float> own[kCount];  // a thread has a few hundred pixels
+      ForEachPixel<kCount, 2>(shape, step->valid * area, lanes, [&](std::int64_t channel) {
         Normalizing normalized[kCount];
         Affine affine[kCount];
         for (unsigned k = 0; k < kCount; ++k) {
@@ -168,15 +201,17 @@ LOCKSTEP_BLOCK_KERNEL(SumGradients, const void* x, const void* dy, int type, con
           normalized[k] = {means[c], inverse_deviations[c]};
           if (relu) affine[k] = {gamma[c], beta[c]};
         }
-        return [=, &own](std::int64_t, std::int64_t i) {
-          const auto values = Load<kCount>(static_cast<const T*>(x), i);
-          const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
-          for (unsigned k = 0; k < kCount; ++k) {
-            const float x_hat = normalized[k](ToFloat(values.elements[k]));
-            const float gradient = ToFloat(gradients.elements[k]);
-            if (relu && !(affine[k](x_hat) > 0)) continue;
-            own[k].first += static_cast<double>(gradient * x_hat);
-            own[k].second += static_cast<double>(gradient);
+        return [=, &own]<unsigned kAhead>(const Places<kAhead>& places) {
+          const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+          const Values<kCount, kAhead, T> gradients(static_cast<const T*>(dy), places);
+          for (unsigned a = 0; a < kAhead; ++a) {
+            for (unsigned k = 0; k < kCount; ++k) {
+              const float x_hat = normalized[k](ToFloat(values.at[a].elements[k]));
+              const bool passes = !relu || affine[k](x_hat) > 0;
+              const float gradient = passes ? ToFloat(gradients.at[a].elements[k]) : 0.0f;
+              own[k].first += gradient * x_hat;
+              own[k].second += gradient;
+            }
           }
         };
       });
@@ -193,16 +228,19 @@ LOCKSTEP_BLOCK_KERNEL(SumGradientsByPixel, const void* x, const void* dy, int ty
   const auto lanes = static_cast<unsigned>(columns);
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      Pair own[kCount];
-      ForEachPixel<kCount>(shape, pixels, lanes, [&](std::int64_t) {
-        return [&](std::int64_t pixel, std::int64_t i) {
-          const Normalizing normalized(means[pixel], inverse_deviations[pixel]);
-          const auto values = Load<kCount>(static_cast<const T*>(x), i);
-          const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
-          for (unsigned k = 0; k < kCount; ++k) {
-            const float gradient = ToFloat(gradients.elements[k]);
-            own[k].first += static_cast<double>(gradient * normalized(ToFloat(values.elements[k])));
-            own[k].second += static_cast<double>(gradient);
+      PairOf<float> own[kCount];  // a thread has a few hundred pixels
+      ForEachPixel<kCount, 2>(shape, pixels, lanes, [&](std::int64_t) {
+        return [&]<unsigned kAhead>(const Places<kAhead>& places) {
+          const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+          const Values<kCount, kAhead, T> gradients(static_cast<const T*>(dy), places);
+          for (unsigned a = 0; a < kAhead; ++a) {
+            const std::int64_t pixel = places.pixel[a];
+            const Normalizing normalized(means[pixel], inverse_deviations[pixel]);
+            for (unsigned k = 0; k < kCount; ++k) {
+              const float gradient = ToFloat(gradients.at[a].elements[k]);
+              own[k].first += gradient * normalized(ToFloat(values.at[a].elements[k]));
+              own[k].second += gradient;
+            }
           }
         };
       });
@@ -264,7 +302,7 @@ LOCKSTEP_KERNEL(NormalizeChannels, const void* x, void* y, int type, const float
   const Channels shape{channels, area, are_inner};
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      ForEachPixel<kCount>(
+      ForEachPixel<kCount, 2>(
           shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
             Normalizing normalized[kCount];
             Affine affine[kCount];
@@ -273,13 +311,16 @@ LOCKSTEP_KERNEL(NormalizeChannels, const void* x, void* y, int type, const float
               normalized[k] = {means[c], inverse_deviations[c]};
               affine[k] = {gamma[c], beta[c]};
             }
-            return [=](std::int64_t, std::int64_t i) {
-              auto values = Load<kCount>(static_cast<const T*>(x), i);
-              for (unsigned k = 0; k < kCount; ++k) {
-                const float value = affine[k](normalized[k](ToFloat(values.elements[k])));
-                values.elements[k] = FromFloat<T>(Rectified(value, relu));
+            return [=]<unsigned kAhead>(const Places<kAhead>& places) {
+              Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+              for (unsigned a = 0; a < kAhead; ++a) {
+                for (unsigned k = 0; k < kCount; ++k) {
+                  T& element = values.at[a].elements[k];
+                  element =
+                      FromFloat<T>(Rectified(affine[k](normalized[k](ToFloat(element))), relu));
+                }
+                Store(static_cast<T*>(y), places.index[a], values.at[a]);
               }
-              Store(static_cast<T*>(y), i, values);
             };
           });
     });
@@ -295,7 +336,7 @@ LOCKSTEP_KERNEL(NormalizeChannelsBackward, const void* x, const void* dy, void* 
   const std::int64_t valid = step->valid * area;
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      ForEachPixel<kCount>(
+      ForEachPixel<kCount, 2>(
           shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
             Normalizing normalized[kCount];
             Affine affine[kCount];
@@ -307,21 +348,21 @@ LOCKSTEP_KERNEL(NormalizeChannelsBackward, const void* x, const void* dy, void* 
               slopes[k] = static_cast<float>(gradient_means[c]);
               offsets[k] = static_cast<float>(gradient_means[channels + c]);
             }
-            return [=](std::int64_t pixel, std::int64_t i) {
-              Neighbors<T, kCount> result{};
-              if (pixel < valid) {
-                const auto values = Load<kCount>(static_cast<const T*>(x), i);
-                const auto gradients = Load<kCount>(static_cast<const T*>(dy), i);
-                for (unsigned k = 0; k < kCount; ++k) {
-                  const float x_hat = normalized[k](ToFloat(values.elements[k]));
+            return [=]<unsigned kAhead>(const Places<kAhead>& places) {
+              const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+              const Values<kCount, kAhead, T> gradients(static_cast<const T*>(dy), places);
+              for (unsigned a = 0; a < kAhead; ++a) {
+                Neighbors<T, kCount> result{};
+                for (unsigned k = 0; k < kCount && places.pixel[a] < valid; ++k) {
+                  const float x_hat = normalized[k](ToFloat(values.at[a].elements[k]));
                   const bool passes = !relu || affine[k](x_hat) > 0;
-                  const float gradient = passes ? ToFloat(gradients.elements[k]) : 0.0f;
+                  const float gradient = passes ? ToFloat(gradients.at[a].elements[k]) : 0.0f;
                   result.elements[k] =
                       FromFloat<T>(affine[k].gamma * normalized[k].inverse_deviation *
                                    (gradient - offsets[k] - x_hat * slopes[k]));
                 }
+                Store(static_cast<T*>(dx), places.index[a], result);
               }
-              Store(static_cast<T*>(dx), i, result);
             };
           });
     });

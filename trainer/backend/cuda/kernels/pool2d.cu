@@ -22,7 +22,8 @@ struct PoolAxes {
   WindowAxis rows, columns;
 };
 
-// Calls visit(element's index in its plane, in memory) for each element under a window, in order.
+// Calls visit(element's number in the window, index in memory) for each element under a window, in
+// order.
 template <typename Visit>
 __device__ void ForEachUnder(const PoolAxes& axes, const Place& place, std::int64_t inner,
                              const Visit& visit) {
@@ -32,7 +33,8 @@ __device__ void ForEachUnder(const PoolAxes& axes, const Place& place, std::int6
     const std::int64_t h = place.row * rows.stride - rows.pad_begin + r;
     for (std::int64_t s = columns.First(place.column); s < columns.Last(place.column); ++s) {
       const std::int64_t w = place.column * columns.stride - columns.pad_begin + s;
-      visit(h * columns.in + w, ((plane + h) * columns.in + w) * inner + place.inner);
+      visit(static_cast<int>(r * columns.size + s),
+            ((plane + h) * columns.in + w) * inner + place.inner);
     }
   }
 }
@@ -96,47 +98,47 @@ LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen,
     const std::int64_t size = outer * out_h * out_w * inner;
     ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
       Neighbors<float, kCount> best{};
-      Neighbors<std::int32_t, kCount> best_index;
-      for (unsigned k = 0; k < kCount; ++k) best_index.elements[k] = -1;
-      ForEachUnder(
-          axes, PlaceOf(i, out_h, out_w, inner), inner, [&](std::int64_t index, std::int64_t at) {
-            const auto values = Load<kCount>(static_cast<const T*>(x), at);
-            for (unsigned k = 0; k < kCount; ++k) {
-              const float value = ToFloat(values.elements[k]), old = best.elements[k];
-              // NaN wins, so that a pool does not hide divergence.
-              if (best_index.elements[k] < 0 || value > old || (value != value && old == old)) {
-                best.elements[k] = value;
-                best_index.elements[k] = static_cast<std::int32_t>(index);
-              }
-            }
-          });
+      Neighbors<std::int32_t, kCount> number{};
+      bool is_first = true;
+      ForEachUnder(axes, PlaceOf(i, out_h, out_w, inner), inner, [&](int at, std::int64_t index) {
+        const auto values = Load<kCount>(static_cast<const T*>(x), index);
+        for (unsigned k = 0; k < kCount; ++k) {
+          const float value = ToFloat(values.elements[k]), old = best.elements[k];
+          // NaN wins, so that a pool does not hide divergence.
+          if (is_first || (!(value <= old) && old == old)) {
+            best.elements[k] = value;
+            number.elements[k] = at;
+          }
+        }
+        is_first = false;
+      });
       Neighbors<T, kCount> result;
       for (unsigned k = 0; k < kCount; ++k) {
+        if (relu && !(best.elements[k] > 0)) number.elements[k] = -1;
         result.elements[k] = FromFloat<T>(Rectified(best.elements[k], relu));
       }
-      Store(chosen, i, best_index);
+      Store(chosen, i, number);
       Store(static_cast<T*>(y), i, result);
     });
   });
 }
 
-LOCKSTEP_KERNEL(MaxPoolBackward, const void* y, const void* dy, const std::int32_t* chosen,
-                void* dx, int type, std::int64_t outer, std::int64_t inner, bool relu,
-                LOCKSTEP_POOL_PARAMETERS) {
+LOCKSTEP_KERNEL(MaxPoolBackward, const void* dy, const std::int32_t* chosen, void* dx, int type,
+                std::int64_t outer, std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
   WithType(type, [=]<typename T>(T) {
     const std::int64_t size = outer * in_h * in_w * inner;
     ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
       const Place place = PlaceOf(i, in_h, in_w, inner);
-      const std::int64_t index = place.row * in_w + place.column;
       Neighbors<float, kCount> sum{};
-      ForEachOver(axes, place, inner, [&](std::int64_t, std::int64_t, std::int64_t out) {
-        const auto from = Load<kCount>(chosen, out);
+      ForEachOver(axes, place, inner, [&](std::int64_t p, std::int64_t q, std::int64_t out) {
+        const std::int64_t r = place.row - (p * stride_h - pad_h);
+        const std::int64_t s = place.column - (q * stride_w - pad_w);
+        const auto at = static_cast<int>(r * size_w + s);
+        const auto numbers = Load<kCount>(chosen, out);
         const auto gradients = Load<kCount>(static_cast<const T*>(dy), out);
-        const auto values = relu ? Load<kCount>(static_cast<const T*>(y), out) : gradients;
         for (unsigned k = 0; k < kCount; ++k) {
-          if (from.elements[k] != index || (relu && !(ToFloat(values.elements[k]) > 0))) continue;
-          sum.elements[k] += ToFloat(gradients.elements[k]);
+          if (numbers.elements[k] == at) sum.elements[k] += ToFloat(gradients.elements[k]);
         }
       });
       Neighbors<T, kCount> result;
@@ -153,7 +155,7 @@ LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t oute
     ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
       const Place place = PlaceOf(i, out_h, out_w, inner);
       double sum = 0;
-      ForEachUnder(axes, place, inner, [&](std::int64_t, std::int64_t at) {
+      ForEachUnder(axes, place, inner, [&](int, std::int64_t at) {
         sum += static_cast<double>(ToFloat(static_cast<const T*>(x)[at]));
       });
       static_cast<T*>(y)[i] =

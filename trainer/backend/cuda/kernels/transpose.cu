@@ -25,7 +25,8 @@ struct TilePlace {
 // A tile goes through shared memory, so that both reads and writes are of neighboring addresses.
 LOCKSTEP_BLOCK_KERNEL(Transpose, const void* x, int from, void* y, int to, std::int64_t rows,
                       std::int64_t columns) {
-  [[maybe_unused]] __shared__ float tile[kTile][kTile + 1];  // + 1: a column's elements lie in different banks
+  [[maybe_unused]] __shared__ float
+      tile[kTile][kTile + 1];  // + 1: a column's elements lie in different banks
   const TilePlace place(rows, columns);
   WithType(from, [&]<typename X>(X) {
     for (unsigned r = threadIdx.y; r < kTile; r += kTileRows) {
