@@ -6,6 +6,7 @@
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/channels_last.h"
 #include "trainer/backend/cuda/convolution.h"
+#include "trainer/backend/cuda/few_channel_conv2d.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
@@ -162,6 +163,7 @@ class Conv2d final : public BoundOp {
 }  // namespace
 
 std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
+  if (IsForPatches(spec)) return MakeFewChannelConv2d(device, spec);
   const auto [rows, columns] = WindowsOf(spec);
   return std::make_unique<Conv2d>(device, spec,
                                   ConvolutionShape{.batch = spec.x.shape[0],

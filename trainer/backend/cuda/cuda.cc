@@ -9,6 +9,7 @@
 #include "trainer/backend/cuda/copy.h"
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/fatbin.h"
+#include "trainer/backend/cuda/input_stage.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 #include "trainer/backend/cuda/layout.h"
 #include "trainer/backend/cuda/memory.h"
@@ -25,7 +26,11 @@ using namespace cuda;  // NOLINT(google-build-using-namespace): of this folder
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, bool rounds_to_tf32)
-      : device_(device, rounds_to_tf32), memory_(device_), stream_(device_), buffer_(device_) {}
+      : device_(device, rounds_to_tf32),
+        memory_(device_),
+        stream_(device_),
+        input_(device_, stream_),
+        buffer_(device_) {}
 
   std::string Name() const override { return "cuda"; }
   std::string Device() const override {
@@ -93,13 +98,14 @@ class CudaBackend final : public Backend {
   cuda::Device device_;
   CudaMemory memory_;
   CudaStream stream_;
+  InputStage input_;
   Buffer buffer_;  // of one call
 };
 
 void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
-  auto* bytes = buffer_.Reserve<std::uint8_t>(size);
-  Upload(x, bytes, static_cast<std::size_t>(size));
+  const void* bytes = input_.Upload(x, static_cast<std::size_t>(size));
   device_.Launch(LOCKSTEP_CUDA_KERNEL(ConvertBytes), device_.GridFor(size), bytes, y, size, scale);
+  input_.Consumed();
 }
 
 void CudaBackend::Accumulate(const void* x, void* y, std::int64_t size, DType type) {

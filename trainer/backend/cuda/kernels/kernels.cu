@@ -7,6 +7,7 @@
 #include "trainer/backend/cuda/kernels/losses.cu"
 #include "trainer/backend/cuda/kernels/norm.cu"
 #include "trainer/backend/cuda/kernels/optimizers.cu"
+#include "trainer/backend/cuda/kernels/patches.cu"
 #include "trainer/backend/cuda/kernels/pool2d.cu"
 #include "trainer/backend/cuda/kernels/step.cu"
 #include "trainer/backend/cuda/kernels/transpose.cu"

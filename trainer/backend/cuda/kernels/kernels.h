@@ -173,21 +173,21 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
 
 // pool2d.cu: on images of planes (layout.h), of in_h x in_w pixels. The window's axes are as in
 // WindowAxis.
-#define LOCKSTEP_POOL_PARAMETERS                                                            \
+#define LOCKSTEP_WINDOW_PARAMETERS                                                          \
   std::int64_t in_h, std::int64_t in_w, std::int64_t size_h, std::int64_t size_w,           \
       std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
       std::int64_t out_h, std::int64_t out_w
 // `chosen`: the number in its window of each output's first maximum; -1 if relu has made it 0
 LOCKSTEP_DECLARE_KERNEL MaxPool(const void* x, void* y, int type, std::int32_t* chosen,
                                 std::int64_t outer, std::int64_t inner, bool relu,
-                                LOCKSTEP_POOL_PARAMETERS);
+                                LOCKSTEP_WINDOW_PARAMETERS);
 LOCKSTEP_DECLARE_KERNEL MaxPoolBackward(const void* dy, const std::int32_t* chosen, void* dx,
                                         int type, std::int64_t outer, std::int64_t inner,
-                                        LOCKSTEP_POOL_PARAMETERS);
+                                        LOCKSTEP_WINDOW_PARAMETERS);
 LOCKSTEP_DECLARE_KERNEL AveragePool(const void* x, void* y, int type, std::int64_t outer,
-                                    std::int64_t inner, LOCKSTEP_POOL_PARAMETERS);
+                                    std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS);
 LOCKSTEP_DECLARE_KERNEL AveragePoolBackward(const void* dy, void* dx, int type, std::int64_t outer,
-                                            std::int64_t inner, LOCKSTEP_POOL_PARAMETERS);
+                                            std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS);
 // The mean of each plane of `area` pixels: blocks_x for the outer index, blocks_y for each
 // `columns` of the inner one.
 LOCKSTEP_DECLARE_KERNEL GlobalAverage(const void* x, void* y, int type, std::int64_t area,
@@ -212,6 +212,14 @@ LOCKSTEP_DECLARE_KERNEL DecideStep(const UpdateSettings* settings, const bool* i
 // states = update->applies ? summed : saved
 LOCKSTEP_DECLARE_KERNEL ChooseStates(const OptimizerStep* update, const float* summed,
                                      const float* saved, float* states, std::int64_t size);
+
+// patches.cu: patches[n,p,q,i] = the element of x that tap i of the window at p,q of image n sees,
+// for the taps c,r,s in this order, or 0: past the edges, and for those from channels * taps to
+// `padded`, which is at most kMostTaps. `are_inner`: x has its channels last.
+inline constexpr std::int64_t kMostTaps = 256;
+LOCKSTEP_DECLARE_KERNEL GatherPatches(const void* x, void* patches, int type, std::int64_t images,
+                                      std::int64_t channels, std::int64_t padded, bool are_inner,
+                                      LOCKSTEP_WINDOW_PARAMETERS);
 
 // transpose.cu: y[m,c,r] = x[m,r,c]. A block of kTile x kTileRows threads for each tile of kTile x
 // kTile elements of each matrix m, all in x direction.

@@ -92,7 +92,7 @@ __device__ void ForEachGroup(std::int64_t size, std::int64_t inner, const Body& 
   }
 
 LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen, std::int64_t outer,
-                std::int64_t inner, bool relu, LOCKSTEP_POOL_PARAMETERS) {
+                std::int64_t inner, bool relu, LOCKSTEP_WINDOW_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
   WithType(type, [=]<typename T>(T) {
     const std::int64_t size = outer * out_h * out_w * inner;
@@ -124,7 +124,7 @@ LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen,
 }
 
 LOCKSTEP_KERNEL(MaxPoolBackward, const void* dy, const std::int32_t* chosen, void* dx, int type,
-                std::int64_t outer, std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
+                std::int64_t outer, std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
   WithType(type, [=]<typename T>(T) {
     const std::int64_t size = outer * in_h * in_w * inner;
@@ -149,7 +149,7 @@ LOCKSTEP_KERNEL(MaxPoolBackward, const void* dy, const std::int32_t* chosen, voi
 }
 
 LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t outer,
-                std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
+                std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
   WithType(type, [=]<typename T>(T) {
     ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
@@ -165,7 +165,7 @@ LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t oute
 }
 
 LOCKSTEP_KERNEL(AveragePoolBackward, const void* dy, void* dx, int type, std::int64_t outer,
-                std::int64_t inner, LOCKSTEP_POOL_PARAMETERS) {
+                std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
   LOCKSTEP_POOL_AXES;
   WithType(type, [=]<typename T>(T) {
     ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
