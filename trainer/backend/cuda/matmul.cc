@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/shared_library.h"
+#include "trainer/backend/cuda/device_library.h"
 #include "trainer/core/arena.h"
 
 namespace lockstep::train::cuda {
@@ -13,7 +13,7 @@ constexpr std::uint64_t kMostWorkspaceBytes = 32 << 20;  // what NVIDIA advises 
 constexpr std::uint32_t kAlignment = kArenaAlignment;
 
 CublasLtApi LoadCublasLt() {
-  const SharedLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
+  const DeviceLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
                               "NVIDIA's cuBLASLt (libcublasLt.so.13)");
   CublasLtApi api;
 #define LOCKSTEP_LOAD(result, member, symbol, arguments) library.Load(api.member, symbol);
