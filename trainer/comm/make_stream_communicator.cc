@@ -13,13 +13,14 @@ namespace lockstep::train {
 
 absl::StatusOr<std::unique_ptr<StreamCommunicator>> MakeStreamCommunicator(
     const StreamCommunicatorOptions& options, Communicator& host,
-    const std::optional<DeviceSums>& sums, std::span<float> staging) {
+    const std::optional<DeviceSums>& sums, std::span<const GradientReducer::Bucket> ranges,
+    std::span<float> staging) {
   if (options.road != DeviceRoad::kHost && host.size() > 1) {
     LOCKSTEP_ASSIGN_OR_RETURN(NcclVerdict verdict,
                               JoinNcclGroup({.connect_timeout = options.connect_timeout,
                                              .timeout = options.timeout,
                                              .cancel = options.cancel},
-                                            host, sums ? sums->transfer : nullptr));
+                                            host, sums, ranges));
     if (verdict.communicator) return std::move(verdict.communicator);
     if (options.road == DeviceRoad::kNccl) {
       const std::string message = fmt::format(

@@ -107,7 +107,7 @@ class CollectiveStrategy final : public Strategy {
                                                         .connect_timeout = options.connect_timeout,
                                                         .timeout = options.timeout,
                                                         .cancel = options.cancel},
-                                                       *communicator_, sums_, floats()));
+                                                       *communicator_, sums_, buckets_, floats()));
     }
     patience_.Begin(options.timeout);
     reducer_ = MakeReducer();

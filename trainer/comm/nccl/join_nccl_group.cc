@@ -87,22 +87,38 @@ absl::StatusOr<int> FirstThatFails(Communicator& host, bool fails) {
   return first == failures.end() ? -1 : static_cast<int>(first - failures.begin());
 }
 
-absl::StatusOr<NcclVerdict> ConnectNccl(const nccl::Api& api, const NcclOptions& options,
-                                        Communicator& host, Stream& stream) {
+absl::StatusOr<std::unique_ptr<NcclCommunicator>> Connect(
+    const nccl::Api& api, const NcclCommunicator::Options& options, const DeviceSums& sums,
+    std::span<const GradientReducer::Bucket> ranges) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto communicator,
+                            NcclCommunicator::Create(api, options, *sums.transfer));
+  sums.transfer->Wait(sums.compute->Record());  // an earlier generation's work may use the memory
+  const absl::Status tried =
+      communicator->Try(sums.memory, ranges, *sums.transfer, options.connect_timeout);
+  if (tried.ok()) return communicator;
+  communicator->Abort();
+  sums.transfer->Record()->Wait();
+  return tried;
+}
+
+// Requires: `sums` are on a GPU of this rank's own.
+absl::StatusOr<NcclVerdict> ConnectAll(const nccl::Api& api, const NcclOptions& options,
+                                       Communicator& host, const DeviceSums& sums,
+                                       std::span<const GradientReducer::Bucket> ranges) {
   LOCKSTEP_ASSIGN_OR_RETURN(const nccl::UniqueId id, ShareId(api, host));
   if (IsZero(id)) {
     return NcclVerdict{.communicator = nullptr,
                        .obstacle = "rank 0 cannot prepare NCCL; its own log says why",
                        .may_pass = true};
   }
-  auto communicator = NcclCommunicator::Create(api,
-                                               {.rank = host.rank(),
-                                                .size = host.size(),
-                                                .id = id,
-                                                .connect_timeout = options.connect_timeout,
-                                                .timeout = options.timeout,
-                                                .cancel = options.cancel},
-                                               stream);
+  auto communicator = Connect(api,
+                              {.rank = host.rank(),
+                               .size = host.size(),
+                               .id = id,
+                               .connect_timeout = options.connect_timeout,
+                               .timeout = options.timeout,
+                               .cancel = options.cancel},
+                              sums, ranges);
   if (!communicator.ok()) {
     LogWarning("NCCL cannot be used: it does not connect",
                {{"reason", std::string(communicator.status().message())}});
@@ -120,10 +136,11 @@ absl::StatusOr<NcclVerdict> ConnectNccl(const nccl::Api& api, const NcclOptions&
 }  // namespace
 
 absl::StatusOr<NcclVerdict> JoinNcclGroup(const NcclOptions& options, Communicator& host,
-                                          Stream* stream) {
+                                          const std::optional<DeviceSums>& sums,
+                                          std::span<const GradientReducer::Bucket> ranges) {
   NcclOffer own;
   const nccl::Api* api = nullptr;
-  if (const NativeStream native = stream == nullptr ? NativeStream{} : stream->Native();
+  if (const NativeStream native = sums ? sums->transfer->Native() : NativeStream{};
       native.handle != nullptr) {
     own.has_gpu = true;
     own.gpu = native.gpu;
@@ -136,7 +153,7 @@ absl::StatusOr<NcclVerdict> JoinNcclGroup(const NcclOptions& options, Communicat
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<NcclOffer> offers, GatherOffers(host, own));
   std::string obstacle = ObstacleAmong(offers);
-  if (obstacle.empty()) return ConnectNccl(*api, options, host, *stream);
+  if (obstacle.empty()) return ConnectAll(*api, options, host, *sums, ranges);
   return NcclVerdict{.communicator = nullptr, .obstacle = std::move(obstacle), .may_pass = false};
 }
 

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "trainer/comm/communicator.h"
+#include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/stream_communicator.h"
 
 namespace lockstep::train {
@@ -25,10 +28,11 @@ struct NcclVerdict {
   bool may_pass = false;  // if null: true if all could, but failed to connect
 };
 
-// Every member of `host` calls it, if there is more than one. `stream`: of the GPU on which this
-// rank computes; null: it computes on the CPU. On failure there is no verdict; returns the error of
-// `host`.
+// Every member of `host` calls it, if there is more than one. `sums`: where this rank's gradients
+// lie, which are overwritten; absent: in host memory. `ranges`: what a step will sum. On failure
+// there is no verdict; returns the error of `host`.
 absl::StatusOr<NcclVerdict> JoinNcclGroup(const NcclOptions& options, Communicator& host,
-                                          Stream* stream);
+                                          const std::optional<DeviceSums>& sums,
+                                          std::span<const GradientReducer::Bucket> ranges);
 
 }  // namespace lockstep::train

@@ -30,6 +30,11 @@ class Pause {
   const SteadyTime start_ = std::chrono::steady_clock::now();
 };
 
+void CheckElements(std::int64_t count, DType dtype) {
+  LOCKSTEP_CHECK(dtype == DType::kFloat32 && count >= 0,
+                 "nccl: found {} elements of {}, expected float32", count, DTypeName(dtype));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const nccl::Api& api,
@@ -61,9 +66,34 @@ absl::Status NcclCommunicator::Connect(const Options& options, Stream& stream) {
   });
 }
 
+absl::Status NcclCommunicator::Try(float* memory, std::span<const GradientReducer::Bucket> ranges,
+                                   Stream& stream, Duration timeout) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+  for (const GradientReducer::Bucket& range : ranges) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        RunSum(memory + range.begin, range.end - range.begin, stream, timeout));
+  }
+  EnqueueMark(stream);
+  std::unique_lock lock(mutex_);
+  const bool is_over = mark_reached_.wait_until(
+      lock, deadline, [this] { return marks_reached_ == marks_queued_ || !failure_.ok(); });
+  lock.unlock();
+  if (is_over) return status();
+  return Fail(absl::UnavailableError(
+      fmt::format("nccl: the first sums did not end within {} s: a rank is lost or late",
+                  std::chrono::duration<double>(timeout).count())));
+}
+
 void NcclCommunicator::EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype,
                                            Stream& stream) {
-  Enqueue("ncclAllReduce", count, dtype, stream, [&](nccl::StreamHandle handle) {
+  CheckElements(count, dtype);
+  RunSum(buffer, count, stream, timeout_).IgnoreError();  // status() has it
+}
+
+absl::Status NcclCommunicator::RunSum(void* buffer, std::int64_t count, Stream& stream,
+                                      Duration timeout) {
+  const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
+  return Run("ncclAllReduce", timeout, [&] {
     return api_.AllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32,
                           nccl::kSum, comm_, handle);
   });
@@ -71,10 +101,12 @@ void NcclCommunicator::EnqueueAllReduceSum(void* buffer, std::int64_t count, DTy
 
 void NcclCommunicator::EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
                                         Stream& stream) {
-  Enqueue("ncclBroadcast", count, dtype, stream, [&](nccl::StreamHandle handle) {
+  CheckElements(count, dtype);
+  const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
+  Run("ncclBroadcast", timeout_, [&] {
     return api_.Broadcast(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32, root,
                           comm_, handle);
-  });
+  }).IgnoreError();  // status() has it
   EnqueueMark(stream);
 }
 
@@ -118,14 +150,6 @@ absl::Status NcclCommunicator::Run(const char* name, Duration timeout,
   return absl::OkStatus();
 }
 
-void NcclCommunicator::Enqueue(const char* name, std::int64_t count, DType dtype, Stream& stream,
-                               const std::function<int(nccl::StreamHandle)>& function) {
-  LOCKSTEP_CHECK(dtype == DType::kFloat32 && count >= 0,
-                 "nccl: found {} elements of {}, expected float32", count, DTypeName(dtype));
-  const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
-  Run(name, timeout_, [&] { return function(handle); }).IgnoreError();  // status() has it
-}
-
 void NcclCommunicator::EnqueueMark(Stream& stream) {
   {
     const std::lock_guard lock(mutex_);
@@ -136,13 +160,15 @@ void NcclCommunicator::EnqueueMark(Stream& stream) {
     ++marks_reached_;
     last_mark_ = std::chrono::steady_clock::now();
     is_ok_ = failure_.ok();
+    mark_reached_.notify_all();
   });
 }
 
 absl::Status NcclCommunicator::Fail(absl::Status failure) {
   const std::lock_guard lock(mutex_);
   failure_.Update(std::move(failure));  // keeps the first
-  changed_.notify_all();
+  failed_.notify_all();
+  mark_reached_.notify_all();
   return failure_;
 }
 
@@ -159,12 +185,13 @@ void NcclCommunicator::Watch() {
       failure_ = absl::UnavailableError(
           fmt::format("nccl: a collective did not end within {} s: a rank is lost or late",
                       std::chrono::duration<double>(timeout_).count()));
+      mark_reached_.notify_all();
       break;
     }
     lock.unlock();
     LookForError();
     lock.lock();
-    changed_.wait_for(lock, kWatchPeriod, [this] { return !failure_.ok(); });
+    failed_.wait_for(lock, kWatchPeriod, [this] { return !failure_.ok(); });
   }
   lock.unlock();
   // From here on the failure is known to whatever a stream does.

@@ -20,12 +20,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/nccl/nccl_api.h"
 #include "trainer/comm/stream_communicator.h"
 
@@ -48,9 +50,14 @@ class NcclCommunicator final : public StreamCommunicator {
   // Requires: no work that it has queued is left, or Abort() was called and the work has ended.
   ~NcclCommunicator() override;
 
+  // Sums these ranges of `memory` once, so that the connections that NCCL makes on demand exist
+  // before a step needs them. Blocks until that is done; Unavailable: within `timeout` it is not.
+  absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream,
+                   Duration timeout);
+
   std::string Name() const override { return "nccl"; }
-  // Both return once the work is on the stream, which for the first ones is once all ranks have
-  // called them. Only float32.
+  // Both return once the work is on the stream. Where NCCL still has to connect, that is once all
+  // ranks have called them. Only float32.
   void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype, Stream& stream) override;
   void EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
                         Stream& stream) override;
@@ -64,9 +71,7 @@ class NcclCommunicator final : public StreamCommunicator {
   // Calls `function`, unless there is a failure, and waits until NCCL is done with it, which must
   // be within `timeout`. Returns the failure, if any.
   absl::Status Run(const char* name, Duration timeout, const std::function<int()>& function);
-  // The same of a collective, on the stream.
-  void Enqueue(const char* name, std::int64_t count, DType dtype, Stream& stream,
-               const std::function<int(nccl::StreamHandle)>& function);
+  absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, Duration timeout);
   // Queues a mark: the watching thread waits for it.
   void EnqueueMark(Stream& stream);
   // Keeps the first failure, and has the watching thread abort. Returns the first one.
@@ -85,7 +90,7 @@ class NcclCommunicator final : public StreamCommunicator {
   nccl::CommHandle comm_ = nullptr;  // guarded by api_mutex_; null again once it is aborted
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable failed_, mark_reached_;
   // Guarded by mutex_:
   absl::Status failure_;
   std::uint64_t marks_queued_ = 0, marks_reached_ = 0;

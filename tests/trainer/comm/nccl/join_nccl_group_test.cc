@@ -13,6 +13,8 @@
 namespace lockstep::train {
 namespace {
 
+const std::vector<GradientReducer::Bucket> kRanges = {{1, 2}, {0, 1}};
+
 // Each rank's back end, by the rank's number.
 std::unique_ptr<Backend> OnGpu(int gpu) {
   return MakeBackend({.name = "cuda", .device = gpu});
@@ -50,8 +52,9 @@ std::vector<Road> RoadsOf(const std::vector<int>& gpus, DeviceRoad road) {
     const auto index = static_cast<std::size_t>(rank);
     const Sums own(gpus[index] < 0 ? MakeBackend({.name = "reference"}) : OnGpu(gpus[index]));
     std::vector<float> staging(2);
-    const auto made = MakeStreamCommunicator({.road = road}, *group[index],
-                                             gpus[index] < 0 ? std::nullopt : own.sums(), staging);
+    const auto made =
+        MakeStreamCommunicator({.road = road}, *group[index],
+                               gpus[index] < 0 ? std::nullopt : own.sums(), kRanges, staging);
     roads[index] = {.status = made.status(),
                     .name = !made.ok() || *made == nullptr ? "none" : (*made)->Name()};
   });
@@ -100,8 +103,8 @@ TEST(JoinNcclGroupTest, OneRankOnACpuIsEnoughThatNobodyUsesIt) {
 TEST(JoinNcclGroupTest, AGroupThatFailsWhileItIsFormedReportsThat) {
   const auto group = MakeLocalGroup(2);
   group[1]->Abort();
-  const GpuRank gpu(0, {1});
-  const auto verdict = JoinNcclGroup({}, *group[0], gpu.stream.get());
+  const Sums own(OnGpu(0));
+  const auto verdict = JoinNcclGroup({}, *group[0], own.sums(), kRanges);
   EXPECT_EQ(verdict.status().code(), absl::StatusCode::kUnavailable) << verdict.status();
 }
 
