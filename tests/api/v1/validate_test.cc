@@ -547,11 +547,21 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
       Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
       "spec.training.precision: TF32 is not supported yet by the bundled trainer; it trains in "
       "Float32, BFloat16 and Float16");
-  EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
-              job.spec.strategy.emplace().communication = Communication::kNccl;
-            })),
-            "spec.strategy.communication: NCCL is not supported yet by the bundled trainer; it "
-            "runs Auto and Ring");
+}
+
+TEST(ValidateTest, NcclIsForStrategiesThatSumGradients) {
+  const auto with = [](StrategyType type) {
+    return Mnist().Workers(1).With([=](TrainingJob& job) {
+      job.spec.strategy = StrategySpec{.type = type, .communication = Communication::kNccl};
+    });
+  };
+  for (const StrategyType type : {StrategyType::kMirrored, StrategyType::kMultiWorkerMirrored,
+                                  StrategyType::kCentralStorage}) {
+    EXPECT_EQ(Faults(with(type)), "");
+  }
+  EXPECT_EQ(Faults(with(StrategyType::kIndependent)),
+            "spec.strategy.communication: found NCCL with strategy Independent, whose processes "
+            "sum no gradients; expected Auto or Ring");
 }
 
 TEST(ValidateTest, TheControllerOfCentralStorageIsACpu) {
