@@ -61,10 +61,10 @@ class GpusTest(RunTest):
     def test_a_killed_process_leaves_the_others_in_nccl_and_training_goes_on_bit_for_bit(self):
         ends = []
         for kills in (False, True):
-            run = self.start_with(self.job("NCCL", epochs=20), "killed" if kills else "whole", "0,1")
+            run = self.start_with(self.job("NCCL", epochs=6), "killed" if kills else "whole", "0,1")
             if kills:
                 run.wait_for_checkpoint()
-                kill9(run.trainers(pod="gpus-worker-1", replica=True)[0])
+                kill9(run.trainers(pod=1, replica=True)[0])
             code, report, err = run.finish()
             self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
             ends.append({key: report[key] for key in ("steps", "loss", "accuracy", "test_loss")})
