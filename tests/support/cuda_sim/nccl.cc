@@ -5,8 +5,11 @@
 // - A collective whose peer is lost waits without end, until ncclCommAbort. It then leaves the
 //   buffer half summed, and what is queued behind it runs.
 // - Two ranks cannot share a GPU.
+// - Where NCCL_SOCKET_IFNAME names no network, it does not connect.
 // It ends the process where the real one may do anything: if a communicator is aborted while a
 // thread is in one of its functions, or used afterwards, or if the ranks' counts differ.
+#include <net/if.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -60,6 +63,12 @@ void Require(bool is_true, const char* what) {
   std::abort();
 }
 
+// As NCCL's environment variable chooses the network.
+bool HasNetwork() {
+  const char* interface = std::getenv("NCCL_SOCKET_IFNAME");
+  return interface == nullptr || ::if_nametoindex(interface) != 0;
+}
+
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(SharedGroup* group, int ranks, int rank, const std::array<char, 16>& gpu)
@@ -111,7 +120,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
  private:
   RankPart& own() { return part_of(rank_); }
   int Join() {
-    if (!Meet(1)) return kSystemError;
+    if (!HasNetwork() || !Meet(1)) return kSystemError;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (rank != rank_ && part_of(rank).gpu == own().gpu) return kInvalidUsage;
     }

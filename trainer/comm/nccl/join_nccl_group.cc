@@ -129,7 +129,7 @@ absl::StatusOr<NcclVerdict> ConnectAll(const nccl::Api& api, const NcclOptions& 
   }
   return NcclVerdict{
       .communicator = nullptr,
-      .obstacle = fmt::format("NCCL does not connect rank {}; its own log says why", failed),
+      .obstacle = fmt::format("rank {} cannot connect; its own log says why", failed),
       .may_pass = true};
 }
 

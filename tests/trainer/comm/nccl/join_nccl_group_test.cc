@@ -100,6 +100,21 @@ TEST(JoinNcclGroupTest, OneRankOnACpuIsEnoughThatNobodyUsesIt) {
   }
 }
 
+TEST(JoinNcclGroupTest, WhereItDoesNotConnectTheHostIsTheWayOut) {
+  ::setenv("NCCL_SOCKET_IFNAME", "nowhere", /*overwrite=*/1);
+  for (const Road& own : RoadsOf({0, 1}, DeviceRoad::kNcclIfPossible)) {
+    EXPECT_TRUE(own.status.ok()) << own.status;
+    EXPECT_EQ(own.name, "staged");
+  }
+  for (const Road& own : RoadsOf({0, 1}, DeviceRoad::kNccl)) {
+    EXPECT_EQ(own.status,
+              absl::UnavailableError(
+                  "spec.strategy.communication: found NCCL, but rank 0 cannot connect; its own log "
+                  "says why; Auto sums through the hosts then"));
+  }
+  ::unsetenv("NCCL_SOCKET_IFNAME");
+}
+
 TEST(JoinNcclGroupTest, AGroupThatFailsWhileItIsFormedReportsThat) {
   const auto group = MakeLocalGroup(2);
   group[1]->Abort();
