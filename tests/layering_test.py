@@ -62,7 +62,7 @@ LAYERS = {
 SIBLINGS = {
     "trainer/backend": ["trainer/backend/make_backend.cc"],
     "trainer/comm": ["trainer/comm/make_communicator.cc", "trainer/comm/gradient_buffer.cc",
-                     "trainer/comm/root_memory.cc"],
+                     "trainer/comm/make_stream_communicator.cc", "trainer/comm/root_memory.cc"],
 }
 
 # A library's headers, and the only paths that may include them.

@@ -128,9 +128,13 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
     errors.push_back(
         {"spec.elastic", "not supported yet by the bundled trainer with strategy ParameterServer"});
   }
-  if (strategy.communication == Communication::kNccl) {
+  const bool sums_gradients = strategy.type != StrategyType::kParameterServer &&
+                              strategy.type != StrategyType::kIndependent;
+  if (strategy.communication == Communication::kNccl && !sums_gradients) {
     errors.push_back({"spec.strategy.communication",
-                      "NCCL is not supported yet by the bundled trainer; it runs Auto and Ring"});
+                      fmt::format("found NCCL with strategy {}, whose processes sum no gradients; "
+                                  "expected Auto or Ring",
+                                  NameOf(strategy.type))});
   }
 }
 

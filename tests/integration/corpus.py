@@ -62,6 +62,7 @@ GOOD = {
         strategy={"type": "CentralStorage", "processesPerPod": 2, "centralStorage": {"controllerDevice": "CPU"}}),
     "CentralStorage on a GPU with an image of its own": job(
         strategy={"type": "CentralStorage", "centralStorage": {"controllerDevice": "GPU"}}),
+    "NCCL with training": changed(training_job(), strategy={"communication": "NCCL"}),
     "PS with training": training_job(replicas={"Worker": {}, "PS": {"replicas": 2}}),
     "synchronous parameter servers with training": changed(
         training_job(replicas={"Worker": {}, "PS": {}}),
@@ -363,7 +364,8 @@ STRATEGIES = [
         "spec.training.variants[0].optimizer.name"),
     Bad("a variant with epochs and steps", independent({"steps": 3}, {}),
         "spec.training.variants[0]", PROGRAM),
-    Bad("NCCL with training", changed(training_job(), strategy={"communication": "NCCL"}),
+    Bad("NCCL where no gradients are summed",
+        changed(training_job(), strategy={"type": "Independent", "communication": "NCCL"}),
         "spec.strategy.communication"),
     Bad("an evaluator without checkpoints", training_job(replicas={"Worker": {}, "Evaluator": {}}),
         "spec.training.checkpoint.directory"),

@@ -131,16 +131,15 @@ class ThreadedReducer final : public GradientReducer {
 
 class StreamReducer final : public GradientReducer {
  public:
-  StreamReducer(Communicator& communicator, std::span<float> buffer, std::vector<Bucket> buckets,
+  StreamReducer(StreamCommunicator& collectives, std::vector<Bucket> buckets,
                 const DeviceSums& sums)
-      : communicator_(communicator),
+      : collectives_(collectives),
         sums_(sums),
-        staged_(MakeStagedCommunicator(communicator, sums.memory, buffer)),
         buckets_(std::move(buckets)),
-        ready_begin_(std::ssize(buffer)) {}
+        ready_begin_(size()) {}
 
   ~StreamReducer() override {
-    if (next_ > 0) communicator_.Abort();  // peers may never arrive
+    if (next_ > 0) collectives_.Abort();  // peers may never arrive
     try {
       sums_.transfer->Record()->Wait();
     } catch (const std::runtime_error& error) {  // the device's; its queue does no more work
@@ -156,35 +155,37 @@ class StreamReducer final : public GradientReducer {
     for (; next_ < buckets_.size() && begin <= buckets_[next_].begin; ++next_) {
       const Bucket& bucket = buckets_[next_];
       sums_.transfer->Wait(sums_.compute->Record());
-      staged_->EnqueueAllReduceSum(sums_.memory + bucket.begin, bucket.end - bucket.begin,
-                                   DType::kFloat32, *sums_.transfer);
+      collectives_.EnqueueAllReduceSum(sums_.memory + bucket.begin, bucket.end - bucket.begin,
+                                       DType::kFloat32, *sums_.transfer);
     }
   }
 
   absl::Status Wait() override {
     Ready(0);
-    staged_->EnqueueStatus(sums_.is_summed, *sums_.transfer);
+    collectives_.EnqueueStatus(sums_.is_summed, *sums_.transfer);
     sums_.compute->Wait(sums_.transfer->Record());
     next_ = 0;
-    ready_begin_ = buckets_.empty() ? 0 : buckets_.front().end;
-    return staged_->status();
+    ready_begin_ = size();
+    return collectives_.status();
   }
 
   absl::Status BroadcastFirst(std::int64_t floats) override {
     sums_.transfer->Wait(sums_.compute->Record());
-    staged_->EnqueueBroadcast(sums_.memory, floats, DType::kFloat32, /*root=*/0, *sums_.transfer);
+    collectives_.EnqueueBroadcast(sums_.memory, floats, DType::kFloat32, /*root=*/0,
+                                  *sums_.transfer);
     sums_.compute->Wait(sums_.transfer->Record());
-    return staged_->status();
+    return collectives_.status();
   }
 
-  absl::Status status() const override { return staged_->status(); }
+  absl::Status status() const override { return collectives_.status(); }
   // The device waits, not the caller, and nothing here can tell for how long.
   std::optional<double> ExposedSeconds() const override { return std::nullopt; }
 
  private:
-  Communicator& communicator_;
+  std::int64_t size() const { return buckets_.empty() ? 0 : buckets_.front().end; }
+
+  StreamCommunicator& collectives_;
   const DeviceSums sums_;
-  const std::unique_ptr<StreamCommunicator> staged_;
   const std::vector<Bucket> buckets_;
   std::int64_t ready_begin_;
   std::size_t next_ = 0;  // bucket of this step
@@ -229,13 +230,13 @@ std::unique_ptr<GradientReducer> GradientReducer::Create(Communicator& communica
   return std::make_unique<ThreadedReducer>(communicator, buffer, std::move(buckets));
 }
 
-std::unique_ptr<GradientReducer> GradientReducer::CreateOnStreams(Communicator& communicator,
-                                                                  std::span<float> buffer,
+std::unique_ptr<GradientReducer> GradientReducer::CreateOnStreams(int ranks,
+                                                                  StreamCommunicator& collectives,
                                                                   std::vector<Bucket> buckets,
                                                                   const DeviceSums& sums) {
-  CheckBuckets(buckets, std::ssize(buffer));
-  if (communicator.size() == 1) return std::make_unique<IdleReducer>();
-  return std::make_unique<StreamReducer>(communicator, buffer, std::move(buckets), sums);
+  CheckBuckets(buckets, buckets.empty() ? 0 : buckets.front().end);
+  if (ranks == 1) return std::make_unique<IdleReducer>();
+  return std::make_unique<StreamReducer>(collectives, std::move(buckets), sums);
 }
 
 }  // namespace lockstep::train

@@ -35,12 +35,13 @@ class GradientReducer {
   static std::unique_ptr<GradientReducer> Create(Communicator& communicator,
                                                  std::span<float> buffer,
                                                  std::vector<Bucket> buckets);
-  // For gradients in device memory, which pass through `buffer`. Ready() then declares work that is
+  // For gradients in device memory, which `collectives` sums. Ready() then declares work that is
   // queued on sums.compute, and Wait() queues there a wait for the sums and returns at once; what
   // becomes of them is in sums.is_summed and, once they are done, in status(). The same
-  // requirements; if destroyed in the middle of a step, blocks until the queued collectives end.
-  static std::unique_ptr<GradientReducer> CreateOnStreams(Communicator& communicator,
-                                                          std::span<float> buffer,
+  // requirements of `collectives`, whose group has `ranks`; when destroyed, blocks until what is
+  // queued has ended.
+  static std::unique_ptr<GradientReducer> CreateOnStreams(int ranks,
+                                                          StreamCommunicator& collectives,
                                                           std::vector<Bucket> buckets,
                                                           const DeviceSums& sums);
   virtual ~GradientReducer() = default;

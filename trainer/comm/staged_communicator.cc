@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <mutex>
+#include <string>
 
 #include "base/check.h"
 #include "trainer/comm/stream_communicator.h"
@@ -11,6 +12,8 @@ class StagedCommunicator final : public StreamCommunicator {
  public:
   StagedCommunicator(Communicator& communicator, float* device, std::span<float> staging)
       : communicator_(communicator), device_(device), staging_(staging) {}
+
+  std::string Name() const override { return "staged"; }
 
   void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype, Stream& stream) override {
     const std::span<float> sums = StagingOf(buffer, count, dtype);
@@ -39,6 +42,8 @@ class StagedCommunicator final : public StreamCommunicator {
     const std::lock_guard lock(mutex_);
     return status_;
   }
+
+  void Abort() override { communicator_.Abort(); }
 
  private:
   // The host memory through which `count` elements at `buffer` pass.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "absl/status/status.h"
 #include "trainer/comm/communicator.h"
@@ -15,10 +16,11 @@ namespace lockstep::train {
 // A collective cannot return what became of it, because it has yet to run when the call returns.
 // Once one has failed, its buffer holds anything and later ones do nothing; the device learns of it
 // by EnqueueStatus and must then not use the sums. One thread at a time may call it, except
-// status(), which any thread may call.
+// status() and Abort(), which any thread may call.
 class StreamCommunicator {
  public:
   virtual ~StreamCommunicator() = default;
+  virtual std::string Name() const = 0;  // "staged", "nccl"
   // Queues on `stream`: replaces `count` elements at `buffer` by their sum over ranks.
   virtual void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype,
                                    Stream& stream) = 0;
@@ -30,6 +32,9 @@ class StreamCommunicator {
   virtual void EnqueueStatus(bool* is_ok, Stream& stream) = 0;
   // The first failure among the collectives that have run.
   virtual absl::Status status() const = 0;
+  // Makes this rank's current and later collectives fail, so that what they hold up goes on; the
+  // peers' may wait until they are aborted, too. Idempotent.
+  virtual void Abort() = 0;
 };
 
 // Passes the data through host memory: `staging` has the layout of the device memory at `device`.

@@ -1,6 +1,7 @@
 // Ordered queues of a device's work, and how they wait for each other.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -14,6 +15,12 @@ class Event {
   // Blocks the calling thread until the work before the event is done. Throws if the device has
   // failed.
   virtual void Wait() = 0;
+};
+
+// What a GPU's stream is to the libraries of the GPU's vendor.
+struct NativeStream {
+  void* handle = nullptr;           // a CUstream; null: the stream is no GPU's
+  std::array<std::byte, 16> gpu{};  // the GPU's UUID: no two GPUs of the world have the same
 };
 
 // Calls return before the work is done, unless the back end says otherwise (Backend::IsHost); the
@@ -31,6 +38,9 @@ class Stream {
   virtual void Upload(const void* host, void* device, std::size_t bytes) = 0;
   // Calls `function` on a thread of the back end. It must not use the back end.
   virtual void Call(std::function<void()> function) = 0;
+  // For libraries that queue work by themselves. Also makes the stream's GPU the one that the
+  // calling thread uses.
+  virtual NativeStream Native() { return {}; }
 };
 
 }  // namespace lockstep::train

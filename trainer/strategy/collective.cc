@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/make_communicator.h"
+#include "trainer/comm/make_stream_communicator.h"
 #include "trainer/strategy/member_callers.h"
 #include "trainer/strategy/strategy.h"
 
@@ -101,6 +102,12 @@ class CollectiveStrategy final : public Strategy {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
       LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
+      LOCKSTEP_ASSIGN_OR_RETURN(collectives_,
+                                MakeStreamCommunicator({.road = options_.device_road,
+                                                        .connect_timeout = options.connect_timeout,
+                                                        .timeout = options.timeout,
+                                                        .cancel = options.cancel},
+                                                       *communicator_, sums_, buckets_, floats()));
     }
     patience_.Begin(options.timeout);
     reducer_ = MakeReducer();
@@ -139,7 +146,9 @@ class CollectiveStrategy final : public Strategy {
     return *past_exposed_seconds_ + *exposed;
   }
   std::string CommunicatorName() const override {
-    return communicator_ ? communicator_->Name() : "none";
+    if (!communicator_) return "none";
+    const bool is_staged = !collectives_ || collectives_->Name() == "staged";
+    return is_staged ? communicator_->Name() : collectives_->Name();
   }
 
   void Abort(std::uint64_t generation) override {
@@ -150,10 +159,10 @@ class CollectiveStrategy final : public Strategy {
 
  private:
   std::unique_ptr<GradientReducer> MakeReducer() {
-    const std::span<float> buffer(buffer_.data(), buffer_.size());
-    if (!sums_) return GradientReducer::Create(*communicator_, buffer, buckets_);
-    return GradientReducer::CreateOnStreams(*communicator_, buffer, buckets_, *sums_);
+    if (!sums_) return GradientReducer::Create(*communicator_, floats(), buckets_);
+    return GradientReducer::CreateOnStreams(communicator_->size(), *collectives_, buckets_, *sums_);
   }
+  std::span<float> floats() const { return {buffer_.data(), buffer_.size()}; }
 
   // Returns the token that cancels this generation's communicator, even while it is being created:
   // the rendezvous's thread may call Abort at any time.
@@ -168,7 +177,9 @@ class CollectiveStrategy final : public Strategy {
   void Disconnect() {
     past_exposed_seconds_ = ExposedSeconds();
     if (communicator_) communicator_->Abort();
+    if (collectives_) collectives_->Abort();
     reducer_.reset();
+    collectives_.reset();
     communicator_.reset();
   }
 
@@ -183,7 +194,9 @@ class CollectiveStrategy final : public Strategy {
   std::uint64_t generation_ = 0, ended_generation_ = 0;
   std::stop_source cancel_;
   std::unique_ptr<Communicator> communicator_;
-  std::unique_ptr<GradientReducer> reducer_;  // uses communicator_, so it is destroyed first
+  // Each uses the one before, so it is destroyed first.
+  std::unique_ptr<StreamCommunicator> collectives_;  // null if gradients are in host memory
+  std::unique_ptr<GradientReducer> reducer_;
 };
 
 }  // namespace

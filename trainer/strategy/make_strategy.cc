@@ -22,6 +22,18 @@ UpdateSite UpdateSiteOf(const Identity& identity) {
   return IsRankZero(identity) ? UpdateSite::kThisRank : UpdateSite::kRankZero;
 }
 
+DeviceRoad DeviceRoadOf(api::Communication communication) {
+  switch (communication) {
+    case api::Communication::kAuto:
+      return DeviceRoad::kNcclIfPossible;
+    case api::Communication::kRing:
+      return DeviceRoad::kHost;
+    case api::Communication::kNccl:
+      return DeviceRoad::kNccl;
+  }
+  LOCKSTEP_CHECK(false, "strategy: {} is no communication", static_cast<int>(communication));
+}
+
 }  // namespace
 
 absl::StatusOr<Place> PlaceOf(const Identity& identity) {
@@ -73,6 +85,7 @@ std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer&
                                 {.bind_address = identity.pod_ip,
                                  .allow_shm = AllowsSharedMemory(identity),
                                  .root_memory = root_memory,
+                                 .device_road = DeviceRoadOf(identity.strategy.communication),
                                  .layer_starts = std::move(layer_starts),
                                  .token = identity.token,
                                  .stop_requested = &StopSignalled},

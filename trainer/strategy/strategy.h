@@ -15,6 +15,7 @@
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/comm/gradient_reducer.h"
+#include "trainer/comm/make_stream_communicator.h"
 #include "trainer/comm/root_memory.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
@@ -74,9 +75,11 @@ class Strategy {
 };
 
 struct CollectiveOptions {
-  std::string bind_address;                // this pod's own IP; empty: all
-  bool allow_shm = true;                   // ranks of one host may share memory
-  RootMemory* root_memory = nullptr;       // see CommunicatorOptions
+  std::string bind_address;           // this pod's own IP; empty: all
+  bool allow_shm = true;              // ranks of one host may share memory
+  RootMemory* root_memory = nullptr;  // see CommunicatorOptions
+  // How sums of gradients in device memory travel, if this rank or another has them there.
+  DeviceRoad device_road = DeviceRoad::kNcclIfPossible;
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
   std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see collective.cc)
   // The rendezvous's heartbeats detect dead members within seconds. These timeouts only end a

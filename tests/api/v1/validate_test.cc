@@ -542,12 +542,19 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
             "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");
 }
 
-TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
-  EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
-              job.spec.strategy.emplace().communication = Communication::kNccl;
-            })),
-            "spec.strategy.communication: NCCL is not supported yet by the bundled trainer; it "
-            "runs Auto and Ring");
+TEST(ValidateTest, NcclIsForStrategiesThatSumGradients) {
+  const auto with = [](StrategyType type) {
+    return Mnist().Workers(1).With([=](TrainingJob& job) {
+      job.spec.strategy = StrategySpec{.type = type, .communication = Communication::kNccl};
+    });
+  };
+  for (const StrategyType type : {StrategyType::kMirrored, StrategyType::kMultiWorkerMirrored,
+                                  StrategyType::kCentralStorage}) {
+    EXPECT_EQ(Faults(with(type)), "");
+  }
+  EXPECT_EQ(Faults(with(StrategyType::kIndependent)),
+            "spec.strategy.communication: found NCCL with strategy Independent, whose processes "
+            "sum no gradients; expected Auto or Ring");
 }
 
 TEST(ValidateTest, TheControllerOfCentralStorageIsACpu) {

@@ -14,7 +14,7 @@ RUN = {
     "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
     "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
 }
-REFUSED = ({"type": "MultiWorkerMirrored", "communication": "NCCL"},)
+REFUSED = ({"type": "CentralStorage", "centralStorage": {"controllerDevice": "GPU"}},)
 
 
 def run(cluster):
@@ -94,9 +94,9 @@ def evaluate(cluster):
 
 
 def refuse(cluster, strategy):
-    what = strategy.get("communication", strategy["type"])
+    what = strategy["type"]
     with cluster.steps.step(f"{what} is refused by name", 30):
-        manifest = training_job("refused", strategy=strategy)
+        manifest = training_job("refused", workers=1, strategy=strategy)
         manifest["metadata"]["namespace"] = NAMESPACE
         said = cluster.refused("apply", "-f", "-", stdin=json.dumps(manifest))
         expect("not supported yet by the bundled trainer" in said and "spec.strategy" in said,

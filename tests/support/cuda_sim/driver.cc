@@ -1,4 +1,4 @@
-// The driver's functions on the simulated device, a GPU of two multiprocessors. Like the real ones,
+// The driver's functions on the simulated devices, GPUs of two multiprocessors. Like the real ones,
 // they refuse threads without a current context, and copies from and to the host's pageable memory
 // have used it when they return.
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/cuda_sim/device_memory.h"
+#include "tests/support/cuda_sim/devices.h"
 #include "tests/support/cuda_sim/kernel_table.h"
 #include "tests/support/cuda_sim/sim_stream.h"
 
@@ -19,6 +20,8 @@
 
 namespace {
 
+using cuda_sim::HasContext;
+using cuda_sim::IsDevice;
 using cuda_sim::Kernel;
 using cuda_sim::Point;
 using cuda_sim::SimStream;
@@ -34,9 +37,6 @@ enum Result {
   kNotReady = 600,
 };
 
-int the_context = 0;  // its address is the handle
-thread_local const void* current_context = nullptr;
-
 struct Event {
   std::mutex mutex;
   std::shared_ptr<Point> point;  // null: not recorded, which counts as reached
@@ -45,18 +45,6 @@ struct Event {
 std::shared_ptr<Point> PointOf(Event& event) {
   const std::lock_guard lock(event.mutex);
   return event.point;
-}
-
-bool HasContext() {
-  return current_context == &the_context;
-}
-
-// As many as CUDA_VISIBLE_DEVICES names; one without it.
-int VisibleDevices() {
-  const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (names == nullptr) return 1;
-  const std::string_view list = names;
-  return list.empty() ? 0 : 1 + static_cast<int>(std::ranges::count(list, ','));
 }
 
 // The number of threads that a block may have.
@@ -100,22 +88,27 @@ CUDA_SIM_EXPORT int cuGetErrorString(int error, const char** text) {
   }
 }
 CUDA_SIM_EXPORT int cuDeviceGetCount(int* count) {
-  *count = VisibleDevices();
+  *count = cuda_sim::VisibleDevices();
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuDeviceGet(int* device, int ordinal) {
-  *device = 0;  // all of them are the same
-  return ordinal >= 0 && ordinal < VisibleDevices() ? kSuccess : kInvalidDevice;
+  *device = ordinal;
+  return IsDevice(ordinal) ? kSuccess : kInvalidDevice;
 }
 CUDA_SIM_EXPORT int cuDeviceGetName(char* name, int size, int device) {
-  if (device != 0) return kInvalidDevice;
+  if (!IsDevice(device)) return kInvalidDevice;
   const std::string text = "simulated";
   if (size <= static_cast<int>(text.size())) return kInvalidValue;
   std::copy_n(text.c_str(), text.size() + 1, name);
   return kSuccess;
 }
+CUDA_SIM_EXPORT int cuDeviceGetUuid_v2(char* uuid, int device) {
+  if (!IsDevice(device)) return kInvalidDevice;
+  std::ranges::copy(cuda_sim::UuidOf(device), uuid);
+  return kSuccess;
+}
 CUDA_SIM_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
-  if (device != 0) return kInvalidDevice;
+  if (!IsDevice(device)) return kInvalidDevice;
   switch (attribute) {
     case 16:  // multiprocessors
       *value = 2;
@@ -131,16 +124,15 @@ CUDA_SIM_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) 
   }
 }
 CUDA_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
-  *context = &the_context;
-  return device == 0 ? kSuccess : kInvalidDevice;
+  if (!IsDevice(device)) return kInvalidDevice;
+  *context = cuda_sim::ContextOf(device);
+  return kSuccess;
 }
 CUDA_SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
-  return device == 0 ? kSuccess : kInvalidDevice;
+  return IsDevice(device) ? kSuccess : kInvalidDevice;
 }
 CUDA_SIM_EXPORT int cuCtxSetCurrent(void* context) {
-  if (context != nullptr && context != &the_context) return kInvalidContext;
-  current_context = context;
-  return kSuccess;
+  return cuda_sim::SetContext(context) ? kSuccess : kInvalidContext;
 }
 
 CUDA_SIM_EXPORT int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {

@@ -32,8 +32,9 @@ class DeviceRank {
       : gradients_(*backend_, std::vector<float>(100)),
         is_summed_(*backend_, {'\1'}),
         transfer_(backend_->MakeStream()),
+        staged_(MakeStagedCommunicator(communicator, gradients_.data(), staging_)),
         reducer_(GradientReducer::CreateOnStreams(
-            communicator, staging_, kBuckets,
+            communicator.size(), *staged_, kBuckets,
             {.memory = gradients_.data(),
              .is_summed = reinterpret_cast<bool*>(is_summed_.data()),
              .compute = &backend_->stream(),
@@ -65,6 +66,7 @@ class DeviceRank {
   DeviceArray<float> gradients_;
   DeviceArray<char> is_summed_;
   const std::unique_ptr<Stream> transfer_;
+  const std::unique_ptr<StreamCommunicator> staged_;
   const std::unique_ptr<GradientReducer> reducer_;
 };
 

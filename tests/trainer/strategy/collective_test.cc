@@ -61,6 +61,17 @@ absl::Status Step(Rank& self, int rank) {
   return self.strategy->FinishGradients();
 }
 
+TEST(CollectiveStrategyTest, NcclThatARankLacksIsAnErrorForGood) {
+  InMemoryStore store;
+  SpawnThreads(2, [&](int rank) {
+    Rank self(/*allow_shm=*/true, {.device_road = DeviceRoad::kNccl});
+    EXPECT_EQ(self.strategy->Connect(TwoRanks(1, rank), store),
+              absl::FailedPreconditionError(
+                  "spec.strategy.communication: found NCCL, but rank 0 does not compute on a GPU; "
+                  "Auto sums through the hosts then"));
+  });
+}
+
 TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
   for (const bool allow_shm : {true, false}) {
     std::array<InMemoryStore, 2> stores;

@@ -404,7 +404,7 @@ TEST(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {
 
 // A generation's end, whenever it strikes.
 class MemberLossTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Devices, MemberLossTest, ::testing::ValuesIn(kDevices),
+INSTANTIATE_TEST_SUITE_P(Devices, MemberLossTest, ::testing::ValuesIn(kRankDevices),
                          [](const auto& device) { return TestName(device.param); });
 
 struct Loss {

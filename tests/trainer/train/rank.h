@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -47,6 +48,13 @@ inline api::TrainingSpec SmallTraining() {
 // A host's device, and two with a queue and memory of their own. The first two compute the same
 // bits.
 inline const std::vector<std::string> kDevices = {"reference", "async-reference", "cuda"};
+
+// Ranks on "cuda" share a GPU and so sum through the host; on this, each has its own, and NCCL
+// sums.
+inline const std::string kOwnGpus = "cuda-nccl";
+inline const std::vector<std::string> kRankDevices = {"reference", "async-reference", "cuda",
+                                                      kOwnGpus};
+inline const bool kHasGpus = ::setenv("CUDA_VISIBLE_DEVICES", "0,1,2", /*overwrite=*/1) == 0;
 
 // A rendezvous client that calls `at_step` each time its rank starts a step.
 class Hooked final : public Rendezvous {
@@ -156,8 +164,11 @@ struct Rank {
   Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
        std::function<void(int)> at_step = nullptr, const std::string& backend = "reference",
        CheckpointStore* store = nullptr, const RankPlace& place = {})
-      : session(*Session::Create(
-            {.training = training, .world = world, .backend = backend, .update_site = place.site})),
+      : session(*Session::Create({.training = training,
+                                  .world = world,
+                                  .backend = backend == kOwnGpus ? "cuda" : backend,
+                                  .device = backend == kOwnGpus ? rank : 0,
+                                  .update_site = place.site})),
         strategy(std::make_unique<FaultyStrategy>(
             MakeCollectiveStrategy(session->buffer(),
                                    {.bind_address = "127.0.0.1",

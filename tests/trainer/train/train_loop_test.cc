@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/spawn_ranks.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/data/image_files.h"
@@ -128,6 +129,28 @@ TEST(TrainLoopTest, ADeviceWithAQueueComputesTheBitsOfAHost) {
   }
 }
 
+// Sums of two ranks have the same bits in either order.
+TEST(TrainLoopTest, NcclGivesTheLossesOfHostSums) {
+  const std::vector<Outcome> host = TrainPair(SmallTraining(), "cuda");
+  const std::vector<Outcome> nccl = TrainPair(SmallTraining(), kOwnGpus);
+  for (const std::size_t rank : {0u, 1u}) {
+    EXPECT_EQ(nccl[rank].parameters, host[0].parameters);
+    EXPECT_EQ(nccl[rank].state, host[0].state);
+  }
+}
+
+TEST(TrainLoopTest, RanksWithGpusOfTheirOwnUseNccl) {
+  for (const std::string& device : {std::string("cuda"), kOwnGpus}) {
+    LocalRendezvousHub hub(2);
+    SpawnThreads(2, [&](int index) {
+      Rank rank(SmallTraining(), 2, hub, index, nullptr, device);
+      const auto membership = rank.rendezvous.Join(0, "");
+      ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+      EXPECT_EQ(rank.strategy->CommunicatorName(), device == kOwnGpus ? "nccl" : "shm");
+    });
+  }
+}
+
 class KilledRankTest
     : public ::testing::TestWithParam<std::tuple<std::string, std::pair<int, int>>> {};
 
@@ -142,13 +165,13 @@ TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
-                         ::testing::Combine(::testing::ValuesIn(kDevices),
+                         ::testing::Combine(::testing::ValuesIn(kRankDevices),
                                             ::testing::Values(std::pair(0, 0), std::pair(0, 7),
                                                               std::pair(0, 19), std::pair(1, 0),
                                                               std::pair(1, 5), std::pair(1, 12))));
 
 class OnDevicesTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Devices, OnDevicesTest, ::testing::ValuesIn(kDevices),
+INSTANTIATE_TEST_SUITE_P(Devices, OnDevicesTest, ::testing::ValuesIn(kRankDevices),
                          [](const auto& device) { return TestName(device.param); });
 
 TEST_P(OnDevicesTest, ANaNLossEndsTheRunOnEveryRank) {
@@ -314,7 +337,11 @@ TEST_P(OnDevicesTest, ASampleThatCannotBeReadLeavesTheStateOfTheStepBefore) {
 }
 
 // The first rank's step is queued, and waits for a rank that takes none.
-TEST(TrainLoopTest, AProcessThatEndsDoesNotWaitForItsQueuedSums) {
+class QueuedSumsTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Devices, QueuedSumsTest, ::testing::Values("async-reference", kOwnGpus),
+                         [](const auto& device) { return TestName(device.param); });
+
+TEST_P(QueuedSumsTest, AProcessThatEndsDoesNotWaitForThem) {
   LocalRendezvousHub hub(2);
   std::promise<void> ended;
   const auto connect = [](Rank& rank) {
@@ -322,13 +349,13 @@ TEST(TrainLoopTest, AProcessThatEndsDoesNotWaitForItsQueuedSums) {
     ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
   };
   const std::jthread second([&] {
-    Rank idle(SmallTraining(), 2, hub, 1, nullptr, "async-reference");
+    Rank idle(SmallTraining(), 2, hub, 1, nullptr, GetParam());
     connect(idle);
     ended.get_future().wait();
   });
   const auto start = std::chrono::steady_clock::now();
   {
-    Rank rank(SmallTraining(), 2, hub, 0, nullptr, "async-reference");
+    Rank rank(SmallTraining(), 2, hub, 0, nullptr, GetParam());
     connect(rank);
     const auto loader =
         Loader::Create(rank.session->train_data(), {.plan = rank.session->plan(), .prefetch = 0});

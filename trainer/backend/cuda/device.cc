@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "trainer/backend/cuda/dnn_graph.h"
 #include "trainer/backend/cuda/fatbin.h"
@@ -29,6 +30,9 @@ Device::Device(int ordinal, bool rounds_to_tf32)
   CheckCall(driver_.DeviceGetName(name.data(), static_cast<int>(name.size()), device_),
             "cuDeviceGetName");
   name_ = name.data();
+  Uuid uuid = {};
+  CheckCall(driver_.DeviceGetUuid(&uuid, device_), "cuDeviceGetUuid");
+  std::memcpy(uuid_.data(), uuid.bytes, uuid_.size());
   multiprocessors_ = Attribute(kAttributeMultiprocessorCount);
   compute_capability_ = 10 * Attribute(kAttributeComputeCapabilityMajor) +
                         Attribute(kAttributeComputeCapabilityMinor);

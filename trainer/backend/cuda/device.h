@@ -1,6 +1,7 @@
 // One GPU: its context, the kernels, and the stream of the ops.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,7 @@ class Device {
   const std::string& name() const { return name_; }  // "NVIDIA H100 80GB HBM3"
   int multiprocessors() const { return multiprocessors_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
+  const std::array<std::byte, 16>& uuid() const { return uuid_; }
   // Products of float32 may be of factors in TF32.
   bool rounds_to_tf32() const { return rounds_to_tf32_; }
   StreamHandle stream() const { return stream_; }
@@ -108,6 +110,7 @@ class Device {
   ModuleHandle module_ = nullptr;
   StreamHandle stream_ = nullptr;
   std::string name_;
+  std::array<std::byte, 16> uuid_ = {};
   int multiprocessors_ = 1, compute_capability_ = 0;
   mutable std::unordered_map<std::string_view, FunctionHandle> kernels_;  // found so far
   std::unique_ptr<const MatmulLibrary> matmul_library_;

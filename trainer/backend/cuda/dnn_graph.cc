@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/shared_library.h"
+#include "trainer/backend/cuda/device_library.h"
 #include "trainer/core/arena.h"
 
 namespace lockstep::train::cuda {
 namespace {
 
 CudnnApi LoadCudnn() {
-  const SharedLibrary library({"libcudnn.so.9"}, "NVIDIA's cuDNN 9 (libcudnn.so.9)");
+  const DeviceLibrary library({"libcudnn.so.9"}, "NVIDIA's cuDNN 9 (libcudnn.so.9)");
   CudnnApi api;
 #define LOCKSTEP_LOAD(result, member, symbol, arguments) library.Load(api.member, symbol);
   LOCKSTEP_CUDNN_FUNCTIONS(LOCKSTEP_LOAD)

@@ -1,11 +1,11 @@
 #include "trainer/backend/cuda/driver_api.h"
-#include "trainer/backend/cuda/shared_library.h"
+#include "trainer/backend/cuda/device_library.h"
 
 namespace lockstep::train::cuda {
 namespace {
 
 DriverApi LoadDriver() {
-  const SharedLibrary library({"libcuda.so.1"}, "NVIDIA's driver (libcuda.so.1)");
+  const DeviceLibrary library({"libcuda.so.1"}, "NVIDIA's driver (libcuda.so.1)");
   DriverApi driver;
 #define LOCKSTEP_LOAD(member, symbol, arguments) library.Load(driver.member, symbol);
   LOCKSTEP_CUDA_DRIVER_FUNCTIONS(LOCKSTEP_LOAD)

@@ -17,6 +17,9 @@ using EventHandle = struct OpaqueEvent*;
 using ModuleHandle = struct OpaqueModule*;
 using FunctionHandle = struct OpaqueFunction*;
 using HostFunction = void (*)(void* argument);
+struct Uuid {
+  char bytes[16];  // CUuuid
+};
 
 inline constexpr int kSuccess = 0;
 inline constexpr int kErrorOutOfMemory = 2;
@@ -39,6 +42,7 @@ inline constexpr int kAttributeComputeCapabilityMinor = 76;
   X(DeviceGet, "cuDeviceGet", (int* device, int ordinal))                                          \
   X(DeviceGetName, "cuDeviceGetName", (char* name, int size, int device))                          \
   X(DeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))           \
+  X(DeviceGetUuid, "cuDeviceGetUuid_v2", (Uuid * uuid, int device))                                \
   X(PrimaryContextRetain, "cuDevicePrimaryCtxRetain", (ContextHandle * context, int device))       \
   X(PrimaryContextRelease, "cuDevicePrimaryCtxRelease_v2", (int device))                           \
   X(ContextSetCurrent, "cuCtxSetCurrent", (ContextHandle context))                                 \

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/shared_library.h"
+#include "trainer/backend/cuda/device_library.h"
 #include "trainer/core/arena.h"
 
 namespace lockstep::train::cuda {
@@ -28,7 +28,7 @@ int CudaTypeOf(DType type) {
 }
 
 CublasLtApi LoadCublasLt() {
-  const SharedLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
+  const DeviceLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
                               "NVIDIA's cuBLASLt (libcublasLt.so.13)");
   CublasLtApi api;
 #define LOCKSTEP_LOAD(result, member, symbol, arguments) library.Load(api.member, symbol);

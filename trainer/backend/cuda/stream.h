@@ -32,6 +32,7 @@ class CudaStream final : public Stream {
   void UploadNow(const void* host, void* device, std::size_t bytes);
   // What `function` throws fails the device (Device::Fail).
   void Call(std::function<void()> function) override;
+  NativeStream Native() override;
 
  private:
   PinnedPool::Block TakePinned(std::size_t bytes) const;

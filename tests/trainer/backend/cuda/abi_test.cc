@@ -44,15 +44,19 @@ std::vector<std::string> Constants(const std::string& header) {
   return names;
 }
 
-TEST(AbiTest, EveryConstantIsCompared) {
+class AbiTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Folders, AbiTest,
+                         testing::Values("trainer/backend/cuda", "trainer/comm/nccl"));
+
+TEST_P(AbiTest, EveryConstantIsCompared) {
   const path root = LOCKSTEP_SOURCE_DIR;
   const std::regex is_api("(\\w+)_api\\.h");
   int compared = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(root / "trainer/backend/cuda")) {
+  for (const auto& entry : std::filesystem::directory_iterator(root / GetParam())) {
     std::smatch name;
     const std::string file = entry.path().filename();
     if (!std::regex_match(file, name, is_api)) continue;
-    const path test = root / "tests/trainer/backend/cuda" / (name.str(1) + "_abi_test.cc");
+    const path test = root / "tests" / GetParam() / (name.str(1) + "_abi_test.cc");
     const std::string checked = Contents(test);
     for (const std::string& constant : Constants(Contents(entry.path()))) {
       const std::regex use("LOCKSTEP_SAME_VALUE\\(\\s*" + constant + ",");

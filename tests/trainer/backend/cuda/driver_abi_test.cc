@@ -18,17 +18,21 @@ template <>
 inline constexpr bool kIsSameNamed<OpaqueModule, CUmod_st> = true;
 template <>
 inline constexpr bool kIsSameNamed<OpaqueFunction, CUfunc_st> = true;
+template <>
+inline constexpr bool kIsSameNamed<Uuid, CUuuid_st> = true;
 
 namespace {
 
 LOCKSTEP_SAME_VALUE(kSuccess, CUDA_SUCCESS);
 LOCKSTEP_SAME_VALUE(kErrorOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+LOCKSTEP_SAME_VALUE(kErrorNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
 LOCKSTEP_SAME_VALUE(kErrorNotFound, CUDA_ERROR_NOT_FOUND);
 LOCKSTEP_SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 LOCKSTEP_SAME_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
 LOCKSTEP_SAME_VALUE(kAttributeMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 LOCKSTEP_SAME_VALUE(kAttributeComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 LOCKSTEP_SAME_VALUE(kAttributeComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+LOCKSTEP_SAME_VALUE(sizeof(Uuid), sizeof(CUuuid));
 static_assert(IsSameType<DeviceAddress, CUdeviceptr>());
 
 // Every function of the table, in its order.
@@ -40,12 +44,15 @@ static_assert(IsSameType<DeviceAddress, CUdeviceptr>());
   X(DeviceGet, cuDeviceGet)                              \
   X(DeviceGetName, cuDeviceGetName)                      \
   X(DeviceGetAttribute, cuDeviceGetAttribute)            \
+  X(DeviceGetUuid, cuDeviceGetUuid_v2)                   \
   X(PrimaryContextRetain, cuDevicePrimaryCtxRetain)      \
   X(PrimaryContextRelease, cuDevicePrimaryCtxRelease_v2) \
   X(ContextSetCurrent, cuCtxSetCurrent)                  \
   X(MemGetInfo, cuMemGetInfo_v2)                         \
   X(MemAlloc, cuMemAlloc_v2)                             \
   X(MemFree, cuMemFree_v2)                               \
+  X(MemHostAlloc, cuMemHostAlloc)                        \
+  X(MemFreeHost, cuMemFreeHost)                          \
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)               \
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)               \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)               \

@@ -11,7 +11,8 @@
 #include "tests/trainer/backend/cuda/same_abi.h"
 #include "trainer/backend/cuda/cublaslt_api.h"
 #include "trainer/backend/cuda/cudnn_api.h"
-#include "trainer/backend/cuda/shared_library.h"
+#include "trainer/backend/cuda/device_library.h"
+#include "trainer/comm/nccl/nccl_api.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr NamedFunction kCudnnFunctions[] = {LOCKSTEP_CUDNN_FUNCTIONS(LOCKSTEP_TABLE_ROW_OF_FOUR)};
 constexpr NamedFunction kCublasLtFunctions[] = {
     LOCKSTEP_CUBLASLT_FUNCTIONS(LOCKSTEP_TABLE_ROW_OF_FOUR)};
+constexpr NamedFunction kNcclFunctions[] = {LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_TABLE_ROW_OF_FOUR)};
 
 class LibrariesTest : public testing::Test {
  protected:
@@ -29,25 +31,29 @@ class LibrariesTest : public testing::Test {
 
 // Symbol throws if there is none.
 TEST_F(LibrariesTest, EveryFunctionIsThere) {
-  const SharedLibrary cudnn({"libcudnn.so.9"}, "cuDNN 9");
+  const DeviceLibrary cudnn({"libcudnn.so.9"}, "cuDNN 9");
   for (const NamedFunction& function : kCudnnFunctions) {
     EXPECT_NO_THROW(cudnn.Symbol(function.symbol.data()));
   }
-  const SharedLibrary cublaslt({"libcublasLt.so.13"}, "cuBLAS 13");
+  const DeviceLibrary cublaslt({"libcublasLt.so.13"}, "cuBLAS 13");
   for (const NamedFunction& function : kCublasLtFunctions) {
     EXPECT_NO_THROW(cublaslt.Symbol(function.symbol.data()));
+  }
+  const DeviceLibrary nccl({"libnccl.so.2"}, "NCCL 2");
+  for (const NamedFunction& function : kNcclFunctions) {
+    EXPECT_NO_THROW(nccl.Symbol(function.symbol.data()));
   }
 }
 
 TEST_F(LibrariesTest, CudnnIsThatOfTheHeaders) {
-  const SharedLibrary library({"libcudnn.so.9"}, "cuDNN 9");
+  const DeviceLibrary library({"libcudnn.so.9"}, "cuDNN 9");
   std::size_t (*version)() = nullptr;
   library.Load(version, "cudnnGetVersion");
   EXPECT_EQ(version(), std::size_t{CUDNN_VERSION});
 }
 
 TEST_F(LibrariesTest, CudnnFindsItsParts) {
-  const SharedLibrary library({"libcudnn.so.9"}, "cuDNN 9");
+  const DeviceLibrary library({"libcudnn.so.9"}, "cuDNN 9");
   for (const char* check :
        {"cudnnGraphVersionCheck", "cudnnOpsVersionCheck", "cudnnCnnVersionCheck"}) {
     int (*opens_part)() = nullptr;
@@ -57,19 +63,16 @@ TEST_F(LibrariesTest, CudnnFindsItsParts) {
 }
 
 TEST_F(LibrariesTest, CublasLtIsThatOfTheHeaders) {
-  const SharedLibrary library({"libcublasLt.so.13"}, "cuBLAS 13");
+  const DeviceLibrary library({"libcublasLt.so.13"}, "cuBLAS 13");
   std::size_t (*version)() = nullptr;
   library.Load(version, "cublasLtGetVersion");
   EXPECT_EQ(version(), std::size_t{CUBLAS_VERSION});
 }
 
 TEST_F(LibrariesTest, NcclIsThatOfTheHeaders) {
-  const SharedLibrary library({"libnccl.so.2"}, "NCCL 2");
-  int (*get_version)(int* version) = nullptr;
-  library.Load(get_version, "ncclGetVersion");
-  int version = 0;
-  EXPECT_EQ(get_version(&version), 0);
-  EXPECT_EQ(version, NCCL_VERSION_CODE);
+  const auto api = nccl::OpenNccl();
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ((*api)->version, NCCL_VERSION_CODE);
 }
 
 }  // namespace

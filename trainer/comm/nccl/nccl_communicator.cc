@@ -1,0 +1,219 @@
+#include "trainer/comm/nccl/nccl_communicator.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+// How often the watching thread looks for what nobody tells it.
+constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
+
+// Waits between two looks at a call that NCCL has yet to finish. A thread of NCCL's queues each
+// collective, which takes some tens of microseconds; connections take longer.
+class Pause {
+ public:
+  void operator()() {
+    if (std::chrono::steady_clock::now() - start_ < std::chrono::milliseconds(1)) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+ private:
+  const SteadyTime start_ = std::chrono::steady_clock::now();
+};
+
+void CheckElements(std::int64_t count, DType dtype) {
+  LOCKSTEP_CHECK(dtype == DType::kFloat32 && count >= 0,
+                 "nccl: found {} elements of {}, expected float32", count, DTypeName(dtype));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const nccl::Api& api,
+                                                                           const Options& options,
+                                                                           Stream& stream) {
+  std::unique_ptr<NcclCommunicator> communicator(new NcclCommunicator(api, options));
+  LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(options, stream));
+  return communicator;
+}
+
+NcclCommunicator::NcclCommunicator(const nccl::Api& api, const Options& options)
+    : api_(api),
+      timeout_(options.timeout),
+      watching_([this] { Watch(); }),
+      on_cancel_(std::make_unique<std::stop_callback<std::function<void()>>>(
+          options.cancel, [this] { Abort(); })) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  on_cancel_.reset();
+  Abort();
+  watching_.join();
+}
+
+absl::Status NcclCommunicator::Connect(const Options& options, Stream& stream) {
+  LOCKSTEP_CHECK(stream.Native().handle != nullptr, "nccl: the stream is not one of a GPU");
+  nccl::Config config{.blocking = 0};
+  return Run("ncclCommInitRankConfig", options.connect_timeout, [&] {
+    return api_.CommInitRankConfig(&comm_, options.size, options.id, options.rank, &config);
+  });
+}
+
+absl::Status NcclCommunicator::Try(float* memory, std::span<const GradientReducer::Bucket> ranges,
+                                   Stream& stream, Duration timeout) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+  for (const GradientReducer::Bucket& range : ranges) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        RunSum(memory + range.begin, range.end - range.begin, stream, timeout));
+  }
+  EnqueueMark(stream);
+  std::unique_lock lock(mutex_);
+  const bool is_over = mark_reached_.wait_until(
+      lock, deadline, [this] { return marks_reached_ == marks_queued_ || !failure_.ok(); });
+  lock.unlock();
+  if (is_over) return status();
+  return Fail(absl::UnavailableError(
+      fmt::format("nccl: the first sums did not end within {} s: a rank is lost or late",
+                  std::chrono::duration<double>(timeout).count())));
+}
+
+void NcclCommunicator::EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype,
+                                           Stream& stream) {
+  CheckElements(count, dtype);
+  RunSum(buffer, count, stream, timeout_).IgnoreError();  // status() has it
+}
+
+absl::Status NcclCommunicator::RunSum(void* buffer, std::int64_t count, Stream& stream,
+                                      Duration timeout) {
+  const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
+  return Run("ncclAllReduce", timeout, [&] {
+    return api_.AllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32,
+                          nccl::kSum, comm_, handle);
+  });
+}
+
+void NcclCommunicator::EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
+                                        Stream& stream) {
+  CheckElements(count, dtype);
+  const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
+  Run("ncclBroadcast", timeout_, [&] {
+    return api_.Broadcast(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32, root,
+                          comm_, handle);
+  }).IgnoreError();  // status() has it
+  EnqueueMark(stream);
+}
+
+void NcclCommunicator::EnqueueStatus(bool* is_ok, Stream& stream) {
+  EnqueueMark(stream);
+  stream.Upload(&is_ok_, is_ok, sizeof(is_ok_));
+}
+
+absl::Status NcclCommunicator::status() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void NcclCommunicator::Abort() {
+  Fail(absl::CancelledError("nccl: aborted by this process")).IgnoreError();
+}
+
+absl::Status NcclCommunicator::Run(const char* name, Duration timeout,
+                                   const std::function<int()>& function) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+  int result = nccl::kInProgress;
+  Pause pause;
+  for (bool is_called = false; result == nccl::kInProgress; is_called = true) {
+    if (is_called) pause();
+    LOCKSTEP_RETURN_IF_ERROR(status());
+    const std::lock_guard lock(api_mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(status());  // the communicator may have been aborted meanwhile
+    result = is_called ? nccl::kSuccess : function();
+    if (is_called && api_.CommGetAsyncError(comm_, &result) != nccl::kSuccess) {
+      return Fail(absl::UnavailableError(Describe("ncclCommGetAsyncError", result)));
+    }
+    if (result != nccl::kSuccess && result != nccl::kInProgress) {
+      return Fail(absl::UnavailableError(Describe(name, result)));
+    }
+    if (result == nccl::kInProgress && std::chrono::steady_clock::now() >= deadline) {
+      return Fail(absl::UnavailableError(
+          fmt::format("nccl: {} was not done within {} s: a rank is lost or late", name,
+                      std::chrono::duration<double>(timeout).count())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void NcclCommunicator::EnqueueMark(Stream& stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (marks_queued_++ == marks_reached_) last_mark_ = std::chrono::steady_clock::now();
+  }
+  stream.Call([this] {
+    const std::lock_guard lock(mutex_);
+    ++marks_reached_;
+    last_mark_ = std::chrono::steady_clock::now();
+    is_ok_ = failure_.ok();
+    mark_reached_.notify_all();
+  });
+}
+
+absl::Status NcclCommunicator::Fail(absl::Status failure) {
+  const std::lock_guard lock(mutex_);
+  failure_.Update(std::move(failure));  // keeps the first
+  failed_.notify_all();
+  mark_reached_.notify_all();
+  return failure_;
+}
+
+std::string NcclCommunicator::Describe(const char* name, int result) const {
+  const char* last = api_.GetLastError(comm_);
+  return fmt::format("nccl: {} failed with {}: {}: {}", name, result, api_.GetErrorString(result),
+                     last == nullptr ? "" : last);
+}
+
+void NcclCommunicator::Watch() {
+  std::unique_lock lock(mutex_);
+  while (failure_.ok()) {
+    if (IsOverdue()) {
+      failure_ = absl::UnavailableError(
+          fmt::format("nccl: a collective did not end within {} s: a rank is lost or late",
+                      std::chrono::duration<double>(timeout_).count()));
+      mark_reached_.notify_all();
+      break;
+    }
+    lock.unlock();
+    LookForError();
+    lock.lock();
+    failed_.wait_for(lock, kWatchPeriod, [this] { return !failure_.ok(); });
+  }
+  lock.unlock();
+  // From here on the failure is known to whatever a stream does.
+  const std::lock_guard api_lock(api_mutex_);
+  if (comm_ != nullptr) api_.CommAbort(std::exchange(comm_, nullptr));
+}
+
+bool NcclCommunicator::IsOverdue() const {
+  return marks_reached_ < marks_queued_ &&
+         std::chrono::steady_clock::now() - last_mark_ >= timeout_;
+}
+
+// A connection that breaks is reported here, if NCCL learns of it.
+void NcclCommunicator::LookForError() {
+  const std::unique_lock lock(api_mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || comm_ == nullptr) return;
+  int result = nccl::kSuccess;
+  if (api_.CommGetAsyncError(comm_, &result) != nccl::kSuccess || result == nccl::kSuccess ||
+      result == nccl::kInProgress) {
+    return;
+  }
+  Fail(absl::UnavailableError(Describe("a collective or a connection", result))).IgnoreError();
+}
+
+}  // namespace lockstep::train

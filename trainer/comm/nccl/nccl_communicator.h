@@ -1,0 +1,104 @@
+// Collectives between GPUs. NCCL's own kernels sum, on the GPUs' streams; they wait there for those
+// of the other ranks, without end if a rank is lost. Only ncclCommAbort makes them give up, and
+// then the sums are half done and the stream goes on as if nothing had happened. So:
+// - A failure is noted before ncclCommAbort is called. What EnqueueStatus queues runs after the
+//   sums. If it finds no failure, then no kernel before it was made to give up, and the sums are
+//   there. If it finds one, the sums do not count, even if they are there: a rank that does not
+//   apply a step which others have applied takes their state when the ranks regroup.
+// - NCCL must not be aborted while a thread is in one of its functions. Its functions are called
+//   with a mutex locked and without blocking (ncclInProgress, and then again until it is done).
+//   One thread of the communicator's own aborts, whatever the cause: Abort(), a stop request, a
+//   failed call, an error that NCCL reports later, or the timeout.
+//
+// All ranks get the same bits. NCCL chooses the order of a sum by the GPUs' topology and the count,
+// so runs on the same machines with the same count of ranks are reproducible; the order is not that
+// of host sums.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "trainer/comm/gradient_reducer.h"
+#include "trainer/comm/nccl/nccl_api.h"
+#include "trainer/comm/stream_communicator.h"
+
+namespace lockstep::train {
+
+class NcclCommunicator final : public StreamCommunicator {
+ public:
+  struct Options {
+    int rank = 0, size = 1;
+    nccl::UniqueId id = {};  // of this group alone, the same on all ranks
+    Duration connect_timeout = std::chrono::seconds(30);
+    Duration timeout = std::chrono::seconds(30);  // for each wait for a peer afterwards
+    std::stop_token cancel = {};  // a stop request acts as Abort(), even during Create
+  };
+  // Blocks until all ranks have called it. `stream`: of this rank's GPU. Unavailable: NCCL has
+  // failed, or a rank did not come within connect_timeout. Cancelled: see Options::cancel.
+  static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(const nccl::Api& api,
+                                                                  const Options& options,
+                                                                  Stream& stream);
+  // Requires: no work that it has queued is left, or Abort() was called and the work has ended.
+  ~NcclCommunicator() override;
+
+  // Sums these ranges of `memory` once, so that the connections that NCCL makes on demand exist
+  // before a step needs them. Blocks until that is done; Unavailable: within `timeout` it is not.
+  absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream,
+                   Duration timeout);
+
+  std::string Name() const override { return "nccl"; }
+  // Both return once the work is on the stream. Where NCCL still has to connect, that is once all
+  // ranks have called them. Only float32.
+  void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype, Stream& stream) override;
+  void EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
+                        Stream& stream) override;
+  void EnqueueStatus(bool* is_ok, Stream& stream) override;
+  absl::Status status() const override;
+  void Abort() override;
+
+ private:
+  NcclCommunicator(const nccl::Api& api, const Options& options);
+  absl::Status Connect(const Options& options, Stream& stream);
+  // Calls `function`, unless there is a failure, and waits until NCCL is done with it, which must
+  // be within `timeout`. Returns the failure, if any.
+  absl::Status Run(const char* name, Duration timeout, const std::function<int()>& function);
+  absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, Duration timeout);
+  // Queues a mark: the watching thread waits for it.
+  void EnqueueMark(Stream& stream);
+  // Keeps the first failure, and has the watching thread abort. Returns the first one.
+  absl::Status Fail(absl::Status failure);
+  std::string Describe(const char* name, int result) const;
+
+  void Watch();
+  bool IsOverdue() const;
+  void LookForError();
+
+  const nccl::Api& api_;
+  const Duration timeout_;
+  bool is_ok_ = true;  // used by the stream's work alone
+
+  std::mutex api_mutex_;  // held in every call of NCCL's functions, and never by a stream's work
+  nccl::CommHandle comm_ = nullptr;  // guarded by api_mutex_; null again once it is aborted
+
+  mutable std::mutex mutex_;
+  std::condition_variable failed_, mark_reached_;
+  // Guarded by mutex_:
+  absl::Status failure_;
+  std::uint64_t marks_queued_ = 0, marks_reached_ = 0;
+  SteadyTime last_mark_;  // reached, or queued where none was left
+
+  std::thread watching_;
+  // Last: it may call Abort().
+  std::unique_ptr<std::stop_callback<std::function<void()>>> on_cancel_;
+};
+
+}  // namespace lockstep::train
