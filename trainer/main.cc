@@ -143,6 +143,8 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
       ->add_option("--backend", options.backend,
                    fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
       ->check(CLI::IsMember(BackendNames()));
+  bench->add_option("--device", options.device, "Which of the GPUs, counted from 0")
+      ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--precision", options.precision, "Float32, BFloat16 or Float16")
       ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,

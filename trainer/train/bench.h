@@ -15,6 +15,7 @@ struct BenchOptions {
   std::int64_t steps = 300, warmup = 30;
   std::string data;  // IDX folder; empty: synthetic
   std::string backend = "cpu";
+  int device = 0;                     // see BackendOptions
   std::string precision = "Float32";  // as in spec.training.precision
   bool explain = false;               // adds "ops" to the report
 };

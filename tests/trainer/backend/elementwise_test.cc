@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/backend/device_array.h"
-#include "tests/trainer/backend/loss_bench.h"
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/device_array.h"
+#include "trainer/check/run_loss.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
