@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <cstdlib>
 
@@ -26,6 +27,11 @@ SharedLibrary::SharedLibrary(const std::vector<std::string>& names, const std::s
     }
   }
   throw DeviceMissing(fmt::format("back end cuda: {} was not found: {}", provider, tried));
+}
+
+std::string SharedLibrary::path() const {
+  const link_map* map = nullptr;
+  return ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name_;
 }
 
 void* SharedLibrary::Symbol(const char* name) const {

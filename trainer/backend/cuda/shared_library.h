@@ -21,8 +21,9 @@ class SharedLibrary {
   void Load(Function& function, const char* name) const {
     function = reinterpret_cast<Function>(Symbol(name));
   }
-  // What was opened.
+  // What was opened, and the file that the dynamic linker found for it.
   const std::string& name() const { return name_; }
+  std::string path() const;
 
  private:
   std::string name_;
