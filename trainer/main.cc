@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +22,8 @@
 #include "base/printable.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/check_report.h"
+#include "trainer/check/gpu_check.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/comm/available_memory.h"
 #include "trainer/export/export_model.h"
@@ -33,6 +38,9 @@
 
 namespace lockstep::train {
 namespace {
+
+// Of gpu-check: the device is there, and does not compute right.
+constexpr int kExitWrong = 1;
 
 int Failed(const absl::Status& status, int exit_code) {
   LogError(std::string(status.message()), {{"exitCode", exit_code}});
@@ -76,6 +84,38 @@ int Bench(const BenchOptions& options) {
   if (options.explain) fmt::print("{}", ExplainTable(*report));
   fmt::print("{}\n", report->dump());
   return api::kExitDone;
+}
+
+struct CheckFlags {
+  GpuCheckOptions options;
+  std::string json;  // file; empty: none
+};
+
+int GpuCheck(const CheckFlags& flags) {
+  std::ofstream json;
+  if (!flags.json.empty()) {
+    json.open(flags.json);
+    if (!json) {
+      fmt::print(stderr, "lockstep-trainer gpu-check: --json: {} cannot be written: {}\n",
+                 Printable(flags.json), std::strerror(errno));
+      return api::kExitUsage;
+    }
+  }
+  const absl::StatusOr<CheckReport> report = RunGpuCheck(flags.options);
+  if (!report.ok()) {
+    fmt::print(stderr, "lockstep-trainer gpu-check: {}\n", std::string(report.status().message()));
+    return api::kExitBadConfig;
+  }
+  fmt::print("{}", ReportTable(*report));
+  if (!flags.json.empty()) {
+    json << ReportJson(*report).dump(2) << std::endl;
+    if (!json) {
+      fmt::print(stderr, "lockstep-trainer gpu-check: {} was not written whole\n",
+                 Printable(flags.json));
+      return api::kExitStorage;
+    }
+  }
+  return report->is_right() ? api::kExitDone : kExitWrong;
 }
 
 struct PlanFlags {
@@ -149,11 +189,31 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
       ->add_option("--backend", options.backend,
                    fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
       ->check(CLI::IsMember(BackendNames()));
+  bench->add_option("--device", options.device, "Which of the GPUs, counted from 0")
+      ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--precision", options.precision, "Float32, TF32, BFloat16 or Float16")
       ->check(CLI::IsMember({"Float32", "TF32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   return bench;
+}
+
+CLI::App* AddGpuCheck(CLI::App& app, CheckFlags& flags) {
+  CLI::App* check =
+      app.add_subcommand("gpu-check", "Check whether a device computes right, and how fast");
+  GpuCheckOptions& options = flags.options;
+  check
+      ->add_option("--backend", options.backend,
+                   fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
+      ->check(CLI::IsMember(BackendNames()));
+  check->add_option("--device", options.device, "Which of the GPUs, counted from 0")
+      ->check(CLI::Range(0, kMaxCount));
+  check->add_option("--threads", options.threads, "Of the host; 0: all that this process may use")
+      ->check(CLI::Range(0, kMaxThreads));
+  check->add_flag("--quick", options.quick, "Without the shapes and steps of ResNet-50");
+  check->add_flag("!--no-benchmarks", options.benchmarks, "Only check, and measure no speed");
+  check->add_option("--json", flags.json, "A file for the report as JSON");
+  return check;
 }
 
 CLI::App* AddPlan(CLI::App& app, PlanFlags& flags) {
@@ -200,6 +260,8 @@ int Main(int argc, char** argv) {
       app.add_subcommand("replica", "One replica process; started by the supervisor");
   BenchOptions options;
   const auto* bench = AddBench(app, options);
+  CheckFlags check_flags;
+  const auto* gpu_check = AddGpuCheck(app, check_flags);
   PlanFlags flags;
   const auto* plan = AddPlan(app, flags);
   ModelExport request;
@@ -211,6 +273,7 @@ int Main(int argc, char** argv) {
   }
   const SystemClock clock;
   if (bench->parsed()) return Bench(options);
+  if (gpu_check->parsed()) return GpuCheck(check_flags);
   if (plan->parsed()) return Plan(flags);
   if (export_model->parsed()) return Export(request);
   if (replica->parsed()) return Replica(clock);

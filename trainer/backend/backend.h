@@ -140,12 +140,19 @@ struct UpdateMemory {
   std::int64_t states_size = 0;
 };
 
+// What is known of a device or of a library that it needs: {"cuDNN", "9.19.0"}.
+struct DeviceFact {
+  std::string name, value;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
+  // More of it, for people, in the order in which it is read.
+  virtual std::vector<DeviceFact> Facts() const { return {}; }
   // The op computes in the type of its inputs, which is also that of its output: float32, bfloat16
   // or float16. With a 16-bit type, sums have float32's precision or better, matrices and kernels
   // are rounded to that type before they are used, and parameters, states and their gradients

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <cstdlib>
 
@@ -22,6 +23,11 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::vector<std::string>
     }
   }
   return absl::NotFoundError(fmt::format("{} was not found: {}", provider, tried));
+}
+
+std::string SharedLibrary::path() const {
+  const link_map* map = nullptr;
+  return ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name_;
 }
 
 absl::StatusOr<void*> SharedLibrary::Symbol(const char* name) const {

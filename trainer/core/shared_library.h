@@ -28,8 +28,9 @@ class SharedLibrary {
     if (symbol.ok()) function = reinterpret_cast<Function>(*symbol);
     return symbol.status();
   }
-  // What was opened.
+  // What was opened, and the file that the dynamic linker found for it.
   const std::string& name() const { return name_; }
+  std::string path() const;
 
  private:
   SharedLibrary(std::string name, void* handle) : name_(std::move(name)), handle_(handle) {}

@@ -3,25 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "api/v1/enum_names.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "trainer/backend/backend.h"
 #include "trainer/observe/phase_clock.h"
-#include "trainer/strategy/strategy.h"
 #include "trainer/train/replica.h"
 #include "trainer/train/session.h"
-#include "trainer/train/train_step.h"
+#include "trainer/train/solo_training.h"
+#include "trainer/train/text_table.h"
 
 namespace lockstep::train {
 namespace {
@@ -47,16 +44,6 @@ api::TrainingSpec BenchTraining(const BenchOptions& options) {
   }
   return training;
 }
-
-// A group of one needs no store.
-class NoStore final : public KeyValueStore {
- public:
-  absl::Status Set(const std::string&, const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
-                                                  const GetOptions&) override {
-    return absl::NotFoundError("a bench has no peers, but asked for '" + keys.front() + "'");
-  }
-};
 
 nlohmann::ordered_json Ops(const Model& model) {
   auto ops = nlohmann::ordered_json::array();
@@ -105,81 +92,32 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
             {"optimizer", spent(Phase::kOptimizer)}}}};
 }
 
-using ExplainRow = std::array<std::string, 6>;
-
-// Counts UTF-8 characters, not bytes.
-std::size_t WidthOf(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
-}
-
-// Pads each column to its widest cell, with one space between columns and no trailing spaces. The
-// last column holds numbers and is right-aligned.
-std::string AsTable(const std::vector<ExplainRow>& rows) {
-  std::array<std::size_t, std::tuple_size_v<ExplainRow>> widths{};
-  for (const ExplainRow& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
-  }
-  std::string table;
-  for (const ExplainRow& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - WidthOf(row[i]) + 1, ' ');
-    }
-    line += std::string(widths.back() - WidthOf(row.back()), ' ') + row.back();
-    table += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return table;
-}
-
 }  // namespace
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto session, Session::Create({.training = BenchTraining(options),
-                                                                 .threads = threads,
-                                                                 .backend = options.backend}));
-  session->model().InitializeParameters();
-  const auto strategy = MakeCollectiveStrategy(
-      session->buffer(), {.layer_starts = session->LayerStarts()}, session->device_sums());
-  NoStore store;
-  LOCKSTEP_RETURN_IF_ERROR(
-      strategy->Connect({.generation = 1, .rank = 0, .members = std::vector<Member>(1)}, store));
-  const auto loader = Loader::Create(session->train_data(), {.plan = session->plan()});
+  LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Create({.training = BenchTraining(options),
+                                                           .threads = threads,
+                                                           .backend = options.backend,
+                                                           .device = options.device}));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
+  Model& model = training->session().model();
 
-  const SystemClock clock;
-  PhaseClock phases(clock);
-  PhaseTimes before;
-  StepTotals last;
-  auto start = std::chrono::steady_clock::now();
-  // As in training, a device with a queue gets the next step while it works on one.
-  const std::int64_t ahead = session->backend().IsHost() ? 1 : Session::kMostStepsBegun;
-  std::int64_t begun = 0;
-  for (std::int64_t step = 0; step < session->total_steps(); ++step) {
-    if (step == options.warmup) {
-      before = phases.Read();
-      if (options.explain) session->model().Watch();
-      start = std::chrono::steady_clock::now();
-    }
-    // The warm-up's steps end before the timed ones begin.
-    const std::int64_t end = step < options.warmup ? options.warmup : session->total_steps();
-    for (; begun < std::min(step + ahead, end); ++begun) {
-      if (const auto ended = BeginStep(*session, *strategy, *loader, {.step = begun}, phases))
-        return ended->reason;
-    }
-    const auto done = EndStep(*session, *strategy, step, phases);
-    if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
-    last = std::get<StepTotals>(done);
-  }
+  if (options.warmup > 0) LOCKSTEP_RETURN_IF_ERROR(training->Run(options.warmup).status());
+  const PhaseTimes before = training->ReadPhases();
+  if (options.explain) model.Watch();
+  const auto start = std::chrono::steady_clock::now();
+  LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals last, training->Run(options.steps));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   nlohmann::ordered_json report =
-      Report(options, threads, seconds.count(), last, before, phases.Read());
-  if (options.explain) report["ops"] = Ops(session->model());
+      Report(options, threads, seconds.count(), last, before, training->ReadPhases());
+  if (options.explain) report["ops"] = Ops(model);
   return report;
 }
 
 std::string ExplainTable(const nlohmann::ordered_json& report) {
-  std::vector<ExplainRow> rows = {{"op", "shape", "pass", "implementation", "layout", "µs"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "shape", "pass", "implementation", "layout", "µs"}};
   for (const auto& op : report.at("ops")) {
     std::string name = op.at("name"), shape = op.at("x").get<std::string>() + " > ";
     shape += op.at("y").get<std::string>();
@@ -202,7 +140,7 @@ std::string ExplainTable(const nlohmann::ordered_json& report) {
                       std::exchange(pass == "forward" ? forward : backward, "")});
     }
   }
-  return AsTable(rows);
+  return TextTable(rows);
 }
 
 }  // namespace lockstep::train

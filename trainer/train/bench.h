@@ -19,6 +19,7 @@ struct BenchOptions {
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
   int classes = 10;
   std::string backend = "cpu";
+  int device = 0;                     // see BackendOptions
   std::string precision = "Float32";  // as in spec.training.precision
   bool explain = false;               // adds "ops" to the report
 };

@@ -106,6 +106,9 @@ CUDA_SIM_EXPORT int cublasLtCreate(void** handle) {
 CUDA_SIM_EXPORT int cublasLtDestroy(void* handle) {
   return handle == &the_handle ? kSuccess : kInvalidValue;
 }
+CUDA_SIM_EXPORT std::size_t cublasLtGetVersion() {
+  return 130500;
+}
 CUDA_SIM_EXPORT const char* cublasLtGetStatusString(int status) {
   switch (status) {
     case kSuccess:

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/backend/device_array.h"
-#include "tests/trainer/backend/loss_bench.h"
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/device_array.h"
+#include "trainer/check/run_loss.h"
+#include "trainer/check/run_op.h"
+#include "trainer/check/run_optimizer.h"
 
 namespace lockstep::train {
 namespace {
@@ -158,43 +159,14 @@ TEST_P(ElementwiseTest, ADivergedOutputMakesEveryLossOfNumbersNotANumber) {
   }
 }
 
-// Twenty steps with changing gradients, scales and learning rates, one of which does not apply.
 std::vector<std::vector<float>> RunOptimizer(Backend& backend, const OptimizerRule& rule,
                                              bool in_segments) {
-  constexpr std::int64_t kSize = 1003;
-  const auto op = backend.MakeOptimizer(rule);
-  const DeviceArray<float> values(backend, RandomValues(kSize, 1));
-  std::vector<std::unique_ptr<DeviceArray<float>>> slots;
-  for (int i = 0; i < op->Slots(); ++i) {
-    slots.push_back(std::make_unique<DeviceArray<float>>(backend, std::vector<float>(kSize)));
+  const OptimizerOutputs run =
+      RunOptimizer(backend, rule, {.size = 1003, .in_segments = in_segments});
+  for (std::size_t i = 0; i < run.changed.size(); ++i) {
+    EXPECT_EQ(run.changed[i], i + 1 != kNotAppliedStep) << "step " << i + 1;
   }
-  DeviceArray<float> gradients(backend, std::vector<float>(kSize));
-  DeviceArray<OptimizerStep> settings(backend, {OptimizerStep{}});
-  OptimizerMemory bound{.values = values.data(),
-                        .gradients = gradients.data(),
-                        .slots = {},
-                        .size = kSize,
-                        .step = settings.data()};
-  for (const auto& slot : slots) bound.slots.push_back(slot->data());
-  if (in_segments) {
-    bound.segments = {{.begin = 0, .end = 5, .decays = false},
-                      {.begin = 5, .end = 700},
-                      {.begin = 700, .end = kSize, .decays = false}};
-  }
-  op->Bind(bound);
-  for (std::int64_t step = 1; step <= 20; ++step) {
-    gradients.Set(RandomValues(kSize, 10 + static_cast<std::uint64_t>(step)));
-    settings.Set({{.applies = step != 7,
-                   .learning_rate = 0.1f / static_cast<float>(step),
-                   .step = step,
-                   .gradient_scale = step % 2 == 0 ? 0.7f : 1.0f}});
-    const std::vector<float> before = values.Values();
-    op->Step();
-    EXPECT_EQ(values.Values() == before, step == 7) << "step " << step;
-  }
-  std::vector<std::vector<float>> results = {values.Values()};
-  for (const auto& slot : slots) results.push_back(slot->Values());
-  return results;
+  return run.tensors;
 }
 
 void ExpectSameOptimizer(Backend& backend, Backend& oracle, const OptimizerRule& rule) {

@@ -7,9 +7,9 @@
 
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/golden_file.h"
-#include "tests/trainer/backend/loss_bench.h"
-#include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/activation_names.h"
+#include "trainer/check/run_loss.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/backend/device_array.h"
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/op_cases.h"
+#include "trainer/check/device_array.h"
+#include "trainer/check/op_cases.h"
+#include "trainer/check/run_op.h"
 #include "trainer/core/half.h"
 
 namespace lockstep::train {
@@ -50,12 +50,12 @@ TEST_P(LowPrecisionOpsTest, MatchesFloat32OfTheSameNumbers) {
   const auto& [name, op_case, type] = GetParam();
   const auto backend = MakeBackend({.name = name, .threads = 2});
   const auto oracle = MakeBackend({.name = "reference"});
-  const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
-  const auto op = op_case.make(*backend, {.shape = op_case.x, .dtype = type});
+  const auto expected_op = op_case.Make(*oracle, {.shape = op_case.x});
+  const auto op = op_case.Make(*backend, {.shape = op_case.x, .dtype = type});
   ASSERT_EQ(op->output().shape, expected_op->output().shape);
   ASSERT_EQ(op->output().dtype, type);
 
-  TestStep step = op_case.step;
+  StepSettings step = op_case.step;
   if (step.valid == 0) step.valid = op_case.x[0];
   OpInputs inputs = RandomInputs(*expected_op, 1);
   Round(inputs.x, type);
@@ -73,6 +73,7 @@ TEST_P(LowPrecisionOpsTest, MatchesFloat32OfTheSameNumbers) {
 
   OpOutputs found = RunOp(*backend, *op, inputs, step);
   OpOutputs expected = RunOp(*oracle, *expected_op, inputs, step);
+  EXPECT_EQ(found.padding_fault, "");
   found.y.resize(static_cast<std::size_t>(step.valid * row));
   expected.y.resize(found.y.size());
   ExpectNear(found.y, expected.y, type, "y");
@@ -109,7 +110,7 @@ TEST(LowPrecisionTest, CastsBothWays) {
       const auto narrow = backend->MakeCast({.shape = {7, 9}}, type);
       const auto wide = backend->MakeCast(narrow->output(), DType::kFloat32);
       OpInputs inputs = RandomInputs(*narrow, 1);
-      const TestStep step{.training = true, .valid = 7};
+      const StepSettings step{.training = true, .valid = 7};
       const OpOutputs narrowed = RunOp(*backend, *narrow, inputs, step);
       Round(inputs.x, type);
       EXPECT_EQ(narrowed.y, inputs.x) << name;

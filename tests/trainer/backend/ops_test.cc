@@ -8,24 +8,14 @@
 #include <tuple>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/op_cases.h"
+#include "tests/trainer/backend/expect_close.h"
+#include "trainer/check/op_cases.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
 
 enum class InputLayout { kDense, kNative };
-
-// What the back end's convolutions give for `shape`; dense for matrices.
-TensorDesc NativeDesc(Backend& backend, const Shape& shape) {
-  if (shape.rank() != 4) return {.shape = shape};
-  const auto conv = backend.MakeOp(Conv2dSpec{.x = {.shape = {shape[0], 16, shape[2], shape[3]}},
-                                              .filters = shape[1],
-                                              .kernel_h = 3,
-                                              .kernel_w = 3,
-                                              .padding = Padding::kSame});
-  return conv->output();
-}
 
 void ExpectSame(const OpOutputs& found, const OpOutputs& expected) {
   ExpectClose(found.dx, expected.dx, "dx");
@@ -52,12 +42,12 @@ class OpsTest : public testing::TestWithParam<std::tuple<std::string, OpCase, In
     const auto backend = MakeBackend({.name = name, .threads = 2});
     const auto oracle = MakeBackend({.name = "reference"});
     const TensorDesc dense{.shape = op_case.x};
-    const auto expected_op = op_case.make(*oracle, dense);
-    const auto op = op_case.make(*backend, InputDesc(*backend));
+    const auto expected_op = op_case.Make(*oracle, dense);
+    const auto op = op_case.Make(*backend, InputDesc(*backend));
     ASSERT_EQ(op->output().shape, expected_op->output().shape);
     ASSERT_EQ(op->Parameters().size(), expected_op->Parameters().size());
 
-    TestStep step = op_case.step;
+    StepSettings step = op_case.step;
     step.training = training;
     if (step.valid == 0) step.valid = op_case.x[0];
     OpInputs inputs = RandomInputs(*expected_op, 1);
@@ -67,6 +57,7 @@ class OpsTest : public testing::TestWithParam<std::tuple<std::string, OpCase, In
 
     OpOutputs found = RunOp(*backend, *op, inputs, step, want_dx);
     OpOutputs expected = RunOp(*oracle, *expected_op, inputs, step, want_dx);
+    EXPECT_EQ(found.padding_fault, "");
     for (const float value : found.y) ASSERT_TRUE(std::isfinite(value)) << "y was not written";
     found.y.resize(static_cast<std::size_t>(step.valid * row));
     expected.y.resize(found.y.size());
@@ -91,9 +82,9 @@ TEST_P(OpsTest, WhatIsNotANumberStaysSo) {
   const auto& [name, op_case, layout] = GetParam();
   const auto backend = MakeBackend({.name = name, .threads = 2});
   const auto oracle = MakeBackend({.name = "reference"});
-  const auto op = op_case.make(*backend, InputDesc(*backend));
-  const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
-  TestStep step = op_case.step;
+  const auto op = op_case.Make(*backend, InputDesc(*backend));
+  const auto expected_op = op_case.Make(*oracle, {.shape = op_case.x});
+  StepSettings step = op_case.step;
   step.training = false;
   step.valid = op_case.x[0];
   OpInputs inputs = RandomInputs(*expected_op, 1);
@@ -113,8 +104,8 @@ TEST_P(OpsTest, WhatIsNotANumberStaysSo) {
 TEST_P(OpsTest, RunningTwiceGivesTheSameBits) {
   const auto& [name, op_case, layout] = GetParam();
   const auto backend = MakeBackend({.name = name, .threads = 2});
-  const auto op = op_case.make(*backend, InputDesc(*backend));
-  const TestStep step{.training = true, .valid = op_case.x[0]};
+  const auto op = op_case.Make(*backend, InputDesc(*backend));
+  const StepSettings step{.training = true, .valid = op_case.x[0]};
   const OpInputs inputs = RandomInputs(*op, 1);
   const OpOutputs first = RunOp(*backend, *op, inputs, step);
   RunOp(*backend, *op, RandomInputs(*op, 2), step);

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/update_bench.h"
+#include "trainer/check/run_op.h"
+#include "trainer/check/run_update.h"
 
 namespace lockstep::train {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 #include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/local/local_group.h"
 

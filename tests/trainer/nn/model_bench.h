@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/trainer/backend/device_array.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/device_array.h"
 #include "trainer/nn/model.h"
 
 namespace lockstep::train {

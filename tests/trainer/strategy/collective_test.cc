@@ -20,7 +20,7 @@
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/strangers_store.h"
 #include "tests/support/time_limit.h"
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {

@@ -21,7 +21,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "tests/support/temp_directory.h"
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {

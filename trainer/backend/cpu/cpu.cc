@@ -4,6 +4,8 @@
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/host_backend.h"
 
+#include <string>
+
 namespace lockstep::train {
 namespace {
 
@@ -12,6 +14,10 @@ class CpuBackend final : public HostBackend {
   explicit CpuBackend(int threads) : device_(threads) { device_.Enter(); }
   std::string Name() const override { return "cpu"; }
   std::string Device() const override { return std::string("cpu:") + cpu::NameOf(device_.isa); }
+  std::vector<DeviceFact> Facts() const override {
+    return {{"instruction set", cpu::NameOf(device_.isa)},
+            {"threads", std::to_string(device_.threads)}};
+  }
   bool Computes(DType type) const override { return cpu::Computes(device_, type); }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return cpu::MakeSoftmaxCrossEntropy(device_, spec);

@@ -52,6 +52,7 @@ inline constexpr int kMatmulPrefMinAlignmentDBytes = 8;
 #define LOCKSTEP_CUBLASLT_FUNCTIONS(X)                                                          \
   X(int, Create, "cublasLtCreate", (MatmulLibraryHandle * handle))                              \
   X(int, Destroy, "cublasLtDestroy", (MatmulLibraryHandle handle))                              \
+  X(std::size_t, GetVersion, "cublasLtGetVersion", ())                                          \
   X(const char*, GetStatusString, "cublasLtGetStatusString", (int status))                      \
   X(int, DescCreate, "cublasLtMatmulDescCreate",                                                \
     (MatmulDescHandle * desc, int compute_type, int scale_type))                                \

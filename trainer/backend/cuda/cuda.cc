@@ -8,6 +8,7 @@
 #include "trainer/backend/cuda/cast.h"
 #include "trainer/backend/cuda/copy.h"
 #include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device_facts.h"
 #include "trainer/backend/cuda/fatbin.h"
 #include "trainer/backend/cuda/input_stage.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
@@ -37,6 +38,7 @@ class CudaBackend final : public Backend {
     return fmt::format("cuda:{} (compute capability {}.{})", device_.name(),
                        device_.compute_capability() / 10, device_.compute_capability() % 10);
   }
+  std::vector<DeviceFact> Facts() const override { return DeviceFacts(device_); }
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return std::visit([this](const auto& op) { return cuda::MakeOp(device_, op); }, spec);
   }

@@ -13,6 +13,7 @@ class DeviceLibrary {
  public:
   DeviceLibrary(const std::vector<std::string>& names, const std::string& provider);
 
+  std::string path() const { return library_.path(); }
   void* Symbol(const char* name) const;
   template <typename Function>
   void Load(Function& function, const char* name) const {

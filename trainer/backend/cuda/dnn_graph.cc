@@ -12,12 +12,13 @@
 namespace lockstep::train::cuda {
 namespace {
 
-CudnnApi LoadCudnn() {
+CudnnApi LoadCudnn(std::string& path) {
   const DeviceLibrary library({"libcudnn.so.9"}, "NVIDIA's cuDNN 9 (libcudnn.so.9)");
   CudnnApi api;
 #define LOCKSTEP_LOAD(result, member, symbol, arguments) library.Load(api.member, symbol);
   LOCKSTEP_CUDNN_FUNCTIONS(LOCKSTEP_LOAD)
 #undef LOCKSTEP_LOAD
+  path = library.path();
   return api;
 }
 
@@ -34,12 +35,12 @@ int DnnTypeOf(DType type) {
 
 }  // namespace
 
-DnnLibrary::DnnLibrary(StreamHandle stream) : api_(LoadCudnn()) {
+DnnLibrary::DnnLibrary(StreamHandle stream) : api_(LoadCudnn(path_)) {
   Check(api_.Create(&handle_), "cudnnCreate");
   Check(api_.SetStream(handle_, stream), "cudnnSetStream");
 }
 
-DnnLibrary::DnnLibrary() : api_(LoadCudnn()) {}
+DnnLibrary::DnnLibrary() : api_(LoadCudnn(path_)) {}
 
 DnnLibrary::~DnnLibrary() {
   if (handle_ != nullptr) api_.Destroy(handle_);

@@ -27,6 +27,7 @@ class DnnLibrary {
   DnnLibrary& operator=(const DnnLibrary&) = delete;
 
   const CudnnApi& api() const { return api_; }
+  const std::string& path() const { return path_; }    // of the library's file
   DnnLibraryHandle handle() const { return handle_; }  // null without a GPU
   // Throws DeviceError, with cuDNN's own words, if `status` is an error of `call`.
   void Check(int status, const char* call) const;
@@ -34,6 +35,7 @@ class DnnLibrary {
   std::string LastError() const;
 
  private:
+  std::string path_;  // before api_, which sets it
   CudnnApi api_;
   DnnLibraryHandle handle_ = nullptr;
 };

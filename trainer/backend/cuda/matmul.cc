@@ -27,19 +27,20 @@ int CudaTypeOf(DType type) {
   }
 }
 
-CublasLtApi LoadCublasLt() {
+CublasLtApi LoadCublasLt(std::string& path) {
   const DeviceLibrary library({"libcublasLt.so.13", "libcublasLt.so.12"},
                               "NVIDIA's cuBLASLt (libcublasLt.so.13)");
   CublasLtApi api;
 #define LOCKSTEP_LOAD(result, member, symbol, arguments) library.Load(api.member, symbol);
   LOCKSTEP_CUBLASLT_FUNCTIONS(LOCKSTEP_LOAD)
 #undef LOCKSTEP_LOAD
+  path = library.path();
   return api;
 }
 
 }  // namespace
 
-MatmulLibrary::MatmulLibrary() : api_(LoadCublasLt()) {
+MatmulLibrary::MatmulLibrary() : api_(LoadCublasLt(path_)) {
   Check(api_.Create(&handle_), "cublasLtCreate");
 }
 

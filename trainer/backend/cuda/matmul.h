@@ -22,11 +22,13 @@ class MatmulLibrary {
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
 
   const CublasLtApi& api() const { return api_; }
+  const std::string& path() const { return path_; }  // of the library's file
   MatmulLibraryHandle handle() const { return handle_; }
   // Throws DeviceError if `status` is an error of `call`.
   void Check(int status, const char* call) const;
 
  private:
+  std::string path_;  // before api_, which sets it
   CublasLtApi api_;
   MatmulLibraryHandle handle_ = nullptr;
 };

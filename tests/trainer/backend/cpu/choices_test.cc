@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/op_cases.h"
+#include "tests/trainer/backend/expect_close.h"
 #include "trainer/backend/cpu/cost.h"
 #include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/check/op_cases.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -35,7 +36,7 @@ class ChoicesTest : public testing::TestWithParam<OpCase> {
 
 TEST_P(ChoicesTest, NoOpIsAPlainLoop) {
   const OpCase& op_case = GetParam();
-  ExpectFastChoices(*op_case.make(*backend_, {.shape = op_case.x}), op_case.name);
+  ExpectFastChoices(*op_case.Make(*backend_, {.shape = op_case.x}), op_case.name);
 }
 
 // After a convolution the input comes in an order of the back end's own.
@@ -49,13 +50,13 @@ TEST_P(ChoicesTest, NoOpIsAPlainLoopAfterAConvolution) {
                                                 .kernel_w = 3,
                                                 .padding = Padding::kSame});
   ExpectFastChoices(*conv, "the convolution before " + op_case.name);
-  ExpectFastChoices(*op_case.make(*backend_, conv->output()), op_case.name);
+  ExpectFastChoices(*op_case.Make(*backend_, conv->output()), op_case.name);
 }
 
 TEST_P(ChoicesTest, WinogradsCasesAreWinograds) {
   const OpCase& op_case = GetParam();
   if (op_case.name.find("Winograd") == std::string::npos) return;
-  const auto op = op_case.make(*backend_, {.shape = op_case.x});
+  const auto op = op_case.Make(*backend_, {.shape = op_case.x});
   ASSERT_EQ(op->Choices().size(), 3u);
   for (const OpChoice& choice : op->Choices()) {
     EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:")) << choice.pass;
@@ -67,7 +68,7 @@ TEST_P(ChoicesTest, EqualOpsAreMadeAlike) {
   const OpCase& op_case = GetParam();
   const auto describe = [&] {
     std::string text;
-    for (const OpChoice& choice : op_case.make(*backend_, {.shape = op_case.x})->Choices()) {
+    for (const OpChoice& choice : op_case.Make(*backend_, {.shape = op_case.x})->Choices()) {
       text += choice.pass + " " + choice.implementation + " " + choice.layout + "; ";
     }
     return text;
@@ -101,7 +102,7 @@ TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
                                                        .kernel_w = c.kernel_w,
                                                        .padding = Padding::kSame});
     const OpInputs inputs = RandomInputs(*expected, 1);
-    const TestStep step{.training = true, .valid = c.x[0]};
+    const StepSettings step{.training = true, .valid = c.x[0]};
     const OpOutputs found = RunOp(*backend, *conv, inputs, step);
     const OpOutputs oracle = RunOp(*reference, *expected, inputs, step);
     ExpectClose(found.y, oracle.y, "y");

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/trainer/backend/op_bench.h"
+#include "tests/trainer/backend/expect_close.h"
 #include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/trainer/backend/cpu/each_isa.h"
-#include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/activation_names.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <tuple>
 
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/op_cases.h"
+#include "tests/trainer/backend/expect_close.h"
 #include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/check/op_cases.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -30,10 +31,10 @@ TEST_P(LayoutsOnKernelsTest, MatchReference) {
   const auto& [op_case, order] = GetParam();
   const auto backend = MakeBackend({.name = "cpu", .threads = 2});
   const auto oracle = MakeBackend({.name = "reference"});
-  const auto op = op_case.make(
+  const auto op = op_case.Make(
       *backend, TensorOf(op_case.x, {op_case.x.dims(), memory::data_type::f32, order}));
-  const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
-  TestStep step = op_case.step;
+  const auto expected_op = op_case.Make(*oracle, {.shape = op_case.x});
+  StepSettings step = op_case.step;
   if (step.valid == 0) step.valid = op_case.x[0];
   OpInputs inputs = RandomInputs(*expected_op, 3);
   const std::int64_t row = expected_op->output().shape.elements() / op_case.x[0];

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/cpu/each_isa.h"
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/trainer/backend/op_bench.h"
-#include "tests/trainer/backend/update_bench.h"
+#include "tests/trainer/backend/expect_close.h"
+#include "trainer/check/run_op.h"
+#include "trainer/check/run_update.h"
 
 namespace lockstep::train {
 namespace {
@@ -26,7 +27,7 @@ class ThreadsTest : public testing::TestWithParam<LargeOp> {};
 OpOutputs RunLarge(const std::string& name, int threads, const Make& make) {
   const auto backend = MakeBackend({.name = name, .threads = threads});
   const auto op = make(*backend);
-  const TestStep step{.training = true, .valid = op->input().shape[0], .step = 3, .seed = 5};
+  const StepSettings step{.training = true, .valid = op->input().shape[0], .step = 3, .seed = 5};
   return RunOp(*backend, *op, RandomInputs(*op, 1), step);
 }
 

@@ -56,6 +56,7 @@ LOCKSTEP_SAME_VALUE(kMatmulPrefMinAlignmentDBytes, CUBLASLT_MATMUL_PREF_MIN_ALIG
 #define LOCKSTEP_CUBLASLT_FUNCTIONS_OF_NVIDIA(X)                  \
   X(Create, cublasLtCreate)                                       \
   X(Destroy, cublasLtDestroy)                                     \
+  X(GetVersion, cublasLtGetVersion)                               \
   X(GetStatusString, cublasLtGetStatusString)                     \
   X(DescCreate, cublasLtMatmulDescCreate)                         \
   X(DescDestroy, cublasLtMatmulDescDestroy)                       \

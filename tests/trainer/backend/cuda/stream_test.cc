@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "tests/trainer/backend/device_array.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/device_array.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -9,7 +9,7 @@ const Shape kShape = {5, 2, 2, 2};
 
 class BatchNormTest : public testing::Test {
  protected:
-  OpOutputs Run(const OpInputs& inputs, const TestStep& step) {
+  OpOutputs Run(const OpInputs& inputs, const StepSettings& step) {
     return RunOp(*backend_, *op_, inputs, step);
   }
 

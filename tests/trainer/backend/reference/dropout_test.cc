@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
 
 class DropoutTest : public testing::Test {
  protected:
-  std::vector<float> Mask(std::int64_t rows, const TestStep& step, std::uint64_t layer = 0) {
+  std::vector<float> Mask(std::int64_t rows, const StepSettings& step, std::uint64_t layer = 0) {
     const auto op =
         backend_->MakeOp(DropoutSpec{.x = {.shape = {rows, 1000}}, .rate = 0.25f, .layer = layer});
     const std::vector<float> ones(static_cast<std::size_t>(rows * 1000), 1.0f);
@@ -33,7 +33,7 @@ TEST_F(DropoutTest, ARowDropsTheSameWhereverItLies) {
 }
 
 TEST_F(DropoutTest, StepSeedLayerAndRowChangeTheMask) {
-  const TestStep step{.valid = 1, .step = 1, .seed = 1};
+  const StepSettings step{.valid = 1, .step = 1, .seed = 1};
   const std::vector<float> mask = Mask(1, step);
   EXPECT_EQ(Mask(1, step), mask);
   EXPECT_NE(Mask(1, {.valid = 1, .step = 2, .seed = 1}), mask);

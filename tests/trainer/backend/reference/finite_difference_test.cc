@@ -4,9 +4,9 @@
 #include <functional>
 #include <numeric>
 
-#include "tests/trainer/backend/loss_bench.h"
-#include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/activation_names.h"
+#include "trainer/check/run_loss.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 struct SlopeCase {
   std::string name;
   std::function<std::unique_ptr<Op>(Backend&)> make;
-  TestStep step{.training = true, .valid = 0};  // valid 0: all rows
+  StepSettings step{.training = true, .valid = 0};  // valid 0: all rows
 };
 
 class FiniteDifferenceTest : public testing::TestWithParam<SlopeCase> {
@@ -50,7 +50,7 @@ class FiniteDifferenceTest : public testing::TestWithParam<SlopeCase> {
 
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "reference"});
   std::unique_ptr<Op> op_;
-  TestStep step_;
+  StepSettings step_;
   OpInputs inputs_;
 };
 

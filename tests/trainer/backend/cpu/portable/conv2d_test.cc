@@ -1,7 +1,8 @@
 // An image whose matrix of patches is larger than what is made of it at a time.
 #include <gtest/gtest.h>
 
-#include "tests/trainer/backend/op_bench.h"
+#include "tests/trainer/backend/expect_close.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -14,7 +15,7 @@ OpOutputs RunLarge(const std::string& name, int threads) {
                                                .kernel_w = 5,
                                                .padding = Padding::kSame,
                                                .relu = true});
-  const TestStep step{.training = true, .valid = 2};
+  const StepSettings step{.training = true, .valid = 2};
   return RunOp(*backend, *conv, RandomInputs(*conv, 1), step);
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/trainer/backend/op_bench.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -1,5 +1,5 @@
-// Runs one op on any back end from dense inputs to dense outputs, so that tests compare numbers and
-// never see a layout.
+// Runs one op on any back end from dense inputs to dense outputs, so that whoever compares numbers
+// never sees a layout.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct OpInputs {
 };
 
 // A step's settings, with the mode.
-struct TestStep {
+struct StepSettings {
   bool training = true;
   std::int64_t valid = 0;
   std::uint64_t step = 0, seed = 0, first_position = 0;
@@ -32,6 +32,9 @@ struct TestStep {
 struct OpOutputs {
   std::vector<float> y, dx;
   std::vector<std::vector<float>> gradients, states;  // states as Forward left them
+  // Which element that a layout adds to y or dx is not zero, although others compute with it;
+  // empty if all are.
+  std::string padding_fault;
 };
 
 // Values in [-1, 1), the same for the same stream.
@@ -42,11 +45,10 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream);
 
 // Converts, binds, runs Forward and, if step.training, Backward. Every buffer that the op writes
 // starts as NaN, so that what it forgets to write shows.
-OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const TestStep& step,
+OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSettings& step,
                 bool want_dx = true);
 
-// Float32 rounding of sums of up to a few thousand terms, relative to the largest of the tensor.
-void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
-                 const std::string& what);
+// What the back end's convolutions put out for `shape`, if that is an image's; else dense.
+TensorDesc NativeDesc(Backend& backend, const Shape& shape, DType type = DType::kFloat32);
 
 }  // namespace lockstep::train

@@ -1,8 +1,8 @@
-#include "tests/trainer/backend/loss_bench.h"
+#include "trainer/check/run_loss.h"
 
 #include <limits>
 
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,6 +1,6 @@
-#include "tests/trainer/backend/update_bench.h"
+#include "trainer/check/run_update.h"
 
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 
 namespace lockstep::train {
 

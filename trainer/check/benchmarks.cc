@@ -1,0 +1,199 @@
+#include "trainer/check/benchmarks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "trainer/check/run_op.h"
+#include "trainer/core/arena.h"
+#include "trainer/train/solo_training.h"
+
+namespace lockstep::train {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+// Of one call. Repeats it until the calls together take long enough to be measured.
+double SecondsOf(Backend& backend, const std::function<void()>& work) {
+  constexpr double kLongEnough = 0.05;
+  work();
+  backend.Synchronize();
+  for (int calls = 1;; calls *= 2) {
+    const auto start = SteadyClock::now();
+    for (int i = 0; i < calls; ++i) work();
+    backend.Synchronize();
+    const double seconds = SecondsSince(start);
+    if (seconds >= kLongEnough) return seconds / calls;
+  }
+}
+
+// Memory of one tensor, full of random numbers.
+class RandomTensor {
+ public:
+  RandomTensor(Backend& backend, const TensorDesc& desc) {
+    arena_.Reserve(desc.bytes());
+    arena_.Allocate(backend.memory());
+    const std::int64_t elements = desc.elements();
+    const std::int64_t block = std::min<std::int64_t>(elements, 1 << 16);
+    const std::vector<float> values = RandomValues(block, 1);
+    backend.FromDense(values.data(), {.shape = {block}, .dtype = desc.dtype}, data());
+    const auto bytes = static_cast<std::size_t>(block) * SizeOf(desc.dtype);
+    for (std::size_t filled = bytes; filled < desc.bytes(); filled *= 2) {
+      backend.Copy(data(), data() + filled, std::min(filled, desc.bytes() - filled));
+    }
+  }
+  std::byte* data() const { return arena_.At<std::byte>(0); }
+
+ private:
+  Arena arena_;
+};
+
+TensorDesc FloatsOf(std::size_t bytes) {
+  const std::size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
+  return {.shape = {static_cast<std::int64_t>(std::max<std::size_t>(floats, 1))}};
+}
+
+// Of an n,n matrix times an n,n matrix.
+double SecondsOfMatmul(Backend& backend, std::int64_t n, DType type) {
+  const auto op =
+      backend.MakeOp(DenseSpec{.x = {.shape = {n, n}, .dtype = type}, .units = n, .bias = false});
+  const RandomTensor x(backend, op->input()), y(backend, op->output());
+  const TensorDesc weight_desc = op->Parameters()[0].desc;
+  const RandomTensor weight(backend, weight_desc), gradient(backend, weight_desc);
+  const RandomTensor workspace(backend, FloatsOf(op->WorkspaceBytes()));
+  const RandomTensor scratch(backend, FloatsOf(op->ScratchBytes()));
+  const RandomTensor context(backend, FloatsOf(sizeof(StepContext)));
+  const StepContext step{.valid = n};
+  backend.Upload(&step, context.data(), sizeof(step));
+  op->Bind({.x = {x.data()},
+            .y = y.data(),
+            .dy = y.data(),
+            .dx = {nullptr},
+            .parameters = {reinterpret_cast<float*>(weight.data())},
+            .gradients = {reinterpret_cast<float*>(gradient.data())},
+            .states = {},
+            .workspace = workspace.data(),
+            .scratch = scratch.data()});
+  const auto& on_device = *reinterpret_cast<const StepContext*>(context.data());
+  const double seconds = SecondsOf(backend, [&] { op->Forward(Mode::kEvaluation, on_device); });
+  backend.Synchronize();
+  return seconds;
+}
+
+api::TrainingSpec TrainingOf(const StepBenchmark& benchmark, api::Precision precision) {
+  api::TrainingSpec training;
+  training.model.name = benchmark.model;
+  training.batch_size.global = benchmark.batch;
+  training.steps = 1'000'000;  // more than there is time for
+  training.evaluation.enabled = false;
+  training.precision = precision;
+  training.dataset.format = api::DatasetFormat::kSynthetic;
+  training.dataset.synthetic = api::SyntheticSpec{.train_examples = 3 * benchmark.batch,
+                                                  .test_examples = 1,
+                                                  .shape = benchmark.sample_shape,
+                                                  .classes = benchmark.classes};
+  return training;
+}
+
+absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
+                                      const SessionOptions& options, double budget) {
+  constexpr int kWarmupSteps = 3, kStepsAtOnce = 5;
+  SessionParts parts;
+  LOCKSTEP_ASSIGN_OR_RETURN(parts.data, Session::OpenData(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(parts.backend, make_backend());
+  LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Assemble(options, std::move(parts)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
+  LOCKSTEP_RETURN_IF_ERROR(training->Run(kWarmupSteps).status());
+  const auto start = SteadyClock::now();
+  int steps = 0;
+  while (steps == 0 || SecondsSince(start) < budget) {
+    LOCKSTEP_RETURN_IF_ERROR(training->Run(kStepsAtOnce).status());
+    steps += kStepsAtOnce;
+  }
+  return steps / SecondsSince(start);
+}
+
+struct MeasuredPrecision {
+  api::Precision precision;
+  DType type;
+};
+constexpr std::array kMeasuredPrecisions = {
+    MeasuredPrecision{api::Precision::kFloat32, DType::kFloat32},
+    MeasuredPrecision{api::Precision::kBFloat16, DType::kBFloat16},
+    MeasuredPrecision{api::Precision::kFloat16, DType::kFloat16}};
+
+}  // namespace
+
+Measurement MeasureCopy(Backend& backend) {
+  constexpr std::size_t kSmallest = std::size_t{1} << 20, kLargest = std::size_t{1} << 29;
+  constexpr double kLongEnough = 0.001;  // of one copy; larger ones are not faster
+  Measurement result{.name = "copy", .unit = "GB/s"};
+  for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 2) {
+    const RandomTensor from(backend, FloatsOf(bytes)), to(backend, FloatsOf(bytes));
+    const double seconds = SecondsOf(backend, [&] { backend.Copy(from.data(), to.data(), bytes); });
+    result.value = 2 * static_cast<double>(bytes) / seconds / 1e9;
+    result.note = fmt::format("{} MiB", bytes >> 20);
+    if (seconds > kLongEnough) break;
+  }
+  return result;
+}
+
+std::vector<Measurement> MeasureMatmul(Backend& backend) {
+  constexpr std::int64_t kSmallest = 256, kLargest = 8192;
+  constexpr double kLongEnough = 0.005;
+  std::vector<Measurement> results;
+  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    Measurement& best = results.emplace_back(
+        Measurement{.name = "matmul", .type = std::string(DTypeName(type)), .unit = "TFLOP/s"});
+    for (std::int64_t n = kSmallest; n <= kLargest; n *= 2) {
+      const double seconds = SecondsOfMatmul(backend, n, type);
+      const auto side = static_cast<double>(n);
+      const double speed = 2 * side * side * side / seconds / 1e12;
+      if (speed > best.value) {
+        best.value = speed;
+        best.note = fmt::format("{0} x {0} times {0} x {0}", n);
+      }
+      if (seconds > kLongEnough) break;
+    }
+  }
+  return results;
+}
+
+std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
+                                      const StepBenchmark& benchmark) {
+  std::vector<Measurement> results;
+  for (const MeasuredPrecision& measured : kMeasuredPrecisions) {
+    const SessionOptions options{.training = TrainingOf(benchmark, measured.precision),
+                                 .threads = threads};
+    absl::StatusOr<double> speed = 0.0;
+    try {
+      speed = StepsPerSecond(make_backend, options, benchmark.seconds);
+    } catch (const DeviceError& error) {
+      speed = absl::UnavailableError(error.what());
+    }
+    Measurement steps{.name = benchmark.model,
+                      .type = std::string(DTypeName(measured.type)),
+                      .value = speed.value_or(0),
+                      .unit = "steps/s",
+                      .note = speed.ok() ? fmt::format("batch {}", benchmark.batch)
+                                         : std::string(speed.status().message())};
+    Measurement images = steps;
+    images.value *= static_cast<double>(benchmark.batch);
+    images.unit = "images/s";
+    results.push_back(std::move(steps));
+    results.push_back(std::move(images));
+  }
+  return results;
+}
+
+}  // namespace lockstep::train

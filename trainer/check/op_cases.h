@@ -1,0 +1,51 @@
+// Ops in shapes in which they may go wrong: what is compared with `reference`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+#include "trainer/check/run_op.h"
+
+namespace lockstep::train {
+
+struct OpCase {
+  std::string name;
+  Shape x;
+  // The op for an x of that shape, in any layout and floating-point type.
+  std::function<OpSpec(const TensorDesc& x)> spec;
+  StepSettings step{.training = true, .valid = 0};  // valid 0: all rows
+
+  std::unique_ptr<Op> Make(Backend& backend, const TensorDesc& desc) const {
+    return backend.MakeOp(spec(desc));
+  }
+};
+
+// The case of an op with one input.
+template <typename Spec>
+OpCase CaseOf(std::string name, Shape x, Spec spec) {
+  return {std::move(name), std::move(x), [spec](const TensorDesc& desc) mutable -> OpSpec {
+            spec.x = desc;
+            return spec;
+          }};
+}
+
+// For the names of tests.
+inline void PrintTo(const OpCase& op_case, std::ostream* out) {
+  *out << op_case.name;
+}
+
+// Small shapes, the awkward ones among them; together they have every op.
+std::vector<OpCase> ConvCases();
+std::vector<OpCase> OtherCases();
+
+// The layers of core-cnn, and of ResNet-50 for images of 224 x 224; the oracle needs seconds for
+// the latter.
+std::vector<OpCase> CoreCnnCases();
+std::vector<OpCase> ResNetCases();
+
+}  // namespace lockstep::train
