@@ -38,10 +38,10 @@ nccl::Api ScriptedApi() {
     return nccl::kSuccess;
   };
   api.CommAbort = [](nccl::CommHandle) {
-    ++script->aborts;
     script->was_in_sum_at_abort = script->is_in_sum.load();
     const NcclCommunicator* communicator = script->communicator;
     script->was_failure_known_at_abort = communicator != nullptr && !communicator->status().ok();
+    ++script->aborts;  // last: the test waits for it
     return nccl::kSuccess;
   };
   api.AllReduce = [](const void*, void*, std::size_t, int, int, nccl::CommHandle,
