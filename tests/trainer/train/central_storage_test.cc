@@ -26,12 +26,13 @@ UpdateSite SiteOf(Kind kind, int rank) {
 }
 
 // How the controller's parameters reach the others: in place, by a copy through the host's memory
-// or a socket, or from a device with a queue.
+// or a socket, or from a device with a queue, through the host or by NCCL.
 struct Road {
   std::string backend = "reference";
   bool allow_shm = true;
 };
-const std::vector<Road> kRoads = {{}, {.allow_shm = false}, {.backend = "async-reference"}};
+const std::vector<Road> kRoads = {
+    {}, {.allow_shm = false}, {.backend = "async-reference"}, {.backend = kOwnGpus}};
 void PrintTo(const Road& road, std::ostream* out) {
   *out << road.backend << (road.allow_shm ? "" : " over sockets");
 }
@@ -111,8 +112,8 @@ api::TrainingSpec FullTraining() {
   return training;
 }
 
-Outcome Mirrored(const api::TrainingSpec& training) {
-  return Pair{.training = training, .kind = Kind::kMirrored}.Train()[0];
+Outcome Mirrored(const api::TrainingSpec& training, const Road& road = {}) {
+  return Pair{.training = training, .kind = Kind::kMirrored, .road = road}.Train()[0];
 }
 
 void ExpectOutcome(const std::array<Outcome, 2>& found, const Outcome& expected) {
@@ -126,21 +127,22 @@ class CentralStorageTest : public ::testing::TestWithParam<Road> {};
 
 TEST_P(CentralStorageTest, ComputesTheBitsOfMirrored) {
   ExpectOutcome(Pair{.training = FullTraining(), .road = GetParam()}.Train(),
-                Mirrored(FullTraining()));
+                Mirrored(FullTraining(), GetParam()));
 }
 
 TEST_P(CentralStorageTest, ComputesTheBitsOfMirroredWithALossScale) {
   api::TrainingSpec training = SmallTraining();
   training.precision = api::Precision::kFloat16;
   training.max_skipped_steps = 20;
-  ExpectOutcome(Pair{.training = training, .road = GetParam()}.Train(), Mirrored(training));
+  ExpectOutcome(Pair{.training = training, .road = GetParam()}.Train(),
+                Mirrored(training, GetParam()));
 }
 
 TEST_P(CentralStorageTest, OnlyTheControllerHoldsTheOptimizersState) {
   const auto session_at = [&](UpdateSite site) {
     return *Session::Create({.training = SmallTraining(),
                              .world = 2,
-                             .backend = GetParam().backend,
+                             .backend = BackendOf(GetParam().backend),
                              .update_site = site});
   };
   const auto controller = session_at(UpdateSite::kThisRank);
@@ -153,7 +155,7 @@ TEST_P(CentralStorageTest, OnlyTheControllerHoldsTheOptimizersState) {
 }
 
 TEST_P(CentralStorageTest, TrainingGoesOnFromTheControllersMemoryWithoutAReplica) {
-  const Outcome whole = Mirrored(FullTraining());
+  const Outcome whole = Mirrored(FullTraining(), GetParam());
   for (const int step : {0, 5, 12, 19}) {
     SCOPED_TRACE(step);
     const Pair pair{.training = FullTraining(), .road = GetParam(), .loss = {1, At::kStep, step}};
@@ -163,7 +165,7 @@ TEST_P(CentralStorageTest, TrainingGoesOnFromTheControllersMemoryWithoutAReplica
 
 // The controller has updated, but the replica is lost before it knows: the update counts, once.
 TEST_P(CentralStorageTest, AnUpdateThatAReplicaDoesNotSeeCountsOnce) {
-  const Outcome whole = Mirrored(FullTraining());
+  const Outcome whole = Mirrored(FullTraining(), GetParam());
   for (const int step : {0, 7, 19}) {
     SCOPED_TRACE(step);
     const Pair pair{
@@ -175,7 +177,7 @@ TEST_P(CentralStorageTest, AnUpdateThatAReplicaDoesNotSeeCountsOnce) {
 // The others cannot give a new controller what it needs: all go back to the checkpoint, or to the
 // start.
 TEST_P(CentralStorageTest, ALostControllerGoesOnFromItsCheckpointBitForBit) {
-  const Outcome whole = Mirrored(FullTraining());
+  const Outcome whole = Mirrored(FullTraining(), GetParam());
   api::TrainingSpec training = FullTraining();
   training.checkpoint.every_steps = 3;
   for (const At at : {At::kStep, At::kParameters}) {
@@ -191,7 +193,7 @@ TEST_P(CentralStorageTest, ALostControllerGoesOnFromItsCheckpointBitForBit) {
 
 TEST_P(CentralStorageTest, ALostControllerWithoutCheckpointsBeginsAgain) {
   const Pair pair{.training = FullTraining(), .road = GetParam(), .loss = {0, At::kStep, 7}};
-  ExpectOutcome(pair.Train(), Mirrored(FullTraining()));
+  ExpectOutcome(pair.Train(), Mirrored(FullTraining(), GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEveryRoad, CentralStorageTest, ::testing::ValuesIn(kRoads));

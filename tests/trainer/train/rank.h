@@ -54,6 +54,9 @@ inline const std::vector<std::string> kDevices = {"reference", "async-reference"
 inline const std::string kOwnGpus = "cuda-nccl";
 inline const std::vector<std::string> kRankDevices = {"reference", "async-reference", "cuda",
                                                       kOwnGpus};
+inline std::string BackendOf(const std::string& device) {
+  return device == kOwnGpus ? "cuda" : device;
+}
 inline const bool kHasGpus = ::setenv("CUDA_VISIBLE_DEVICES", "0,1,2", /*overwrite=*/1) == 0;
 
 // A rendezvous client that calls `at_step` each time its rank starts a step.
@@ -166,7 +169,7 @@ struct Rank {
        CheckpointStore* store = nullptr, const RankPlace& place = {})
       : session(*Session::Create({.training = training,
                                   .world = world,
-                                  .backend = backend == kOwnGpus ? "cuda" : backend,
+                                  .backend = BackendOf(backend),
                                   .device = backend == kOwnGpus ? rank : 0,
                                   .update_site = place.site})),
         strategy(std::make_unique<FaultyStrategy>(

@@ -1,5 +1,5 @@
-#include "trainer/backend/cuda/driver_api.h"
 #include "trainer/backend/cuda/device_library.h"
+#include "trainer/backend/cuda/driver_api.h"
 
 namespace lockstep::train::cuda {
 namespace {
