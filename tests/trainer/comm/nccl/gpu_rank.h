@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {

@@ -19,7 +19,7 @@
 
 #include "tests/support/shared_memory.h"
 #include "tests/support/spawn_ranks.h"
-#include "tests/trainer/backend/device_array.h"
+#include "trainer/check/device_array.h"
 #include "trainer/backend/backend.h"
 #include "trainer/comm/nccl/nccl_communicator.h"
 
