@@ -21,7 +21,7 @@ SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "helm", "kill", "kind", 
 # Where each of our programs declares its subcommands and options, as a glob.
 PROGRAMS = {"lockstep": "operator/cli/*.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/server/flags.cc"}
-SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
+SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z-]+)"')
 OPTION = re.compile(r'["!,](--[a-z-]+)(?=[",])')
 # Pages that explain the tree, by paths in backticks.
 TREE_PAGES = ["docs/architecture.md", "CONTRIBUTING.md"]

@@ -39,9 +39,6 @@
 namespace lockstep::train {
 namespace {
 
-// Of gpu-check: the device is there, and does not compute right.
-constexpr int kExitWrong = 1;
-
 int Failed(const absl::Status& status, int exit_code) {
   LogError(std::string(status.message()), {{"exitCode", exit_code}});
   return exit_code;
@@ -101,6 +98,7 @@ int GpuCheck(const CheckFlags& flags) {
       return api::kExitUsage;
     }
   }
+  SetLogLevel(LogLevel::kError);  // the report says the same once
   const absl::StatusOr<CheckReport> report = RunGpuCheck(flags.options);
   if (!report.ok()) {
     fmt::print(stderr, "lockstep-trainer gpu-check: {}\n", std::string(report.status().message()));
@@ -115,7 +113,7 @@ int GpuCheck(const CheckFlags& flags) {
       return api::kExitStorage;
     }
   }
-  return report->is_right() ? api::kExitDone : kExitWrong;
+  return ExitCode(*report);
 }
 
 struct PlanFlags {

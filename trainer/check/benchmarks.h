@@ -8,6 +8,8 @@
 
 namespace lockstep::train {
 
+// What a device cannot do, for lack of memory say, has no value, and the reason as its note.
+
 // GB/s of copies within the device's memory, where a byte counts as read and as written.
 Measurement MeasureCopy(Backend& backend);
 
@@ -23,8 +25,7 @@ struct StepBenchmark {
   double seconds = 1;  // to spend on the timed steps
 };
 
-// Steps and images per second of whole training steps on synthetic data, for each precision. What
-// the device cannot do, for lack of memory say, has the reason as its note.
+// Steps and images per second of whole training steps on synthetic data, for each precision.
 std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
                                       const StepBenchmark& benchmark);
 

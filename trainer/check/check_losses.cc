@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trainer/check/check_case.h"
 #include "trainer/check/run_loss.h"
@@ -18,8 +19,11 @@ namespace {
 struct LossSize {
   std::int64_t rows, outputs;
 };
-// The second and the third are divided among blocks of a GPU.
-constexpr std::array kLossSizes = {LossSize{13, 10}, LossSize{256, 1000}, LossSize{5003, 3}};
+std::vector<LossSize> SizesOf(bool large) {
+  std::vector<LossSize> sizes = {{13, 10}};
+  if (large) sizes.insert(sizes.end(), {{256, 1000}, {5003, 3}});
+  return sizes;
+}
 
 using LossRun = std::function<LossOutputs(Backend&)>;
 
@@ -95,9 +99,9 @@ const std::array kElementwiseLosses = {
 
 }  // namespace
 
-CheckGroup CheckCrossEntropy(Backend& backend) {
+CheckGroup CheckCrossEntropy(Backend& backend, bool large) {
   CheckGroup group = LossGroup("cross-entropy");
-  for (const LossSize& size : kLossSizes) {
+  for (const LossSize& size : SizesOf(large)) {
     // With the largest, exp overflows unless the row's maximum is subtracted.
     for (const float largest : {3.0f, 200.0f}) {
       for (const double smoothing : {0.0, 0.1}) {
@@ -114,9 +118,9 @@ CheckGroup CheckCrossEntropy(Backend& backend) {
   return group;
 }
 
-CheckGroup CheckElementwiseLosses(Backend& backend) {
+CheckGroup CheckElementwiseLosses(Backend& backend, bool large) {
   CheckGroup group = LossGroup("elementwise losses");
-  for (const LossSize& size : kLossSizes) {
+  for (const LossSize& size : SizesOf(large)) {
     const LossInputs inputs = WithNumbers(size);
     for (const NamedElementwiseLoss& loss : kElementwiseLosses) {
       CheckLoss(backend, group, std::string(loss.name), size, [&](Backend& device) {

@@ -5,7 +5,8 @@
 
 namespace lockstep::train {
 
-CheckGroup CheckCrossEntropy(Backend& backend);
-CheckGroup CheckElementwiseLosses(Backend& backend);
+// Of a few rows; `large`: also of so many that a GPU divides them among blocks.
+CheckGroup CheckCrossEntropy(Backend& backend, bool large);
+CheckGroup CheckElementwiseLosses(Backend& backend, bool large);
 
 }  // namespace lockstep::train

@@ -14,8 +14,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int kTrainedSteps = 4;
-constexpr std::int64_t kTrainedBatch = 8;
+constexpr int kTrainedSteps = 3;
+constexpr std::int64_t kTrainedBatch = 4;
 
 struct TrainedPrecision {
   api::Precision precision;

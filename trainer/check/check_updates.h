@@ -5,7 +5,8 @@
 
 namespace lockstep::train {
 
-CheckGroup CheckOptimizers(Backend& backend);
+// Of a thousand parameters; `large`: also of so many that each thread of a GPU updates several.
+CheckGroup CheckOptimizers(Backend& backend, bool large);
 CheckGroup CheckUpdateDecisions(Backend& backend);
 
 }  // namespace lockstep::train

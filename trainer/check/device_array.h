@@ -1,4 +1,4 @@
-// Values in a back end's device memory, for tests that put them there and look at them.
+// Values in a back end's device memory, for checks and tests that put them there and look at them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,12 @@ class DeviceArray {
     arena_.Allocate(backend.memory());
     Set(values);
   }
-  ~DeviceArray() { backend_.Synchronize(); }
+  ~DeviceArray() {
+    try {
+      backend_.Synchronize();
+    } catch (const DeviceError&) {  // a device that has failed works on nothing any more
+    }
+  }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
 

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "trainer/check/benchmarks.h"
@@ -31,12 +33,22 @@ std::vector<OpCase> CasesOf(bool quick) {
   return cases;
 }
 
+// Those in which the device computes; in others it computes float32, between casts.
+std::string ComputedTypes(const Backend& backend) {
+  std::string types;
+  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (!backend.Computes(type)) continue;
+    types += (types.empty() ? "" : ", ") + std::string(DTypeName(type));
+  }
+  return types;
+}
+
 void Check(Backend& backend, bool quick, int threads, CheckReport& report) {
   ThreadPool pool(static_cast<std::size_t>(threads - 1));
   Append(CheckOps(backend, CasesOf(quick), pool, threads), report.groups);
-  report.groups.push_back(CheckCrossEntropy(backend));
-  report.groups.push_back(CheckElementwiseLosses(backend));
-  report.groups.push_back(CheckOptimizers(backend));
+  report.groups.push_back(CheckCrossEntropy(backend, /*large=*/true));
+  report.groups.push_back(CheckElementwiseLosses(backend, /*large=*/true));
+  report.groups.push_back(CheckOptimizers(backend, /*large=*/!quick));
   report.groups.push_back(CheckUpdateDecisions(backend));
   report.groups.push_back(CheckConversions(backend));
 }
@@ -71,6 +83,7 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,
     report.backend = backend->Name();
     report.device = backend->Device();
     report.facts = backend->Facts();
+    report.facts.push_back({"types of its instructions", ComputedTypes(*backend)});
     Check(*backend, options.quick, threads, report);
     if (options.benchmarks) {
       report.measurements.push_back(MeasureCopy(*backend));
@@ -90,6 +103,11 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options) {
     return OpenDevice({.name = options.backend, .threads = threads, .device = options.device},
                       /*falls_back_to_cpu=*/false);
   });
+}
+
+int ExitCode(const CheckReport& report) {
+  constexpr int kWrong = 1;
+  return report.is_right() ? api::kExitDone : kWrong;
 }
 
 }  // namespace lockstep::train

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<SoloTraining>> SoloTraining::Create(
   training->session_->model().InitializeParameters();
   NoStore store;
   LOCKSTEP_RETURN_IF_ERROR(training->strategy_->Connect(
-      {.generation = 1, .rank = 0, .members = std::vector<Member>(1)}, store));
+      {.generation = 1, .rank = 0, .members = {{.address = "127.0.0.1"}}}, store));
   return training;
 }
 

@@ -1,0 +1,228 @@
+#include "trainer/check/gpu_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/v1/names.h"
+#include "base/thread_pool.h"
+#include "tests/support/cuda_sim/use_simulator.h"
+#include "tests/support/folders.h"
+#include "tests/support/temp_directory.h"
+#include "tests/trainer/check/wrong_backend.h"
+#include "trainer/check/benchmarks.h"
+#include "trainer/check/check_conversions.h"
+#include "trainer/check/check_losses.h"
+#include "trainer/check/check_ops.h"
+#include "trainer/check/check_updates.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+
+// Those whose names begin so, in both lists of small shapes.
+std::vector<OpCase> CasesNamed(const std::vector<std::string>& names) {
+  std::vector<OpCase> found;
+  for (const auto& cases : {ConvCases(), OtherCases(), CoreCnnCases(), ResNetCases()}) {
+    for (const OpCase& op_case : cases) {
+      if (std::ranges::find(names, op_case.name) != names.end()) found.push_back(op_case);
+    }
+  }
+  EXPECT_EQ(found.size(), names.size());
+  return found;
+}
+
+std::vector<CheckGroup> Check(Backend& backend, const std::vector<OpCase>& cases) {
+  ThreadPool pool(1);
+  return CheckOps(backend, cases, pool, 2);
+}
+
+void ExpectRight(const CheckGroup& group) {
+  EXPECT_GT(group.cases, 0);
+  for (const CheckFault& fault : group.faults) {
+    ADD_FAILURE() << group.name << " " << group.type << ": " << fault.test_case << " "
+                  << fault.input << ": " << fault.problem;
+  }
+}
+
+TEST(CheckCasesTest, HaveEveryOp) {
+  std::set<std::string_view> names;
+  for (const auto& cases : {ConvCases(), OtherCases()}) {
+    for (const OpCase& op_case : cases) names.insert(OpName(op_case.spec({.shape = op_case.x})));
+  }
+  EXPECT_EQ(names.size(), std::variant_size_v<OpSpec>);
+}
+
+TEST(GpuCheckTest, FindsTheOpsOfTheSimulatedDeviceRight) {
+  const auto backend = MakeBackend({.name = "cuda"});
+  const auto groups =
+      Check(*backend, CasesNamed({"ConvSameStrideTwo", "DenseRelu", "BatchNormWithPaddingRows",
+                                  "Dropout", "AddReluOfThreeInTwoOrders", "MaxPoolWithZeros"}));
+  EXPECT_EQ(groups.size(), 18u) << "six ops in three types";
+  for (const CheckGroup& group : groups) ExpectRight(group);
+}
+
+TEST(GpuCheckTest, FindsTheRestOfTheSimulatedDeviceRight) {
+  const auto backend = MakeBackend({.name = "cuda"});
+  ExpectRight(CheckCrossEntropy(*backend, /*large=*/false));
+  ExpectRight(CheckElementwiseLosses(*backend, /*large=*/false));
+  ExpectRight(CheckOptimizers(*backend, /*large=*/false));
+  ExpectRight(CheckUpdateDecisions(*backend));
+  ExpectRight(CheckConversions(*backend));
+}
+
+TEST(GpuCheckTest, FindsTheSimulatedDeviceTrainingRight) {
+  const auto groups = CheckTraining(
+      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cuda"}); },
+      2);
+  EXPECT_EQ(groups.size(), 3u);
+  for (const CheckGroup& group : groups) ExpectRight(group);
+}
+
+TEST(GpuCheckTest, SaysWhatTheDeviceAndItsLibrariesAre) {
+  std::set<std::string> names;
+  for (const DeviceFact& fact : MakeBackend({.name = "cuda"})->Facts()) {
+    names.insert(fact.name);
+    EXPECT_FALSE(fact.value.empty()) << fact.name;
+    if (fact.name == "cuDNN") {
+      EXPECT_THAT(fact.value, testing::StartsWith("9.19.0 (" LOCKSTEP_CUDA_SIM_FOLDER));
+    }
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf(
+                         {"GPU", "compute capability", "memory", "driver", "cuDNN", "cuBLASLt"}));
+}
+
+// The faults of Add's groups; no other group may have one.
+std::vector<CheckFault> FaultsOfWrongAdd(const std::function<void(std::vector<float>&)>& change) {
+  WrongBackend<AddSpec> backend(MakeBackend({.name = "cpu", .threads = 2}), change);
+  std::vector<CheckFault> faults;
+  for (const CheckGroup& group : Check(backend, CasesNamed({"AddOfMatrices", "Dense"}))) {
+    if (group.name == "Add") {
+      faults.insert(faults.end(), group.faults.begin(), group.faults.end());
+    } else {
+      ExpectRight(group);
+    }
+  }
+  return faults;
+}
+
+TEST(GpuCheckTest, FindsAWrongElement) {
+  const auto faults = FaultsOfWrongAdd([](std::vector<float>& y) { y[7] += 0.1f; });
+  ASSERT_EQ(faults.size(), 6u) << "in three types, a step and an evaluation";
+  EXPECT_EQ(faults[0].test_case, "AddOfMatrices");
+  EXPECT_EQ(faults[0].input, "[3,37], dense");
+  EXPECT_THAT(faults[0].problem, testing::StartsWith("y[7] is "));
+}
+
+TEST(GpuCheckTest, SaysWhichOpFailed) {
+  WrongBackend<AddSpec> backend(MakeBackend({.name = "cpu", .threads = 2}),
+                                [](std::vector<float>& y) { y[7] += 0.1f; });
+  const CheckReport report{.groups = Check(backend, CasesNamed({"AddOfMatrices", "Dense"}))};
+  EXPECT_THAT(ReportTable(report), HasSubstr("\nFAILED Add   bfloat16 1 "));
+  EXPECT_THAT(ReportTable(report), HasSubstr("\nok     Dense bfloat16 1 "));
+  EXPECT_EQ(ExitCode(report), 1);
+  EXPECT_EQ(ExitCode({}), 0);
+}
+
+TEST(GpuCheckTest, FindsAnElementThatWasNotWritten) {
+  const auto faults = FaultsOfWrongAdd([](std::vector<float>& y) { y[3] = NAN; });
+  ASSERT_FALSE(faults.empty());
+  EXPECT_THAT(faults[0].problem, testing::StartsWith("y[3] is nan, expected "));
+}
+
+TEST(GpuCheckTest, FindsOtherBitsInTheSecondRun) {
+  int run = 0;
+  const auto faults = FaultsOfWrongAdd(
+      [&run](std::vector<float>& y) { y[5] *= 1 + 1e-6f * static_cast<float>(run++ % 2); });
+  ASSERT_FALSE(faults.empty());
+  EXPECT_THAT(faults[0].problem, testing::StartsWith("y of the second run[5] is "));
+}
+
+TEST(GpuCheckTest, FindsWhatTheDeviceRefuses) {
+  const auto faults = FaultsOfWrongAdd(
+      [](std::vector<float>&) { throw DeviceError("no algorithm for this shape"); });
+  ASSERT_EQ(faults.size(), 3u);
+  EXPECT_EQ(faults[0].problem, "no algorithm for this shape");
+}
+
+TEST(BenchmarksTest, MeasureEveryType) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  EXPECT_GT(MeasureCopy(*backend).value, 0);
+  const auto products = MeasureMatmul(*backend);
+  ASSERT_EQ(products.size(), 3u);
+  for (const Measurement& product : products) EXPECT_GT(product.value, 0) << product.type;
+  const auto steps = MeasureSteps(
+      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cpu"}); }, 1,
+      {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}, .seconds = 0.01});
+  ASSERT_EQ(steps.size(), 6u);
+  for (std::size_t i = 0; i < steps.size(); i += 2) {
+    EXPECT_GT(steps[i].value, 0);
+    EXPECT_DOUBLE_EQ(steps[i + 1].value, 8 * steps[i].value) << "images per second";
+  }
+}
+
+TEST(BenchmarksTest, SayWhatTheDeviceCannotDo) {
+  const auto steps = MeasureSteps(
+      []() -> absl::StatusOr<std::unique_ptr<Backend>> { throw DeviceError("no memory"); }, 1,
+      {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}});
+  ASSERT_EQ(steps.size(), 6u);
+  EXPECT_EQ(steps[0].value, 0);
+  EXPECT_EQ(steps[0].note, "no memory");
+}
+
+struct Ended {
+  int code;
+  std::string out;
+};
+Ended RunTrainer(const std::string& arguments, const std::string& prefix = "") {
+  const std::string command = prefix + LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {-1, "popen failed"};
+  std::string out;
+  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe)) {
+    out += static_cast<char>(byte);
+  }
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
+}
+
+TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {
+  const TempDirectory folder;
+  const std::string file = folder.At("report.json");
+  const Ended ended = RunTrainer(
+      "gpu-check --backend cpu --threads 1 --quick --no-benchmarks --json " + file + " 2>&1");
+  EXPECT_EQ(ended.code, api::kExitDone) << ended.out;
+  EXPECT_THAT(ended.out, testing::StartsWith("device: cpu:"));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2d              bfloat16"));
+  std::ifstream stream(file);
+  const auto report = nlohmann::json::parse(stream);
+  EXPECT_EQ(report.at("ok"), true);
+  EXPECT_EQ(report.at("backend"), "cpu");
+  EXPECT_GT(report.at("checks").size(), 40u);
+  EXPECT_TRUE(report.at("benchmarks").empty());
+}
+
+TEST(GpuCheckVerbTest, SaysThatThereIsNoGpu) {
+  const Ended ended =
+      RunTrainer("gpu-check 2>&1", "env -u LOCKSTEP_CUDA_PATH CUDA_VISIBLE_DEVICES= ");
+  EXPECT_EQ(ended.code, api::kExitBadConfig);
+  EXPECT_THAT(ended.out, testing::StartsWith("lockstep-trainer gpu-check: back end cuda: "));
+}
+
+TEST(GpuCheckVerbTest, RefusesAFileThatCannotBeWrittenBeforeItWorks) {
+  const Ended ended = RunTrainer("gpu-check --backend cpu --json /no/such/folder/file 2>&1");
+  EXPECT_EQ(ended.code, api::kExitUsage);
+  EXPECT_THAT(ended.out, HasSubstr("/no/such/folder/file cannot be written: No such file"));
+}
+
+}  // namespace
+}  // namespace lockstep::train
