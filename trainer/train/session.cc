@@ -59,7 +59,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
       parts.backend,
       OpenDevice({.name = options.backend, .threads = options.threads, .device = options.device},
                  options.falls_back_to_cpu));
-  return Assemble(options, std::move(parts));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Assemble(options, std::move(parts)));
+  LOCKSTEP_RETURN_IF_ERROR(session->DigestData());
+  return session;
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions& options,
