@@ -184,7 +184,7 @@ class Client:
             role, index: Only these replicas.
             follow: Go on with new lines, also of pods that are started later, until the job has ended. Lines of
                 different replicas come in the order of arrival. Without it, replica by replica.
-            container: None: the main one, whose exit is the pod's outcome.
+            container: None: the main one, whose exit is the pod's outcome. Init containers have names, too.
             tail: Only so many of the last lines of each replica.
 
         The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`.
