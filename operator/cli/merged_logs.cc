@@ -22,6 +22,7 @@
 #include "operator/cli/log_merge.h"
 #include "operator/cli/log_printer.h"
 #include "operator/cli/pod_state.h"
+#include "operator/cli/resumed_log.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
@@ -33,7 +34,8 @@ using kube::Object;
 
 // Lines of different pods are printed in the order of their times if they arrive within this time.
 constexpr Duration kPatience = std::chrono::milliseconds(300);
-// Looks that fail in a row before the job's pods are not looked at any more.
+// Looks that fail in a row before the job's pods are not looked at any more, and readings of a log
+// before it is given up.
 constexpr int kMostFailures = 30;
 // Cyan, green, yellow, magenta, blue, red.
 constexpr std::array<int, 6> kColors = {36, 32, 33, 35, 34, 31};
@@ -56,9 +58,19 @@ class LogCollector {
   absl::Status Finish();
 
  private:
+  // What a log is of: the container of a pod, and how often it had restarted.
+  struct Writer {
+    kube::Key pod;
+    std::string uid, container;
+    int restarts = 0;
+  };
+  enum class Life { kRuns, kHasEnded, kIsGone };
+
   std::string ContainerOf(const Object& pod) const;
   void Begin(const Object& pod, const std::string& container);
-  void Read(int source, const kube::Key& pod, const kube::PodLogOptions& log);
+  void Read(int source, const Writer& writer, const kube::PodLogOptions& log);
+  absl::Status ReadToItsEnd(const Writer& writer, kube::PodLogOptions log, ResumedLog& lines);
+  Life LifeOf(const Writer& writer);
 
   kube::RestClient& client_;
   const kube::Key job_;
@@ -107,7 +119,8 @@ std::string LogCollector::ContainerOf(const Object& pod) const {
 }
 
 void LogCollector::Begin(const Object& pod, const std::string& container) {
-  if (!begun_.emplace(kube::Uid(pod), RestartsOf(pod, container)).second) return;
+  const Writer writer{kube::KeyOf(pod), kube::Uid(pod), container, RestartsOf(pod, container)};
+  if (!begun_.emplace(writer.uid, writer.restarts).second) return;
   kube::PodLogOptions log = options_.log;
   log.container = container;
   log.timestamps = true;
@@ -118,17 +131,51 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
   const int source = merge_.AddSource();
   const std::scoped_lock lock(mutex_);
   names_.push_back(ReplicaName(pod));
-  readers_.emplace_back([this, source, key = kube::KeyOf(pod), log] { Read(source, key, log); });
+  readers_.emplace_back([this, source, writer, log] { Read(source, writer, log); });
 }
 
-void LogCollector::Read(int source, const kube::Key& pod, const kube::PodLogOptions& log) {
-  const absl::Status read =
-      client_.ReadPodLog(pod, log, {}, [&](const std::string& text) { merge_.Add(source, text); });
+void LogCollector::Read(int source, const Writer& writer, const kube::PodLogOptions& log) {
+  ResumedLog lines([&](std::string_view text) { merge_.Add(source, text); });
+  const absl::Status read = ReadToItsEnd(writer, log, lines);
+  lines.End();
   merge_.End(source);
   if (read.ok()) return;
   fmt::print(stderr, "lockstep: {}: {}\n", NameOf(source), Printable(std::string(read.message())));
   const std::scoped_lock lock(mutex_);
   failure_.Update(read);
+}
+
+// Goes on behind the last line if a log that is followed ends while its container runs: if the API
+// server has lost the connection to the kubelet, the log ends like any other.
+absl::Status LogCollector::ReadToItsEnd(const Writer& writer, kube::PodLogOptions log,
+                                        ResumedLog& lines) {
+  for (int failures = 0;;) {  // in a row
+    const absl::Status read = client_.ReadPodLog(
+        writer.pod, log, {}, [&lines](const std::string& text) { lines.Add(text); });
+    failures = read.ok() ? 0 : failures + 1;
+    const bool may_pass = read.ok() || absl::IsUnavailable(read);
+    if (!log.follow || !may_pass || failures == kMostFailures) return read;
+    const Life life = LifeOf(writer);
+    // After a failure, there may be more of a log that has ended.
+    if (life == Life::kIsGone || (life == Life::kHasEnded && read.ok())) return read;
+    std::this_thread::sleep_for(options_.poll_period);
+    lines.Resume();
+    if (!lines.latest()) continue;
+    log.since_time = lines.latest();
+    log.since.reset();
+    log.tail_lines.reset();
+  }
+}
+
+// A pod that cannot be looked at now is taken to run.
+LogCollector::Life LogCollector::LifeOf(const Writer& writer) {
+  const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, writer.pod);
+  if (absl::IsNotFound(pod.status())) return Life::kIsGone;
+  if (!pod.ok()) return Life::kRuns;
+  if (kube::Uid(*pod) != writer.uid || RestartsOf(*pod, writer.container) != writer.restarts) {
+    return Life::kIsGone;  // the log that there is now is another's
+  }
+  return IsRunning(*pod, writer.container) ? Life::kRuns : Life::kHasEnded;
 }
 
 std::string LogCollector::NameOf(int source) {

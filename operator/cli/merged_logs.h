@@ -24,9 +24,9 @@ struct MergedLogsOptions {
 };
 
 // Prints each line as "<replica> | <line>" to `out`, in the order of the lines' times; followed
-// logs, as they come. Prints to stderr, and goes on, if a replica has no log or its log cannot be
-// read. Returns the first such failure to read; NotFound: the job does not exist, or none of its
-// pods has a log.
+// logs, as they come, also if the connection to one is lost in between. Prints to stderr, and goes
+// on, if a replica has no log or its log cannot be read. Returns the first such failure to read;
+// NotFound: the job does not exist, or none of its pods has a log.
 absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
                              const MergedLogsOptions& options, std::FILE* out);
 

@@ -111,6 +111,10 @@ bool HasLog(const Object& pod, const std::string& container, bool previous) {
          Member(Member(status, "lastState"), "terminated").is_object();
 }
 
+bool IsRunning(const Object& pod, const std::string& container) {
+  return Member(Member(ContainerStatus(pod, container), "state"), "running").is_object();
+}
+
 bool HasEnded(const Object& pod) {
   return Member(Member(MainStatus(pod), "state"), "terminated").is_object();
 }

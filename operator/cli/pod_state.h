@@ -19,6 +19,9 @@ int KubeletRestarts(const kube::Object& pod);
 // True if the container has started, so that there is a log; with `previous`, if it has restarted.
 bool HasLog(const kube::Object& pod, const std::string& container, bool previous);
 
+// True if the container runs now.
+bool IsRunning(const kube::Object& pod, const std::string& container);
+
 // True if the main container has ended, for now.
 bool HasEnded(const kube::Object& pod);
 

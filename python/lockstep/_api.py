@@ -25,8 +25,8 @@ Object = dict[str, Any]
 
 ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
-CONNECT_SECONDS = 10
-ANSWER_SECONDS = 60
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
 LONGEST_LINE = 16 << 20  # bytes; an object of the API server has at most a few MiB
 MOST_TRIES = 5  # of a request that a busy server puts off
 PAGE = 500  # objects of a list in one answer
@@ -34,6 +34,8 @@ PAGE = 500  # objects of a list in one answer
 # the credentials elsewhere.
 RETRIES = urllib3.Retry(total=2, redirect=0, status=0, raise_on_redirect=False, raise_on_status=False,
                         respect_retry_after_header=False, backoff_factor=0.2)
+ONE_TRY = RETRIES.new(total=0)
+MOST_LOST = 2  # connections of a request with a deadline, which urllib3 would try again beyond it
 
 
 def connect(kubeconfig: str | None, context: str | None) -> tuple[Any, str]:
@@ -114,9 +116,10 @@ class Api:
         self.host = str(self._configuration.host).rstrip("/")
 
     def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Object | None = None,
-             content_type: str = JSON) -> Object:
-        """The object that the server answers with. ApiError: it refuses, or cannot be reached."""
-        answer = self._send(method, path, query, body, content_type, ANSWER_SECONDS)
+             content_type: str = JSON, deadline: _watch.Deadline | None = None) -> Object:
+        """The object that the server answers with. ApiError: it refuses, or cannot be reached, or has not answered by
+        the deadline, which only a GET may have."""
+        answer = self._send(method, path, query, body, content_type, ANSWER_SECONDS, deadline)
         try:
             data = answer.data
         except urllib3.exceptions.HTTPError as error:
@@ -130,27 +133,34 @@ class Api:
                            f"{self.host}", answer.status)
         return found
 
-    def stream(self, path: str, *, query: Mapping[str, Any], silence_seconds: float | None) -> Stream:
-        """An answer that goes on. A read that waits for longer than `silence_seconds` raises."""
-        return Stream(self._send("GET", path, query, None, JSON, silence_seconds))
+    def stream(self, path: str, *, query: Mapping[str, Any], silence_seconds: float | None,
+               deadline: _watch.Deadline | None = None) -> Stream:
+        """An answer that goes on, and begins before the deadline. A read that waits for longer than `silence_seconds`
+        raises."""
+        return Stream(self._send("GET", path, query, None, JSON, silence_seconds, deadline))
 
-    def pages(self, path: str, query: Mapping[str, Any]) -> tuple[list[Object], str]:
+    def pages(self, path: str, query: Mapping[str, Any],
+              deadline: _watch.Deadline | None = None) -> tuple[list[Object], str]:
         """(every object of a list, the version from which to watch)"""
         objects: list[Object] = []
         token = ""
         while True:
-            page = self.call("GET", path, query={**query, "limit": PAGE, "continue": token or None})
+            page = self.call("GET", path, query={**query, "limit": PAGE, "continue": token or None},
+                             deadline=deadline)
             objects += page.get("items") or []
             token = page["metadata"].get("continue") or ""
             if not token:
                 return objects, page["metadata"]["resourceVersion"]
 
     def _send(self, method: str, path: str, query: Mapping[str, Any] | None, body: Object | None, content_type: str,
-              read_seconds: float | None) -> urllib3.BaseHTTPResponse:
+              read_seconds: float | None, deadline: _watch.Deadline | None = None) -> urllib3.BaseHTTPResponse:
         given = {name: str(value).lower() if isinstance(value, bool) else value
                  for name, value in (query or {}).items() if value is not None}
         url = f"{self.host}{path}" + (f"?{urlencode(given)}" if given else "")
-        for attempt in range(1, MOST_TRIES + 1):
+        retries = RETRIES if deadline is None else ONE_TRY
+        deadline = deadline or _watch.Deadline(None)
+        busy = lost = 0
+        while True:
             headers = {"Accept": JSON, "Content-Type": content_type, "User-Agent": "lockstep-python"}
             for one in self._configuration.auth_settings().values():  # this refreshes a token that has expired
                 if one["in"] == "header" and one["value"]:
@@ -158,14 +168,20 @@ class Api:
             try:
                 answer = self._pool.request(
                     method, url, body=None if body is None else json.dumps(body).encode(), headers=headers,
-                    timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds), retries=RETRIES,
-                    preload_content=False, redirect=False)
+                    timeout=_timeout(read_seconds, deadline), retries=retries, preload_content=False, redirect=False)
             except urllib3.exceptions.HTTPError as error:
-                raise self._lost(method, path, error) from error
-            if answer.status != 429 or attempt == MOST_TRIES:
+                lost += 1
+                if retries is RETRIES or lost > MOST_LOST or deadline.has_passed():
+                    raise self._lost(method, path, error) from error
+                time.sleep(deadline.cap(_watch.FIRST_PAUSE * lost))
+                continue
+            busy += answer.status == 429
+            if answer.status != 429 or busy == MOST_TRIES:
+                break
+            time.sleep(deadline.cap(_seconds(answer.headers.get("Retry-After"))))
+            if deadline.has_passed():
                 break
             answer.drain_conn()
-            time.sleep(_seconds(answer.headers.get("Retry-After")))
         if 200 <= answer.status <= 299:
             return answer
         raise ApiError(f"{method} {path}: the API server said {answer.status}: {_message(answer)}", answer.status)
@@ -177,8 +193,10 @@ class Api:
 class Collection:
     """The objects of a path that a selector takes, as `_watch.follow` reads them."""
 
-    def __init__(self, api: Api, path: str, selector: Mapping[str, str]) -> None:
+    def __init__(self, api: Api, path: str, selector: Mapping[str, str],
+                 deadline: _watch.Deadline | None = None) -> None:
         self._api = api
+        self._deadline = deadline  # of `list` and `watch`
         self._path = path
         self._selector = selector
         self._lock = threading.Lock()
@@ -187,7 +205,7 @@ class Collection:
 
     def list(self) -> tuple[list[Object], str]:
         try:
-            return self._api.pages(self._path, self._selector)
+            return self._api.pages(self._path, self._selector, self._deadline)
         except ApiError as error:
             raise _as_watch_error(error) from error
 
@@ -198,7 +216,7 @@ class Collection:
     def watch(self, version: str, seconds: float, silence_seconds: float) -> Generator[Object, None, None]:
         stream = None
         try:
-            stream = self._api.stream(self._path, silence_seconds=silence_seconds, query={
+            stream = self._api.stream(self._path, silence_seconds=silence_seconds, deadline=self._deadline, query={
                 **self._selector, "watch": True, "resourceVersion": version, "allowWatchBookmarks": True,
                 "timeoutSeconds": max(1, math.ceil(seconds))})
             with self._lock:
@@ -241,6 +259,13 @@ def _as_watch_error(error: ApiError) -> Exception:
     if error.status is None or error.status == 429 or error.status >= 500:
         return _watch.Interrupted(str(error))
     return error
+
+
+def _timeout(read_seconds: float | None, deadline: _watch.Deadline) -> urllib3.Timeout:
+    """Of one try. urllib3 refuses a time of 0."""
+    longest = math.inf if read_seconds is None else read_seconds
+    read = max(deadline.cap(longest), 0.001)
+    return urllib3.Timeout(connect=max(deadline.cap(CONNECT_SECONDS), 0.001), read=None if read == math.inf else read)
 
 
 def _seconds(retry_after: str | None) -> float:

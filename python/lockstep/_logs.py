@@ -248,7 +248,7 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
     if not is_owned or role not in LABELS_OF_ROLES or not re.fullmatch("[0-9]{1,9}", number):
         return None
     name = container or (metadata.get("annotations") or {}).get(MAIN_CONTAINER) or pod["spec"]["containers"][0]["name"]
-    for status in pod.get("status", {}).get("containerStatuses") or ():
+    for status in _statuses(pod):
         # A container that is about to be restarted has the log of its latest life.
         has_begun = (status.get("state") or {}).keys() & {"running", "terminated"} or \
             (status.get("lastState") or {}).get("terminated")
@@ -259,7 +259,14 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
 
 def _is_running(pod: Object, log: _Log) -> bool:
     return any(status["name"] == log.container and "running" in (status.get("state") or {})
-               for status in pod["status"]["containerStatuses"])
+               for status in _statuses(pod))
+
+
+def _statuses(pod: Object) -> Iterator[Object]:
+    """Of each container of a pod, also those that run before the others or were added for debugging."""
+    found = pod.get("status") or {}
+    for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        yield from found.get(kind) or ()
 
 
 def _order(log: _Log) -> tuple[int, int]:

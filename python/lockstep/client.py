@@ -104,7 +104,7 @@ class Client:
     def delete(self, name: str, *, wait: bool = False, timeout: float | None = None) -> None:
         """Deletes a job; Kubernetes then deletes its pods. With `wait`, returns when the job is gone (its pods may
         still be stopping); WaitTimeout if it is not after so many seconds."""
-        job = self.get(name)
+        job, deadline = self._begin(name, timeout)
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
                 "preconditions": {"uid": job.uid}}
         try:
@@ -114,7 +114,7 @@ class Client:
         if not wait:
             return
         try:
-            for job in self._each(job, _watch.Deadline(timeout)):
+            for job in self._each(job, deadline):
                 pass
         except NotFound:
             return
@@ -138,7 +138,7 @@ class Client:
         """Waits by a watch, without polling, and returns the job as it is then.
 
         Args:
-            timeout: Seconds; None: no limit.
+            timeout: Seconds; None: no limit. The job is read once, for at most a second longer than that.
             until: A condition that must be True of the job as it is now specified ("Running", "Suspended"), or a
                 function of the job. If the job succeeds first, it is returned too: nothing changes after that.
 
@@ -146,12 +146,13 @@ class Client:
             JobFailed: The job failed, unless `until` asks for that. The message says which replica failed, its exit
                 code and its last lines.
             WaitTimeout: The time has passed; it is a TimeoutError.
+            ApiError: The API server has not answered once in that time.
             NotFound: There is no such job, or it was deleted.
         """
         if isinstance(until, str) and until not in CONDITIONS:
             raise ValueError(f"until: found {until!r}, expected one of {', '.join(CONDITIONS)}, or a function")
-        job = self.get(name)
-        for job in self._each(job, _watch.Deadline(timeout)):
+        job, deadline = self._begin(name, timeout)
+        for job in self._each(job, deadline):
             if (_holds(job, until) if isinstance(until, str) else until(job)) or job.status.succeeded:
                 return job
             self._raise_if_failed(job)
@@ -163,8 +164,8 @@ class Client:
         """Each state of the training as the operator reports it, at most every ten seconds, until the job has
         succeeded. Raises as `wait`. Only jobs with `training` report progress."""
         last = None
-        job = self.get(name)
-        for job in self._each(job, _watch.Deadline(timeout)):
+        job, deadline = self._begin(name, timeout)
+        for job in self._each(job, deadline):
             now = job.status.progress
             if now is not None and now != last:
                 last = now
@@ -183,7 +184,7 @@ class Client:
             role, index: Only these replicas.
             follow: Go on with new lines, also of pods that are started later, until the job has ended. Lines of
                 different replicas come in the order of arrival. Without it, replica by replica.
-            container: None: the main one, whose exit is the pod's outcome.
+            container: None: the main one, whose exit is the pod's outcome. Init containers have names, too.
             tail: Only so many of the last lines of each replica.
 
         The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`.
@@ -223,16 +224,22 @@ class Client:
         """The job as it was read, as it is now, and after each change; ends at the deadline. NotFound: it was
         deleted."""
         yield job
-        for change in _watch.follow(self._only(job.name), [job.raw], deadline):
+        for change in _watch.follow(self._only(job.name, deadline), [job.raw], deadline):
             now = TrainingJob.from_dict(change.object)
             if now.uid == job.uid:
                 if change.deleted:
                     raise NotFound(f"{self._say(job.name)} was deleted", 404)
                 yield now
 
-    def _only(self, name: str) -> Collection:
+    def _begin(self, name: str, timeout: float | None) -> tuple[TrainingJob, _watch.Deadline]:
+        """The job as it is now, and when to wait for it no longer."""
+        deadline = _watch.Deadline(timeout)
+        first = _watch.Deadline(None if timeout is None else max(timeout, 1.0))
+        return self._call("GET", name, deadline=first), deadline
+
+    def _only(self, name: str, deadline: _watch.Deadline | None = None) -> Collection:
         """The job as a collection of one."""
-        return self._collection(self._api, self._path(), {"fieldSelector": f"metadata.name={name}"})
+        return self._collection(self._api, self._path(), {"fieldSelector": f"metadata.name={name}"}, deadline)
 
     def _raise_if_failed(self, job: TrainingJob) -> None:
         if job.status.failed:

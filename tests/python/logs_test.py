@@ -31,6 +31,16 @@ class LogsTest(unittest.TestCase):
         self.assertFalse(_logs._is_running(crashed, log))
         self.assertIsNone(_logs._log_of(pod(state={"waiting": {"reason": "ContainerCreating"}}), None))
 
+    def test_an_init_container_has_a_log_before_the_others_have_started(self):
+        starting = pod(state={"waiting": {"reason": "PodInitializing"}})
+        starting["status"]["initContainerStatuses"] = [{"name": "copy-data", "state": {"running": {}}}]
+        starting["status"]["ephemeralContainerStatuses"] = [{"name": "debug", "state": {"terminated": {}}}]
+        self.assertIsNone(_logs._log_of(starting, None))
+        log = _logs._log_of(starting, "copy-data")
+        self.assertEqual(("worker-1", "copy-data", 0), (log.replica, log.container, log.restart))
+        self.assertTrue(_logs._is_running(starting, log))
+        self.assertFalse(_logs._is_running(starting, _logs._log_of(starting, "debug")))
+
     def test_a_pod_that_only_looks_like_a_replica_is_left_out(self):
         running = {"state": {"running": {}}}
         self.assertIsNotNone(_logs._log_of(pod(**running), None))

@@ -15,6 +15,7 @@ JOB = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob",
        "metadata": {"name": "j", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1}}
 DONE = {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": "9"},
         "status": {"conditions": [{"type": "Succeeded", "status": "True", "reason": "R", "message": "M"}]}}
+LATE, LOST = "no answer until the server stops", "the end of the connection"
 LIST = {"metadata": {"resourceVersion": "5"}, "items": [JOB]}
 
 
@@ -24,9 +25,10 @@ def status(code, message):
 
 class ScriptedServer:
     """Gives its answers one after the other: (status, body, headers), or a list of lines of a watch, which ends with
-    a proper end, or as a lost connection after None."""
+    a proper end, or as a lost connection after None; or LATE or LOST."""
 
     def __init__(self, *answers):
+        self.stopped = threading.Event()
         self.asked = []  # (method, path, headers, body)
         remaining = list(answers)
         server = self
@@ -41,6 +43,11 @@ class ScriptedServer:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 server.asked.append((self.command, self.path, dict(self.headers), body))
                 answer = remaining.pop(0) if remaining else (500, status(500, "the script has ended"), {})
+                if answer in (LATE, LOST):
+                    self.close_connection = True
+                    if answer == LATE:
+                        server.stopped.wait(20)
+                    return
                 self.send_response(answer[0] if isinstance(answer, tuple) else 200)
                 if isinstance(answer, tuple):
                     data = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
@@ -67,6 +74,7 @@ class ScriptedServer:
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def stop(self):
+        self.stopped.set()
         self._http.shutdown()
         self._http.server_close()
 
@@ -116,6 +124,26 @@ class RequestsTest(unittest.TestCase):
         with self.assertRaises(lockstep.WaitTimeout):
             client.wait("j", timeout=0.5)
         self.assertLess(time.monotonic() - began, 10)
+
+    def test_a_server_that_does_not_answer_ends_a_wait_at_the_time_limit(self):
+        done = (200, DONE, {})
+        for answers, expected in (([(200, JOB, {}), LATE], lockstep.WaitTimeout),
+                                  ([(200, JOB, {}), (200, LIST, {}), LATE], lockstep.WaitTimeout),
+                                  ([(200, JOB, {}), (429, status(429, "busy"), {"Retry-After": "20"}), done],
+                                   lockstep.WaitTimeout),
+                                  ([LATE], lockstep.ApiError)):
+            with self.subTest(answers=len(answers)):
+                client = self.client(*answers)
+                began = time.monotonic()
+                with self.assertRaises(expected):
+                    client.wait("j", timeout=0.5)
+                self.assertLess(time.monotonic() - began, 5)
+
+    def test_a_lost_connection_does_not_end_a_wait_with_a_time_limit(self):
+        client = self.client(LOST, LOST, (200, DONE, {}))
+        self.assertTrue(client.wait("j", timeout=20).status.succeeded)
+        with self.assertRaisesRegex(lockstep.ApiError, "cannot be reached"):
+            self.client(LOST, LOST, LOST, (200, DONE, {})).wait("j", timeout=20)
 
     def test_a_busy_server_is_asked_again_when_it_says(self):
         client = self.client((429, status(429, "busy"), {"Retry-After": "1"}), (201, JOB, {}))

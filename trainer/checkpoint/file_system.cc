@@ -34,6 +34,7 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
     case EPERM:
     case EROFS:
       return absl::PermissionDeniedError(message);
+    case EISDIR:
     case ENXIO:  // a socket, or a pipe without a reader
       return absl::FailedPreconditionError(message);
     default:

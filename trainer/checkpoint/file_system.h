@@ -23,12 +23,13 @@ class FileSystem {
   // Creates one folder. AlreadyExists: it exists. Durable after SyncDirectory of its parent.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
   // Creates or truncates the file, writes, fsyncs and closes it. Its name is durable after
-  // SyncDirectory. FailedPrecondition: the path is a socket, or a pipe that nobody reads.
+  // SyncDirectory. FailedPrecondition: the path is a folder, a socket, or a pipe that nobody reads.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
   // DataLoss: the path is a folder, a pipe, a socket or a device.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
-  // Replaces `to` if it exists. Durable after SyncDirectory of both folders.
+  // Replaces `to` if it exists. Durable after SyncDirectory of both folders. FailedPrecondition:
+  // `from` is a file, and `to` a folder.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // Returns names, not paths, in no particular order.

@@ -72,7 +72,13 @@ absl::Status FolderClaim::Take() {
   if (before && !owner_.Supersedes(*before)) return Superseded(*before);
   const std::string text = EncodeOwner(owner_), draft = directory_ + "/" + kOwnerDraft;
   LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
-  LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, directory_ + "/" + kOwner));
+  const std::string path = directory_ + "/" + kOwner;
+  const absl::Status renamed = files_.Rename(draft, path);
+  if (absl::IsFailedPrecondition(renamed)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: found a folder, expected a file or nothing", path));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(renamed);
   LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(directory_));
   taken_ = true;
   return absl::OkStatus();

@@ -44,7 +44,8 @@ class FolderClaim {
       : files_(files), directory_(std::move(directory)), owner_(std::move(owner)) {}
 
   // Takes over the folder from its previous owner, if any. Aborted: the owner is a newer process.
-  // Other errors: the owner's file could not be read or written.
+  // FailedPrecondition: there is a folder in the place of the owner's file. Other errors: that file
+  // could not be read or written.
   absl::Status Take();
   // Checks that this process still owns the folder; takes it if it does not own it yet or the
   // owner's file is gone. Aborted: another process has taken it.

@@ -207,7 +207,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
   LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(directory));
   FolderClaim claim(files, directory, owner);
   const absl::Status claimed = claim.Take();
-  if (absl::IsAborted(claimed)) return claimed;
+  if (absl::IsAborted(claimed) || absl::IsFailedPrecondition(claimed)) return claimed;
   auto store = std::make_unique<FolderStore>(files, directory, keep, std::move(claim));
   if (claimed.ok()) {
     store->RemoveLeftovers();

@@ -41,8 +41,9 @@ class CheckpointStore {
   // For the one process that saves: creates the folder if necessary and claims it for `owner`.
   // Keeps the newest `keep` >= 1 checkpoints and those of later steps than the one saved last,
   // which another run has saved; or see kKeepLastSaved. If the claim fails for another reason than
-  // Aborted, logs a warning; Save claims it again. Aborted: a newer process has claimed the folder.
-  // Other errors: the folder cannot be created.
+  // these, logs a warning; Save claims it again. Aborted: a newer process has claimed the folder.
+  // FailedPrecondition: a folder is where the owner's file belongs. Other errors: the folder cannot
+  // be created.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
                                                                const std::string& directory,
                                                                int keep,

@@ -39,6 +39,11 @@ class Dataset {
   // Copies the numbers of sample `index`'s label. Requires: 0 <= index < size(), and
   // numbers.size() == targets() > 0.
   virtual void ReadTargets(std::int64_t index, std::span<float> numbers) const;
+  // Returns the digest (base/digest.h) of what `before` is the digest of, followed by sample
+  // `index` with its label, as Read gives them; or, if that depends on this processor, as a file
+  // has them: decoders and resampling may round differently. Requires: 0 <= index < size(). Errors:
+  // as Read.
+  virtual absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
@@ -69,11 +74,14 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
                                           std::uint64_t seed,
                                           LabelKind labels = LabelKind::kClasses);
 
-// Returns what tells `data` from another data set: the same text for the same samples, wherever
-// they are stored. It has the sizes and a digest of up to 256 samples, evenly spread, with their
-// labels; so it costs little where a sample must be decoded, and two sets that differ in few other
-// samples only may have the same. Times of files say less: each copy of a data set has its own.
-// Errors: those of Dataset::Read.
+// Returns a digest of up to 256 samples, evenly spread, the first and the last among them: equal
+// for equal samples, wherever they are stored and whatever processor reads them. Of samples that
+// have more than 64 MiB together, there are fewer, but at least two. So it costs no more than to
+// read a batch, and two sets that differ in few samples may have the same. Times of files say less:
+// each copy of a data set has its own. Errors: those of Dataset::Read.
+absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data);
+
+// Returns what tells `data` from another data set: the sizes and DigestOfSamples.
 absl::StatusOr<std::string> IdentityOf(const Dataset& data);
 
 // Opens the test set alone, without the training files unless it is a part of them. Errors as

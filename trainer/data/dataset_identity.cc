@@ -13,7 +13,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::int64_t kMostSamplesOfIdentity = 256;
+constexpr std::int64_t kMostSamples = 256;
+constexpr std::int64_t kMostDigestedBytes = std::int64_t{64} << 20;
 
 template <typename T>
 std::string_view BytesOf(const std::vector<T>& values) {
@@ -22,20 +23,30 @@ std::string_view BytesOf(const std::vector<T>& values) {
 
 }  // namespace
 
-absl::StatusOr<std::string> IdentityOf(const Dataset& data) {
-  std::vector<std::uint8_t> sample(data.sample_bytes());
-  std::vector<float> numbers(static_cast<std::size_t>(data.targets()));
-  const std::int64_t count = std::min(data.size(), kMostSamplesOfIdentity);
+absl::StatusOr<std::uint64_t> Dataset::DigestOf(std::int64_t index, std::uint64_t before) const {
+  std::vector<std::uint8_t> sample(sample_bytes());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Read(index, sample));
+  std::vector<float> numbers(static_cast<std::size_t>(targets()));
+  if (!numbers.empty()) ReadTargets(index, numbers);
+  return Digest(fmt::format("{};", label),
+                Digest(BytesOf(numbers), Digest(BytesOf(sample), before)));
+}
+
+absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data) {
+  const auto sample_bytes = static_cast<std::int64_t>(data.sample_bytes());
+  const std::int64_t most =
+      std::clamp(kMostDigestedBytes / sample_bytes, std::int64_t{2}, kMostSamples);
+  const std::int64_t count = std::min(data.size(), most);
   std::uint64_t digest = kEmptyDigest;
   for (std::int64_t i = 0; i < count; ++i) {
-    // The first and the last are among them.
     const std::int64_t index = count == 1 ? 0 : i * (data.size() - 1) / (count - 1);
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, data.Read(index, sample));
-    if (!numbers.empty()) data.ReadTargets(index, numbers);
-    digest = Digest(BytesOf(sample), digest);
-    digest = Digest(BytesOf(numbers), digest);
-    digest = Digest(fmt::format("{};", label), digest);
+    LOCKSTEP_ASSIGN_OR_RETURN(digest, data.DigestOf(index, digest));
   }
+  return digest;
+}
+
+absl::StatusOr<std::string> IdentityOf(const Dataset& data) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t digest, DigestOfSamples(data));
   return fmt::format("{} of {} {}, {} classes, {} numbers, {:016x}", data.size(),
                      DTypeName(data.element()), data.sample_shape().ToString(), data.classes(),
                      data.targets(), digest);

@@ -33,6 +33,10 @@ class PartOfDataset final : public Dataset {
     whole_->ReadTargets(order_(first_ + index), numbers);
   }
   bool InMemory() const override { return whole_->InMemory(); }
+  absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    return whole_->DigestOf(order_(first_ + index), before);
+  }
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/status.h"
 #include "trainer/data/decode_image.h"
 #include "trainer/data/file_bytes.h"
@@ -43,20 +44,33 @@ class ImageFolder final : public Dataset {
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
-    LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
-    const ImageFile& image = files_[static_cast<std::size_t>(index)];
-    const std::string path = fmt::format(
-        "{}/{}/{}", folder_, classes_[static_cast<std::size_t>(image.label)], image.name);
+    const std::string path = Path(index);
     LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(path));
     const absl::Status decoded = form_.Decode(file.bytes(), sample);
     if (!decoded.ok()) {
       return absl::Status(decoded.code(),
                           fmt::format("{}: {}", path, std::string(decoded.message())));
     }
-    return image.label;
+    return File(index).label;
+  }
+
+  absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
+    LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(Path(index)));
+    return form_.Digest(file.bytes(), File(index).label, before);
   }
 
  private:
+  const ImageFile& File(std::int64_t index) const {
+    LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    return files_[static_cast<std::size_t>(index)];
+  }
+
+  std::string Path(std::int64_t index) const {
+    const ImageFile& image = File(index);
+    return fmt::format("{}/{}/{}", folder_, classes_[static_cast<std::size_t>(image.label)],
+                       image.name);
+  }
+
   const std::string folder_;
   const std::vector<std::string> classes_;
   const std::vector<ImageFile> files_;
@@ -168,6 +182,14 @@ absl::Status ImageForm::Decode(std::span<const std::uint8_t> file,
   LOCKSTEP_RETURN_IF_ERROR(DecodeImage(file, static_cast<int>(channels), image));
   ResizeToPlanes(image, height, width, interpolation, sample);
   return absl::OkStatus();
+}
+
+std::uint64_t ImageForm::Digest(std::span<const std::uint8_t> file, std::int32_t label,
+                                std::uint64_t before) const {
+  const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
+  return lockstep::Digest(
+      fmt::format(";{};{};{};", shape().ToString(), static_cast<int>(interpolation), label),
+      lockstep::Digest(bytes, before));
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,

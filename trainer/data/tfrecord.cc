@@ -94,6 +94,19 @@ class TfRecordDataset final : public Dataset {
     return Label(index, record);
   }
 
+  absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
+    if (!form_.image) return Dataset::DigestOf(index, before);
+    LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
+    LOCKSTEP_ASSIGN_OR_RETURN(const TfFeature feature, Feature(index, record, form_.feature));
+    const std::optional<RecordBytes> image = OnlyBytes(feature);
+    if (!image) {
+      return Fault(index,
+                   fmt::format("feature \"{}\": expected one value of bytes", form_.feature));
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Label(index, record));
+    return form_.image->Digest(*image, label, before);
+  }
+
   // Takes the kind of the samples from the first record.
   absl::Status DetectElement() {
     LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(0));

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/printable.h"
+#include "base/shorten.h"
 #include "trainer/rendezvous/generation_store.h"
 
 namespace lockstep::train {
@@ -30,6 +32,20 @@ grpc::ByteBuffer BytesOf(const proto::CoordinatorMessage& message) {
 // An unauthenticated caller learns nothing.
 grpc::Status Refused() {
   return {grpc::StatusCode::UNAUTHENTICATED, ""};
+}
+
+// Keys are the callers' own texts.
+std::string Quoted(const std::string& key) {
+  return '"' + Shortened(Printable(key), kLongestKey, "…") + '"';
+}
+
+template <typename... Args>
+grpc::Status TooLarge(fmt::format_string<Args...> text, Args&&... args) {
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+grpc::Status TooLong(const std::string& key) {
+  return TooLarge("key {} has {} bytes, expected at most {}", Quoted(key), key.size(), kLongestKey);
 }
 
 }  // namespace
@@ -99,9 +115,9 @@ const std::string* PendingGet::Take(const std::map<std::string, std::string>& st
   std::size_t bytes = 0;
   for (const std::string& key : request_.keys()) bytes += Wanted(store.at(key)).size();
   if (bytes > kLargestAnswer) {
-    Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("the values of {} keys have {} bytes, expected at most {} in one answer",
-                        request_.keys_size(), bytes, kLargestAnswer)});
+    Finish(TooLarge(
+        "the values of {} keys, from {} on, have {} bytes, expected at most {} in one answer",
+        request_.keys_size(), Quoted(request_.keys(0)), bytes, kLargestAnswer));
     return nullptr;
   }
   for (const std::string& key : request_.keys()) {
@@ -253,13 +269,15 @@ grpc::Status Coordinator::Put(const proto::PutRequest& request) {
   if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
   const std::size_t key_bytes =
       store_.contains(request.key()) ? 0 : request.key().size() + kBytesOfAnEntry;
-  if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
-      store_bytes_ + key_bytes + request.value().size() > kMostStored) {
-    return {
-        grpc::StatusCode::RESOURCE_EXHAUSTED,
-        fmt::format("a key of {} and a value of {} bytes, expected at most {}, {} and {} in all",
-                    request.key().size(), request.value().size(), kLongestKey, kLargestValue,
-                    kMostStored)};
+  if (request.key().size() > kLongestKey) return TooLong(request.key());
+  if (request.value().size() > kLargestValue) {
+    return TooLarge("the value of key {} has {} bytes, expected at most {}", Quoted(request.key()),
+                    request.value().size(), kLargestValue);
+  }
+  if (const std::size_t all = store_bytes_ + key_bytes + request.value().size();
+      all > kMostStored) {
+    return TooLarge("with key {}, all entries of generation {} have {} bytes, expected at most {}",
+                    Quoted(request.key()), store_generation_, all, kMostStored);
   }
   std::string& value = store_[request.key()];
   store_bytes_ += key_bytes + request.value().size() - value.size();
@@ -281,11 +299,12 @@ grpc::Status Coordinator::CheckGet(const proto::GetRequest& request) {
   if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   const auto is_long = [](const std::string& key) { return key.size() > kLongestKey; };
   const auto keys = static_cast<std::size_t>(request.keys_size());
-  if (keys > kMostKeysOfAGet || std::ranges::any_of(request.keys(), is_long)) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("a call for {} keys, expected at most {} of {} bytes at most", keys,
-                        kMostKeysOfAGet, kLongestKey)};
+  if (keys > kMostKeysOfAGet) {
+    return TooLarge("a call from key {} on asks for {} keys, expected at most {}",
+                    Quoted(request.keys(0)), keys, kMostKeysOfAGet);
   }
+  const auto too_long = std::ranges::find_if(request.keys(), is_long);
+  if (too_long != request.keys().end()) return TooLong(*too_long);
   return CheckGeneration(request.generation());
 }
 
@@ -298,8 +317,8 @@ PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetRespons
   } else if (const std::string* missing = get->Take(store_); missing == nullptr) {
     // Finished.
   } else if (gets_.size() >= most_gets_) {
-    get->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                 fmt::format("{} calls are waiting already", gets_.size())});
+    get->Finish(TooLarge("key {}: {} calls wait for keys already, expected at most {}",
+                         Quoted(*missing), gets_.size(), most_gets_));
   } else {
     gets_.emplace(*missing, get);
   }
@@ -360,7 +379,8 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   }
   answer.set_proof(callers_.ProofFor(report, answer));
   evaluator_misses_checkpoints_ = report.misses_checkpoints();
-  const bool is_another_set = evaluation_ && evaluation_->test_set() != report.test_set();
+  const bool is_another_set =
+      evaluation_ ? evaluation_->test_set() != report.test_set() : report.voids_earlier();
   if (!is_another_set && report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
   evaluation_ = report;
   if (report.step() < 0) evaluation_->set_test_loss(std::numeric_limits<double>::quiet_NaN());

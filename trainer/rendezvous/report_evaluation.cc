@@ -42,6 +42,7 @@ absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const st
   report.set_step(result.step);
   report.set_misses_checkpoints(result.misses_checkpoints);
   report.set_test_set(result.test_set);
+  report.set_voids_earlier(result.voids_earlier);
   if (result.step >= 0) {
     report.set_test_loss(result.loss);
     const bool is_accuracy = api::IsCrossentropy(identity.training.loss.type);

@@ -16,6 +16,7 @@ struct EvaluationResult {
   double loss = 0, metric = 0;
   bool misses_checkpoints = false;  // that the leading pod has told of: see UnseenCheckpoints
   std::string test_set = {};        // see IdentityOf
+  bool voids_earlier = false;       // step is -1, but there were results on another test set
 };
 
 struct LeaderAnswer {

@@ -67,6 +67,7 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       directory_(training_.checkpoint.directory),
       last_(RecordOf(files, directory_, options_, starts_over_)),
       summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
+      retry_in_(options_.look_every),
       skipped_before_(last_.skipped) {
   is_reported_ = last_.step < 0;
 }
@@ -97,16 +98,18 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
 
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
-  next_ask_ = clock_.SteadyNow() + options_.ask_every;
+  next_ask_ = clock_.SteadyNow();
+  if (is_reported_) next_ask_ += options_.ask_every;
   Publish();
   // The first evaluation may take long, and until then the numbers of the other test set would
   // stand.
-  if (starts_over_) Report();
+  if (Voids()) Report();
   while (!MustStop()) {
     bool waits = false;
     if (std::optional<LoopOutcome> ended = RunOnce(waits)) return *std::move(ended);
     if (!waits) continue;
-    if (!is_reported_ || clock_.SteadyNow() >= next_ask_) Report();
+    const bool is_last_chance = HasEnded() && !is_reported_;
+    if (is_last_chance || clock_.SteadyNow() >= next_ask_) Report();
     if (HasEnded()) break;
     Pause(clock_, options_.look_every, options_.stop_requested);
   }
@@ -215,10 +218,12 @@ void Evaluator::Report() {
                        .loss = last_.loss,
                        .metric = last_.metric,
                        .misses_checkpoints = unseen_.is_told(),
-                       .test_set = options_.test_set});
+                       .test_set = options_.test_set,
+                       .voids_earlier = Voids()});
   const SteadyTime now = clock_.SteadyNow();
-  next_ask_ = now + options_.ask_every;
-  is_reported_ = answer.ok() || last_.step < 0;
+  is_reported_ = answer.ok() || (last_.step < 0 && !starts_over_);
+  next_ask_ = now + (is_reported_ ? options_.ask_every : retry_in_);
+  retry_in_ = is_reported_ ? options_.look_every : std::min(2 * retry_in_, options_.ask_every);
   if (!answer.ok() && may_report_ && !HasEnded()) {
     LogWarning("the leading pod does not answer now: trying again",
                {{"reason", std::string(answer.status().message())}});
@@ -242,7 +247,8 @@ void Evaluator::BatchDone() {
   const SteadyTime now = clock_.SteadyNow();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
-  follower_->Look().IgnoreError();  // the next Next() reports it
+  follower_->Look().IgnoreError();            // the next Next() reports it
+  if (Voids() && now >= next_ask_) Report();  // the leading pod may be a new one
   Publish();
 }
 

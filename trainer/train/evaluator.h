@@ -29,8 +29,8 @@ struct EvaluatorOptions {
   std::string test_set;   // see IdentityOf
   CheckpointOwner owner;  // of the folder best/
   // Tells the leading pod a result: see ReportEvaluation. After a failure it is called again with
-  // the latest result. While the Evaluator waits, it is called from time to time, with the latest
-  // result or none, to learn what the leading pod has saved.
+  // the latest result, ever more rarely. While the Evaluator waits, it is called from time to time,
+  // with the latest result or none, to learn what the leading pod has saved.
   std::function<absl::StatusOr<LeaderAnswer>(const EvaluationResult&)> report;
   std::function<bool()> stop_requested;
   // Makes the session that evaluates; called once, when the run's first checkpoint is there. An
@@ -39,7 +39,9 @@ struct EvaluatorOptions {
   // Called at the start, after each evaluation, and about once per second during one.
   std::function<void(const EvaluatorMetrics&)> publish;
   Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
-  Duration ask_every = std::chrono::seconds(10);         // the leading pod, while waiting
+  // The leading pod, while waiting. After a failure the first pause is look_every, and each is
+  // twice the one before, up to this.
+  Duration ask_every = std::chrono::seconds(10);
 };
 
 // Not thread-safe.
@@ -73,6 +75,8 @@ class Evaluator {
   std::optional<LoopOutcome> Prepare();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
+  // Tells the leading pod that numbers on another test set are void.
+  bool Voids() const { return starts_over_ && last_.step < 0; }
   bool HasEnded() const { return session_ != nullptr && last_.step >= session_->total_steps(); }
   bool HasAccuracy() const { return api::IsCrossentropy(training_.loss.type); }
   void NoteListing(const absl::Status& status);
@@ -101,6 +105,7 @@ class Evaluator {
   UnseenCheckpoints unseen_;
   std::int64_t leader_step_ = -1;  // see LeaderAnswer
   SteadyTime next_look_{}, next_ask_{};
+  Duration retry_in_{};                // after the next failure
   std::optional<SteadyTime> ends_at_;  // set once the run's last checkpoint is evaluated
   std::int64_t skipped_before_ = 0;    // by earlier processes
   std::int64_t evaluations_ = 0, batches_ = 0;

@@ -62,7 +62,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
                   .rounds_to_tf32 = options.training.precision == api::Precision::kTF32,
                   .device = options.device},
                  options.falls_back_to_cpu));
-  return Assemble(options, std::move(parts));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Assemble(options, std::move(parts)));
+  LOCKSTEP_RETURN_IF_ERROR(session->DigestData());
+  return session;
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions& options,

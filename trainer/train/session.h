@@ -91,8 +91,9 @@ class Session {
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   const ModelDescription& model_description() const { return model_description_; }
-  // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
-  // parameters' layout. The form is that of rendezvous/fingerprint.h.
+  // Equal on all ranks of a group: the sizes, elements and classes of the data sets, digests of
+  // their samples (if Create has made this session), then the parameters' layout. The form is that
+  // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
   // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
@@ -173,6 +174,7 @@ class Session {
   };
 
   Session() = default;
+  absl::Status DigestData();
   absl::Status PlanSteps(const SessionParts& parts, int world);
   absl::Status BuildModel(const SessionParts& parts);
   absl::Status AllocateSums(const SessionParts& parts);
@@ -194,7 +196,8 @@ class Session {
   bool only_evaluates_ = false;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
-  std::unique_ptr<Dataset> train_data_, test_data_;  // the first is null if it only evaluates
+  std::unique_ptr<Dataset> train_data_, test_data_;   // the first is null if it only evaluates
+  std::uint64_t train_digest_ = 0, test_digest_ = 0;  // see DigestOfSamples; 0: without the set
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;

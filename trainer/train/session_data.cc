@@ -56,11 +56,20 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
                   training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
+absl::Status Session::DigestData() {
+  LOCKSTEP_ASSIGN_OR_RETURN(train_digest_, DigestOfSamples(*train_data_));
+  if (test_data_ == nullptr) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(test_digest_, DigestOfSamples(*test_data_));
+  return absl::OkStatus();
+}
+
 std::string Session::Fingerprint() const {
-  return fmt::format("trainSamples={};testSamples={};sample={};classes={};labelNumbers={};{}",
-                     train_data_->size(), test_data_ ? test_data_->size() : 0,
-                     ElementsOf(*train_data_), train_data_->classes(), train_data_->targets(),
-                     model_->LayoutFingerprint());
+  return fmt::format(
+      "trainSamples={};testSamples={};sample={};classes={};labelNumbers={};trainDigest={:016x};"
+      "testDigest={:016x};{}",
+      train_data_->size(), test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
+      train_data_->classes(), train_data_->targets(), train_digest_, test_digest_,
+      model_->LayoutFingerprint());
 }
 
 }  // namespace lockstep::train

@@ -1,5 +1,8 @@
 #include "operator/controller/rules/last_evaluation.h"
 
+#include <fmt/format.h>
+
+#include "api/v1/names.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
@@ -34,13 +37,27 @@ void AddEvaluator(const Observed& observed, Plan& plan) {
   AddForcedDeletes(observed, plan);
 }
 
+// Its last pod was the last failure, unless a replica that trains has failed since.
+std::string WhyThereIsNoPod(const Observed& observed) {
+  const std::optional<api::Failure>& last = observed.job.status.failure;
+  const std::string none = Describe(kEvaluator) + " has no pod";
+  if (!last || last->role != api::RoleName(kEvaluator.role)) return none;
+  const std::string where = last->node.empty() ? "" : fmt::format(" on node {}", last->node);
+  if (last->exit_code == 0) {
+    return fmt::format("{}; its last one{} was lost: {}", none, where, last->reason);
+  }
+  return fmt::format("{}; its last one{} exited with code {} ({})", none, where, last->exit_code,
+                     last->reason);
+}
+
 }  // namespace
 
 std::string MissingEvaluation(const Observed& observed) {
   if (!LacksLastEvaluation(observed)) return "";
   const std::string what = "; the Evaluator has not finished";
   const ObservedPod* pod = FindPod(observed, kEvaluator);
-  if (pod != nullptr && HasFailed(*pod)) {
+  if (pod == nullptr) return what + ": " + WhyThereIsNoPod(observed);
+  if (HasFailed(*pod) || pod->being_deleted || IsUnreachable(observed, *pod)) {
     return what + ": " + Describe({pod, kEvaluator, Classify(observed.job, *pod)});
   }
   if (!MissesCheckpoints(observed)) return what;

@@ -19,7 +19,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained);
 
 // Returns what the status of a job that has succeeded says about its Evaluator, if it has one that
-// has not: "; the Evaluator has not finished: evaluator-0 exited with code 11".
+// has not: "; the Evaluator has not finished: evaluator-0 exited with code 11". Names what has
+// happened to its pod, or to the last one if there is none.
 std::string MissingEvaluation(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/rfc3339.h"
 #include "base/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/credentials.h"
@@ -379,6 +380,7 @@ absl::Status ApiServerClient::ReadPodLog(
              {"previous", options.previous ? "true" : ""},
              {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""},
              {"sinceSeconds", options.since ? std::to_string(options.since->count()) : ""},
+             {"sinceTime", options.since_time ? FormatApiTime(*options.since_time) : ""},
              {"timestamps", options.timestamps ? "true" : ""}});
   HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
   request.may_be_silent = true;  // the log may be idle, and its reader slow

@@ -53,6 +53,8 @@ struct PodLogOptions {
   bool previous = false;
   std::optional<int> tail_lines;
   std::optional<std::chrono::seconds> since;  // only lines that are at most this old; at least 1 s
+  // Only lines of this second or later. Requires: `since` is not set.
+  std::optional<Time> since_time;
   bool timestamps = false;  // each line begins with its time (RFC 3339) and a space
 };
 

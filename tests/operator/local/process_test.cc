@@ -1,11 +1,17 @@
 #include "operator/local/process.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
 #include <thread>
 
 #include "operator/local/guardian.h"
@@ -17,6 +23,8 @@ namespace lockstep::local {
 namespace {
 
 using ::testing::HasSubstr;
+
+std::atomic<bool> pidfds_are_refused{false};
 
 const auto kLong = std::chrono::seconds(20);
 
@@ -110,6 +118,16 @@ TEST_F(ProcessTest, ReportsWhyItCannotStart) {
               HasSubstr("working directory /no/such/folder"));
 }
 
+TEST_F(ProcessTest, OneThatCannotBeWatchedIsKilled) {
+  pidfds_are_refused = true;
+  const absl::Status status = processes_.Start(Shell("exec sleep 600")).status();
+  pidfds_are_refused = false;
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot watch the process"));
+  EXPECT_FALSE(Lives(mark_));
+  EXPECT_EQ(Run(Shell("exit 3")).code, 3);
+}
+
 TEST_F(ProcessTest, KillsADaemonThatLeftItsGroup) {
   const auto pid = processes_.Start(Shell("setsid sh -c 'echo up; exec sleep 100' & wait"));
   ASSERT_TRUE(pid.ok()) << pid.status();
@@ -195,3 +213,18 @@ TEST(GuardianTest, TheProgramOutlivesAGuardianThatWasKilled) {
 
 }  // namespace
 }  // namespace lockstep::local
+
+// Replaces the C library's syscall() for this program.
+extern "C" __attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
+  const auto real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
+  if (number == SYS_pidfd_open && lockstep::local::pidfds_are_refused) {
+    errno = EMFILE;
+    return -1;
+  }
+  va_list list;
+  va_start(list, number);
+  std::array<long, 6> args{};
+  for (long& arg : args) arg = va_arg(list, long);
+  va_end(list);
+  return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}

@@ -79,6 +79,12 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     return questions_;
   }
+  // Calls `act` when so many questions have come, before the last of them is answered.
+  void AtQuestion(int count, std::function<void()> act) {
+    const std::lock_guard lock(mutex_);
+    act_at_ = count;
+    act_ = std::move(act);
+  }
   bool WaitForQuestions(int count) {
     std::unique_lock lock(mutex_);
     return asked_.wait_for(lock, std::chrono::seconds(20), [&] { return questions_ >= count; });
@@ -97,7 +103,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   grpc::Status GetStatus(grpc::ServerContext* context, const proto::GetStatusRequest*,
                          proto::GetStatusResponse* response) override {
     std::unique_lock lock(mutex_);
-    ++questions_;
+    if (++questions_ == act_at_) act_();
     peers_.insert(context->peer());
     asked_.notify_all();
     asked_.wait(lock, [this] { return !held_; });
@@ -123,7 +129,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::mutex mutex_;
   std::condition_variable asked_;
   std::int64_t step_ = -1;
-  int questions_ = 0;
+  int questions_ = 0, act_at_ = 0;
+  std::function<void()> act_;
   std::set<std::string> peers_;
   bool held_ = false, compressed_ = false;
   std::optional<bool> misses_;  // nullopt: it says nothing of an Evaluator
@@ -472,10 +479,11 @@ TEST(ProgressPollerTest, SilentPodsDelayNoOtherNamespacesProgress) {
     poller.Latest({std::to_string(i), "127.0.0.1", silent.Target().port, "silent"});
   }
   ASSERT_TRUE(silent.WaitForQuestions(4));
+  std::atomic<int> meanwhile{0};
+  trainer.AtQuestion(4, [&] { meanwhile = silent.questions(); });
   poller.Latest({"uid", "127.0.0.1", trainer.Target().port, "other"});
   // A new pod is asked at once; from then on, it is as late as the others.
   const bool was_asked = trainer.WaitForQuestions(4);
-  const int meanwhile = silent.questions();
   silent.Release();
   ASSERT_TRUE(was_asked);
   EXPECT_LT(meanwhile, 2 * kSilent) << "it has not waited for all of them in turn";

@@ -167,6 +167,18 @@ TEST(FolderClaimTest, AnOwnerThatCannotBeReadIsNone) {
   }
 }
 
+TEST(FolderClaimTest, AFolderInThePlaceOfTheOwnersFileIsAnError) {
+  for (const char* name : {"owner.json", "owner.json.tmp"}) {
+    const TempDirectory folder;
+    const std::string path = folder.At(name);
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    const absl::Status refused =
+        CheckpointStore::Open(RealFileSystem(), folder.path(), 2, kFirstOwner).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(path + ": "));
+  }
+}
+
 TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
   ASSERT_TRUE(Open(files_, kFirstOwner)->Save(SnapshotOfStep(10)).ok());
   files_.FillDiskInOperation(2,

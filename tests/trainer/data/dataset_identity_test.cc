@@ -1,11 +1,17 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/data/image_files.h"
 #include "trainer/data/dataset.h"
 
 namespace lockstep::train {
@@ -39,6 +45,58 @@ TEST(DatasetIdentityTest, OtherImagesHaveAnother) {
   };
   EXPECT_EQ(identity(1), identity(1));
   EXPECT_NE(identity(1), identity(2));
+}
+
+// Two classes with an image each.
+std::string IdentityOfImages(const std::string& first, std::vector<std::int64_t> size,
+                             api::Interpolation interpolation = api::Interpolation::kBilinear) {
+  const TempDirectory folder;
+  for (const char* name : {"train/a", "train/b"}) {
+    std::filesystem::create_directories(folder.At(name));
+  }
+  WriteTextFile(folder.At("train/a/0.png"), first);
+  WriteTextFile(folder.At("train/b/0.png"), PngFile({.width = 2, .height = 2}, std::string(12, 9)));
+  const api::DatasetSpec spec{.format = api::DatasetFormat::kImageFolder,
+                              .path = folder.path(),
+                              .image_size = std::move(size),
+                              .interpolation = interpolation};
+  return *IdentityOf(*OpenDatasets(spec, false, 1)->train);
+}
+
+TEST(DatasetIdentityTest, IsThatOfEncodedImagesAndOfWhatBecomesOfThem) {
+  const auto gray = [](char brightness, const std::string& chunks = "") {
+    return PngFile({.width = 2, .height = 2}, std::string(12, brightness), chunks);
+  };
+  const std::string identity = IdentityOfImages(gray(1), {4, 4});
+  EXPECT_EQ(identity, IdentityOfImages(gray(1), {4, 4}));
+  EXPECT_NE(identity, IdentityOfImages(gray(2), {4, 4}));
+  EXPECT_NE(identity, IdentityOfImages(gray(1, PngChunk("tEXt", "other bytes")), {4, 4}))
+      << "the same pixels: what a decoder makes of a file may differ between processors";
+  EXPECT_NE(identity, IdentityOfImages(gray(1), {4, 5}));
+  EXPECT_NE(identity, IdentityOfImages(gray(1), {4, 4}, api::Interpolation::kNearest));
+}
+
+class LargeSamples final : public Dataset {
+ public:
+  std::int64_t size() const override { return 1000; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return 2; }
+  bool InMemory() const override { return true; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t>) const override {
+    read_.push_back(index);
+    return 0;
+  }
+  const std::vector<std::int64_t>& read() const { return read_; }
+
+ private:
+  const Shape shape_{1, 5 << 10, 4 << 10};  // 20 MiB
+  mutable std::vector<std::int64_t> read_;
+};
+
+TEST(DatasetIdentityTest, ReadsFewLargeSamples) {
+  const LargeSamples data;
+  ASSERT_TRUE(DigestOfSamples(data).ok());
+  EXPECT_THAT(data.read(), ::testing::ElementsAre(0, 499, 999));
 }
 
 }  // namespace

@@ -117,6 +117,17 @@ TEST_P(ReportEvaluationTest, NumbersOfAnotherTestSetAreVoid) {
   EXPECT_EQ(Ask().progress().test_accuracy(), 0.25) << "though the step is an earlier one";
 }
 
+// The leading pod may have been replaced since, and the job's status still has those numbers.
+TEST_P(ReportEvaluationTest, ANewLeadingPodVoidsNumbersOfAnotherTestSetToo) {
+  ASSERT_TRUE(Report(identity_, {.test_set = "now"}).ok());
+  EXPECT_FALSE(Progress().has_test_loss()) << "of the same test set";
+  ASSERT_TRUE(Report(identity_, {.test_set = "now", .voids_earlier = true}).ok());
+  EXPECT_TRUE(std::isnan(Ask().progress().test_loss()));
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = 2, .metric = 0.25, .test_set = "now"}).ok());
+  ASSERT_TRUE(Report(identity_, {.test_set = "now", .voids_earlier = true}).ok());
+  EXPECT_EQ(Ask().progress().test_accuracy(), 0.25) << "it is of this test set";
+}
+
 TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
   EXPECT_FALSE(Ask().has_evaluator_misses_checkpoints())
       << "it may have been told before it started";

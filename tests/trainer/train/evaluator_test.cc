@@ -203,12 +203,35 @@ TEST_F(EvaluatorTest, WhatFailsAgainAndAgainIsLoggedOnce) {
     return absl::UnavailableError("nobody there");
   };
   stop_ = [&] {
-    clock.Advance(std::chrono::milliseconds(1));
+    clock.Advance(std::chrono::seconds(1));
     return reports > 20;
   };
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(Run().end, LoopEnd::kStopped);
   EXPECT_EQ(Count(::testing::internal::GetCapturedStderr(), "nobody there"), 1);
+}
+
+// It may be of an older version, which never gives an answer that can be believed.
+TEST_F(EvaluatorTest, ALeadingPodThatDoesNotAnswerIsAskedEverMoreRarely) {
+  Save(5);
+  lockstep::testing::FakeClock clock;
+  clock_ = &clock;
+  std::vector<SteadyTime> times;
+  bool answers = false;
+  report_ = [&](const EvaluationResult&) {
+    times.push_back(clock.SteadyNow());
+    return answers ? absl::OkStatus() : absl::PermissionDeniedError("no proof");
+  };
+  const SteadyTime end = clock.SteadyNow() + std::chrono::minutes(1);
+  stop_ = [&] {
+    clock.Advance(std::chrono::milliseconds(100));
+    return clock.SteadyNow() >= end;
+  };
+  EXPECT_EQ(Run().end, LoopEnd::kStopped);
+  ASSERT_GE(times.size(), 5U);
+  EXPECT_LE(times.size(), 25U);
+  EXPECT_LT(times[1] - times[0], std::chrono::seconds(1));
+  EXPECT_GE(times.back() - times[times.size() - 2], std::chrono::seconds(10));
 }
 
 TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
@@ -309,6 +332,26 @@ TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
     if (!name.starts_with("step-")) continue;
     const auto manifest = ReadManifest(files_, "/ckpt/best/" + name);
     EXPECT_EQ(manifest->state["evaluation"]["testSet"], "a third");
+  }
+}
+
+// While the first evaluation on it goes on, the leading pod may be replaced.
+TEST_F(EvaluatorTest, UntilTheFirstResultItTellsThatNumbersOnAnotherTestSetAreVoid) {
+  Save(kLastStep);
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_FALSE(reports_.front().voids_earlier);
+  reports_.clear();
+  test_set_ = "another";
+  lockstep::testing::FakeClock clock;
+  clock_ = &clock;
+  stop_ = [&] {  // before each batch
+    if (reports_.back().step < 0) clock.Advance(std::chrono::seconds(11));
+    return false;
+  };
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_THAT(Reported(), ElementsAre(-1, -1, -1, -1, kLastStep)) << "of 3 batches";
+  for (const EvaluationResult& report : reports_) {
+    EXPECT_EQ(report.voids_earlier, report.step < 0);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/measuring_backend.h"
+#include "trainer/rendezvous/fingerprint.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/snapshot.h"
 
@@ -37,13 +38,22 @@ TEST(SessionTest, EpochsWithoutEndAreManySteps) {
 
 TEST(SessionTest, TheFingerprintTellsWhichDataThisRankSees) {
   api::TrainingSpec training = SmallTraining();
-  EXPECT_THAT(FingerprintOf(training),
-              StartsWith("trainSamples=70;testSamples=33;sample=uint8 "
-                         "[1,8,8];classes=3;labelNumbers=0;parameterTensors="));
+  EXPECT_THAT(FingerprintOf(training), StartsWith("trainSamples=70;testSamples=33;sample=uint8 "
+                                                  "[1,8,8];classes=3;labelNumbers=0;trainDigest="));
   training.dataset.synthetic->train_examples = 69;
   training.evaluation.enabled = false;
   EXPECT_THAT(FingerprintOf(training),
               StartsWith("trainSamples=69;testSamples=0;sample=uint8 [1,8,8];classes=3;"));
+}
+
+TEST(SessionTest, TheFingerprintTellsDataOfTheSameSizesApart) {
+  api::TrainingSpec training = SmallTraining();
+  const std::string own = FingerprintOf(training);
+  EXPECT_EQ(FingerprintOf(training), own);
+  training.seed += 1;  // draws other samples
+  const auto difference = FirstDifference(FingerprintOf(training), own);
+  ASSERT_TRUE(difference);
+  EXPECT_THAT(difference->own, StartsWith("trainDigest="));
 }
 
 std::vector<std::uint8_t> FirstTestSample(const Session& session) {

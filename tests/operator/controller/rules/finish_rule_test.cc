@@ -477,6 +477,26 @@ TEST(FinishRuleTest, AnEvaluatorThatIsLostAfterTrainingIsReplaced) {
   }
 }
 
+TEST(FinishRuleTest, WhatHasBecomeOfTheEvaluatorsPodIsNamed) {
+  const auto message = [](Seen& seen) {
+    return FindCondition(seen.Later(minutes(4)).Plan().status, kSucceeded)->message;
+  };
+  const std::string what = "worker-0 has finished; the Evaluator has not finished: ";
+  Seen deleted = Trained(kBeingDeleted);
+  deleted.Write();
+  EXPECT_EQ(message(deleted), what + "the pod of evaluator-0 is being deleted");
+  Seen gone = Trained(kBeingDeleted);
+  gone.Write().With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_EQ(message(gone), what + "evaluator-0 has no pod; its last one was lost: PodLost");
+  Seen failed = Trained(Exited(137, "OOMKilled"));
+  failed.Write().With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_EQ(message(failed),
+            what + "evaluator-0 has no pod; its last one exited with code 137 (OOMKilled)");
+  Seen never = Trained(kBeingDeleted);
+  never.With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_EQ(message(never), what + "evaluator-0 has no pod");
+}
+
 TEST(FinishRuleTest, AnEvaluatorThatCannotGoOnDoesNotSpoilTheSuccess) {
   Seen failed = Trained(Exited(11));
   ASSERT_EQ(failed.Plan().events.size(), 1u);
