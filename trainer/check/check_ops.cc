@@ -47,7 +47,7 @@ bool DropRelu(OpSpec& spec) {
       [](auto& op) {
         using Spec = std::remove_reference_t<decltype(op)>;
         if constexpr (std::is_same_v<Spec, Conv2dSpec> || std::is_same_v<Spec, DenseSpec> ||
-                      std::is_same_v<Spec, AddSpec>) {
+                      std::is_same_v<Spec, AddSpec> || std::is_same_v<Spec, BatchNormSpec>) {
           return std::exchange(op.relu, false);
         }
         return false;
@@ -55,8 +55,9 @@ bool DropRelu(OpSpec& spec) {
       spec);
 }
 
-// The derivative of a fused relu jumps at 0, where sums in another order may have another sign.
-void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, Backend& oracle,
+// The derivative of a fused relu jumps at 0, where sums in another order may have another sign, and
+// so may what a 16-bit type rounds before the bias is added. `near`: of the largest value.
+void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, Backend& oracle, float near,
                            OpInputs& inputs) {
   if (!DropRelu(spec)) return;
   StepSettings evaluation = step;
@@ -65,7 +66,7 @@ void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, Backend& oracl
   float largest = 1;
   for (const float value : y) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < y.size(); ++i) {
-    if (std::abs(y[i]) < 1e-4f * largest) inputs.dy[i] = 0;
+    if (std::abs(y[i]) < near * largest) inputs.dy[i] = 0;
   }
 }
 
@@ -87,7 +88,8 @@ OracleRun AskOracle(const OpCase& op_case, bool rounded) {
   // The gradient of padding rows is zero, as the loss makes it.
   const std::int64_t row = run.output.elements() / op_case.x[0];
   std::fill(run.inputs.dy.begin() + run.step.valid * row, run.inputs.dy.end(), 0.0f);
-  ZeroGradientNearJumps(spec, run.step, *oracle, run.inputs);
+  constexpr float kEpsilonOfBFloat16 = 0x1p-7f;
+  ZeroGradientNearJumps(spec, run.step, *oracle, rounded ? kEpsilonOfBFloat16 : 1e-4f, run.inputs);
   run.training = RunOp(*oracle, *op, run.inputs, run.step);
   if (ComputesAnotherWayInEvaluation(spec)) {
     StepSettings evaluation = run.step;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/run_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -26,18 +27,66 @@ class CudaLibrariesTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cuda"});
 };
 
-// The simulator's mode A ranks first an engine that rounds to TF32, one that gives other bits each
-// time, and one that makes no plan; there is no mode B.
-TEST_F(CudaLibrariesTest, TheEngineIsOneThatKeepsPrecisionAndBitsAndMakesAPlan) {
-  const auto conv = backend_->MakeOp(
-      Conv2dSpec{.x = {.shape = {2, 3, 8, 8}}, .filters = 4, .kernel_h = 3, .kernel_w = 3});
+std::vector<std::string> ChoicesOf(Backend& backend, const Conv2dSpec& spec) {
   std::vector<std::string> choices;
-  for (const OpChoice& choice : conv->Choices()) {
+  for (const OpChoice& choice : backend.MakeOp(spec)->Choices()) {
     choices.push_back(choice.pass + ": " + choice.implementation + ", " + choice.layout);
   }
-  EXPECT_EQ(choices, (std::vector<std::string>{"forward: cudnn:engine 0, nchw > nhwc",
-                                               "backward data: cudnn:engine 0, nchw > nhwc",
-                                               "backward weights: cudnn:engine 0, nchw > nhwc"}));
+  return choices;
+}
+
+Conv2dSpec ConvOf(DType type, std::int64_t kernel, bool input_gradient = true) {
+  return {.x = {.shape = {2, 3, 8, 8}, .dtype = type},
+          .filters = 4,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .input_gradient = input_gradient};
+}
+
+// The simulator's mode A ranks first an engine that gives other bits each time, one that makes no
+// plan, and one for tensor cores; there is no mode B.
+TEST_F(CudaLibrariesTest, TheEngineIsOneThatKeepsPrecisionAndBitsAndMakesAPlan) {
+  EXPECT_EQ(ChoicesOf(*backend_, ConvOf(DType::kFloat32, 3)),
+            (std::vector<std::string>{"forward: cudnn:engine 0, nchw > nhwc",
+                                      "backward data: cudnn:engine 0, nchw > nhwc",
+                                      "backward weights: cudnn:engine 0, nchw > nhwc"}));
+}
+
+TEST_F(CudaLibrariesTest, TensorCoresAreForTypesThatTheyTakeAsTheyAreAndForTf32) {
+  const std::vector<std::string> for_tensor_cores = {
+      "forward: cudnn:engine 1, nchw > nhwc", "backward data: cudnn:engine 1, nchw > nhwc",
+      "backward weights: cudnn:engine 1, nchw > nhwc"};
+  EXPECT_EQ(ChoicesOf(*backend_, ConvOf(DType::kBFloat16, 3)), for_tensor_cores);
+  EXPECT_EQ(ChoicesOf(*backend_, ConvOf(DType::kFloat16, 3)), for_tensor_cores);
+  const auto rounding = MakeBackend({.name = "cuda", .rounds_to_tf32 = true});
+  EXPECT_EQ(ChoicesOf(*rounding, ConvOf(DType::kFloat32, 3)), for_tensor_cores);
+}
+
+// 1 + 2^-12 is 1 in TF32.
+TEST_F(CudaLibrariesTest, ProductsRoundTheirFactorsToTf32OnlyIfTheyMay) {
+  for (const bool rounds : {false, true}) {
+    const auto backend = MakeBackend({.name = "cuda", .rounds_to_tf32 = rounds});
+    const auto op = backend->MakeOp(DenseSpec{.x = {.shape = {1, 1}}, .units = 1, .bias = false});
+    const float weight = 1 + 0x1p-12f;
+    const OpOutputs found = RunOp(*backend, *op, {.x = {1}, .dy = {1}, .parameters = {{weight}}},
+                                  {.training = true, .valid = 1});
+    EXPECT_EQ(found.y, std::vector{rounds ? 1 : weight});
+    EXPECT_EQ(found.dx, std::vector{rounds ? 1 : weight});
+  }
+}
+
+TEST_F(CudaLibrariesTest, APointwiseConvolutionIsAProduct) {
+  EXPECT_EQ(ChoicesOf(*backend_, ConvOf(DType::kFloat32, 1)),
+            (std::vector<std::string>{"forward: cublaslt, nchw > nhwc",
+                                      "backward data: cublaslt, nchw > nhwc",
+                                      "backward weights: cublaslt, nchw > nhwc"}));
+}
+
+TEST_F(CudaLibrariesTest, AFirstLayerOfFewChannelsIsAProductOfPatches) {
+  EXPECT_EQ(
+      ChoicesOf(*backend_, ConvOf(DType::kBFloat16, 3, /*input_gradient=*/false)),
+      (std::vector<std::string>{"forward: lockstep:patches + cublaslt, nchw > nhwc",
+                                "backward weights: lockstep:patches + cublaslt, nchw > nhwc"}));
 }
 
 TEST_F(CudaLibrariesTest, AConvolutionThatCudnnHasNoEngineForIsRefused) {

@@ -1,8 +1,11 @@
 // The GPU's memory and streams, on the simulated device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -85,6 +88,34 @@ TEST_F(CudaStreamTest, AnUploadReadsTheHostsMemoryWhenItRuns) {
   may_go = true;
   stream->Record()->Wait();
   EXPECT_EQ(seen, 3);
+}
+
+// Samples have a stream of their own for their copies; the ops read each before the next takes its
+// place.
+TEST_F(CudaStreamTest, SamplesOfStepsThatWaitAreNotOverwritten) {
+  constexpr std::int64_t kSize = 5000;
+  std::deque<DeviceArray<float>> inputs;
+  for (int step = 0; step < 5; ++step) inputs.emplace_back(*backend_, std::vector<float>(kSize));
+  std::vector<std::uint8_t> samples(kSize);
+  // What the others take in turns is there, so that no call waits for memory.
+  for (const auto& input : {&inputs[0], &inputs[1]}) {
+    backend_->ConvertInput(samples.data(), input->data(), kSize, 1);
+  }
+  std::atomic<bool> may_go = false;
+  backend_->stream().Call([&] {
+    while (!may_go) std::this_thread::yield();
+  });
+  for (int step = 0; step < 5; ++step) {
+    std::ranges::fill(samples, static_cast<std::uint8_t>(step + 1));
+    backend_->ConvertInput(samples.data(), inputs[static_cast<std::size_t>(step)].data(), kSize, 1);
+  }
+  // Time for copies to run ahead, if they do not wait.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  may_go = true;
+  for (int step = 0; step < 5; ++step) {
+    EXPECT_EQ(inputs[static_cast<std::size_t>(step)].Values(),
+              std::vector<float>(kSize, static_cast<float>(step + 1)));
+  }
 }
 
 TEST_F(CudaStreamTest, AFailingCallIsFoundByWhoeverWaits) {
