@@ -45,19 +45,19 @@ class CudnnPlansTest : public testing::Test {
   }
 
   // Whether a heuristic ranks an engine that serves.
-  bool HasPlan(ConvolutionPass pass, const ConvolutionShape& shape) {
+  bool HasPlan(ConvolutionPass pass, const ConvolutionShape& shape, Factors factors) {
     const std::vector<DnnDescriptor> parts = ConvolutionParts(*library_, pass, shape);
     DnnDescriptor graph(*library_, DnnDescriptorType::kOperationGraph);
     graph.Set(DnnAttribute::kGraphOperations, parts.back());
     graph.Finalize();
     for (const int heuristic : {kDnnHeuristicA, kDnnHeuristicFallback}) {
-      if (HasPlan(graph, heuristic)) return true;
+      if (HasPlan(graph, heuristic, factors)) return true;
     }
     return false;
   }
 
  private:
-  bool HasPlan(const DnnDescriptor& graph, int heuristic) {
+  bool HasPlan(const DnnDescriptor& graph, int heuristic, Factors factors) {
     DnnDescriptor ranking(*library_, DnnDescriptorType::kEngineHeuristic);
     ranking.Set(DnnAttribute::kEngineHeuristicGraph, graph);
     ranking.Set(DnnAttribute::kEngineHeuristicMode, DnnType::kHeuristicMode, heuristic);
@@ -72,16 +72,16 @@ class CudnnPlansTest : public testing::Test {
     }
     ranking.Get(DnnAttribute::kEngineHeuristicResults, DnnType::kDescriptor, count, handles.data());
     for (const DnnDescriptor& config : configs) {
-      if (Serves(config)) return true;
+      if (Serves(config, factors)) return true;
     }
     return false;
   }
 
-  bool Serves(const DnnDescriptor& config) {
+  bool Serves(const DnnDescriptor& config, Factors factors) {
     const DnnDescriptor engine(*library_, DnnDescriptorType::kEngine);
     DnnDescriptorHandle handle = engine.handle();
     config.Get(DnnAttribute::kEngineConfigEngine, DnnType::kDescriptor, 1, &handle);
-    if (!KeepsPrecisionAndBits(engine)) return false;
+    if (!KeepsPrecisionAndBits(engine, factors)) return false;
     DnnDescriptor plan(*library_, DnnDescriptorType::kExecutionPlan);
     plan.Set(DnnAttribute::kPlanEngineConfig, config);
     plan.Set(kPropertiesOfPlan, *properties_);
@@ -111,8 +111,29 @@ TEST_F(CudnnPlansTest, EveryPassHasAnEngineThatKeepsPrecisionAndBits) {
   for (const ConvolutionShape& shape : shapes) {
     for (const ConvolutionPass pass : {ConvolutionPass::kForward, ConvolutionPass::kBackwardData,
                                        ConvolutionPass::kBackwardWeights}) {
-      EXPECT_TRUE(HasPlan(pass, shape))
+      EXPECT_TRUE(HasPlan(pass, shape, Factors::kKept))
           << "pass " << static_cast<int>(pass) << " of a " << shape.ToString();
+    }
+  }
+}
+
+// With channels as Conv2d pads them.
+TEST_F(CudnnPlansTest, EveryPassHasAnEngineForTensorCores) {
+  const Padding same = Padding::kSame, valid = Padding::kValid;
+  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const std::vector<ConvolutionShape> shapes = {
+        {32, 8, 64, PlaceWindow(224, 7, 2, valid, 3, 3), PlaceWindow(224, 7, 2, valid, 3, 3), type},
+        {32, 64, 64, PlaceWindow(56, 3, 1, same), PlaceWindow(56, 3, 1, same), type},
+        {32, 256, 512, PlaceWindow(56, 1, 2, valid), PlaceWindow(56, 1, 2, valid), type},
+        {3, 8, 7, PlaceWindow(9, 3, 1, valid), PlaceWindow(8, 2, 1, valid), type},
+        {1, 8, 3, PlaceWindow(1, 1, 2, valid), PlaceWindow(3, 1, 2, valid), type},
+    };
+    for (const ConvolutionShape& shape : shapes) {
+      for (const ConvolutionPass pass : {ConvolutionPass::kForward, ConvolutionPass::kBackwardData,
+                                         ConvolutionPass::kBackwardWeights}) {
+        EXPECT_TRUE(HasPlan(pass, shape, Factors::kForTensorCores))
+            << "pass " << static_cast<int>(pass) << " of a " << shape.ToString();
+      }
     }
   }
 }
