@@ -64,8 +64,9 @@ absl::Status RemoveOutputActivation(const ModelOutputs& outputs, std::vector<Lay
 
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
 // it (where it runs on a quarter of the values), else the convolution, dense layer, batch
-// normalization or sum before it, where nothing else reads the values in between. Likewise fuses zeros around an image into the
-// convolution, or the max pool with relu, that reads them. The result computes the same function.
+// normalization or sum before it, where nothing else reads the values in between. Likewise fuses
+// zeros around an image into the convolution, or the max pool with relu, that reads them. The
+// result computes the same function.
 std::vector<Layer> FuseLayers(std::vector<Layer> layers);
 
 }  // namespace lockstep::train

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "trainer/check/device_array.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/device_array.h"
 
 namespace lockstep::train {
 

@@ -19,8 +19,8 @@
 
 #include "tests/support/shared_memory.h"
 #include "tests/support/spawn_ranks.h"
-#include "trainer/check/device_array.h"
 #include "trainer/backend/backend.h"
+#include "trainer/check/device_array.h"
 #include "trainer/comm/nccl/nccl_communicator.h"
 
 namespace lockstep::train {
