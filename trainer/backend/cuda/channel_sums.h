@@ -10,7 +10,7 @@
 
 namespace lockstep::train::cuda {
 
-// See kernels/norm.cu.
+// See kernels/channels.h.
 class ChannelSums {
  public:
   explicit ChannelSums(const TensorDesc& tensor);

@@ -87,9 +87,9 @@ LOCKSTEP_DECLARE_KERNEL ElementwiseLosses(const float* logits, float* dlogits, c
 // *totals += the sum of `sums`, by one block.
 LOCKSTEP_DECLARE_KERNEL AddLosses(const LossTotals* sums, std::int64_t size, LossTotals* totals);
 
-// norm.cu: batch and layer normalization of `channels` channels. `are_inner`: they are neighbors in
-// memory, else `area` pixels apart. Pixels are those of all images. The blocks of kernels that take
-// `columns` are those of ChannelSums.
+// channel_sums.cu, batch_norm.cu, layer_norm.cu: sums and normalizations of `channels` channels.
+// `are_inner`: they are neighbors in memory, else `area` pixels apart. Pixels are those of all
+// images. The blocks of kernels that take `columns` are those of ChannelSums.
 
 // Sums by channel of each part of the pixels, which a kernel with a block for each channel adds.
 // The sums of x and x^2, over the valid rows.
