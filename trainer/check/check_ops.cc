@@ -207,7 +207,7 @@ std::vector<CheckGroup> CheckOps(Backend& backend, const std::vector<OpCase>& ca
                                  ThreadPool& pool, int threads) {
   OpChecks checks(backend);
   // A part at a time, since the numbers of all would need gigabytes.
-  const auto part = static_cast<std::size_t>(2 * threads);
+  const auto part = 2 * static_cast<std::size_t>(threads);
   for (std::size_t first = 0; first < cases.size(); first += part) {
     const std::size_t count = std::min(part, cases.size() - first);
     std::vector<OracleRuns> runs(count);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/log.h"
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
 
@@ -13,7 +14,8 @@ namespace lockstep::train {
 template <typename T>
 class DeviceArray {
  public:
-  DeviceArray(Backend& backend, std::vector<T> values) : backend_(backend), size_(values.size()) {
+  DeviceArray(Backend& backend, const std::vector<T>& values)
+      : backend_(backend), size_(values.size()) {
     arena_.Reserve(size_ * sizeof(T));
     arena_.Allocate(backend.memory());
     Set(values);
@@ -21,7 +23,8 @@ class DeviceArray {
   ~DeviceArray() {
     try {
       backend_.Synchronize();
-    } catch (const DeviceError&) {  // a device that has failed works on nothing any more
+    } catch (const DeviceError& error) {  // it works on nothing any more
+      LogWarning("a device has failed before its memory was freed", {{"reason", error.what()}});
     }
   }
   DeviceArray(const DeviceArray&) = delete;

@@ -26,9 +26,7 @@ void Append(std::vector<T> more, std::vector<T>& all) {
 }
 
 std::vector<OpCase> CasesOf(bool quick) {
-  std::vector<OpCase> cases = ConvCases();
-  Append(OtherCases(), cases);
-  Append(CoreCnnCases(), cases);
+  std::vector<OpCase> cases = Together({ConvCases(), OtherCases(), CoreCnnCases()});
   if (!quick) Append(ResNetCases(), cases);
   return cases;
 }

@@ -53,99 +53,8 @@ std::vector<OpCase> LayerNormCases() {
       CaseOf<LayerNormSpec>("LayerNormTwoChannels", {4, 2, 3, 2}, {})};
 }
 
-}  // namespace
-
-std::vector<OpCase> ConvCases() {
+std::vector<OpCase> DenseCases() {
   return {
-      // As the first of a residual network, and one between its stages.
-      CaseOf<Conv2dSpec>("ConvFewChannelsWithZeros", {2, 3, 20, 17},
-                         {.filters = 32,
-                          .kernel_h = 7,
-                          .kernel_w = 7,
-                          .stride_h = 2,
-                          .stride_w = 2,
-                          .bias = false,
-                          .zeros = {3, 3, 3, 3}}),
-      CaseOf<Conv2dSpec>("ConvWithZeros", {2, 20, 9, 8},
-                         {.filters = 16,
-                          .kernel_h = 3,
-                          .kernel_w = 3,
-                          .stride_h = 2,
-                          .stride_w = 2,
-                          .zeros = {1, 1, 1, 1}}),
-      CaseOf<Conv2dSpec>("ConvWithUnequalZeros", {2, 32, 9, 8},
-                         {.filters = 16, .kernel_h = 3, .kernel_w = 3, .zeros = {2, 0, 1, 2}}),
-      CaseOf<Conv2dSpec>("ConvSame5x5OneChannel", {4, 1, 14, 14},
-                         {.filters = 32, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>(
-          "ConvSame5x5Relu", {3, 32, 7, 7},
-          {.filters = 64, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame, .relu = true}),
-      // Wide and large enough for Winograd's method on the CPU.
-      CaseOf<Conv2dSpec>(
-          "ConvWinograd3x3Relu", {16, 32, 16, 16},
-          {.filters = 32, .kernel_h = 3, .kernel_w = 3, .padding = Padding::kSame, .relu = true}),
-      CaseOf<Conv2dSpec>("ConvWinograd3x3WithoutBias", {32, 32, 22, 22},
-                         {.filters = 32, .kernel_h = 3, .kernel_w = 3, .bias = false}),
-      CaseOf<Conv2dSpec>("ConvWinograd5x5", {8, 32, 20, 20},
-                         {.filters = 64, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>("ConvValid3x3", {2, 3, 9, 8},
-                         {.filters = 5, .kernel_h = 3, .kernel_w = 3}),
-      CaseOf<Conv2dSpec>(
-          "ConvValidUneven", {2, 4, 9, 11},
-          {.filters = 7, .kernel_h = 2, .kernel_w = 4, .stride_h = 2, .stride_w = 3}),
-      CaseOf<Conv2dSpec>("ConvSameStrideTwo", {2, 3, 10, 7},
-                         {.filters = 6,
-                          .kernel_h = 3,
-                          .kernel_w = 4,
-                          .stride_h = 2,
-                          .stride_w = 2,
-                          .padding = Padding::kSame,
-                          .relu = true}),
-      CaseOf<Conv2dSpec>("ConvSameStrideOverKernel", {2, 3, 10, 10},
-                         {.filters = 4,
-                          .kernel_h = 1,
-                          .kernel_w = 2,
-                          .stride_h = 3,
-                          .stride_w = 3,
-                          .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>(
-          "ConvWithoutBias", {2, 8, 6, 6},
-          {.filters = 16, .kernel_h = 1, .kernel_w = 1, .bias = false, .relu = true}),
-      CaseOf<Conv2dSpec>("ConvFourChannelsWideKernel", {3, 4, 9, 20},
-                         {.filters = 16, .kernel_h = 2, .kernel_w = 9, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>(
-          "ConvThreeChannelsStrideTwo", {3, 3, 17, 15},
-          {.filters = 32, .kernel_h = 7, .kernel_w = 7, .stride_h = 2, .stride_w = 2}),
-      CaseOf<Conv2dSpec>("ConvOneChannelManyPixels", {2, 1, 80, 60},
-                         {.filters = 24, .kernel_h = 3, .kernel_w = 6, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>("ConvOneChannelWithoutBias", {3, 1, 8, 8},
-                         {.filters = 48, .kernel_h = 4, .kernel_w = 1, .bias = false}),
-      // So little work that copies cost more than a plain loop would.
-      CaseOf<Conv2dSpec>("ConvOneRowStrideOverKernel", {1, 2, 1, 3},
-                         {.filters = 1,
-                          .kernel_h = 1,
-                          .kernel_w = 1,
-                          .stride_h = 3,
-                          .stride_w = 3,
-                          .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>(
-          "ConvOneFilterTallStride", {3, 3, 3, 4},
-          {.filters = 1, .kernel_h = 1, .kernel_w = 4, .stride_h = 4, .stride_w = 2}),
-      // Kernels that are much taller or wider than the image.
-      CaseOf<Conv2dSpec>("ConvTallerThanImage", {2, 16, 12, 12},
-                         {.filters = 32, .kernel_h = 25, .kernel_w = 3, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>("ConvTallerThanWideImage", {2, 16, 10, 28},
-                         {.filters = 32, .kernel_h = 19, .kernel_w = 3, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>("ConvWiderThanImage", {2, 16, 12, 12},
-                         {.filters = 32, .kernel_h = 3, .kernel_w = 25, .padding = Padding::kSame}),
-      CaseOf<Conv2dSpec>("ConvOnePixelOut", {5, 2, 3, 3},
-                         {.filters = 3, .kernel_h = 3, .kernel_w = 3}),
-  };
-}
-
-std::vector<OpCase> OtherCases() {
-  const PoolKind average = PoolKind::kAverage;
-  std::vector<OpCase> cases = {
       CaseOf<DenseSpec>("Dense", {6, 37}, {.units = 10}),
       CaseOf<DenseSpec>("DenseRelu", {128, 50}, {.units = 33, .relu = true}),
       CaseOf<DenseSpec>("DenseOnImage", {3, 20, 5, 4}, {.units = 9, .relu = true}),
@@ -154,6 +63,12 @@ std::vector<OpCase> OtherCases() {
       CaseOf<DenseSpec>("DenseOnImageWithoutInputGradient", {64, 20, 5, 4},
                         {.units = 3, .bias = false, .relu = true}),
       CaseOf<DenseSpec>("DenseWithoutBias", {1, 8}, {.units = 1, .bias = false}),
+  };
+}
+
+std::vector<OpCase> PoolCases() {
+  const PoolKind average = PoolKind::kAverage;
+  return {
       CaseOf<Pool2dSpec>("MaxPool", {2, 32, 8, 6}, {}),
       CaseOf<Pool2dSpec>("MaxPoolRelu", {2, 32, 9, 7}, {.relu = true}),
       CaseOf<Pool2dSpec>("MaxPoolOverlapping", {2, 5, 9, 8},
@@ -169,13 +84,19 @@ std::vector<OpCase> OtherCases() {
       CaseOf<Pool2dSpec>(
           "AveragePoolSame", {2, 3, 7, 5},
           {.kind = average, .window_h = 3, .window_w = 3, .padding = Padding::kSame}),
-      {"GlobalAveragePool",
-       {3, 20, 5, 4},
-       [](const TensorDesc& x) -> OpSpec { return GlobalAveragePool2dSpec{.x = x}; }},
-      {"Dropout",
-       {5, 3, 5, 7},
-       [](const TensorDesc& x) -> OpSpec { return DropoutSpec{.x = x, .rate = 0.3f, .layer = 4}; },
-       {.training = true, .step = 7, .seed = 11, .first_position = 1000}},
+      CaseOf<Pool2dSpec>("MaxPoolWithZeros", {2, 20, 9, 8},
+                         {.window_h = 3,
+                          .window_w = 3,
+                          .stride_h = 2,
+                          .stride_w = 2,
+                          .relu = true,
+                          .zeros = {1, 1, 2, 0}}),
+  };
+}
+
+// Of several inputs.
+std::vector<OpCase> JoiningCases() {
+  return {
       {"Add", {3, 20, 5, 4}, [](const TensorDesc& x) -> OpSpec { return AddSpec{.x = {x, x}}; }},
       {"AddReluOfThreeInTwoOrders",
        {3, 20, 5, 4},
@@ -199,19 +120,29 @@ std::vector<OpCase> OtherCases() {
        [](const TensorDesc& x) -> OpSpec {
          return ConcatenateSpec{.x = {x, {.shape = {3, 4}, .dtype = x.dtype}}};
        }},
-      CaseOf<Pool2dSpec>("MaxPoolWithZeros", {2, 20, 9, 8},
-                         {.window_h = 3,
-                          .window_w = 3,
-                          .stride_h = 2,
-                          .stride_w = 2,
-                          .relu = true,
-                          .zeros = {1, 1, 2, 0}}),
+  };
+}
+
+std::vector<OpCase> OneInputCases() {
+  return {
+      {"GlobalAveragePool",
+       {3, 20, 5, 4},
+       [](const TensorDesc& x) -> OpSpec { return GlobalAveragePool2dSpec{.x = x}; }},
+      {"Dropout",
+       {5, 3, 5, 7},
+       [](const TensorDesc& x) -> OpSpec { return DropoutSpec{.x = x, .rate = 0.3f, .layer = 4}; },
+       {.training = true, .step = 7, .seed = 11, .first_position = 1000}},
       {"ZeroPadding",
        {3, 20, 5, 4},
        [](const TensorDesc& x) -> OpSpec {
          return ZeroPadding2dSpec{.x = x, .edges = {1, 2, 3, 0}};
        }},
       {"Flatten", {3, 20, 5, 4}, [](const TensorDesc& x) -> OpSpec { return FlattenSpec{.x = x}; }},
+  };
+}
+
+std::vector<OpCase> BatchNormCases() {
+  return {
       BatchNormCase("BatchNormImage", {6, 20, 5, 4}, 0),
       BatchNormCase("BatchNormMatrix", {9, 37}, 0),
       BatchNormCase("BatchNormWithPaddingRows", {6, 20, 5, 4}, 4),
@@ -220,9 +151,19 @@ std::vector<OpCase> OtherCases() {
       // So many pixels that their sums are divided.
       BatchNormCase("BatchNormManyPixels", {9, 40, 32, 24}, 7),
   };
-  for (OpCase& norm : LayerNormCases()) cases.push_back(std::move(norm));
-  for (OpCase& activation : ActivationCases()) cases.push_back(std::move(activation));
-  return cases;
+}
+
+}  // namespace
+
+std::vector<OpCase> OtherCases() {
+  return Together({DenseCases(), PoolCases(), JoiningCases(), OneInputCases(), BatchNormCases(),
+                   LayerNormCases(), ActivationCases()});
+}
+
+std::vector<OpCase> Together(const std::vector<std::vector<OpCase>>& lists) {
+  std::vector<OpCase> all;
+  for (const std::vector<OpCase>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
 }
 
 }  // namespace lockstep::train

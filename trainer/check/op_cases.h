@@ -39,6 +39,8 @@ inline void PrintTo(const OpCase& op_case, std::ostream* out) {
   *out << op_case.name;
 }
 
+std::vector<OpCase> Together(const std::vector<std::vector<OpCase>>& lists);
+
 // Small shapes, the awkward ones among them; together they have every op.
 std::vector<OpCase> ConvCases();
 std::vector<OpCase> OtherCases();
