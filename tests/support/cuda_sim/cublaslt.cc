@@ -26,6 +26,7 @@ enum Status {
 constexpr int kCompute32F = 68, kCompute32FFastTF32 = 77;
 constexpr int kFloat32 = 0, kFloat16 = 2, kBFloat16 = 14;
 constexpr int kTransA = 3, kTransB = 4;
+constexpr std::uint32_t kComputeTypeReduction = 2;
 
 struct Desc {
   bool rounds_to_tf32 = false;
@@ -37,6 +38,7 @@ struct Layout {
 };
 struct Preference {
   std::uint64_t workspace_bytes = 0;
+  std::uint32_t reductions = 7;             // all
   std::map<int, std::uint32_t> alignments;  // by attribute
 };
 struct Algorithm {
@@ -170,6 +172,7 @@ CUDA_SIM_EXPORT int cublasLtMatmulPreferenceDestroy(Preference* preference) {
 CUDA_SIM_EXPORT int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attribute,
                                                          const void* value, std::size_t bytes) {
   if (attribute == 1) return Set(preference->workspace_bytes, value, bytes);
+  if (attribute == 3) return Set(preference->reductions, value, bytes);
   if (attribute >= 5 && attribute <= 8) {
     return Set(preference->alignments[attribute], value, bytes);
   }
@@ -183,6 +186,8 @@ CUDA_SIM_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Desc* desc, Lay
   *found = 0;
   if (handle != &the_handle || requested < 1 || !Fit(*desc, *a, *b, *c, *d)) return kInvalidValue;
   if (preference->workspace_bytes < kWorkspaceBytes) return kNotSupported;
+  // A program must not let parts of sums be kept in C's type.
+  if ((preference->reductions & ~kComputeTypeReduction) != 0) return kNotSupported;
   for (const Layout* layout : {a, b, c}) {
     if (std::max(layout->rows, layout->columns) > std::numeric_limits<std::int32_t>::max()) {
       return kNotSupported;

@@ -41,8 +41,11 @@ inline constexpr int kCublasOpT = 1;
 // cublasLtMatmulDescAttributes_t; int32_t
 inline constexpr int kMatmulDescTransA = 3;
 inline constexpr int kMatmulDescTransB = 4;
-// cublasLtMatmulPreferenceAttributes_t; uint64_t, and uint32_t for the alignments
+// cublasLtReductionScheme_t; one that adds parts in the type of their sums
+inline constexpr std::uint32_t kReductionSchemeComputeType = 2;
+// cublasLtMatmulPreferenceAttributes_t; uint64_t, and uint32_t for the mask and the alignments
 inline constexpr int kMatmulPrefMaxWorkspaceBytes = 1;
+inline constexpr int kMatmulPrefReductionSchemeMask = 3;
 inline constexpr int kMatmulPrefMinAlignmentABytes = 5;
 inline constexpr int kMatmulPrefMinAlignmentBBytes = 6;
 inline constexpr int kMatmulPrefMinAlignmentCBytes = 7;

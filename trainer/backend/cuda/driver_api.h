@@ -25,6 +25,7 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kErrorOutOfMemory = 2;
 inline constexpr int kErrorNoBinaryForGpu = 209;
 inline constexpr int kErrorNotFound = 500;
+inline constexpr int kErrorNotReady = 600;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 // Attributes of a device.

@@ -137,9 +137,10 @@ class FewChannelConv2d final : public BoundOp {
 }  // namespace
 
 bool IsForPatches(const Conv2dSpec& spec) {
-  constexpr std::int64_t kMostChannels = 4;
+  constexpr std::int64_t kMostChannels = 4, kMostTapsOfFilter = 4;
   return !spec.input_gradient && spec.x.shape[1] <= kMostChannels &&
-         spec.kernel_h * spec.kernel_w > 1 && PaddedTaps(spec) <= kernels::kMostTaps;
+         spec.kernel_h * spec.kernel_w > 1 &&
+         PaddedTaps(spec) <= std::min(kernels::kMostTaps, kMostTapsOfFilter * spec.filters);
 }
 
 std::unique_ptr<Op> MakeFewChannelConv2d(const Device& device, const Conv2dSpec& spec) {

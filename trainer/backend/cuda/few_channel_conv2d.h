@@ -11,7 +11,8 @@
 
 namespace lockstep::train::cuda {
 
-// True if the convolution has few channels and taps, and its input's gradient is not wanted.
+// True if the convolution has few channels and taps, so that the patches take at most four times
+// its output's memory, and its input's gradient is not wanted.
 bool IsForPatches(const Conv2dSpec& spec);
 
 // Requires: IsForPatches, and `device` outlives the op.

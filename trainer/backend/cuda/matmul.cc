@@ -111,6 +111,9 @@ void Matmul::ChooseAlgorithm(const MatmulShape& shape) {
                    "cublasLtMatmulPreferenceSetAttribute");
   };
   set(kMatmulPrefMaxWorkspaceBytes, kMostWorkspaceBytes);
+  // By default, parts of a sum may be kept in C's type, which can have 16 bits, and added in the
+  // order in which they are done.
+  set(kMatmulPrefReductionSchemeMask, kReductionSchemeComputeType);
   for (const int attribute : {kMatmulPrefMinAlignmentABytes, kMatmulPrefMinAlignmentBBytes,
                               kMatmulPrefMinAlignmentCBytes, kMatmulPrefMinAlignmentDBytes}) {
     set(attribute, kAlignment);

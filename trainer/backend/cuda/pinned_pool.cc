@@ -11,29 +11,38 @@ PinnedPool::~PinnedPool() {
   }
 }
 
-PinnedPool::Block PinnedPool::Take(std::size_t bytes) {
+// The driver is asked without the lock, for which Give must not wait.
+int PinnedPool::Take(std::size_t bytes, Block& block) {
   constexpr std::size_t kGrain = 4096;
   const std::size_t size = (bytes + kGrain - 1) / kGrain * kGrain;
-  {
-    const std::lock_guard lock(mutex_);
-    // A step asks for the sizes of the step before. A larger block would be missed by whoever needs
-    // it.
-    const auto at = std::ranges::find_if(
-        given_, [&](const Block& block) { return block.bytes == size && IsReady(block); });
-    if (at != given_.end()) {
-      const Block block = *at;
-      given_.erase(at);
-      return block;
+  std::vector<Block> busy;
+  int result = kErrorNotReady;
+  while (result == kErrorNotReady) {
+    const std::optional<Block> given = TakeGiven(size);
+    if (!given) break;
+    result = given->copied == nullptr ? kSuccess : driver_.EventQuery(given->copied);
+    if (result == kSuccess) {
+      block = *given;
+    } else {
+      busy.push_back(*given);
     }
   }
+  for (const Block& other : busy) Give(other);
+  if (result != kErrorNotReady) return result;
   void* memory = nullptr;
-  if (driver_.MemHostAlloc(&memory, size, 0) != kSuccess) return {};
-  return {.data = static_cast<std::byte*>(memory), .bytes = size};
+  const int allocated = driver_.MemHostAlloc(&memory, size, 0);
+  if (allocated == kSuccess) block = {.data = static_cast<std::byte*>(memory), .bytes = size};
+  return allocated;
 }
 
-// An event that was never recorded, or whose record was awaited before, is done.
-bool PinnedPool::IsReady(const Block& block) const {
-  return block.copied == nullptr || driver_.EventQuery(block.copied) == kSuccess;
+// A step asks for the sizes of the step before. A larger block would be missed by whoever needs it.
+std::optional<PinnedPool::Block> PinnedPool::TakeGiven(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(given_, size, &Block::bytes);
+  if (at == given_.end()) return std::nullopt;
+  const Block block = *at;
+  given_.erase(at);
+  return block;
 }
 
 void PinnedPool::Give(const Block& block) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "trainer/backend/cuda/driver_api.h"
@@ -25,9 +26,10 @@ class PinnedPool {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  // Returns at least `bytes`, or no data if the driver has no more memory to lock. Requires: a
-  // context is current in the calling thread.
-  Block Take(std::size_t bytes);
+  // Sets `block` to one of at least `bytes`. Returns a CUresult: kErrorOutOfMemory if the driver
+  // has no more memory to lock, or that of a device that has failed. Requires: a context is current
+  // in the calling thread.
+  int Take(std::size_t bytes, Block& block);
   // Never calls the driver, so that a function that a stream calls may call it.
   void Give(const Block& block);
   // The same once what `stream` has been given so far is done, without a call from it, for which
@@ -36,8 +38,8 @@ class PinnedPool {
   int GiveAfter(Block block, StreamHandle stream);
 
  private:
-  // Whether what GiveAfter awaits is done.
-  bool IsReady(const Block& block) const;
+  // A block of that size that was given back, whether or not what GiveAfter awaits is done.
+  std::optional<Block> TakeGiven(std::size_t size);
 
   const DriverApi& driver_;
   std::mutex mutex_;

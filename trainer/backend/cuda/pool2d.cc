@@ -18,7 +18,7 @@ class Pool2d : public BoundOp {
         planes_(PlanesOf(spec.x)) {}
 
  protected:
-  // Launches a kernel that ends in LOCKSTEP_POOL_PARAMETERS, on `size` elements.
+  // Launches a kernel that ends in LOCKSTEP_WINDOW_PARAMETERS, on `size` elements.
   template <typename Kernel, typename... Arguments>
   void Launch(Kernel kernel, std::int64_t size, const Arguments&... arguments) const {
     const auto& [rows, columns] = windows_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -86,11 +88,13 @@ void CudaStream::Wait(std::shared_ptr<Event> event) {
 
 PinnedPool::Block CudaStream::TakePinned(std::size_t bytes) const {
   device_.driver();
-  const PinnedPool::Block block = device_.pinned().Take(bytes);
-  if (block.data == nullptr) {
+  PinnedPool::Block block;
+  const int result = device_.pinned().Take(bytes, block);
+  if (result == kErrorOutOfMemory) {
     throw DeviceError(
         fmt::format("back end cuda: the host has no {} bytes to lock for a copy", bytes));
   }
+  device_.CheckCall(result, "cuMemHostAlloc");
   return block;
 }
 
@@ -115,25 +119,16 @@ void CudaStream::Upload(const void* host, void* device, std::size_t bytes) {
 }
 
 void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
-  if (bytes == 0) return;
   constexpr std::size_t kMostPinned = std::size_t{64} << 20;
-  if (bytes > kMostPinned) {
-    device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), host, bytes, stream_),
-                  "cuMemcpyHtoDAsync");
-    // GPUs that read the host's pages by themselves may not have done so yet.
-    device_.Check(device_.driver().StreamSynchronize(stream_), "cuStreamSynchronize");
-    return;
+  for (std::size_t at = 0; at < bytes; at += kMostPinned) {
+    const std::size_t size = std::min(kMostPinned, bytes - at);
+    const PinnedPool::Block block = TakePinned(size);
+    std::memcpy(block.data, static_cast<const std::byte*>(host) + at, size);
+    device_.Check(
+        device_.driver().MemcpyHtoDAsync(AddressOf(device) + at, block.data, size, stream_),
+        "cuMemcpyHtoDAsync");
+    device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
   }
-  const PinnedPool::Block block = TakePinned(bytes);
-  std::memcpy(block.data, host, bytes);
-  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
-                "cuMemcpyHtoDAsync");
-  device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
-}
-
-NativeStream CudaStream::Native() {
-  device_.driver();
-  return {.handle = stream_, .gpu = device_.uuid()};
 }
 
 void CudaStream::Call(std::function<void()> function) {

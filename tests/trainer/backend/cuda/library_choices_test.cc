@@ -37,7 +37,7 @@ std::vector<std::string> ChoicesOf(Backend& backend, const Conv2dSpec& spec) {
 
 Conv2dSpec ConvOf(DType type, std::int64_t kernel, bool input_gradient = true) {
   return {.x = {.shape = {2, 3, 8, 8}, .dtype = type},
-          .filters = 4,
+          .filters = 8,
           .kernel_h = kernel,
           .kernel_w = kernel,
           .input_gradient = input_gradient};
