@@ -131,6 +131,11 @@ void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
   }
 }
 
+NativeStream CudaStream::Native() {
+  device_.driver();
+  return {.handle = stream_, .gpu = device_.uuid()};
+}
+
 void CudaStream::Call(std::function<void()> function) {
   // RunHostCall deletes it.
   HostCall* const call = std::make_unique<HostCall>(device_, std::move(function)).release();
