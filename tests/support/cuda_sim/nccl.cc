@@ -3,7 +3,8 @@
 // - Calls return ncclInProgress, and a thread of the communicator's own finishes them. The first
 //   collective connects, and so is queued on its stream only once all ranks have called it.
 // - A collective whose peer is lost waits without end, until ncclCommAbort. It then leaves the
-//   buffer half summed, and what is queued behind it runs.
+//   buffer half summed, and what is queued behind it runs. Its peers find that its data are there,
+//   and end with whatever lies there.
 // - Two ranks cannot share a GPU.
 // - Where NCCL_SOCKET_IFNAME names no network, it does not connect.
 // It ends the process where the real one may do anything: if a communicator is aborted while a
@@ -99,14 +100,19 @@ class Comm : public std::enable_shared_from_this<Comm> {
   template <typename Combine>
   void Exchange(const float* from, std::size_t count, const Combine& combine) {
     const std::size_t part = std::min((count + 1) / 2, cuda_sim::kSlotFloats);
+    bool is_given_up = false;
     for (std::size_t begin = 0; begin < count; begin += part) {
       const std::size_t size = std::min(part, count - begin);
       const std::uint64_t turn = ++turn_;
-      if (!AwaitAll(&RankPart::taken, turn - 1)) return;
-      std::copy_n(from + begin, size, own().slot.begin());
+      is_given_up = is_given_up || !AwaitAll(&RankPart::taken, turn - 1);
+      if (!is_given_up) std::copy_n(from + begin, size, own().slot.begin());
       own().floats = size;
       own().offered = turn;
-      if (!AwaitAll(&RankPart::offered, turn)) return;
+      is_given_up = is_given_up || !AwaitAll(&RankPart::offered, turn);
+      if (is_given_up) {  // as the real one, it tells its peers that its data are there
+        own().taken = turn;
+        continue;
+      }
       for (int rank = 0; rank < ranks_; ++rank) {
         Require(part_of(rank).floats == size, "the ranks' counts differ");
       }

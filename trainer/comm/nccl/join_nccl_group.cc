@@ -125,6 +125,7 @@ absl::StatusOr<NcclVerdict> ConnectAll(const nccl::Api& api, const NcclOptions& 
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const int failed, FirstThatFails(host, !communicator.ok()));
   if (failed < 0) {
+    (*communicator)->AgreeOver(host);
     return NcclVerdict{.communicator = *std::move(communicator), .obstacle = "", .may_pass = false};
   }
   return NcclVerdict{

@@ -54,6 +54,10 @@ NcclCommunicator::NcclCommunicator(const nccl::Api& api, const Options& options)
 
 NcclCommunicator::~NcclCommunicator() {
   on_cancel_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    host_ = nullptr;  // an end is no failure
+  }
   Abort();
   watching_.join();
 }
@@ -112,7 +116,28 @@ void NcclCommunicator::EnqueueBroadcast(void* buffer, std::int64_t count, DType 
 
 void NcclCommunicator::EnqueueStatus(bool* is_ok, Stream& stream) {
   EnqueueMark(stream);
+  Communicator* host = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    host = host_;
+  }
+  if (host != nullptr) stream.Call([this, host] { Agree(*host); });
   stream.Upload(&is_ok_, is_ok, sizeof(is_ok_));
+}
+
+void NcclCommunicator::AgreeOver(Communicator& host) {
+  const std::lock_guard lock(mutex_);
+  host_ = &host;
+}
+
+void NcclCommunicator::Agree(Communicator& host) {
+  if (!is_ok_) return;  // the watching thread aborts `host`, so that no peer waits
+  float ended = 1;
+  absl::Status agreed = host.AllReduceSum(std::span(&ended, 1));
+  if (agreed.ok() && ended == static_cast<float>(host.size())) return;
+  is_ok_ = false;
+  if (agreed.ok()) agreed = absl::UnavailableError("nccl: the sums of another rank have failed");
+  Fail(std::move(agreed)).IgnoreError();
 }
 
 absl::Status NcclCommunicator::status() const {
@@ -193,8 +218,10 @@ void NcclCommunicator::Watch() {
     lock.lock();
     failed_.wait_for(lock, kWatchPeriod, [this] { return !failure_.ok(); });
   }
+  Communicator* const host = host_;
   lock.unlock();
   // From here on the failure is known to whatever a stream does.
+  if (host != nullptr) host->Abort();
   const std::lock_guard api_lock(api_mutex_);
   if (comm_ != nullptr) api_.CommAbort(std::exchange(comm_, nullptr));
 }

@@ -2,9 +2,12 @@
 // of the other ranks, without end if a rank is lost. Only ncclCommAbort makes them give up, and
 // then the sums are half done and the stream goes on as if nothing had happened. So:
 // - A failure is noted before ncclCommAbort is called. What EnqueueStatus queues runs after the
-//   sums. If it finds no failure, then no kernel before it was made to give up, and the sums are
-//   there. If it finds one, the sums do not count, even if they are there: a rank that does not
-//   apply a step which others have applied takes their state when the ranks regroup.
+//   sums. If it finds no failure, then no kernel of this rank before it was made to give up.
+// - A kernel that gives up still tells its peers that its data are there, so a peer's sum may end
+//   with anything. So sums count only where all ranks say, over the hosts' communicator, that
+//   theirs have ended without a failure (AgreeOver). Where they do not count they may be there: a
+//   rank that does not apply a step which others have applied takes their state when the ranks
+//   regroup.
 // - NCCL must not be aborted while a thread is in one of its functions. Its functions are called
 //   with a mutex locked and without blocking (ncclInProgress, and then again until it is done).
 //   One thread of the communicator's own aborts, whatever the cause: Abort(), a stop request, a
@@ -55,6 +58,12 @@ class NcclCommunicator final : public StreamCommunicator {
   absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream,
                    Duration timeout);
 
+  // From now on, EnqueueStatus says that sums have succeeded only if all ranks' have, which they
+  // tell each other over `host`, and a failure aborts it. All ranks call it before the first sum
+  // that counts, which no other collective of `host` is called beside. Requires: `host` has the
+  // same ranks, and outlives this.
+  void AgreeOver(Communicator& host);
+
   std::string Name() const override { return "nccl"; }
   // Both return once the work is on the stream. Where NCCL still has to connect, that is once all
   // ranks have called them. Only float32.
@@ -74,6 +83,8 @@ class NcclCommunicator final : public StreamCommunicator {
   absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, Duration timeout);
   // Queues a mark: the watching thread waits for it.
   void EnqueueMark(Stream& stream);
+  // Lets the sums before count only if those of all ranks do. Blocks until all have called it.
+  void Agree(Communicator& host);
   // Keeps the first failure, and has the watching thread abort. Returns the first one.
   absl::Status Fail(absl::Status failure);
   std::string Describe(const char* name, int result) const;
@@ -92,6 +103,7 @@ class NcclCommunicator final : public StreamCommunicator {
   mutable std::mutex mutex_;
   std::condition_variable failed_, mark_reached_;
   // Guarded by mutex_:
+  Communicator* host_ = nullptr;  // see AgreeOver
   absl::Status failure_;
   std::uint64_t marks_queued_ = 0, marks_reached_ = 0;
   SteadyTime last_mark_;  // reached, or queued where none was left

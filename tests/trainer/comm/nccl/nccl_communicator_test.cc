@@ -1,4 +1,5 @@
 #include "trainer/comm/nccl/nccl_communicator.h"
+#include "trainer/comm/local/local_group.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -43,14 +44,17 @@ void EnqueueSum(StreamCommunicator& communicator, GpuRank& rank) {
   communicator.EnqueueStatus(rank.ok_word(), *rank.stream);
 }
 
-// Calls body(communicator, rank's GPU, rank) in a thread for each rank.
+// Calls body(communicator, rank's GPU, rank) in a thread for each rank. The ranks agree whether
+// sums count.
 template <typename Body>
 void OnGpus(int size, const Body& body) {
   const nccl::UniqueId id = MakeId();
+  const std::vector<std::unique_ptr<Communicator>> hosts = MakeLocalGroup(size);
   SpawnThreads(size, [&](int rank) {
     GpuRank gpu(rank, Fill(static_cast<float>(rank + 1)));
     auto communicator = NcclCommunicator::Create(TheApi(), Place(id, rank, size), *gpu.stream);
     ASSERT_TRUE(communicator.ok()) << communicator.status();
+    (*communicator)->AgreeOver(*hosts[static_cast<std::size_t>(rank)]);
     body(**communicator, gpu, rank);
     (*communicator)->Abort();
     gpu.stream->Record()->Wait();
