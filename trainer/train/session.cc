@@ -249,6 +249,10 @@ void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scal
   backend_->Synchronize();
   begun_count_ = 0;
   sum_failure_ = absl::OkStatus();
+  if (!only_evaluates_ && !backend_->IsHost()) {
+    // A sum that failed has left anything there, also between the parameters, where no op writes.
+    backend_->Zero(sums_, device_sums_.bytes());
+  }
   UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
   if (adapts_loss_scale()) gate.loss_scale = loss_scale;
   backend_->Upload(&gate, device_.gate, sizeof(gate));

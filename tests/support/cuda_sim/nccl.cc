@@ -105,16 +105,20 @@ class Comm : public std::enable_shared_from_this<Comm> {
       const std::size_t size = std::min(part, count - begin);
       const std::uint64_t turn = ++turn_;
       is_given_up = is_given_up || !AwaitAll(&RankPart::taken, turn - 1);
+      if (is_given_up) own().has_given_up = true;
       if (!is_given_up) std::copy_n(from + begin, size, own().slot.begin());
       own().floats = size;
       own().offered = turn;
       is_given_up = is_given_up || !AwaitAll(&RankPart::offered, turn);
       if (is_given_up) {  // as the real one, it tells its peers that its data are there
+        own().has_given_up = true;
         own().taken = turn;
         continue;
       }
       for (int rank = 0; rank < ranks_; ++rank) {
-        Require(part_of(rank).floats == size, "the ranks' counts differ");
+        // One that has given up is further on.
+        Require(part_of(rank).floats == size || part_of(rank).has_given_up,
+                "the ranks' counts differ");
       }
       combine(begin, size);
       own().taken = turn;

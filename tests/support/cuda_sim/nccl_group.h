@@ -17,7 +17,8 @@ struct RankPart {
   std::atomic<std::uint64_t> offered;  // how many parts it has put into the slot
   std::atomic<std::uint64_t> taken;    // how many parts of all ranks it has taken
   std::array<char, 16> gpu;
-  std::uint64_t floats;  // of the part in the slot
+  std::atomic<std::uint64_t> floats;  // of the part in the slot
+  std::atomic<bool> has_given_up;     // what it offers and takes from then on is nothing
   std::array<float, kSlotFloats> slot;
 };
 struct SharedGroup {
