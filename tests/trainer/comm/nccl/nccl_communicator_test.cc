@@ -139,6 +139,21 @@ TEST(NcclCommunicatorTest, AHalfReducedBufferIsNeverDeclaredSummed) {
   }
 }
 
+TEST(NcclCommunicatorTest, ASumThatEndsWithWhatAnAbortedPeerHasLeftDoesNotCount) {
+  std::barrier aborted(2);
+  OnGpus(2, [&](NcclCommunicator& communicator, GpuRank& gpu, int rank) {
+    gpu.Set(Fill(50));
+    EnqueueSum(communicator, gpu);
+    EXPECT_TRUE(gpu.IsOk());
+    gpu.Set(Fill(static_cast<float>(rank + 1)));
+    if (rank == 0) aborted.arrive_and_wait();
+    EnqueueSum(communicator, gpu);
+    if (rank == 1) communicator.Abort();
+    EXPECT_FALSE(gpu.IsOk());
+    if (rank == 1) aborted.arrive_and_wait();
+  });
+}
+
 TEST(NcclCommunicatorTest, AStopRequestEndsTheWaitForRanksThatDoNotConnect) {
   std::stop_source source;
   GpuRank gpu(0, Fill(1));
