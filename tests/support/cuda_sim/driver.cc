@@ -30,6 +30,7 @@ enum Result {
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidContext = 201,
   kInvalidHandle = 400,
@@ -53,7 +54,8 @@ constexpr unsigned kMostThreads = 1024;
 }  // namespace
 
 CUDA_SIM_EXPORT int cuInit(unsigned flags) {
-  return flags == 0 ? kSuccess : kInvalidValue;
+  if (flags != 0) return kInvalidValue;
+  return cuda_sim::VisibleDevices() > 0 ? kSuccess : kNoDevice;
 }
 CUDA_SIM_EXPORT int cuDriverGetVersion(int* version) {
   *version = 13000;

@@ -18,9 +18,12 @@ Device::Device(int ordinal, bool rounds_to_tf32)
     : driver_(Driver()),
       rounds_to_tf32_(rounds_to_tf32),
       pinned_(std::make_unique<PinnedPool>(driver_)) {
-  CheckCall(driver_.Init(0), "cuInit");
   int count = 0;
-  CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");
+  const int initialized = driver_.Init(0);
+  if (initialized != kErrorNoDevice) {  // the driver's answer where no GPU is visible
+    CheckCall(initialized, "cuInit");
+    CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");
+  }
   if (ordinal < 0 || ordinal >= count) {
     throw DeviceMissing(
         fmt::format("back end cuda: found {} GPUs, expected one of number {}", count, ordinal));

@@ -23,6 +23,7 @@ struct Uuid {
 
 inline constexpr int kSuccess = 0;
 inline constexpr int kErrorOutOfMemory = 2;
+inline constexpr int kErrorNoDevice = 100;
 inline constexpr int kErrorNoBinaryForGpu = 209;
 inline constexpr int kErrorNotFound = 500;
 inline constexpr int kErrorNotReady = 600;

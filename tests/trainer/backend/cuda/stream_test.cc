@@ -5,13 +5,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/device_missing.h"
 #include "trainer/check/device_array.h"
 
 namespace lockstep::train {
@@ -24,6 +28,19 @@ class CudaStreamTest : public testing::Test {
 
 TEST_F(CudaStreamTest, TheDeviceSaysWhatItIs) {
   EXPECT_EQ(backend_->Device(), "cuda:simulated (compute capability 9.0)");
+}
+
+// No restart changes that, so it is not the error of a device that may come back.
+TEST(CudaDeviceTest, WhereNoGpuIsVisibleItIsMissing) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string before = visible == nullptr ? "" : visible;
+  ::setenv("CUDA_VISIBLE_DEVICES", "", /*overwrite=*/1);
+  EXPECT_THROW(cuda::Device(0, /*rounds_to_tf32=*/false), DeviceMissing);
+  if (visible == nullptr) {
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  } else {
+    ::setenv("CUDA_VISIBLE_DEVICES", before.c_str(), /*overwrite=*/1);
+  }
 }
 
 TEST_F(CudaStreamTest, MemoryIsZeroAndTheHostCannotReadIt) {
