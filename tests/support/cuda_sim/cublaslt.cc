@@ -8,10 +8,9 @@
 #include <map>
 
 #include "tests/support/cuda_sim/device_memory.h"
+#include "tests/support/cuda_sim/export.h"
 #include "tests/support/cuda_sim/numbers.h"
 #include "tests/support/cuda_sim/sim_stream.h"
-
-#define CUDA_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

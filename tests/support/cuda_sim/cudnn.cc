@@ -17,9 +17,8 @@
 #include "tests/support/cuda_sim/convolve.h"
 #include "tests/support/cuda_sim/cudnn_descriptor.h"
 #include "tests/support/cuda_sim/device_memory.h"
+#include "tests/support/cuda_sim/export.h"
 #include "tests/support/cuda_sim/sim_stream.h"
-
-#define CUDA_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

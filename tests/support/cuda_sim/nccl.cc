@@ -27,10 +27,9 @@
 
 #include "tests/support/cuda_sim/device_memory.h"
 #include "tests/support/cuda_sim/devices.h"
+#include "tests/support/cuda_sim/export.h"
 #include "tests/support/cuda_sim/nccl_group.h"
 #include "tests/support/cuda_sim/sim_stream.h"
-
-#define CUDA_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +14,7 @@
 #include "api/v1/names.h"
 #include "base/thread_pool.h"
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "tests/support/folders.h"
+#include "tests/support/run_trainer.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/check/wrong_backend.h"
 #include "trainer/check/benchmarks.h"
@@ -177,22 +176,6 @@ TEST(BenchmarksTest, SayWhatTheDeviceCannotDo) {
   ASSERT_EQ(steps.size(), 6u);
   EXPECT_EQ(steps[0].value, 0);
   EXPECT_EQ(steps[0].note, "no memory");
-}
-
-struct Ended {
-  int code;
-  std::string out;
-};
-Ended RunTrainer(const std::string& arguments, const std::string& prefix = "") {
-  const std::string command = prefix + LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {-1, "popen failed"};
-  std::string out;
-  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe)) {
-    out += static_cast<char>(byte);
-  }
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
 }
 
 TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {

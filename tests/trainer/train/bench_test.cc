@@ -2,16 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "api/v1/names.h"
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "tests/support/folders.h"
+#include "tests/support/run_trainer.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {
@@ -109,22 +107,6 @@ conv2d_with_a_long_name [128,32,14,14] > [128,64,14,14] forward          lockste
 relu                    [128,10] > [128,10]             forward                                                               0.2
                                                         backward
 )" + 1);
-}
-
-struct Ended {
-  int code;
-  std::string out;
-};
-Ended RunTrainer(const std::string& arguments, const std::string& prefix = "") {
-  const std::string command = prefix + LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {-1, "popen failed"};
-  std::string out;
-  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe)) {
-    out += static_cast<char>(byte);
-  }
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
 }
 
 TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
