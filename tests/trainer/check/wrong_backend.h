@@ -8,34 +8,27 @@
 #include <vector>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/wrapped_op.h"
 
 namespace lockstep::train {
 
 // Passes all on to another op, and spoils y after Forward.
-class WrongOp final : public Op {
+class WrongOp final : public WrappedOp {
  public:
   using Spoil = std::function<void(const TensorDesc& y, void* memory)>;
-  WrongOp(std::unique_ptr<Op> op, Spoil spoil) : op_(std::move(op)), spoil_(std::move(spoil)) {}
+  WrongOp(std::unique_ptr<Op> op, Spoil spoil)
+      : WrappedOp(std::move(op)), spoil_(std::move(spoil)) {}
 
-  const std::vector<TensorDesc>& inputs() const override { return op_->inputs(); }
-  const TensorDesc& output() const override { return op_->output(); }
-  std::vector<ParameterDesc> Parameters() const override { return op_->Parameters(); }
-  std::vector<ParameterDesc> States() const override { return op_->States(); }
-  std::size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
-  std::size_t ScratchBytes() const override { return op_->ScratchBytes(); }
-  bool BackwardInPlace() const override { return op_->BackwardInPlace(); }
   void Bind(const OpMemory& memory) override {
     y_ = memory.y;
-    op_->Bind(memory);
+    WrappedOp::Bind(memory);
   }
   void Forward(Mode mode, const StepContext& step) override {
-    op_->Forward(mode, step);
+    WrappedOp::Forward(mode, step);
     spoil_(output(), y_);
   }
-  void Backward(const StepContext& step) override { op_->Backward(step); }
 
  private:
-  const std::unique_ptr<Op> op_;
   const Spoil spoil_;
   void* y_ = nullptr;
 };

@@ -2,22 +2,18 @@
 
 #include <utility>
 
+#include "trainer/backend/wrapped_op.h"
+
 namespace lockstep::train::async_reference {
 namespace {
 
 // Bind and destruction wait for the work that may still use the wrapped op.
 
-class AsyncOp final : public Op {
+class AsyncOp final : public WrappedOp {
  public:
-  AsyncOp(const Device& device, std::unique_ptr<Op> op) : device_(device), op_(std::move(op)) {}
+  AsyncOp(const Device& device, std::unique_ptr<Op> op)
+      : WrappedOp(std::move(op)), device_(device) {}
   ~AsyncOp() override { device_.queue.Synchronize(); }
-  const std::vector<TensorDesc>& inputs() const override { return op_->inputs(); }
-  const TensorDesc& output() const override { return op_->output(); }
-  std::vector<ParameterDesc> Parameters() const override { return op_->Parameters(); }
-  std::vector<ParameterDesc> States() const override { return op_->States(); }
-  std::size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
-  std::size_t ScratchBytes() const override { return op_->ScratchBytes(); }
-  bool BackwardInPlace() const override { return op_->BackwardInPlace(); }
 
   void Bind(const OpMemory& memory) override {
     OpMemory real = memory;
@@ -33,20 +29,18 @@ class AsyncOp final : public Op {
       *pointer = device_.memory.Real(*pointer);
     }
     device_.queue.Synchronize();
-    op_->Bind(real);
+    op().Bind(real);
   }
   void Forward(Mode mode, const StepContext& step) override {
     device_.queue.Enqueue(
-        [op = op_.get(), mode, real = device_.memory.Real(&step)] { op->Forward(mode, *real); });
+        [op = &op(), mode, real = device_.memory.Real(&step)] { op->Forward(mode, *real); });
   }
   void Backward(const StepContext& step) override {
-    device_.queue.Enqueue(
-        [op = op_.get(), real = device_.memory.Real(&step)] { op->Backward(*real); });
+    device_.queue.Enqueue([op = &op(), real = device_.memory.Real(&step)] { op->Backward(*real); });
   }
 
  private:
   const Device device_;
-  const std::unique_ptr<Op> op_;
 };
 
 class AsyncLossOp final : public LossOp {
