@@ -21,7 +21,8 @@ void BiasAndRelu::Forward(void* y, const float* bias) const {
 void BiasAndRelu::Backward(const void* y, void* dy, float* gradient, void* scratch) const {
   if (!has_bias_) {
     if (has_relu_) {
-      device_.Launch(LOCKSTEP_CUDA_KERNEL(MaskByRelu), device_.GridFor(size_), y, dy, type_, size_);
+      device_.Launch(LOCKSTEP_CUDA_KERNEL(PassGradients), device_.GridFor(size_), y, dy, dy,
+                     nullptr, type_, size_);
     }
     return;
   }

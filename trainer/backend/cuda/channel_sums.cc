@@ -10,7 +10,7 @@ namespace {
 
 // As kMostNeighbors of kernels/element.h, where the channels allow it: see WithNeighbors.
 int NeighborsOf(std::int64_t channels, bool are_inner, DType type) {
-  const auto most = static_cast<std::int64_t>(16 / SizeOf(type));
+  const std::int64_t most = ElementsMovedAtOnce(type);
   return are_inner && channels % most == 0 ? static_cast<int>(most) : 1;
 }
 

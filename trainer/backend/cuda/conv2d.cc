@@ -14,14 +14,12 @@
 namespace lockstep::train::cuda {
 namespace {
 
-// The channels of images and weights as the convolution sees them: tensor cores want a multiple of
-// 16 bytes, so there are some of zeros.
+// The channels of images and weights as the convolution sees them: for tensor cores there are some
+// of zeros.
 std::int64_t ChannelsSeen(const Device& device, const Conv2dSpec& spec) {
   const std::int64_t channels = spec.x.shape[1];
   const bool is_for_tensor_cores = spec.x.dtype != DType::kFloat32 || device.rounds_to_tf32();
-  if (!is_for_tensor_cores) return channels;
-  const auto step = static_cast<std::int64_t>(16 / SizeOf(spec.x.dtype));
-  return (channels + step - 1) / step * step;
+  return is_for_tensor_cores ? PaddedToWhole(channels, spec.x.dtype) : channels;
 }
 
 // y[n,k,p,q] = act(b[k] + sum over c,r,s of x[n,c,h,w] * weight[k,c,r,s]), with channels last.
@@ -39,8 +37,7 @@ class Conv2d final : public BoundOp {
         pixels_(shape.rows.in * shape.columns.in),
         taps_(shape.rows.size * shape.columns.size),
         is_x_copied_(IsPadded() || (!IsChannelsLast(spec.x) && channels() > 1 && pixels_ > 1)),
-        is_weight_copied_(IsPadded() || (channels() > 1 && taps_ > 1) ||
-                          dtype() != DType::kFloat32),
+        is_weight_copied_(IsPadded() || IsReordered() || dtype() != DType::kFloat32),
         bias_and_relu_(device, output(), spec.bias, spec.relu),
         forward_(device, ConvolutionPass::kForward, shape),
         backward_weights_(device, ConvolutionPass::kBackwardWeights, shape) {
@@ -76,15 +73,7 @@ class Conv2d final : public BoundOp {
 
   void Forward(Mode, const StepContext&) override {
     if (is_x_copied_) {
-      ToChannelsLast(device(), {.x = x(),
-                                .from = dtype(),
-                                .y = workspace<void>(),
-                                .to = dtype(),
-                                .images = shape_.batch,
-                                .area = pixels_,
-                                .channels = channels(),
-                                .padded = shape_.channels,
-                                .are_inner = IsChannelsLast(spec_.x)});
+      ToChannelsLast(device(), OfImage(x(), workspace<void>()));
     }
     forward_.Run(image(), OrderedWeight(), y(), scratch<void>(work_at_));
     bias_and_relu_.Forward(y(), spec_.bias ? parameter(1) : nullptr);
@@ -99,24 +88,13 @@ class Conv2d final : public BoundOp {
     if (!backward_data_ || dx() == nullptr) return;
     void* image_gradient = is_x_copied_ ? scratch<void>(dx_at_) : dx();
     backward_data_->Run(image_gradient, OrderedWeight(), dy(), work);
-    if (is_x_copied_) {
-      FromChannelsLast(device(), {.x = image_gradient,
-                                  .from = dtype(),
-                                  .y = dx(),
-                                  .to = dtype(),
-                                  .images = shape_.batch,
-                                  .area = pixels_,
-                                  .channels = channels(),
-                                  .padded = shape_.channels,
-                                  .are_inner = IsChannelsLast(spec_.x)});
-    }
+    if (is_x_copied_) FromChannelsLast(device(), OfImage(image_gradient, dx()));
   }
 
  private:
   void BackwardWeights(void* work) {
     const DType type = backward_weights_.result_type();
-    const bool is_in_place =
-        type == DType::kFloat32 && !IsPadded() && (channels() == 1 || taps_ == 1);
+    const bool is_in_place = type == DType::kFloat32 && !IsPadded() && !IsReordered();
     void* dweight = is_in_place ? gradient(0) : scratch<void>(weight_at_);
     backward_weights_.Run(image(), dweight, dy(), work);
     if (is_in_place) return;
@@ -131,6 +109,20 @@ class Conv2d final : public BoundOp {
 
   std::int64_t channels() const { return spec_.x.shape[1]; }
   bool IsPadded() const { return shape_.channels != channels(); }
+  // The weights have another order with channels last.
+  bool IsReordered() const { return channels() > 1 && taps_ > 1; }
+  // Between the images of the spec and those that the convolution sees.
+  ChannelsLastOperands OfImage(const void* from, void* to) const {
+    return {.x = from,
+            .from = dtype(),
+            .y = to,
+            .to = dtype(),
+            .images = shape_.batch,
+            .area = pixels_,
+            .channels = channels(),
+            .padded = shape_.channels,
+            .are_inner = IsChannelsLast(spec_.x)};
+  }
   std::size_t BytesOfImage() const {
     return static_cast<std::size_t>(shape_.batch * pixels_ * shape_.channels) * SizeOf(dtype());
   }

@@ -111,8 +111,8 @@ void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t siz
 }
 
 void CudaBackend::Accumulate(const void* x, void* y, std::int64_t size, DType type) {
-  device_.Launch(LOCKSTEP_CUDA_KERNEL(Accumulate), device_.GridFor(size), x, y,
-                 static_cast<int>(type), size);
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(AddPair), device_.GridFor(size), y, x, y,
+                 static_cast<int>(type), size, /*relu=*/false);
 }
 
 void CudaBackend::DecideUpdate(const UpdateMemory& memory) {

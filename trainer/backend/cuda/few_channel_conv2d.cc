@@ -17,9 +17,7 @@ namespace {
 
 // The taps of a filter, and zeros up to a multiple of 16 bytes.
 std::int64_t PaddedTaps(const Conv2dSpec& spec) {
-  const auto step = static_cast<std::int64_t>(16 / SizeOf(spec.x.dtype));
-  const std::int64_t taps = spec.x.shape[1] * spec.kernel_h * spec.kernel_w;
-  return (taps + step - 1) / step * step;
+  return PaddedToWhole(spec.x.shape[1] * spec.kernel_h * spec.kernel_w, spec.x.dtype);
 }
 
 WindowAxis Pointwise(const WindowAxis& axis) {

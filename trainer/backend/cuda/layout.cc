@@ -86,6 +86,16 @@ TensorDesc LikeLayoutOf(const TensorDesc& tensor, Shape shape) {
   return IsChannelsLast(tensor) ? ChannelsLast(std::move(desc)) : desc;
 }
 
+std::int64_t ElementsMovedAtOnce(DType type) {
+  constexpr std::size_t kBytes = 16;
+  return static_cast<std::int64_t>(kBytes / SizeOf(type));
+}
+
+std::int64_t PaddedToWhole(std::int64_t count, DType type) {
+  const std::int64_t step = ElementsMovedAtOnce(type);
+  return (count + step - 1) / step * step;
+}
+
 void ToRowMajor(const TensorDesc& tensor, const float* from, float* to) {
   ForEachElement(tensor, [=](std::int64_t i, std::int64_t at) { to[i] = from[at]; });
 }

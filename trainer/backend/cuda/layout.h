@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "trainer/core/dtype.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cuda {
@@ -28,6 +29,12 @@ Planes PlanesOf(const TensorDesc& tensor);
 
 // A tensor of `shape` in the layout and type of `tensor`.
 TensorDesc LikeLayoutOf(const TensorDesc& tensor, Shape shape);
+
+// The elements of the type that 16 bytes hold: what a thread moves at once (kernels/element.h), and
+// of what tensor cores want a multiple.
+std::int64_t ElementsMovedAtOnce(DType type);
+// The least multiple of that which is at least `count`.
+std::int64_t PaddedToWhole(std::int64_t count, DType type);
 
 // Between a tensor's order in memory and dense row-major order, both in host memory.
 void ToRowMajor(const TensorDesc& tensor, const float* from, float* to);

@@ -113,9 +113,7 @@ void CudaStream::Upload(const void* host, void* device, std::size_t bytes) {
   if (bytes == 0) return;
   const PinnedPool::Block block = TakePinned(bytes);
   Call([block, host, bytes] { std::memcpy(block.data, host, bytes); });
-  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(device), block.data, bytes, stream_),
-                "cuMemcpyHtoDAsync");
-  device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
+  CopyAndGive(block, AddressOf(device), bytes);
 }
 
 void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
@@ -124,11 +122,15 @@ void CudaStream::UploadNow(const void* host, void* device, std::size_t bytes) {
     const std::size_t size = std::min(kMostPinned, bytes - at);
     const PinnedPool::Block block = TakePinned(size);
     std::memcpy(block.data, static_cast<const std::byte*>(host) + at, size);
-    device_.Check(
-        device_.driver().MemcpyHtoDAsync(AddressOf(device) + at, block.data, size, stream_),
-        "cuMemcpyHtoDAsync");
-    device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
+    CopyAndGive(block, AddressOf(device) + at, size);
   }
+}
+
+void CudaStream::CopyAndGive(const PinnedPool::Block& block, DeviceAddress to,
+                             std::size_t bytes) const {
+  device_.Check(device_.driver().MemcpyHtoDAsync(to, block.data, bytes, stream_),
+                "cuMemcpyHtoDAsync");
+  device_.Check(device_.pinned().GiveAfter(block, stream_), "cuEventRecord");
 }
 
 NativeStream CudaStream::Native() {

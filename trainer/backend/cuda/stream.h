@@ -36,6 +36,8 @@ class CudaStream final : public Stream {
 
  private:
   PinnedPool::Block TakePinned(std::size_t bytes) const;
+  // Queues a copy of the block's bytes to the device, after which the pool has it again.
+  void CopyAndGive(const PinnedPool::Block& block, DeviceAddress to, std::size_t bytes) const;
   CudaStream(Device& device, StreamHandle stream, bool is_owner)
       : device_(device), stream_(stream), is_owner_(is_owner) {}
 

@@ -44,20 +44,14 @@ LOCKSTEP_KERNEL(NormalizeChannels, const void* x, void* y, int type, const float
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       ForEachPixel<kCount, 2>(
           shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
-            Normalizing normalized[kCount];
-            Affine affine[kCount];
-            for (unsigned k = 0; k < kCount; ++k) {
-              const std::int64_t c = channel + k;
-              normalized[k] = {means[c], inverse_deviations[c]};
-              affine[k] = {gamma[c], beta[c]};
-            }
+            const ChannelNorms<kCount> norms(channel, means, inverse_deviations, gamma, beta);
             return [=]<unsigned kAhead>(const Places<kAhead>& places) {
               Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
               for (unsigned a = 0; a < kAhead; ++a) {
                 for (unsigned k = 0; k < kCount; ++k) {
                   T& element = values.at[a].elements[k];
-                  element =
-                      FromFloat<T>(Rectified(affine[k](normalized[k](ToFloat(element))), relu));
+                  const float x_hat = norms.normalized[k](ToFloat(element));
+                  element = FromFloat<T>(Rectified(norms.affine[k](x_hat), relu));
                 }
                 Store(static_cast<T*>(y), places.index[a], values.at[a]);
               }
@@ -78,15 +72,11 @@ LOCKSTEP_KERNEL(NormalizeChannelsBackward, const void* x, const void* dy, void* 
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       ForEachPixel<kCount, 2>(
           shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
-            Normalizing normalized[kCount];
-            Affine affine[kCount];
+            const ChannelNorms<kCount> norms(channel, means, inverse_deviations, gamma, beta);
             float slopes[kCount], offsets[kCount];
             for (unsigned k = 0; k < kCount; ++k) {
-              const std::int64_t c = channel + k;
-              normalized[k] = {means[c], inverse_deviations[c]};
-              affine[k] = {gamma[c], beta[c]};
-              slopes[k] = static_cast<float>(gradient_means[c]);
-              offsets[k] = static_cast<float>(gradient_means[channels + c]);
+              slopes[k] = static_cast<float>(gradient_means[channel + k]);
+              offsets[k] = static_cast<float>(gradient_means[channels + channel + k]);
             }
             return [=]<unsigned kAhead>(const Places<kAhead>& places) {
               const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
@@ -94,11 +84,11 @@ LOCKSTEP_KERNEL(NormalizeChannelsBackward, const void* x, const void* dy, void* 
               for (unsigned a = 0; a < kAhead; ++a) {
                 Neighbors<T, kCount> result{};
                 for (unsigned k = 0; k < kCount && places.pixel[a] < valid; ++k) {
-                  const float x_hat = normalized[k](ToFloat(values.at[a].elements[k]));
-                  const bool passes = !relu || affine[k](x_hat) > 0;
-                  const float gradient = passes ? ToFloat(gradients.at[a].elements[k]) : 0.0f;
+                  const float x_hat = norms.normalized[k](ToFloat(values.at[a].elements[k]));
+                  const float gradient =
+                      norms.Gradient(k, x_hat, ToFloat(gradients.at[a].elements[k]), relu);
                   result.elements[k] =
-                      FromFloat<T>(affine[k].gamma * normalized[k].inverse_deviation *
+                      FromFloat<T>(norms.affine[k].gamma * norms.normalized[k].inverse_deviation *
                                    (gradient - offsets[k] - x_hat * slopes[k]));
                 }
                 Store(static_cast<T*>(dx), places.index[a], result);

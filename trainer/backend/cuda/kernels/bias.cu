@@ -39,13 +39,4 @@ LOCKSTEP_KERNEL(AddBias, void* y, int type, const float* bias, std::int64_t size
   });
 }
 
-LOCKSTEP_KERNEL(MaskByRelu, const void* y, void* dy, int type, std::int64_t size) {
-  WithType(type, [=]<typename T>(T) {
-    Map(
-        static_cast<T*>(dy), size,
-        [](float value, float gradient) { return value > 0 ? gradient : 0.0f; },
-        static_cast<const T*>(y), static_cast<const T*>(dy));
-  });
-}
-
 }  // namespace lockstep::train::cuda::kernels

@@ -68,21 +68,15 @@ LOCKSTEP_BLOCK_KERNEL(SumGradients, const void* x, const void* dy, int type, con
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       PairOf<float> own[kCount];  // a thread has a few hundred pixels
       ForEachPixel<kCount, 2>(shape, step->valid * area, lanes, [&](std::int64_t channel) {
-        Normalizing normalized[kCount];
-        Affine affine[kCount];
-        for (unsigned k = 0; k < kCount; ++k) {
-          const std::int64_t c = channel + k;
-          normalized[k] = {means[c], inverse_deviations[c]};
-          if (relu) affine[k] = {gamma[c], beta[c]};
-        }
+        const ChannelNorms<kCount> norms(channel, means, inverse_deviations, gamma, beta);
         return [=, &own]<unsigned kAhead>(const Places<kAhead>& places) {
           const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
           const Values<kCount, kAhead, T> gradients(static_cast<const T*>(dy), places);
           for (unsigned a = 0; a < kAhead; ++a) {
             for (unsigned k = 0; k < kCount; ++k) {
-              const float x_hat = normalized[k](ToFloat(values.at[a].elements[k]));
-              const bool passes = !relu || affine[k](x_hat) > 0;
-              const float gradient = passes ? ToFloat(gradients.at[a].elements[k]) : 0.0f;
+              const float x_hat = norms.normalized[k](ToFloat(values.at[a].elements[k]));
+              const float gradient =
+                  norms.Gradient(k, x_hat, ToFloat(gradients.at[a].elements[k]), relu);
               own[k].first += gradient * x_hat;
               own[k].second += gradient;
             }

@@ -120,6 +120,26 @@ struct Affine {
   __device__ float operator()(float x_hat) const { return x_hat * gamma + beta; }
 };
 
+// Those of a thread's channels.
+template <unsigned kCount>
+struct ChannelNorms {
+  Normalizing normalized[kCount];
+  Affine affine[kCount];
+
+  __device__ ChannelNorms(std::int64_t channel, const double* means,
+                          const double* inverse_deviations, const float* gamma, const float* beta) {
+    for (unsigned k = 0; k < kCount; ++k) {
+      const std::int64_t c = channel + k;
+      normalized[k] = {means[c], inverse_deviations[c]};
+      affine[k] = {gamma[c], beta[c]};
+    }
+  }
+  // dy, or 0 where a relu has made y 0.
+  __device__ float Gradient(unsigned k, float x_hat, float dy, bool relu) const {
+    return !relu || affine[k](x_hat) > 0 ? dy : 0.0f;
+  }
+};
+
 // The sum of channel blockIdx.x over the parts, to every thread.
 __device__ inline Pair SumOfParts(const double* sums, std::int64_t parts, std::int64_t channels) {
   Pair sum;

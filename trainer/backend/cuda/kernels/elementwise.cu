@@ -7,14 +7,6 @@ LOCKSTEP_KERNEL(ConvertBytes, const std::uint8_t* x, float* y, std::int64_t size
   ForEach(size, [=](std::int64_t i) { y[i] = scale * static_cast<float>(x[i]); });
 }
 
-LOCKSTEP_KERNEL(Accumulate, const void* x, void* y, int type, std::int64_t size) {
-  WithType(type, [=]<typename T>(T) {
-    Map(
-        static_cast<T*>(y), size, [](float sum, float value) { return sum + value; },
-        static_cast<const T*>(y), static_cast<const T*>(x));
-  });
-}
-
 LOCKSTEP_KERNEL(ScaleFloats, const float* x, float* y, std::int64_t size, float factor) {
   Map(y, size, [=](float value) { return factor * value; }, x);
 }

@@ -25,8 +25,6 @@ LOCKSTEP_DECLARE_KERNEL ActivateBackward(const void* x, const void* dy, void* dx
 // y[i] = act(y[i] + bias[i % columns]), where a null bias is 0, and act is relu or nothing
 LOCKSTEP_DECLARE_KERNEL AddBias(void* y, int type, const float* bias, std::int64_t size,
                                 std::int64_t columns, bool relu);
-// dy = dy * relu'(y)
-LOCKSTEP_DECLARE_KERNEL MaskByRelu(const void* y, void* dy, int type, std::int64_t size);
 
 // dropout.cu: y = x * mask, as in DropoutSpec, for the rows of a dense tensor and of an image with
 // its channels last.
@@ -42,8 +40,6 @@ LOCKSTEP_DECLARE_KERNEL DropOfChannelsLast(const void* x, void* y, int type, std
 // y[i] = scale * x[i]
 LOCKSTEP_DECLARE_KERNEL ConvertBytes(const std::uint8_t* x, float* y, std::int64_t size,
                                      float scale);
-// y[i] += x[i]
-LOCKSTEP_DECLARE_KERNEL Accumulate(const void* x, void* y, int type, std::int64_t size);
 // y[i] = factor * x[i]
 LOCKSTEP_DECLARE_KERNEL ScaleFloats(const float* x, float* y, std::int64_t size, float factor);
 // y[i] = x[i], of type `from` and `to`
@@ -65,7 +61,7 @@ LOCKSTEP_DECLARE_KERNEL PadChannels(const void* x, int from, void* y, int to, st
 LOCKSTEP_DECLARE_KERNEL CropChannels(const void* x, int from, void* y, int to, std::int64_t images,
                                      std::int64_t area, std::int64_t channels, std::int64_t padded,
                                      bool are_inner);
-// y = act(a + b)
+// y = act(a + b), where y may be one of them
 LOCKSTEP_DECLARE_KERNEL AddPair(const void* a, const void* b, void* y, int type, std::int64_t size,
                                 bool relu);
 // first = second = dy, or 0 where y <= 0; all but dy may be null, and they may be dy.

@@ -30,7 +30,16 @@ __device__ float SumOfLane(const float* values, std::int64_t size) {
   return sum;
 }
 
-// The same of all lanes, one after the other, where float32 overflows.
+// Adds the squares of the last values, which fill no lane's turn.
+__device__ double WithTail(double sum, const float* values, std::int64_t whole,
+                           std::int64_t count) {
+  for (std::int64_t i = whole; i < count; ++i) {
+    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  return sum;
+}
+
+// As SumOfLane of all lanes, one after the other, where float32 overflows.
 __device__ double SumOfLanes(const float* values, std::int64_t size) {
   double total = 0;
   for (unsigned lane = 0; lane < kNormLanes; ++lane) {
@@ -60,15 +69,8 @@ LOCKSTEP_BLOCK_KERNEL(SumSquares, const float* values, std::int64_t size, double
   if (count <= 0 || lane != 0) return;
   double total = 0;
   for (unsigned i = 0; i < kNormLanes; ++i) total += static_cast<double>(sums[group][i]);
-  for (std::int64_t i = whole; i < count; ++i) {
-    total += static_cast<double>(own[i]) * static_cast<double>(own[i]);
-  }
-  if (!std::isfinite(total)) {
-    total = SumOfLanes(own, whole);
-    for (std::int64_t i = whole; i < count; ++i) {
-      total += static_cast<double>(own[i]) * static_cast<double>(own[i]);
-    }
-  }
+  total = WithTail(total, own, whole, count);
+  if (!std::isfinite(total)) total = WithTail(SumOfLanes(own, whole), own, whole, count);
   squares[block] = total;
 }
 
