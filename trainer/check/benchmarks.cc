@@ -96,28 +96,21 @@ double SecondsOfMatmul(Backend& backend, std::int64_t n, DType type) {
 }
 
 api::TrainingSpec TrainingOf(const StepBenchmark& benchmark, api::Precision precision) {
-  api::TrainingSpec training;
-  training.model.name = benchmark.model;
-  training.batch_size.global = benchmark.batch;
-  training.steps = 1'000'000;  // more than there is time for
-  training.evaluation.enabled = false;
-  training.precision = precision;
-  training.dataset.format = api::DatasetFormat::kSynthetic;
-  training.dataset.synthetic = api::SyntheticSpec{.train_examples = 3 * benchmark.batch,
+  api::TrainingSpec training = SyntheticTraining(benchmark.model, benchmark.batch,
+                                                 {.train_examples = 3 * benchmark.batch,
                                                   .test_examples = 1,
                                                   .shape = benchmark.sample_shape,
-                                                  .classes = benchmark.classes};
+                                                  .classes = benchmark.classes});
+  training.steps = 1'000'000;  // more than there is time for
+  training.precision = precision;
   return training;
 }
 
 absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
                                       const SessionOptions& options, double budget) {
   constexpr int kWarmupSteps = 3;
-  SessionParts parts;
-  LOCKSTEP_ASSIGN_OR_RETURN(parts.data, Session::OpenData(options));
-  LOCKSTEP_ASSIGN_OR_RETURN(parts.backend, make_backend());
-  LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Assemble(options, std::move(parts)));
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend());
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
   const auto begin = SteadyClock::now();
   LOCKSTEP_RETURN_IF_ERROR(training->Step().status());
   // Where one step takes so long, what is longer in the first does not count.

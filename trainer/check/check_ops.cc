@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "base/check.h"
 #include "trainer/check/check_case.h"
+#include "trainer/check/relu_jumps.h"
 #include "trainer/core/half.h"
 
 namespace lockstep::train {
@@ -41,35 +40,6 @@ void RoundToAllTypes(std::vector<float>& values) {
   }
 }
 
-// True if the op adds before a relu of its own, which it then lacks.
-bool DropRelu(OpSpec& spec) {
-  return std::visit(
-      [](auto& op) {
-        using Spec = std::remove_reference_t<decltype(op)>;
-        if constexpr (std::is_same_v<Spec, Conv2dSpec> || std::is_same_v<Spec, DenseSpec> ||
-                      std::is_same_v<Spec, AddSpec> || std::is_same_v<Spec, BatchNormSpec>) {
-          return std::exchange(op.relu, false);
-        }
-        return false;
-      },
-      spec);
-}
-
-// The derivative of a fused relu jumps at 0, where sums in another order may have another sign, and
-// so may what a 16-bit type rounds before the bias is added. `near`: of the largest value.
-void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, Backend& oracle, float near,
-                           OpInputs& inputs) {
-  if (!DropRelu(spec)) return;
-  StepSettings evaluation = step;
-  evaluation.training = false;
-  const std::vector<float> y = RunOp(oracle, *oracle.MakeOp(spec), inputs, evaluation).y;
-  float largest = 1;
-  for (const float value : y) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    if (std::abs(y[i]) < near * largest) inputs.dy[i] = 0;
-  }
-}
-
 bool ComputesAnotherWayInEvaluation(const OpSpec& spec) {
   return std::holds_alternative<BatchNormSpec>(spec) || std::holds_alternative<DropoutSpec>(spec);
 }
@@ -89,7 +59,7 @@ OracleRun AskOracle(const OpCase& op_case, bool rounded) {
   const std::int64_t row = run.output.elements() / op_case.x[0];
   std::fill(run.inputs.dy.begin() + run.step.valid * row, run.inputs.dy.end(), 0.0f);
   constexpr float kEpsilonOfBFloat16 = 0x1p-7f;
-  ZeroGradientNearJumps(spec, run.step, *oracle, rounded ? kEpsilonOfBFloat16 : 1e-4f, run.inputs);
+  ZeroGradientNearJumps(spec, run.step, rounded ? kEpsilonOfBFloat16 : 1e-4f, run.inputs);
   run.training = RunOp(*oracle, *op, run.inputs, run.step);
   if (ComputesAnotherWayInEvaluation(spec)) {
     StepSettings evaluation = run.step;

@@ -28,26 +28,18 @@ constexpr std::array kTrainedPrecisions = {
     TrainedPrecision{api::Precision::kFloat16, DType::kFloat16, 5e-3}};
 
 SessionOptions OptionsOf(api::Precision precision, int threads) {
-  SessionOptions options{.threads = threads};
-  api::TrainingSpec& training = options.training;
-  training.model.name = "core-cnn";
-  training.batch_size.global = kTrainedBatch;
-  training.steps = kTrainedSteps;
-  training.evaluation.enabled = false;
-  training.precision = precision;
-  training.dataset.format = api::DatasetFormat::kSynthetic;
-  training.dataset.synthetic = api::SyntheticSpec{.train_examples = 64, .test_examples = 8};
+  SessionOptions options{.training = SyntheticTraining("core-cnn", kTrainedBatch,
+                                                       {.train_examples = 64, .test_examples = 8}),
+                         .threads = threads};
+  options.training.steps = kTrainedSteps;
+  options.training.precision = precision;
   return options;
 }
 
 // The losses of the steps, per sample.
 absl::StatusOr<std::vector<float>> Losses(const SessionOptions& options,
                                           std::unique_ptr<Backend> backend) {
-  SessionParts parts;
-  LOCKSTEP_ASSIGN_OR_RETURN(parts.data, Session::OpenData(options));
-  parts.backend = std::move(backend);
-  LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Assemble(options, std::move(parts)));
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
   std::vector<float> losses;
   for (int step = 0; step < kTrainedSteps; ++step) {
     LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals totals, training->Step());

@@ -24,24 +24,18 @@ namespace lockstep::train {
 namespace {
 
 api::TrainingSpec BenchTraining(const BenchOptions& options) {
-  api::TrainingSpec training;
-  training.model.name = options.model;
-  training.batch_size.global = options.batch;
+  // A few batches of samples, so that large ones fit in memory.
+  const std::int64_t most = api::SyntheticSpec{}.train_examples;
+  api::TrainingSpec training = SyntheticTraining(
+      options.model, options.batch,
+      {.train_examples = std::max(std::min(4 * options.batch, most), options.batch),
+       .shape = options.shape,
+       .classes = options.classes});
   training.steps = options.warmup + options.steps;
-  training.evaluation.enabled = false;
   const api::Precision* precision = api::FindByName<api::Precision>(options.precision);
   LOCKSTEP_CHECK(precision != nullptr, "bench: unknown precision '{}'", options.precision);
   training.precision = *precision;
-  training.dataset.path = options.data;
-  if (options.data.empty()) {
-    training.dataset.format = api::DatasetFormat::kSynthetic;
-    // A few batches of samples, so that large ones fit in memory.
-    const auto most = static_cast<std::int64_t>(api::SyntheticSpec{}.train_examples);
-    training.dataset.synthetic = api::SyntheticSpec{
-        .train_examples = std::max(std::min(4 * options.batch, most), options.batch),
-        .shape = options.shape,
-        .classes = options.classes};
-  }
+  if (!options.data.empty()) training.dataset = {.path = options.data};
   return training;
 }
 

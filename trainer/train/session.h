@@ -152,6 +152,9 @@ class Session {
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
   static constexpr int kMostStepsBegun = 2;
+  // How many steps may be under way so that the device never waits for the host: a host's device
+  // has done each when it is begun.
+  std::int64_t steps_ahead() const { return backend_->IsHost() ? 1 : kMostStepsBegun; }
 
   // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
   void BeginEvaluation();

@@ -22,6 +22,17 @@ class NoStore final : public KeyValueStore {
 
 }  // namespace
 
+api::TrainingSpec SyntheticTraining(std::string model, std::int64_t batch,
+                                    api::SyntheticSpec samples) {
+  api::TrainingSpec training;
+  training.model.name = std::move(model);
+  training.batch_size.global = batch;
+  training.evaluation.enabled = false;
+  training.dataset.format = api::DatasetFormat::kSynthetic;
+  training.dataset.synthetic = std::move(samples);
+  return training;
+}
+
 SoloTraining::SoloTraining(std::unique_ptr<Session> session)
     : session_(std::move(session)),
       strategy_(MakeCollectiveStrategy(
@@ -38,8 +49,17 @@ absl::StatusOr<std::unique_ptr<SoloTraining>> SoloTraining::Create(
   return training;
 }
 
+absl::StatusOr<std::unique_ptr<SoloTraining>> SoloTraining::Create(
+    const SessionOptions& options, std::unique_ptr<Backend> backend) {
+  SessionParts parts;
+  LOCKSTEP_ASSIGN_OR_RETURN(parts.data, Session::OpenData(options));
+  parts.backend = std::move(backend);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Assemble(options, std::move(parts)));
+  return Create(std::move(session));
+}
+
 absl::StatusOr<StepTotals> SoloTraining::Run(std::int64_t steps) {
-  const std::int64_t ahead = session_->backend().IsHost() ? 1 : Session::kMostStepsBegun;
+  const std::int64_t ahead = session_->steps_ahead();
   const std::int64_t end = step_ + steps;
   StepTotals last;
   for (std::int64_t begun = step_; step_ < end; ++step_) {

@@ -1,7 +1,9 @@
 // A training of one process without peers, a step at a time: for measurements.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -13,11 +15,18 @@
 
 namespace lockstep::train {
 
+// Of a bundled model on these samples, without evaluation. The caller sets how many steps.
+api::TrainingSpec SyntheticTraining(std::string model, std::int64_t batch,
+                                    api::SyntheticSpec samples);
+
 // Not thread-safe.
 class SoloTraining {
  public:
   // Initializes the session's model. Requires: the session's world is 1.
   static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(std::unique_ptr<Session> session);
+  // The same of a session on this back end. Errors: as of Session::Assemble.
+  static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(const SessionOptions& options,
+                                                              std::unique_ptr<Backend> backend);
 
   Session& session() { return *session_; }
   // Runs the next step to its end. Errors: a sample cannot be read, or the training diverges.

@@ -68,7 +68,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   // A device with a queue gets the next step while it works on one, so that it never waits for the
   // host; but everything that looks at the state finds no step begun, and after a sum that is known
   // to have failed none is begun.
-  const std::int64_t ahead = session.backend().IsHost() ? 1 : Session::kMostStepsBegun;
+  const std::int64_t ahead = session.steps_ahead();
   std::int64_t begun = state.step;
   double stop_requests = 0;
   while (state.step < session.total_steps()) {

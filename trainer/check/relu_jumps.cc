@@ -1,0 +1,42 @@
+#include "trainer/check/relu_jumps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lockstep::train {
+namespace {
+
+// True if the op adds before a relu of its own, which it then lacks.
+bool DropRelu(OpSpec& spec) {
+  return std::visit(
+      [](auto& op) {
+        using Spec = std::remove_reference_t<decltype(op)>;
+        if constexpr (std::is_same_v<Spec, Conv2dSpec> || std::is_same_v<Spec, DenseSpec> ||
+                      std::is_same_v<Spec, AddSpec> || std::is_same_v<Spec, BatchNormSpec>) {
+          return std::exchange(op.relu, false);
+        }
+        return false;
+      },
+      spec);
+}
+
+}  // namespace
+
+void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, float near, OpInputs& inputs) {
+  if (!DropRelu(spec)) return;
+  const auto oracle = MakeBackend({.name = "reference"});
+  StepSettings evaluation = step;
+  evaluation.training = false;
+  const std::vector<float> y = RunOp(*oracle, *oracle->MakeOp(spec), inputs, evaluation).y;
+  float largest = 1;
+  for (const float value : y) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (std::abs(y[i]) < near * largest) inputs.dy[i] = 0;
+  }
+}
+
+}  // namespace lockstep::train
