@@ -6,9 +6,9 @@
 
 namespace lockstep::train {
 
-// The derivative of a fused relu jumps at 0, where sums in another order may have another sign, and
-// so may what a 16-bit type rounds before the bias is added. Sets dy to 0 where what the relu gets
-// is nearer to 0 than `near`, of the largest value or of 1. No-op for an op without a relu.
+// Sets dy to 0 where the relu's input is closer to 0 than `near` times the largest input, or `near`
+// if none is larger than 1. There the sign, and so the derivative, depends on the order of sums
+// and, in 16 bits, on a rounding before the bias is added. No-op for an op without a relu.
 void ZeroGradientNearJumps(OpSpec spec, const StepSettings& step, float near, OpInputs& inputs);
 
 }  // namespace lockstep::train

@@ -152,8 +152,8 @@ class Session {
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
   static constexpr int kMostStepsBegun = 2;
-  // How many steps may be under way so that the device never waits for the host: a host's device
-  // has done each when it is begun.
+  // How many steps to begin before the first of them has ended, so that a device with a queue does
+  // not wait for the host. A host's device has done a step when BeginStep returns.
   std::int64_t steps_ahead() const { return backend_->IsHost() ? 1 : kMostStepsBegun; }
 
   // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.

@@ -14,8 +14,8 @@
 namespace lockstep::train::cuda {
 namespace {
 
-// The channels of images and weights as the convolution sees them: for tensor cores there are some
-// of zeros.
+// The channels of images and weights as the convolution sees them. Where it uses tensor cores, the
+// spec's channels are followed by channels of zeros.
 std::int64_t ChannelsSeen(const Device& device, const Conv2dSpec& spec) {
   const std::int64_t channels = spec.x.shape[1];
   const bool is_for_tensor_cores = spec.x.dtype != DType::kFloat32 || device.rounds_to_tf32();

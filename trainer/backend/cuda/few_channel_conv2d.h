@@ -1,7 +1,7 @@
 // Convolutions of images of few channels, as of a model's samples. Tensor cores multiply 8 channels
-// or more at once, so most of what they do would be of zeros. Instead, what a window sees becomes a
-// row of a matrix ("im2col"; Chellapilla, Puri and Simard, "High performance convolutional neural
-// networks for document processing", 2006), and the convolution a product of it.
+// or more at once, and most of those would be padding here. So what a window sees becomes a row of
+// a matrix ("im2col"; Chellapilla, Puri and Simard, "High performance convolutional neural networks
+// for document processing", 2006), and the convolution a product of it.
 #pragma once
 
 #include <memory>

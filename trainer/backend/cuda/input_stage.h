@@ -1,4 +1,4 @@
-// Uploads of a step's samples that are bytes while the GPU still computes the step before.
+// Uploads the bytes of a step's samples while the GPU still computes the previous step.
 #pragma once
 
 #include <array>

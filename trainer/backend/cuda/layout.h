@@ -30,10 +30,10 @@ Planes PlanesOf(const TensorDesc& tensor);
 // A tensor of `shape` in the layout and type of `tensor`.
 TensorDesc LikeLayoutOf(const TensorDesc& tensor, Shape shape);
 
-// The elements of the type that 16 bytes hold: what a thread moves at once (kernels/element.h), and
-// of what tensor cores want a multiple.
+// How many elements fit in 16 bytes. A thread moves that many at once (kernels/element.h), and
+// tensor cores need a multiple of it.
 std::int64_t ElementsMovedAtOnce(DType type);
-// The least multiple of that which is at least `count`.
+// `count`, rounded up to a multiple of that.
 std::int64_t PaddedToWhole(std::int64_t count, DType type);
 
 // Between a tensor's order in memory and dense row-major order, both in host memory.

@@ -32,9 +32,9 @@ class PinnedPool {
   int Take(std::size_t bytes, Block& block);
   // Never calls the driver, so that a function that a stream calls may call it.
   void Give(const Block& block);
-  // The same once what `stream` has been given so far is done, without a call from it, for which
-  // the GPU would wait. Returns a CUresult; after an error the block is not given back. Requires: a
-  // context is current in the calling thread.
+  // Gives the block back once the work that is queued on `stream` so far is done. An event tells
+  // when: the stream would wait for a call to the host. Returns a CUresult; after an error the
+  // block is not given back. Requires: a context is current in the calling thread.
   int GiveAfter(Block block, StreamHandle stream);
 
  private:

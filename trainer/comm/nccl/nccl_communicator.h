@@ -58,10 +58,10 @@ class NcclCommunicator final : public StreamCommunicator {
   absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream,
                    Duration timeout);
 
-  // From now on, EnqueueStatus says that sums have succeeded only if all ranks' have, which they
-  // tell each other over `host`, and a failure aborts it. All ranks call it before the first sum
-  // that counts, which no other collective of `host` is called beside. Requires: `host` has the
-  // same ranks, and outlives this.
+  // From now on, EnqueueStatus reports success only if the sums of all ranks have succeeded. The
+  // ranks tell each other over `host`, and a failure aborts `host`. All ranks call this before the
+  // first sum that counts. Requires: `host` has the same ranks and outlives this, and no other
+  // collective of `host` runs while sums are queued.
   void AgreeOver(Communicator& host);
 
   std::string Name() const override { return "nccl"; }

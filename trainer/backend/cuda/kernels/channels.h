@@ -49,8 +49,8 @@ __device__ void WithNeighbors(const Channels& shape, const Body& body) {
 
 // Lets each thread visit kCount channels of its block's part of `pixels`: blockIdx.y says which
 // part, and blockIdx.x which `columns` * kCount channels. `make` returns, for the thread's first
-// channel, what to call with an array of kAhead pixels, or of one: memory is slow to answer, so
-// several reads must be under way.
+// channel, a function that is called with the places of kAhead pixels, or of one. It reads all of
+// them before it uses any, which hides the latency of memory.
 template <unsigned kCount, unsigned kAhead, typename Make>
 __device__ void ForEachPixel(const Channels& shape, std::int64_t pixels, unsigned columns,
                              const Make& make) {

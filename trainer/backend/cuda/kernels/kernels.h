@@ -92,8 +92,8 @@ LOCKSTEP_DECLARE_KERNEL AddLosses(const LossTotals* sums, std::int64_t size, Los
 LOCKSTEP_DECLARE_KERNEL SumChannels(const void* x, int type, double* sums, const StepContext* step,
                                     std::int64_t channels, std::int64_t area, bool are_inner,
                                     int columns);
-// Nothing and the sums of dy, where channels are inner. Before, unless y is null,
-// dy = dy * relu'(y).
+// The sums of dy, as the second of each pair; the first is 0. The channels are inner. Unless y is
+// null, dy = dy * relu'(y) first.
 LOCKSTEP_DECLARE_KERNEL SumMasked(const void* y, void* dy, int type, double* sums,
                                   std::int64_t rows, std::int64_t channels, int columns);
 // The sums of g * x_hat and g, over the valid rows, where g is dy * relu'(x_hat * gamma + beta) if

@@ -30,7 +30,7 @@ __device__ float SumOfLane(const float* values, std::int64_t size) {
   return sum;
 }
 
-// Adds the squares of the last values, which fill no lane's turn.
+// Adds the squares of the values from `whole` on, which are fewer than the lanes.
 __device__ double WithTail(double sum, const float* values, std::int64_t whole,
                            std::int64_t count) {
   for (std::int64_t i = whole; i < count; ++i) {
