@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -145,6 +146,15 @@ struct DeviceFact {
   std::string name, value;
 };
 
+// Work that a back end has recorded. Requires: the back end, and the memory that the work uses,
+// outlive it.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Queues the work once more.
+  virtual void Replay() = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -207,6 +217,15 @@ class Backend {
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   // Blocks until all ops are done.
   virtual void Synchronize() = 0;
+
+  // Returns the work that `queue` queues on stream(), to be queued by the host as a whole from then
+  // on; it does not run yet. Null if the back end cannot record it, or records nothing: then
+  // nothing is queued. `queue` may run and update ops, losses and optimizers, and call Copy, Zero,
+  // Accumulate, Scale, Multiply, WriteTail and DecideUpdate; each replay then does the same to the
+  // same memory. Requires: the same work has run before, so that what it needs is there.
+  virtual std::unique_ptr<Recording> Record(const std::function<void()>& /*queue*/) {
+    return nullptr;
+  }
 };
 
 // The names that MakeBackend knows.

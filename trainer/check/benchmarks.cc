@@ -106,8 +106,13 @@ api::TrainingSpec TrainingOf(const StepBenchmark& benchmark, api::Precision prec
   return training;
 }
 
-absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
-                                      const SessionOptions& options, double budget) {
+struct StepSpeed {
+  double steps_per_second = 0;
+  bool is_recorded = false;
+};
+
+absl::StatusOr<StepSpeed> SpeedOfSteps(const BackendFactory& make_backend,
+                                       const SessionOptions& options, double budget) {
   constexpr int kWarmupSteps = 3;
   LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend());
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
@@ -115,7 +120,7 @@ absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
   LOCKSTEP_RETURN_IF_ERROR(training->Step().status());
   // Where one step takes so long, what is longer in the first does not count.
   const double first = SecondsSince(begin);
-  if (first > 5 * budget) return 1 / first;
+  if (first > 5 * budget) return StepSpeed{.steps_per_second = 1 / first};
   const auto second = SteadyClock::now();
   LOCKSTEP_RETURN_IF_ERROR(training->Run(kWarmupSteps - 1).status());
   // Several at once, so that a device with a queue is not empty between them.
@@ -127,7 +132,8 @@ absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
     LOCKSTEP_RETURN_IF_ERROR(training->Run(at_once).status());
     steps += at_once;
   }
-  return steps / SecondsSince(start);
+  return StepSpeed{.steps_per_second = steps / SecondsSince(start),
+                   .is_recorded = training->session().recorder().has_recorded()};
 }
 
 struct MeasuredPrecision {
@@ -194,23 +200,32 @@ std::vector<Measurement> MeasureMatmul(Backend& backend) {
 std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
                                       const StepBenchmark& benchmark) {
   std::vector<Measurement> results;
-  for (const MeasuredPrecision& measured : kMeasuredPrecisions) {
+  // Returns whether the steps were recorded.
+  const auto measure = [&](const MeasuredPrecision& measured, bool records) {
     const SessionOptions options{.training = TrainingOf(benchmark, measured.precision),
-                                 .threads = threads};
+                                 .threads = threads,
+                                 .records_steps = records};
     Measurement steps{.name = benchmark.model,
                       .type = std::string(DTypeName(measured.type)),
                       .unit = "steps/s",
                       .note = fmt::format("batch {}", benchmark.batch)};
+    bool is_recorded = false;
     Measure(steps, [&] {
-      const auto speed = StepsPerSecond(make_backend, options, benchmark.seconds);
+      const auto speed = SpeedOfSteps(make_backend, options, benchmark.seconds);
       if (!speed.ok()) throw DeviceError(std::string(speed.status().message()));
-      steps.value = *speed;
+      steps.value = speed->steps_per_second;
+      is_recorded = speed->is_recorded;
+      if (is_recorded) steps.note += ", recorded";
     });
     Measurement images = steps;
     images.value *= static_cast<double>(benchmark.batch);
     images.unit = "images/s";
     results.push_back(std::move(steps));
     results.push_back(std::move(images));
+    return is_recorded;
+  };
+  for (const MeasuredPrecision& measured : kMeasuredPrecisions) {
+    if (measure(measured, /*records=*/true)) measure(measured, /*records=*/false);
   }
   return results;
 }

@@ -25,7 +25,8 @@ struct StepBenchmark {
   double seconds = 1;  // to spend on the timed steps
 };
 
-// Steps and images per second of whole training steps on synthetic data, for each precision.
+// Steps and images per second of whole training steps on synthetic data, for each precision. A
+// device that records steps is measured with recorded steps and without, as the notes say.
 std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
                                       const StepBenchmark& benchmark);
 

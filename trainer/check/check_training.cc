@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "trainer/check/check_case.h"
+#include "trainer/check/device_array.h"
 #include "trainer/train/solo_training.h"
 
 namespace lockstep::train {
@@ -36,41 +37,54 @@ SessionOptions OptionsOf(api::Precision precision, int threads) {
   return options;
 }
 
-// The losses of the steps, per sample.
-absl::StatusOr<std::vector<float>> Losses(const SessionOptions& options,
-                                          std::unique_ptr<Backend> backend) {
+struct Trained {
+  std::vector<float> losses;  // of the steps, per sample
+  std::vector<float> parameters;
+  bool has_recorded = false;
+};
+
+absl::StatusOr<Trained> Train(const SessionOptions& options, std::unique_ptr<Backend> backend) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
-  std::vector<float> losses;
+  Trained trained;
   for (int step = 0; step < kTrainedSteps; ++step) {
     LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals totals, training->Step());
-    losses.push_back(static_cast<float>(totals.loss / totals.examples));
+    trained.losses.push_back(static_cast<float>(totals.loss / totals.examples));
   }
-  return losses;
+  Session& session = training->session();
+  trained.parameters = Download(session.backend(), session.model().parameters());
+  trained.has_recorded = session.recorder().has_recorded();
+  return trained;
 }
 
-void CheckLosses(const absl::StatusOr<std::vector<float>>& expected,
-                 const BackendFactory& make_backend, const SessionOptions& options,
-                 CheckCase& result) {
-  auto backend = make_backend();
-  if (!backend.ok()) return result.Fail(std::string(backend.status().message()));
-  const auto found = Losses(options, *std::move(backend));
-  for (const auto& losses : {expected, found}) {
-    if (!losses.ok()) return result.Fail(std::string(losses.status().message()));
+absl::StatusOr<Trained> TrainOn(const BackendFactory& make_backend, const SessionOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend());
+  return Train(options, std::move(backend));
+}
+
+void CheckLosses(const absl::StatusOr<Trained>& expected, const BackendFactory& make_backend,
+                 const SessionOptions& options, CheckCase& result) {
+  const auto found = TrainOn(make_backend, options);
+  for (const auto* trained : {&expected, &found}) {
+    if (!trained->ok()) return result.Fail(std::string(trained->status().message()));
   }
-  for (std::size_t step = 0; step < found->size(); ++step) {
-    result.Close(fmt::format("loss of step {}", step + 1), std::array{(*found)[step]},
-                 std::array{(*expected)[step]});
+  for (std::size_t step = 0; step < found->losses.size(); ++step) {
+    result.Close(fmt::format("loss of step {}", step + 1), std::array{found->losses[step]},
+                 std::array{expected->losses[step]});
   }
+}
+
+std::string Input() {
+  return fmt::format("batch {}, {} steps", kTrainedBatch, kTrainedSteps);
 }
 
 }  // namespace
 
 std::vector<CheckGroup> CheckTraining(const BackendFactory& make_backend, int threads) {
-  using Expected = std::future<absl::StatusOr<std::vector<float>>>;
+  using Expected = std::future<absl::StatusOr<Trained>>;
   std::vector<Expected> expected;
   for (const TrainedPrecision& trained : kTrainedPrecisions) {
     expected.push_back(std::async(std::launch::async, [&trained] {
-      return Losses(OptionsOf(trained.precision, 1), MakeBackend({.name = "reference"}));
+      return Train(OptionsOf(trained.precision, 1), MakeBackend({.name = "reference"}));
     }));
   }
   std::vector<CheckGroup> groups;
@@ -79,11 +93,34 @@ std::vector<CheckGroup> CheckTraining(const BackendFactory& make_backend, int th
     CheckGroup& group = groups.emplace_back(CheckGroup{.name = "training",
                                                        .type = std::string(DTypeName(trained.type)),
                                                        .tolerance = trained.tolerance});
-    CheckCase result(group, "core-cnn",
-                     fmt::format("batch {}, {} steps", kTrainedBatch, kTrainedSteps));
-    const absl::StatusOr<std::vector<float>> losses = expected[i].get();
-    result.Run(
-        [&] { CheckLosses(losses, make_backend, OptionsOf(trained.precision, threads), result); });
+    CheckCase result(group, "core-cnn", Input());
+    const absl::StatusOr<Trained> by_reference = expected[i].get();
+    result.Run([&] {
+      CheckLosses(by_reference, make_backend, OptionsOf(trained.precision, threads), result);
+    });
+  }
+  return groups;
+}
+
+std::vector<CheckGroup> CheckRecordedSteps(const BackendFactory& make_backend, int threads) {
+  std::vector<CheckGroup> groups;
+  for (const TrainedPrecision& trained : kTrainedPrecisions) {
+    CheckGroup group{.name = "recorded steps", .type = std::string(DTypeName(trained.type))};
+    CheckCase result(group, "core-cnn", Input());
+    bool has_recorded = false;
+    result.Run([&] {
+      SessionOptions options = OptionsOf(trained.precision, threads);
+      const auto recorded = TrainOn(make_backend, options);
+      options.records_steps = false;
+      const auto queued = TrainOn(make_backend, options);
+      for (const auto* found : {&recorded, &queued}) {
+        if (!found->ok()) return result.Fail(std::string(found->status().message()));
+      }
+      has_recorded = recorded->has_recorded;
+      result.Same("the losses", recorded->losses, queued->losses);
+      result.Same("the parameters", recorded->parameters, queued->parameters);
+    });
+    if (has_recorded || !group.faults.empty()) groups.push_back(std::move(group));
   }
   return groups;
 }

@@ -1,4 +1,4 @@
-// A short training against the same training on `reference`.
+// Short trainings against the same trainings on `reference`, and with their steps recorded.
 #pragma once
 
 #include <functional>
@@ -16,5 +16,9 @@ using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>()>
 // Trains core-cnn on synthetic data for a few steps in each precision, on the device and on
 // `reference`, and compares the losses. One group for each precision.
 std::vector<CheckGroup> CheckTraining(const BackendFactory& make_backend, int threads);
+
+// Trains core-cnn on the device in each precision, with recorded steps and without. Both must give
+// the same bits. No group for a device that records none.
+std::vector<CheckGroup> CheckRecordedSteps(const BackendFactory& make_backend, int threads);
 
 }  // namespace lockstep::train

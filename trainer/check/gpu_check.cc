@@ -89,6 +89,7 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,
     }
   }
   Append(CheckTraining(make_backend, threads), report.groups);
+  Append(CheckRecordedSteps(make_backend, threads), report.groups);
   if (options.benchmarks) MeasureTraining(make_backend, options.quick, threads, report);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   report.seconds = seconds.count();

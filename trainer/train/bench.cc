@@ -62,8 +62,8 @@ nlohmann::ordered_json Ops(const Model& model) {
   return ops;
 }
 
-nlohmann::ordered_json Report(const BenchOptions& options, int threads, double seconds,
-                              const StepTotals& last, const PhaseTimes& before,
+nlohmann::ordered_json Report(const BenchOptions& options, int threads, bool is_recorded,
+                              double seconds, const StepTotals& last, const PhaseTimes& before,
                               const PhaseTimes& after) {
   const auto steps = static_cast<double>(options.steps);
   const auto spent = [&](Phase phase) { return after.Seconds(phase) - before.Seconds(phase); };
@@ -74,6 +74,7 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
           {"batch", options.batch},
           {"threads", threads},
           {"steps", options.steps},
+          {"recorded", is_recorded},
           {"images_per_second", steps * static_cast<double>(options.batch) / seconds},
           {"steps_per_second", steps / seconds},
           {"loss", last.loss / last.examples},
@@ -90,10 +91,12 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
+  const bool records_steps = options.records_steps && !options.explain;  // which times each op
   LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Create({.training = BenchTraining(options),
                                                            .threads = threads,
                                                            .backend = options.backend,
-                                                           .device = options.device}));
+                                                           .device = options.device,
+                                                           .records_steps = records_steps}));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
   Model& model = training->session().model();
 
@@ -104,7 +107,8 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals last, training->Run(options.steps));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   nlohmann::ordered_json report =
-      Report(options, threads, seconds.count(), last, before, training->ReadPhases());
+      Report(options, threads, training->session().recorder().has_recorded(), seconds.count(), last,
+             before, training->ReadPhases());
   if (options.explain) report["ops"] = Ops(model);
   return report;
 }

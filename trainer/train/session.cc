@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   session->train_data_ = std::move(parts.data.train);
   session->test_data_ = std::move(parts.data.test);
   session->backend_ = std::move(parts.backend);
+  session->recorder_ = std::make_unique<StepRecorder>(*session->backend_, options.records_steps);
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
       training.dataset.threads > 0 ? training.dataset.threads : options.threads;
@@ -344,8 +345,10 @@ void Session::Update(absl::Status summed) {
     backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
     sum_failure_.Update(std::move(summed));  // keeps the first
   }
-  backend_->DecideUpdate(MemoryOfUpdate());
-  if (update_site_ != UpdateSite::kRankZero) optimizer_->Step();
+  recorder_->Queue(StepPiece::kUpdate, [this] {
+    backend_->DecideUpdate(MemoryOfUpdate());
+    if (update_site_ != UpdateSite::kRankZero) optimizer_->Step();
+  });
   BegunStep& step =
       begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
   backend_->stream().Download(device_.result, &step.result, sizeof(step.result));

@@ -88,7 +88,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
       if (!std::exchange(is_connected_, true) && !Meet(2)) return;
       const std::shared_ptr<Comm> self = weak_from_this().lock();
       if (self == nullptr) return;  // aborted, and nothing that was queued is left
-      stream->Enqueue([self, collective = std::move(collective)] { collective(*self); });
+      const int queued = stream->EnqueueUncaptured(
+          [self, collective = std::move(collective)] { collective(*self); });
+      Require(queued == cuda_sim::kSuccess, "a collective cannot be captured here");
       result_ = kSuccess;
     });
     return kInProgress;
@@ -229,7 +231,7 @@ CUDA_SIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
 }
 CUDA_SIM_EXPORT int ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId id, int rank,
                                            Config* config) {
-  if (!cuda_sim::HasContext()) return kUnhandledCudaError;
+  if (cuda_sim::ContextError() != cuda_sim::kSuccess) return kUnhandledCudaError;
   if (ranks < kLeastRanks || ranks > cuda_sim::kMostRanks || rank < 0 || rank >= ranks ||
       config->magic != 0xcafebeef || config->blocking != 0) {
     return kInvalidArgument;

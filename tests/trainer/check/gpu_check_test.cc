@@ -87,6 +87,22 @@ TEST(GpuCheckTest, FindsTheSimulatedDeviceTrainingRight) {
   for (const CheckGroup& group : groups) ExpectRight(group);
 }
 
+TEST(GpuCheckTest, FindsTheSimulatedDevicesRecordedStepsRight) {
+  const auto groups = CheckRecordedSteps(
+      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cuda"}); },
+      2);
+  EXPECT_EQ(groups.size(), 3u);
+  for (const CheckGroup& group : groups) ExpectRight(group);
+}
+
+TEST(GpuCheckTest, HasNoGroupForADeviceThatRecordsNoSteps) {
+  EXPECT_TRUE(
+      CheckRecordedSteps(
+          []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cpu"}); },
+          1)
+          .empty());
+}
+
 TEST(GpuCheckTest, SaysWhatTheDeviceAndItsLibrariesAre) {
   std::set<std::string> names;
   for (const DeviceFact& fact : MakeBackend({.name = "cuda"})->Facts()) {
@@ -167,6 +183,16 @@ TEST(BenchmarksTest, MeasureEveryType) {
     EXPECT_GT(steps[i].value, 0);
     EXPECT_DOUBLE_EQ(steps[i + 1].value, 8 * steps[i].value) << "images per second";
   }
+}
+
+TEST(BenchmarksTest, MeasureRecordedStepsAndQueuedOnes) {
+  const auto steps = MeasureSteps(
+      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cuda"}); }, 1,
+      {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}, .seconds = 0.5});
+  ASSERT_EQ(steps.size(), 12u);
+  EXPECT_EQ(steps[0].note, "batch 8, recorded");
+  EXPECT_EQ(steps[2].note, "batch 8");
+  for (const Measurement& measured : steps) EXPECT_GT(measured.value, 0);
 }
 
 TEST(BenchmarksTest, SayWhatTheDeviceCannotDo) {

@@ -141,6 +141,11 @@ void Device::Synchronize() const {
   Check(driver().StreamSynchronize(stream_), "cuStreamSynchronize");
 }
 
+void Device::RefuseInRecording(const char* what) const {
+  if (recording_thread_ != std::this_thread::get_id()) return;
+  throw DeviceError(fmt::format("back end cuda: {} cannot be recorded", what));
+}
+
 Grid Device::GridFor(std::int64_t size) const {
   constexpr std::int64_t kBlocksPerMultiprocessor = 8;
   const std::int64_t needed = (size + kThreads - 1) / kThreads;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <unordered_map>
 
@@ -77,6 +79,12 @@ class Device {
   void AwaitCalls() const;
   // Blocks until the work of the ops' stream is done.
   void Synchronize() const;
+  // From BeginRecording to EndRecording, the calling thread's work is recorded (cuda_graph.h).
+  void BeginRecording() { recording_thread_ = std::this_thread::get_id(); }
+  void EndRecording() { recording_thread_ = std::thread::id(); }
+  // Throws DeviceError if the calling thread records: the driver would record `what`, although it
+  // works only once.
+  void RefuseInRecording(const char* what) const;
 
   template <typename... Parameters, typename... Arguments>
   void Launch(KernelName<void(Parameters...)> kernel, const Grid& grid,
@@ -118,6 +126,7 @@ class Device {
   std::unique_ptr<PinnedPool> pinned_;
   mutable std::mutex mutex_;
   mutable std::condition_variable calls_ended_;
+  std::atomic<std::thread::id> recording_thread_ = std::thread::id();
   int calls_ = 0;        // guarded by mutex_
   std::string failure_;  // guarded by mutex_
 };

@@ -87,6 +87,7 @@ void CudaStream::Wait(std::shared_ptr<Event> event) {
 }
 
 PinnedPool::Block CudaStream::TakePinned(std::size_t bytes) const {
+  device_.RefuseInRecording("a copy from or to the host");
   device_.driver();
   PinnedPool::Block block;
   const int result = device_.pinned().Take(bytes, block);
@@ -139,6 +140,7 @@ NativeStream CudaStream::Native() {
 }
 
 void CudaStream::Call(std::function<void()> function) {
+  device_.RefuseInRecording("a call to the host");
   // RunHostCall deletes it.
   HostCall* const call = std::make_unique<HostCall>(device_, std::move(function)).release();
   const int result = device_.driver().LaunchHostFunc(stream_, &RunHostCall, call);
