@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/digest.h"
 #include "base/status.h"
+#include "trainer/backend/settle.h"
 #include "trainer/nn/initial_values.h"
 #include "trainer/nn/memory_plan.h"
 
@@ -104,7 +105,7 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
 
 // The memory must outlive the work that is queued on it.
 GraphModel::~GraphModel() {
-  backend_.Synchronize();
+  Settle(backend_);
 }
 
 bool GraphModel::NeedsBackward(const NamedOp& op) const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/backend/settle.h"
 #include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
@@ -32,7 +33,7 @@ Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segment
 
 // The memory must outlive the work that is queued on it.
 Optimizer::~Optimizer() {
-  backend_.Synchronize();
+  Settle(backend_);
 }
 
 // In pieces, so that a large model needs no second copy in the host's memory.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/backend/settle.h"
 #include "trainer/models/models.h"
 #include "trainer/train/compute_device.h"
 #include "trainer/train/loss_kind.h"
@@ -230,12 +231,7 @@ void Session::MakeLosses() {
 
 // The memory must outlive the work that is queued on it.
 Session::~Session() {
-  if (backend_ == nullptr) return;
-  try {
-    backend_->Synchronize();
-  } catch (const DeviceError& error) {  // it does no more work
-    LogWarning("the device failed while its work was ended", {{"reason", error.what()}});
-  }
+  if (backend_ != nullptr) Settle(*backend_);
 }
 
 std::optional<DeviceSums> Session::device_sums() {

@@ -101,6 +101,22 @@ TEST(BenchOptionsTest, TheDeviceReplaysRecordedStepsUnlessItIsToldNotTo) {
   EXPECT_GT(explained->at("ops").at(1).at("forward_us"), 0.0);
 }
 
+// Every call of the device fails from then on, also those of destructors.
+TEST(BenchVerbTest, EndsWithTheErrorOfADeviceThatHasFailed) {
+  for (const char* flag : {"", " --eager"}) {
+    const Ended ended = RunTrainer(
+        std::string("bench --model mlp --batch 2 --threads 1 --backend cuda 2>&1") + flag,
+        "CUDA_SIM_FAILS_AT=500 ");
+    EXPECT_EQ(ended.code, 134) << ended.out;
+    const std::vector<std::string> lines = Lines(ended.out);
+    ASSERT_FALSE(lines.empty());
+    const auto last = nlohmann::json::parse(lines.back(), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(last.is_object()) << ended.out;
+    EXPECT_EQ(last.value("exitCode", 0), 134);
+    EXPECT_THAT(ended.out, testing::HasSubstr("failed with 700: an illegal memory access"));
+  }
+}
+
 // Wider than any that are chosen today, and one op that says nothing.
 const nlohmann::ordered_json kExplained = nlohmann::ordered_json::parse(R"({"ops": [
   {"name": "conv2d_with_a_long_name", "x": "[128,32,14,14]", "y": "[128,64,14,14]", "choices": [

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "trainer/backend/cuda/dnn_graph.h"
 #include "trainer/backend/cuda/fatbin.h"
@@ -92,10 +93,26 @@ void Device::BeginCall() {
   ++calls_;
 }
 
-void Device::EndCall() {
+void Device::EndCall(const void* call) {
+  DropCall(call);  // while AwaitCalls still waits for it
   const std::lock_guard lock(mutex_);
   --calls_;
   calls_ended_.notify_all();
+}
+
+void Device::KeepCall(std::shared_ptr<void> call) {
+  const std::lock_guard lock(mutex_);
+  const void* const key = call.get();
+  kept_calls_[key] = std::move(call);
+}
+
+void Device::DropCall(const void* call) {
+  std::shared_ptr<void> dropped;  // destroyed without the lock, which its destructor may take
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_calls_.find(call);
+  if (found == kept_calls_.end()) return;
+  dropped = std::move(found->second);
+  kept_calls_.erase(found);
 }
 
 void Device::AwaitCalls() const {

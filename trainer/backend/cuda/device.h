@@ -72,10 +72,14 @@ class Device {
   void Check(int result, const char* call) const;
   // Says that a function on the host, which a stream called, has failed. Every later Check throws.
   void Fail(const std::string& reason);
+  // Keeps what a stream is to call until EndCall, or until the device is closed: one that has
+  // failed never calls it.
+  void KeepCall(std::shared_ptr<void> call);
   // Around a function on the host that a stream calls. AwaitCalls blocks while one runs: a device
-  // that has failed drops its queues, but not what it has already called.
+  // that has failed drops its queues, but not what it has already called. `call`: see KeepCall.
   void BeginCall();
-  void EndCall();
+  void EndCall(const void* call);
+  void DropCall(const void* call);  // that no stream has taken
   void AwaitCalls() const;
   // Blocks until the work of the ops' stream is done.
   void Synchronize() const;
@@ -127,8 +131,9 @@ class Device {
   mutable std::mutex mutex_;
   mutable std::condition_variable calls_ended_;
   std::atomic<std::thread::id> recording_thread_ = std::thread::id();
-  int calls_ = 0;        // guarded by mutex_
-  std::string failure_;  // guarded by mutex_
+  std::unordered_map<const void*, std::shared_ptr<void>> kept_calls_;  // guarded by mutex_
+  int calls_ = 0;                                                      // guarded by mutex_
+  std::string failure_;                                                // guarded by mutex_
 };
 
 }  // namespace lockstep::train::cuda

@@ -42,14 +42,15 @@ struct HostCall {
 };
 
 void RunHostCall(void* argument) {
-  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(argument));
-  call->device.BeginCall();
+  auto* const call = static_cast<HostCall*>(argument);
+  Device& device = call->device;
+  device.BeginCall();
   try {
     call->function();
   } catch (const std::exception& error) {
-    call->device.Fail(fmt::format("back end cuda: a call from a stream failed: {}", error.what()));
+    device.Fail(fmt::format("back end cuda: a call from a stream failed: {}", error.what()));
   }
-  call->device.EndCall();
+  device.EndCall(call);
 }
 
 }  // namespace
@@ -141,10 +142,11 @@ NativeStream CudaStream::Native() {
 
 void CudaStream::Call(std::function<void()> function) {
   device_.RefuseInRecording("a call to the host");
-  // RunHostCall deletes it.
-  HostCall* const call = std::make_unique<HostCall>(device_, std::move(function)).release();
-  const int result = device_.driver().LaunchHostFunc(stream_, &RunHostCall, call);
-  if (result != kSuccess) delete call;
+  const DriverApi& driver = device_.driver();
+  const auto call = std::make_shared<HostCall>(device_, std::move(function));
+  device_.KeepCall(call);
+  const int result = driver.LaunchHostFunc(stream_, &RunHostCall, call.get());
+  if (result != kSuccess) device_.DropCall(call.get());
   device_.Check(result, "cuLaunchHostFunc");
 }
 
