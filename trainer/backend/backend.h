@@ -102,15 +102,16 @@ class LossOp {
   virtual void Run() = 0;
 };
 
-// The flat ranges of an elementwise update, all of the same length and order.
+// The flat ranges of an update, all of the same length and order.
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
-  // SGD: momentum (if any); Adam: m, v; RMSprop: mean square, momentum (if any); Adagrad: the sum
-  // of squares.
+  // SGD, LARS: momentum (if any); Adam, LAMB: m, v; RMSprop: mean square, momentum (if any);
+  // Adagrad: the sum of squares.
   std::vector<float*> slots;
   std::int64_t size = 0;
-  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
+  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays. LARS and LAMB take a
+  // segment for a tensor.
   std::vector<OptimizerSegment> segments;
   const OptimizerStep* step = nullptr;
 };

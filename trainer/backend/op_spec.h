@@ -155,6 +155,29 @@ struct AdagradSpec {
   float epsilon = 1e-7f;
   float weight_decay = 0;  // as in SGD
 };
-using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec>;
+// The next two scale each tensor's step by a trust of its own. A tensor is a segment of the
+// optimizer's memory; one that does not decay has a trust of 1, as the tensors that TensorFlow's
+// Model Garden excludes. So does one whose |w| or other norm is 0.
+//
+// You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017, algorithm 1,
+// with the decay of the weights in the gradient, as in MLPerf's reference:
+//   trust = trust_coefficient * |w| / (|g| + decay * |w|)
+//   v = momentum * v - lr * trust * (g + decay * w); w += v (nesterov: as in SGD)
+struct LarsSpec {
+  float momentum = 0;  // 0: no slot
+  bool nesterov = false;
+  float trust_coefficient = 1e-3f;
+  float weight_decay = 0;
+};
+// You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
+// algorithm 2, without bounds of |w|. Without decay as in Keras, whose own decay is not part of u.
+//   m = b1 * m + (1 - b1) * g; v = b2 * v + (1 - b2) * g^2
+//   u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon) + decay * w
+//   w -= lr * |w| / |u| * u
+struct LambSpec {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
+  float weight_decay = 0;
+};
+using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, LarsSpec, LambSpec>;
 
 }  // namespace lockstep::train

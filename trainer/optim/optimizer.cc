@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::Optimize
                                                              Model& model, Backend& backend,
                                                              OptimizerRole role) {
   LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, DecaySegments(model, spec.weight_decay_exclude));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
   if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
       new Optimizer(std::move(rule), std::move(segments), model, backend));

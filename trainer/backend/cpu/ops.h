@@ -28,6 +28,8 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LarsSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LambSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);

@@ -27,5 +27,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LarsSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LambSpec& spec);
 
 }  // namespace lockstep::train::cuda

@@ -26,6 +26,8 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const RmspropSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdagradSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const LarsSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const LambSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Accumulate(const float* x, float* y, std::int64_t size);
 void Scale(const float* x, float* y, std::int64_t size, float factor);

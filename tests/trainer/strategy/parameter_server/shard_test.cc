@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -37,7 +38,7 @@ class ShardTest : public ::testing::Test {
 
   // A gradient of `value` for each of the shard's values, and of 1 for the statistic.
   absl::StatusOr<Shard::Outcome> Push(std::int64_t step, float value, Shard::Gradient how = {}) {
-    const Floats gradient(2, value), states(1, 1.0f);
+    const Floats gradient(4, value), states(1, 1.0f);
     if (how.fence == 0) how.fence = kFence;
     how.step = step;
     if (how.version == 0) how.version = 10;
@@ -210,6 +211,23 @@ TEST_F(ShardTest, AShardStaysAsItIsAfterALoadOfAnotherSize) {
   EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4})));
   EXPECT_TRUE(absl::IsFailedPrecondition(Push(10, 1, {.fence = 8}).status()));
   EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
+}
+
+// 0.1 of the tensor's norm, in the direction of a gradient of ones.
+TEST_F(ShardTest, EachSegmentHasATrustOfItsOwn) {
+  api::TrainingSpec training;
+  training.optimizer = {.name = "LARS", .learning_rate = 1, .trust_coefficient = 0.1};
+  layout_.ranges = {{0, 4}};
+  layout_.segments = {{.begin = 0, .end = 1}, {.begin = 1, .end = 3}, {.begin = 3, .end = 4}};
+  layout_.segments[2].decays = false;
+  shard_ = *Shard::Create(training, *backend_);
+  ASSERT_TRUE(shard_->Load(kFence, layout_, 10, Floats{10, 30, 40, 50, 60}).ok());
+  ASSERT_TRUE(Push(10, 1).ok());
+  const Floats values = *Pull({});
+  EXPECT_FLOAT_EQ(values[0], 10 - 1);
+  EXPECT_NEAR(values[1], 30 - 5 / std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(values[2], 40 - 5 / std::sqrt(2.0), 1e-5);
+  EXPECT_FLOAT_EQ(values[3], 50 - 1) << "the gradient itself, times the rate";
 }
 
 // The content after two updates continues on another shard as it does on this one: the optimizer's

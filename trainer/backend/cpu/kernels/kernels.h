@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "trainer/backend/activation.h"
+#include "trainer/backend/trust_squares.h"
 
 namespace lockstep::train::cpu {
 
@@ -121,6 +122,20 @@ struct AdagradFactors {
   float scale = 1;  // decay and scale as in AdamFactors
 };
 
+struct LarsFactors {
+  float rate;  // learning rate x trust
+  float momentum;
+  float decay;      // of the weights, or 0
+  float scale = 1;  // as in AdamFactors
+  bool nesterov;
+};
+struct LambFactors {
+  float rate;  // learning rate x trust
+  float beta1, beta2, epsilon, m_correction, v_correction;
+  float decay;      // of the weights, or 0
+  float scale = 1;  // as in AdamFactors
+};
+
 struct Kernels {
   int lanes;  // floats in a register
 
@@ -202,6 +217,16 @@ struct Kernels {
                   float* velocity, std::int64_t size);
   void (*adagrad)(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
                   std::int64_t size);
+  TrustSquares (*lars_squares)(const LarsFactors& factors, const float* gradient,
+                               const float* value, std::int64_t size);
+  // `velocity` is null without momentum.
+  void (*lars)(const LarsFactors& factors, const float* gradient, float* value, float* velocity,
+               std::int64_t size);
+  // Updates m and v, and measures the update that `lamb` makes of them.
+  TrustSquares (*lamb_moments)(const LambFactors& factors, const float* gradient,
+                               const float* value, float* m, float* v, std::int64_t size);
+  void (*lamb)(const LambFactors& factors, const float* m, const float* v, float* value,
+               std::int64_t size);
 };
 
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.

@@ -40,6 +40,14 @@ void Rmsprop(const RmspropFactors& factors, const float* gradient, float* value,
              float* velocity, std::int64_t size);
 void Adagrad(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
              std::int64_t size);
+TrustSquares LarsSquares(const LarsFactors& factors, const float* gradient, const float* value,
+                         std::int64_t size);
+void Lars(const LarsFactors& factors, const float* gradient, float* value, float* velocity,
+          std::int64_t size);
+TrustSquares LambMoments(const LambFactors& factors, const float* gradient, const float* value,
+                         float* m, float* v, std::int64_t size);
+void Lamb(const LambFactors& factors, const float* m, const float* v, float* value,
+          std::int64_t size);
 template <typename Index>
 void MaxPool(const PoolShape& shape, const float* x, float* y, Index* chosen, std::int64_t planes);
 template <typename Index>

@@ -33,6 +33,10 @@ const Kernels kKernels = {
     .sgd = Sgd,
     .rmsprop = Rmsprop,
     .adagrad = Adagrad,
+    .lars_squares = LarsSquares,
+    .lars = Lars,
+    .lamb_moments = LambMoments,
+    .lamb = Lamb,
 };
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

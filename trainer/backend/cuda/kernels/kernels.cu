@@ -13,3 +13,4 @@
 #include "trainer/backend/cuda/kernels/pool2d.cu"
 #include "trainer/backend/cuda/kernels/step.cu"
 #include "trainer/backend/cuda/kernels/transpose.cu"
+#include "trainer/backend/cuda/kernels/trust_optimizers.cu"

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "trainer/backend/step_block.h"
+#include "trainer/backend/trust_squares.h"
 
 #ifdef __CUDACC__
 #define LOCKSTEP_DECLARE_KERNEL extern "C" __global__ void
@@ -166,6 +167,31 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
                                         std::int64_t size, const OptimizerSegment* segments,
                                         std::int64_t count, const OptimizerStep* step,
                                         float weight_decay, float epsilon);
+
+// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. Those with `pieces`
+// and without their number have a block for each.
+LOCKSTEP_DECLARE_KERNEL MeasureForLars(const float* values, const float* gradients,
+                                       const OptimizerPiece* pieces, const OptimizerStep* step,
+                                       TrustSquares* squares);
+// Updates m and v, too.
+LOCKSTEP_DECLARE_KERNEL MeasureForLamb(const float* values, const float* gradients, float* m,
+                                       float* v, const OptimizerPiece* pieces,
+                                       const OptimizerSegment* segments, const OptimizerStep* step,
+                                       float weight_decay, float beta1, float beta2, float epsilon,
+                                       TrustSquares* squares);
+// One block for each segment, whose pieces are neighbors.
+LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const OptimizerPiece* pieces, std::int64_t piece_count,
+                                     const OptimizerSegment* segments, const TrustSquares* squares,
+                                     const OptimizerStep* step, double coefficient, double decay,
+                                     float* trusts);
+LOCKSTEP_DECLARE_KERNEL UpdateByLars(float* values, const float* gradients, float* velocities,
+                                     const OptimizerPiece* pieces, const OptimizerSegment* segments,
+                                     const float* trusts, const OptimizerStep* step,
+                                     float weight_decay, float momentum, bool nesterov);
+LOCKSTEP_DECLARE_KERNEL UpdateByLamb(float* values, const float* m, const float* v,
+                                     const OptimizerPiece* pieces, const OptimizerSegment* segments,
+                                     const float* trusts, const OptimizerStep* step,
+                                     float weight_decay, float beta1, float beta2, float epsilon);
 
 // pool2d.cu: on images of planes (layout.h), of in_h x in_w pixels. The window's axes are as in
 // WindowAxis.
