@@ -172,10 +172,31 @@ def write_layer_norms(generator):
                      "gradients": [tensor_json(g) for g in gradients]})
 
 
+def write_depthwise(generator):
+    """Kernels are C*M,1,R,S in the file and R,S,C,M in Keras."""
+    def of_file(kernel):
+        return numpy.moveaxis(numpy.asarray(kernel), (2, 3), (0, 1)).reshape(-1, 1, *kernel.shape[:2])
+
+    for name, shape, multiplier, kernel, strides, padding in (
+            ("depthwise_conv2d_valid", (2, 4, 6, 5), 1, (3, 2), 1, "valid"),
+            ("depthwise_conv2d_same_strided", (2, 8, 7, 6), 1, (3, 3), 2, "same"),
+            ("depthwise_conv2d_multiplied", (2, 3, 6, 6), 2, (3, 3), 1, "same")):
+        layer = keras.layers.DepthwiseConv2D(
+            kernel, strides=strides, padding=padding, depth_multiplier=multiplier)
+        content, weights, gradients = run_layer(layer, values(generator, *shape), generator)
+        write(name, {"op": "depthwise_conv2d",
+                     "spec": {"multiplier": multiplier, "kernel": kernel, "strides": [strides, strides],
+                              "padding": padding},
+                     **content,
+                     "parameters": [tensor_json(of_file(weights[0])), tensor_json(weights[1])],
+                     "gradients": [tensor_json(of_file(gradients[0])), tensor_json(gradients[1])]})
+
+
 def main():
     write_optimizers(random.Random(2026))
     write_label_smoothing(random.Random(2))
     write_layer_norms(random.Random(31))
+    write_depthwise(random.Random(32))
 
 
 if __name__ == "__main__":

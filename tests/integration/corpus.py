@@ -168,6 +168,10 @@ GOOD = {
                      {"type": "LeakyReLU", "negativeSlope": 0.1},
                      {"type": "MaxPooling2D", "poolSize": 2}, {"type": "Flatten"},
                      {"type": "Dense", "units": 10, "name": "logits"}),
+    "depthwise and separable convolutions": layers(
+        {"type": "DepthwiseConv2D", "kernelSize": 3, "depthMultiplier": 2, "strides": [2, 2], "padding": "same"},
+        {"type": "SeparableConv2D", "filters": 8, "kernelSize": [3, 3], "useBias": False, "activation": "relu"},
+        {"type": "GlobalAveragePooling2D"}, {"type": "Dense", "units": 10}),
     "a residual block": layers(
         {"type": "Flatten"}, {"type": "Dense", "units": 8, "activation": "gelu", "name": "a"},
         {"type": "Dense", "units": 8}, {"type": "Add", "inputs": ["a", "dense"]},

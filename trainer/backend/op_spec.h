@@ -30,6 +30,17 @@ struct Conv2dSpec {
   // extent.
   Edges zeros = {};
 };
+// Each channel of x has `depth_multiplier` kernels of its own: as Keras' DepthwiseConv2D, but with
+// the kernels in the order C*M,1,R,S, which is that of PyTorch's Conv2d with C groups.
+struct DepthwiseConv2dSpec {
+  TensorDesc x = {};  // N,C,H,W -> N,C*M,P,Q
+  std::int64_t depth_multiplier = 1, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
+  Padding padding = Padding::kValid;
+  bool bias = true;
+  bool relu = false;  // this and the rest as in Conv2dSpec
+  bool input_gradient = true;
+  Edges zeros = {};
+};
 struct DenseSpec {
   TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
   std::int64_t units = 0;
@@ -100,8 +111,8 @@ struct FlattenSpec {
 };
 
 using OpSpec = std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec,
-                            DenseSpec, DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec,
-                            LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
+                            DenseSpec, DepthwiseConv2dSpec, DropoutSpec, FlattenSpec,
+                            GlobalAveragePool2dSpec, LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
 
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:

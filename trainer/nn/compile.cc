@@ -90,18 +90,39 @@ class Compiler {
     return op;
   }
 
+  // Of a convolution, whose kernel must fit its image.
+  template <typename Spec>
+  absl::StatusOr<Windows> PlaceKernel(const char* type, const Spec& spec) const {
+    LOCKSTEP_RETURN_IF_ERROR(ExpectImage(type));
+    const Windows windows{.rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h,
+                                              spec.padding, spec.zeros.top, spec.zeros.bottom),
+                          .columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
+                                                 spec.padding, spec.zeros.left, spec.zeros.right)};
+    LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", windows.rows, windows.columns));
+    return windows;
+  }
+
   MadeOp Make(Conv2dSpec spec) {
-    LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
-    const WindowAxis rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding,
-                                        spec.zeros.top, spec.zeros.bottom);
-    const WindowAxis columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
-                                           spec.padding, spec.zeros.left, spec.zeros.right);
-    LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", rows, columns));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Windows windows, PlaceKernel("Conv2D", spec));
+    const auto& [rows, columns] = windows;
     const double filters = static_cast<double>(spec.filters);
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
         "filters", filters * static_cast<double>(options_.batch * rows.out * columns.out),
         filters * static_cast<double>(desc().shape[1]) *
             static_cast<double>(spec.kernel_h * spec.kernel_w)));
+    spec.x = desc();
+    spec.input_gradient = input().is_trainable;
+    return MakeOp(spec);
+  }
+
+  MadeOp Make(DepthwiseConv2dSpec spec) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const Windows windows, PlaceKernel("DepthwiseConv2D", spec));
+    const auto& [rows, columns] = windows;
+    const double filters =
+        static_cast<double>(desc().shape[1]) * static_cast<double>(spec.depth_multiplier);
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
+        "depthMultiplier", filters * static_cast<double>(options_.batch * rows.out * columns.out),
+        filters * static_cast<double>(spec.kernel_h * spec.kernel_w)));
     spec.x = desc();
     spec.input_gradient = input().is_trainable;
     return MakeOp(spec);

@@ -27,6 +27,10 @@ struct Describe {
     return Product(Fused(spec.zeros, "Conv2D", spec.relu), 2 * weights * y.elements(),
                    spec.input_gradient);
   }
+  OpFacts operator()(const DepthwiseConv2dSpec& spec) const {
+    return Product(Fused(spec.zeros, "DepthwiseConv2D", spec.relu),
+                   2 * spec.kernel_h * spec.kernel_w * y.elements(), spec.input_gradient);
+  }
   OpFacts operator()(const DenseSpec& spec) const {
     return Product(Fused({}, "Dense", spec.relu), 2 * spec.x.shape.elements() * spec.units,
                    spec.input_gradient);

@@ -612,6 +612,11 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   EXPECT_EQ(Faults(with(sync).With(clip)),
             "spec.training.optimizer.globalClipNorm: not supported yet with parameterServer.mode "
             "Sync, whose gradients no process has whole");
+  const auto lamb = [](TrainingJob& job) { job.spec.training->optimizer.name = "LAMB"; };
+  EXPECT_EQ(Faults(with({}).With(lamb)),
+            "spec.training.optimizer.name: found LAMB with parameterServer.placement BySize, which "
+            "may cut a tensor whose norms LAMB needs; expected RoundRobin");
+  EXPECT_EQ(Faults(with({.placement = ParameterPlacement::kRoundRobin}).With(lamb)), "");
 }
 
 TEST(ValidateTest, EveryErrorIsReported) {

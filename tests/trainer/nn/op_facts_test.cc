@@ -27,6 +27,15 @@ TEST(OpFactsTest, AConvolutionCountsTwoOperationsForEachWeightAndOutput) {
   EXPECT_EQ(FactsOf(first, {4, 5, 8, 8}).backward_flops, facts.forward_flops);
 }
 
+TEST(OpFactsTest, ADepthwiseConvolutionCountsTheKernelOfEachChannel) {
+  const DepthwiseConv2dSpec spec{
+      .x = {{4, 3, 9, 9}}, .depth_multiplier = 2, .kernel_h = 3, .kernel_w = 2, .relu = true};
+  const OpFacts facts = FactsOf(spec, {4, 6, 7, 8});
+  EXPECT_EQ(facts.type, "DepthwiseConv2D + ReLU");
+  EXPECT_EQ(facts.forward_flops, 2 * (4 * 6 * 7 * 8) * (3 * 2));
+  EXPECT_EQ(facts.backward_flops, 2 * facts.forward_flops);
+}
+
 TEST(OpFactsTest, ADenseLayerCountsItsMatrix) {
   const OpFacts facts = FactsOf(DenseSpec{.x = {{4, 3, 2, 2}}, .units = 7}, {4, 7});
   EXPECT_EQ(facts.type, "Dense");

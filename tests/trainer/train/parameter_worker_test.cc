@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
@@ -113,6 +114,25 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   const auto successor = MakeRank();
   EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+// The server knows which values are a tensor, and scales its step by the norms of that tensor.
+TEST_F(ParameterWorkerTest, LarsUpdatesTensorsAsWithoutServers) {
+  training_.optimizer = {.name = "LARS",
+                         .learning_rate = 1,
+                         .momentum = 0.9,
+                         .trust_coefficient = 0.01,
+                         .weight_decay = 1e-3,
+                         .weight_decay_exclude = {"bias"}};
+  StartServer();
+  const auto rank = MakeRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  LocalRendezvousHub hub(1);
+  Rank alone(training_, 1, hub, 0, nullptr, "reference");
+  EXPECT_TRUE(alone.Train());
+  const std::vector<float> found = rank->Parameters(), expected = alone.Parameters();
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-6) << i;
 }
 
 // Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40

@@ -14,6 +14,7 @@ std::unique_ptr<Op> MakeOp(const BatchNormSpec& spec);
 std::unique_ptr<Op> MakeOp(const ConcatenateSpec& spec);
 std::unique_ptr<Op> MakeOp(const Conv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const DenseSpec& spec);
+std::unique_ptr<Op> MakeOp(const DepthwiseConv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);

@@ -3,6 +3,7 @@
 #include "trainer/backend/cuda/kernels/batch_norm.cu"
 #include "trainer/backend/cuda/kernels/bias.cu"
 #include "trainer/backend/cuda/kernels/channel_sums.cu"
+#include "trainer/backend/cuda/kernels/depthwise.cu"
 #include "trainer/backend/cuda/kernels/dropout.cu"
 #include "trainer/backend/cuda/kernels/elementwise.cu"
 #include "trainer/backend/cuda/kernels/image.cu"
