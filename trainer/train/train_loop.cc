@@ -81,6 +81,9 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
     if (Ended ended = LookAtSaver()) return *std::move(ended);
     stop_requests += totals.stop_requests;
     if (stop_requests > 0 && state.step < begun) continue;  // what was begun counts
+    if (stop_requests > 0 || IsStateDue(state.step)) {
+      if (Ended lost = ConfirmParameters()) return *std::move(lost);
+    }
     if (stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
     if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
     if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
@@ -110,6 +113,21 @@ bool TrainLoop::IsStateDue(std::int64_t step) const {
   const std::int64_t every = session.training().checkpoint.every_steps;
   return step == session.total_steps() || (every > 0 && step % every == 0) ||
          session.plan().StepInEpoch(step) == 0;
+}
+
+// CentralStorage: makes sure that all ranks have rank 0's parameters before anything looks at them.
+// A broadcast that has failed leaves anything there, and a step's outcome does not tell: rank 0's
+// update counts all the same. Where the ranks' GPUs broadcast, one may have received what an
+// aborted peer left and not know it, so all must say here that they know of no failure. Requires:
+// no step is begun.
+TrainLoop::Ended TrainLoop::ConfirmParameters() {
+  if (session.update_site() == UpdateSite::kEveryRank) return std::nullopt;
+  const PhaseTimer timer(phases, Phase::kCommunication);
+  session.backend().Synchronize();  // the broadcast may still be queued
+  absl::Status confirmed = strategy.SumStatus();
+  if (confirmed.ok()) confirmed = strategy.Barrier();
+  if (confirmed.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(confirmed));
 }
 
 TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step) {

@@ -69,6 +69,7 @@ struct TrainLoop {
   bool IsStateDue(std::int64_t step) const;
   Ended BeginStep(Loader& loader, std::int64_t step);
   Ended EndStep(StepTotals& totals);
+  Ended ConfirmParameters();
   LoopOutcome EndBegun(std::int64_t begun, LoopOutcome failed);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);

@@ -79,7 +79,8 @@ void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
 // CentralStorage: gives every rank the parameters of rank 0, which alone has updated them. If the
 // ranks read them in place, this takes no more than a barrier: rank 0 has updated once all ranks'
 // gradients were there, so no rank was still reading. A failure does not undo the update. It ends
-// the generation at the next sum, and then rank 0 has the state from which all go on.
+// the generation at the next sum, or before anything but a step looks at the parameters
+// (TrainLoop), and then rank 0 has the state from which all go on.
 void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
   const UpdateSite site = session.update_site();
   if (site == UpdateSite::kEveryRank || !session.sum_failure().ok()) return;
