@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/backend/out_of_memory.h"
 #include "trainer/check/run_op.h"
 #include "trainer/core/arena.h"
 #include "trainer/train/solo_training.h"
@@ -109,7 +110,7 @@ api::TrainingSpec TrainingOf(const StepBenchmark& benchmark, api::Precision prec
 absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
                                       const SessionOptions& options, double budget) {
   constexpr int kWarmupSteps = 3;
-  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend());
+  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend(options.training.precision));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
   const auto begin = SteadyClock::now();
   LOCKSTEP_RETURN_IF_ERROR(training->Step().status());
@@ -139,14 +140,24 @@ constexpr std::array kMeasuredPrecisions = {
     MeasuredPrecision{api::Precision::kBFloat16, DType::kBFloat16},
     MeasuredPrecision{api::Precision::kFloat16, DType::kFloat16}};
 
-// Runs `measure`, and notes why it could not end.
+// Runs `measure`, and notes why it could not end. What it had measured before the memory was too
+// little counts.
 void Measure(Measurement& result, const std::function<void()>& measure) {
   try {
     measure();
+  } catch (const OutOfMemory& error) {
+    if (result.value == 0) result.note = error.what();
   } catch (const DeviceError& error) {
     result.value = 0;
     result.note = error.what();
+    result.has_failed = true;
   }
+}
+
+[[noreturn]] void Throw(const absl::Status& status) {
+  const std::string message(status.message());
+  if (absl::IsResourceExhausted(status)) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 }  // namespace
@@ -203,7 +214,7 @@ std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int th
                       .note = fmt::format("batch {}", benchmark.batch)};
     Measure(steps, [&] {
       const auto speed = StepsPerSecond(make_backend, options, benchmark.seconds);
-      if (!speed.ok()) throw DeviceError(std::string(speed.status().message()));
+      if (!speed.ok()) Throw(speed.status());
       steps.value = *speed;
     });
     Measurement images = steps;

@@ -8,7 +8,9 @@
 
 namespace lockstep::train {
 
-// What a device cannot do, for lack of memory say, has no value, and the reason as its note.
+// What a device has no memory for has no value, and the reason as its note; where it has memory
+// for smaller sizes, the fastest of those counts. What a device cannot do for another reason has
+// failed.
 
 // GB/s of copies within the device's memory, where a byte counts as read and as written.
 Measurement MeasureCopy(Backend& backend);

@@ -11,6 +11,7 @@
 #include "trainer/backend/cuda/fatbin.h"
 #include "trainer/backend/cuda/matmul.h"
 #include "trainer/backend/device_missing.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train::cuda {
 
@@ -123,7 +124,10 @@ void Device::CheckCall(int result, const char* call) const {
   if (result == kSuccess) return;
   const char* text = nullptr;
   if (driver_.GetErrorString(result, &text) != kSuccess || text == nullptr) text = "unknown error";
-  throw DeviceError(fmt::format("back end cuda: {} failed with {}: {}", call, result, text));
+  const std::string message =
+      fmt::format("back end cuda: {} failed with {}: {}", call, result, text);
+  if (result == kErrorOutOfMemory) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 void Device::Check(int result, const char* call) const {

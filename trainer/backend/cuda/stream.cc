@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "trainer/backend/backend.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -91,7 +91,7 @@ PinnedPool::Block CudaStream::TakePinned(std::size_t bytes) const {
   PinnedPool::Block block;
   const int result = device_.pinned().Take(bytes, block);
   if (result == kErrorOutOfMemory) {
-    throw DeviceError(
+    throw OutOfMemory(
         fmt::format("back end cuda: the host has no {} bytes to lock for a copy", bytes));
   }
   device_.CheckCall(result, "cuMemHostAlloc");
