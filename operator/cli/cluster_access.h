@@ -1,4 +1,4 @@
-// Connects `status`, `describe` and `logs` to a cluster.
+// Connects the verbs that show a cluster's jobs to it.
 #pragma once
 
 #include <functional>

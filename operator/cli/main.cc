@@ -18,6 +18,7 @@
 #include "operator/cli/render_command.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/status_command.h"
+#include "operator/cli/top_command.h"
 #include "operator/cli/validate_command.h"
 
 namespace lockstep::cli {
@@ -41,8 +42,9 @@ std::vector<Verb> AddVerbs(CLI::App& app) {
       AddVerb(app, AddInitCommand, RunInit),         AddVerb(app, AddRunCommand, RunRun),
       AddVerb(app, AddPlanCommand, RunPlan),         AddVerb(app, AddRenderCommand, RunRender),
       AddVerb(app, AddValidateCommand, RunValidate), AddVerb(app, AddStatusCommand, RunStatus),
-      AddVerb(app, AddDescribeCommand, RunDescribe), AddVerb(app, AddLogsCommand, RunLogs),
-      AddVerb(app, AddConvertCommand, RunConvert),   AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddDescribeCommand, RunDescribe), AddVerb(app, AddTopCommand, RunTop),
+      AddVerb(app, AddLogsCommand, RunLogs),         AddVerb(app, AddConvertCommand, RunConvert),
+      AddVerb(app, AddExportCommand, RunExport),
   };
 }
 

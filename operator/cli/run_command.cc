@@ -221,6 +221,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
                             WorkDir::Open(options.work_dir, file.job.metadata.name));
   run_options.work_dir = work_dir.path();
   work_dir.RemoveReport();
+  work_dir.RemoveMetricsAddresses();  // of a run that was killed
   run_options.mark = local::MarkOfThisRun();
   const local::Guardian guardian(run_options.mark);
   const SystemClock clock;
@@ -230,7 +231,10 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   session.console().Note(
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
                   work_dir.skipped().empty() ? "" : fmt::format(": {}", work_dir.skipped())));
+  const absl::Status noted = work_dir.WriteMetricsAddresses(run->MetricsAddresses(file.job));
+  if (!noted.ok()) session.console().Warn(std::string(noted.message()));
   RunReport report = session.Run();
+  work_dir.RemoveMetricsAddresses();
   const absl::Status written = work_dir.WriteReport(ToJson(report).dump());
   if (!written.ok()) session.console().Warn(std::string(written.message()));
   return report;

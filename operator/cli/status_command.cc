@@ -19,6 +19,7 @@
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/job_table.h"
+#include "operator/cli/screen.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 
@@ -74,27 +75,6 @@ absl::Status NoneFailed(const Jobs& jobs) {
   }
   return absl::OkStatus();
 }
-
-// Draws each text over the previous one on a terminal, below it elsewhere.
-class Screen {
- public:
-  explicit Screen(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
-
-  void Show(const std::string& text) {
-    if (text == shown_) return;
-    if (terminal_ && !shown_.empty()) {
-      fmt::print(out_, "\033[{}A\033[J", std::ranges::count(shown_, '\n'));
-    }
-    std::fputs(text.c_str(), out_);
-    std::fflush(out_);
-    shown_ = text;
-  }
-
- private:
-  std::FILE* const out_;
-  const bool terminal_;
-  std::string shown_;
-};
 
 }  // namespace
 

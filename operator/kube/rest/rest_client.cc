@@ -139,6 +139,8 @@ class ApiServerClient final : public RestClient {
 
   absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options, std::stop_token stop,
                           const std::function<void(const std::string& text)>& on_text) override;
+  absl::StatusOr<std::string> GetFromPod(const Key& pod, int port, const std::string& path,
+                                         std::size_t most_bytes, Duration timeout) override;
 
  private:
   static Object DeleteOptions(const std::string& uid) {
@@ -191,7 +193,10 @@ class ApiServerClient final : public RestClient {
 
   // Returns a successful response, or one that is too long to read. Waits and retries if the server
   // asks for it.
-  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request) {
+    return Call(what, std::move(request), options_.request_deadline);
+  }
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request, Duration timeout);
   struct ListAnswer {
     Object list;
     std::size_t bytes = 0;
@@ -234,9 +239,10 @@ absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, Ste
   return response;
 }
 
-absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
+absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request,
+                                                   Duration timeout) {
   limiter_.WaitForTurn();
-  const SteadyTime deadline = Now() + options_.request_deadline;
+  const SteadyTime deadline = Now() + timeout;
   bool renewed = false, repeated = false;
   Duration waited{};  // for the server, not for a turn of our own
   const auto marked = [&](absl::Status error, bool overloaded) {
@@ -389,6 +395,24 @@ absl::Status ApiServerClient::ReadPodLog(
                     on_text(std::string(bytes));
                     return absl::OkStatus();
                   });
+}
+
+absl::StatusOr<std::string> ApiServerClient::GetFromPod(const Key& pod, int port,
+                                                        const std::string& path,
+                                                        std::size_t most_bytes, Duration timeout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckKey(kPodKind, pod));
+  const Key at{pod.namespace_name, fmt::format("{}:{}", pod.name, port)};
+  const std::string what = fmt::format("get {} from", path);
+  HttpRequest request{"GET", ObjectPath(kPodKind, at) + "/proxy" + path};
+  request.accept = "*/*";
+  request.most_bytes = most_bytes;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      HttpResponse answer, Call(Describe(what.c_str(), kPodKind, at), std::move(request), timeout));
+  if (answer.too_long) {
+    return absl::InternalError(fmt::format("{}: the answer has more than {} bytes",
+                                           Describe(what.c_str(), kPodKind, at), most_bytes));
+  }
+  return std::move(answer.body);
 }
 
 }  // namespace
