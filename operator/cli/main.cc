@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "operator/cli/completion_command.h"
 #include "operator/cli/convert_command.h"
 #include "operator/cli/describe_command.h"
 #include "operator/cli/exit_codes.h"
@@ -39,12 +40,18 @@ Verb AddVerb(CLI::App& app, CLI::App* (*add)(CLI::App&, Options&), int (*run)(co
 // In the order of --help.
 std::vector<Verb> AddVerbs(CLI::App& app) {
   return {
-      AddVerb(app, AddInitCommand, RunInit),         AddVerb(app, AddRunCommand, RunRun),
-      AddVerb(app, AddPlanCommand, RunPlan),         AddVerb(app, AddRenderCommand, RunRender),
-      AddVerb(app, AddValidateCommand, RunValidate), AddVerb(app, AddStatusCommand, RunStatus),
-      AddVerb(app, AddDescribeCommand, RunDescribe), AddVerb(app, AddTopCommand, RunTop),
-      AddVerb(app, AddLogsCommand, RunLogs),         AddVerb(app, AddConvertCommand, RunConvert),
+      AddVerb(app, AddInitCommand, RunInit),
+      AddVerb(app, AddRunCommand, RunRun),
+      AddVerb(app, AddPlanCommand, RunPlan),
+      AddVerb(app, AddRenderCommand, RunRender),
+      AddVerb(app, AddValidateCommand, RunValidate),
+      AddVerb(app, AddStatusCommand, RunStatus),
+      AddVerb(app, AddDescribeCommand, RunDescribe),
+      AddVerb(app, AddTopCommand, RunTop),
+      AddVerb(app, AddLogsCommand, RunLogs),
+      AddVerb(app, AddConvertCommand, RunConvert),
       AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddCompletionCommand, RunCompletion),
   };
 }
 
@@ -54,6 +61,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
   const std::vector<Verb> verbs = AddVerbs(app);
+  if (const auto answered = AnswerCompletion(app, {argv + 1, argv + argc})) return *answered;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
