@@ -59,7 +59,7 @@ std::string LongName(const CLI::Option& option) {
   return option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front();
 }
 
-Line Read(const CLI::App& verb, const std::vector<std::string>& words) {
+Line TakeApart(const CLI::App& verb, const std::vector<std::string>& words) {
   Line line;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
@@ -153,7 +153,7 @@ Completions Complete(const CLI::App& app, const std::vector<std::string>& words,
       AddVerbs(app, found);
     }
   } else {
-    const Line line = Read(*verb, words);
+    const Line line = TakeApart(*verb, words);
     if (line.open != nullptr) {
       AddValues(*line.open, line.cluster, names, found);
     } else if (last.starts_with('-')) {

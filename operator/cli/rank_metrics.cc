@@ -10,7 +10,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "lockstep_trainer_";
-constexpr std::size_t kMostRanks = 1024;
+constexpr std::size_t kMostRanksOfPod = 1024;
+constexpr double kMostReplicas = 1e6;
 constexpr double kMostCount = 1e15;  // of steps, seconds and the like
 
 // One line: `name{key="value",…} number`.
@@ -75,7 +76,7 @@ void Set(RankMetrics& rank, const Sample& sample) {
   if (sample.name == "remaining_seconds" && sample.value >= 0) {
     rank.remaining_seconds = std::min(sample.value, kMostCount);
   }
-  if (sample.name == "world_size" && sample.value >= 0 && sample.value <= kMostRanks * kMostRanks) {
+  if (sample.name == "world_size" && sample.value >= 0 && sample.value <= kMostReplicas) {
     rank.world = static_cast<int>(sample.value);
   }
 }
@@ -93,7 +94,7 @@ std::vector<RankMetrics> ParseRankMetrics(std::string_view text) {
     int number = -1;
     const auto [rest, error] = std::from_chars(label.data(), label.data() + label.size(), number);
     if (error != std::errc() || rest != label.data() + label.size() || number < 0) continue;
-    if (ranks.size() == kMostRanks && !ranks.contains(number)) continue;
+    if (ranks.size() == kMostRanksOfPod && !ranks.contains(number)) continue;
     RankMetrics& rank = ranks[number];
     rank.rank = number;
     Set(rank, *sample);

@@ -43,7 +43,7 @@ std::vector<absl::StatusOr<std::string>> ReadAll(const std::vector<Pod>& pods) {
   return texts;
 }
 
-PodsRead Read(const std::vector<Pod>& pods) {
+PodsRead ReadEach(const std::vector<Pod>& pods) {
   PodsRead all;
   const std::vector<absl::StatusOr<std::string>> texts = ReadAll(pods);
   for (std::size_t i = 0; i < pods.size(); ++i) {
@@ -87,7 +87,7 @@ absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::Tr
                                                kTimeout);
                     }});
   }
-  return Read(pods);
+  return ReadEach(pods);
 }
 
 PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses) {
@@ -95,7 +95,7 @@ PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses) {
   for (const auto& [replica, address] : addresses) {
     pods.push_back({replica, [&address] { return ReadAt(address); }});
   }
-  return Read(pods);
+  return ReadEach(pods);
 }
 
 }  // namespace lockstep::cli
