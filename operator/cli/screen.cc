@@ -14,6 +14,11 @@ void Screen::Show(const std::string& text) {
   if (terminal_ && !shown_.empty()) {
     fmt::print(out_, "\033[{}A\033[J", std::ranges::count(shown_, '\n'));
   }
+  Append(text);
+}
+
+void Screen::Append(const std::string& text) {
+  if (text == shown_) return;
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
   shown_ = text;

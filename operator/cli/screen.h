@@ -14,6 +14,8 @@ class Screen {
   // Draws the text, which ends with a line feed, over the one before it on a terminal, below it
   // elsewhere. Does nothing if the two are equal.
   void Show(const std::string& text);
+  // Prints the text below the one before it, also on a terminal, unless the two are equal.
+  void Append(const std::string& text);
   bool is_terminal() const { return terminal_; }
 
  private:

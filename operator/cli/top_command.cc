@@ -26,7 +26,7 @@ namespace {
 
 using SeenJobs = std::vector<SeenJob>;
 
-constexpr int kMostFailures = 30;  // looks in a row at a cluster that cannot be reached
+constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
 
 absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job) {
   SeenJob seen;
@@ -60,7 +60,7 @@ void SetTimes(SeenJobs& jobs, Before& before) {
 
 std::string TextOf(const TopOptions& options, const SeenJobs& jobs) {
   std::string text;
-  if (options.json) {
+  if (options.output == "json") {
     for (const SeenJob& job : jobs) text += ToJson(job.top).dump() + '\n';
     return text;
   }
@@ -98,12 +98,8 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("SECONDS");
   command->add_flag("--once", options.once, "Show one interval, and end");
-  command
-      ->add_option_function<std::string>(
-          "--output", [&options](const std::string& format) { options.json = format == "json"; },
-          "text, or json: a line with an object for each job and interval")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("text|json");
+  AddOutputOption(*command, options.output, {"text", "json"},
+                  "text, or json: a line with an object for each job and interval");
   AddClusterOptions(*command, options.cluster);
   for (const char* name : {"JOB", "--kubeconfig", "--context", "--namespace"}) {
     work_dir->excludes(command->get_option(name));
@@ -169,7 +165,7 @@ absl::Status ShowTop(const TopOptions& options,
   for (int failures = 0; !AllAreOver(jobs) && wait();) {
     absl::StatusOr<SeenJobs> next = look();
     failures = next.ok() ? 0 : failures + 1;
-    if (absl::IsUnavailable(next.status()) && failures < kMostFailures) continue;
+    if (absl::IsUnavailable(next.status()) && failures < kMostFailedLooks) continue;
     if (!next.ok()) return next.status();
     jobs = *std::move(next);
     SetTimes(jobs, before);

@@ -16,11 +16,11 @@ namespace lockstep::cli {
 
 struct TopOptions {
   ClusterOptions cluster;
-  std::string job;       // empty: all that run
-  std::string work_dir;  // of a run on this machine; empty: a cluster's jobs
-  double interval = 2;   // seconds
-  bool once = false;     // one interval
-  bool json = false;     // one object for each job and interval, on a line of its own
+  std::string job;              // empty: all that run
+  std::string work_dir;         // of a run on this machine; empty: a cluster's jobs
+  double interval = 2;          // seconds
+  bool once = false;            // one interval
+  std::string output = "text";  // or json: a line with an object for each job and interval
 };
 
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.

@@ -145,7 +145,7 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
   return text;
 }
 
-Json OrNull(const std::optional<double>& value) {
+Json NumberOrNull(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
@@ -212,9 +212,9 @@ nlohmann::ordered_json ToJson(const JobTop& job) {
     ranks.push_back({{"rank", rank.rank},
                      {"replica", rank.replica},
                      {"step", rank.step},
-                     {"step_seconds", OrNull(rank.StepSeconds())},
+                     {"step_seconds", NumberOrNull(rank.StepSeconds())},
                      {"phases", PhasesJson(rank)},
-                     {"straggles_by", OrNull(rank.slow)}});
+                     {"straggles_by", NumberOrNull(rank.slow)}});
   }
   Json unread = Json::array();
   for (const UnreadPod& pod : job.unread) {
@@ -229,11 +229,11 @@ nlohmann::ordered_json ToJson(const JobTop& job) {
           {"ready", text_or_null(job.ready)},
           {"step", job.step},
           {"total_steps", job.total_steps},
-          {"loss", OrNull(job.loss)},
+          {"loss", NumberOrNull(job.loss)},
           {"examples_per_second", job.examples_per_second},
-          {"remaining_seconds", OrNull(job.remaining_seconds)},
-          {"goodput", OrNull(job.times.goodput)},
-          {"step_seconds", OrNull(job.times.total.StepSeconds())},
+          {"remaining_seconds", NumberOrNull(job.remaining_seconds)},
+          {"goodput", NumberOrNull(job.times.goodput)},
+          {"step_seconds", NumberOrNull(job.times.total.StepSeconds())},
           {"phases", PhasesJson(job.times.total)},
           {"ranks", std::move(ranks)},
           {"unread", std::move(unread)}};

@@ -145,7 +145,7 @@ TEST_F(TopCommandTest, AJobOfAnotherImageIsRefused) {
 }
 
 TEST_F(TopCommandTest, ProgramsGetAnObjectOnALine) {
-  EXPECT_TRUE(Show({.job = "j", .once = true, .json = true}).ok());
+  EXPECT_TRUE(Show({.job = "j", .once = true, .output = "json"}).ok());
   const auto json = nlohmann::json::parse(Printed());
   EXPECT_EQ(json["namespace"], "n");
   EXPECT_EQ(json["ranks"][1]["replica"], "worker-1");
