@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "api/v1/defaults.h"
-#include "base/descriptor_limit.h"
 #include "base/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
@@ -67,7 +66,6 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
                                                           const LocalRunOptions& options,
                                                           Inbox& inbox, const Clock& clock) {
   const api::TrainingJob job = api::WithDefaults(file.job);
-  RaiseDescriptorLimit();  // a pod takes two descriptors
   LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
   LOCKSTEP_RETURN_IF_ERROR(addresses->ReserveAll(job));
   const std::vector<Object> pods = local::RenderPods(job, *addresses);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/descriptor_limit.h"
 #include "operator/cli/convert_command.h"
 #include "operator/cli/describe_command.h"
 #include "operator/cli/exit_codes.h"
@@ -57,6 +58,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
+  RaiseDescriptorLimit();  // a pod of `run` takes two descriptors, one of `logs --all` a connection
   const auto is_called = [&app](const Verb& verb) { return app.got_subcommand(verb.command); };
   return std::ranges::find_if(verbs, is_called)->run();  // parse() has required one
 }
