@@ -12,6 +12,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/cli/console.h"
@@ -231,7 +232,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
                   work_dir.skipped().empty() ? "" : fmt::format(": {}", work_dir.skipped())));
   RunReport report = session.Run();
-  const absl::Status written = work_dir.WriteReport(ToJson(report).dump());
+  const absl::Status written = work_dir.WriteReport(AsciiJson(ToJson(report)));
   if (!written.ok()) session.console().Warn(std::string(written.message()));
   return report;
 }
@@ -267,7 +268,7 @@ int RunRun(const RunOptions& options) {
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
   if (options.json) {
-    fmt::print("{}\n", ToJson(*report).dump());
+    fmt::print("{}\n", AsciiJson(ToJson(*report)));
   } else {
     fmt::print("{}", ToText(*report));
   }
