@@ -33,6 +33,13 @@ TEST(OpFactsTest, ADenseLayerCountsItsMatrix) {
   EXPECT_EQ(facts.forward_flops, 2 * 4 * 12 * 7);
 }
 
+TEST(OpFactsTest, LargestTensorsMakeNoNegativeNumber) {
+  constexpr std::int64_t kSide = 46'340;  // squared, nearly the most elements of a tensor
+  const Conv2dSpec spec{
+      .x = {{1, 1, kSide, kSide}}, .filters = 1, .kernel_h = kSide, .kernel_w = kSide};
+  EXPECT_NEAR(FactsOf(spec, {1, 1, kSide, kSide}).backward_flops, 0x1p64, 0x1p52);
+}
+
 // Of the forward pass, and of both, PyTorch's torch.utils.flop_counter counts the same of this
 // model with an image of 224x224. Its parameters are torchvision's.
 TEST(OpFactsTest, AResNet50HasTheKnownNumbers) {
@@ -40,7 +47,8 @@ TEST(OpFactsTest, AResNet50HasTheKnownNumbers) {
   const auto model = *Model::Build(
       *BundledModel("resnet-50", 1000),
       {.batch = 1, .input = {3, 224, 224}, .classes = 1000, .initializes = false}, *backend);
-  std::int64_t forward = 0, backward = 0, parameters = 0, states = 0;
+  double forward = 0, backward = 0;
+  std::int64_t parameters = 0, states = 0;
   for (const OpReport& op : model->Report()) {
     forward += op.facts.forward_flops;
     backward += op.facts.backward_flops;
