@@ -60,7 +60,8 @@ struct Settings {
   // A pod that still exists this long after its grace period has no kubelet to confirm its end, so
   // it is deleted by force.
   Duration stuck_deletion = std::chrono::minutes(1);
-  // How long an Evaluator may take to finish the last checkpoint after training.
+  // How long after training an Evaluator that has not finished the last checkpoint may go without a
+  // sign that it evaluates.
   Duration evaluator_grace = std::chrono::minutes(5);
 };
 

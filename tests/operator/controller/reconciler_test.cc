@@ -1381,6 +1381,41 @@ TEST(ReconcilerTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
   EXPECT_EQ(world.progress.paused, uid) << "the job is suspended";
 }
 
+TEST(ReconcilerTest, OnceTrainingHasEndedTheEvaluatorIsAsked) {
+  api::Json evaluator = testing::Template();
+  evaluator["spec"]["containers"][0]["ports"] = {{{"name", "cluster"}, {"containerPort", 7000}}};
+  World world(Job("j")
+                  .Workers(1)
+                  .Evaluator()
+                  .PodTemplate(api::Role::kEvaluator, evaluator)
+                  .Training()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.training->checkpoint.directory = "/checkpoints";
+                  })
+                  .Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-evaluator-0", "Running");
+  world.progress.answer.emplace().step = 7;
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator);
+  EXPECT_EQ(world.progress.asked.port, 2222);
+  world.SetPod("j-worker-0", "Succeeded");
+  for (int minute = 0; minute < 20; ++minute) {
+    world.progress.group.since_evaluation = seconds(5);
+    world.Settle();
+    EXPECT_TRUE(world.progress.asked.is_evaluator);
+    EXPECT_EQ(world.progress.asked.port, 7000);
+    ASSERT_EQ(world.Job()->status.state, "Running") << minute;
+    EXPECT_EQ(world.Job()->status.progress->step, 7);
+    world.clock.Advance(seconds(60));
+  }
+  world.SetPod("j-evaluator-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
+}
+
 TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   World world(Job("j").Workers(1).Training().Build());
   world.Settle();
