@@ -93,7 +93,7 @@ def flags_of(container):
                         "--watch-nodes": "false", "--poll-progress": "true",
                         "--job-tokens": "true", "--token-key-secret": "lockstep-operator-key",
                         "--network-policies": "true", "--scraper-namespace": "monitoring",
-                        "--settling-seconds": "10",
+                        "--settling-seconds": "10", "--kubeflow-labels": "false",
                         "--trainer-image": f"lockstep-trainer:{version}"}.items():
         if flags.get(name) == value:
             del flags[name]

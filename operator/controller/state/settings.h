@@ -16,6 +16,10 @@ struct Settings {
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
+  // Pods of jobs with their own image find each other by their bare names in this cluster domain,
+  // such as "cluster.local"; empty: the domain is not known, and they do not.
+  std::string cluster_domain;
+  bool kubeflow_labels = false;  // pods get Kubeflow's labels beside ours
   // Pods of jobs with `training`, or of jobs that ask for it, get their job's token.
   bool job_tokens = false;
   // Isolated jobs get a NetworkPolicy. It admits progress polls from operator_namespace, where the
