@@ -88,6 +88,8 @@ class Session {
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
   // dataset.threads, or as many as compute. They start when there is something to read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
+  // How rank `rank` of the plan's world reads the samples of its training steps: as `dataset` says.
+  LoaderOptions TrainingReads(int rank) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   const ModelDescription& model_description() const { return model_description_; }

@@ -22,19 +22,6 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-std::unique_ptr<Loader> MakeLoader(const Session& session, int rank) {
-  const api::DatasetSpec& dataset = session.training().dataset;
-  return Loader::Create(session.train_data(),
-                        {.plan = session.plan(),
-                         .rank = rank,
-                         .seed = static_cast<std::uint64_t>(session.training().seed),
-                         .shuffle = dataset.shuffle,
-                         .prefetch = dataset.prefetch,
-                         .threads = session.reading_threads(),
-                         .augment = dataset.augment,
-                         .end_step = session.total_steps()});
-}
-
 }  // namespace
 
 std::int64_t TrainLoop::OfferedStep() const {
@@ -61,7 +48,8 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
-  const std::unique_ptr<Loader> loader = MakeLoader(session, rank);
+  const std::unique_ptr<Loader> loader =
+      Loader::Create(session.train_data(), session.TrainingReads(rank));
   loader->Seek(state.step);
   session.OpenGate(state.skipped_in_a_row, state.loss_scale);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);

@@ -39,7 +39,7 @@ class ParameterWorkerTest : public ::testing::Test {
                                    .address = address_,
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
-                                   .tasks = {.leases = {.max_staleness = 16}},
+                                   .tasks = {.leases = {.sync = sync_, .max_staleness = 16}},
                                    .stop_requested = [this] { return server_stops_.load(); },
                                    .drain = Duration::zero()};
     auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
@@ -52,7 +52,7 @@ class ParameterWorkerTest : public ::testing::Test {
     return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
   }
   LoopOutcome Run(Rank& rank) {
-    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true};
+    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true, .sync = sync_};
     options.client.stop_requested = [&] {
       while_server_is_away_(rank);
       return rank.rendezvous.asked_to_stop.load();
@@ -68,6 +68,7 @@ class ParameterWorkerTest : public ::testing::Test {
   }
 
   api::TrainingSpec training_ = SmallTraining();  // 20 steps, 4 epochs
+  bool sync_ = false;
   const SystemClock clock_;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   LocalRendezvousHub hub_{1};
@@ -113,6 +114,22 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   const auto successor = MakeRank();
   EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWithoutServers) {
+  training_.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal,
+                                               .random_crop = api::RandomCropSpec{2},
+                                               .cutout = api::CutoutSpec{3}};
+  LocalRendezvousHub other_hub(1);
+  Rank mirrored(training_, 1, other_hub, 0);
+  EXPECT_TRUE(mirrored.Train());
+  sync_ = true;
+  StartServer();
+  const auto rank = MakeRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->Parameters(), mirrored.Parameters());
+  EXPECT_EQ(rank->loop.state.step, mirrored.loop.state.step);
+  EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
 }
 
 // Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40
