@@ -59,7 +59,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   const std::int64_t ahead = session.steps_ahead();
   std::int64_t begun = state.step;
   double stop_requests = 0;
-  while (state.step < session.total_steps()) {
+  while (!IsAtEnd()) {
     if (stop_requests == 0 && MayBegin(begun, ahead)) {
       if (Ended failed = BeginStep(*loader, begun)) return EndBegun(begun, *std::move(failed));
       if (MayBegin(++begun, ahead)) continue;
@@ -221,7 +221,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
 
 bool TrainLoop::IsEvaluationDue() const {
   if (session.test_data() == nullptr || state.evaluated_step == state.step) return false;
-  if (state.step == session.total_steps()) return true;
+  if (IsAtEnd()) return true;
   const StepPlan& plan = session.plan();
   if (state.step == 0 || plan.StepInEpoch(state.step) != 0) return false;
   return plan.Epoch(state.step) % session.training().evaluation.every_epochs == 0;
@@ -262,7 +262,7 @@ TrainLoop::Ended TrainLoop::CheckParameters() const {
 TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const std::int64_t every = session.training().checkpoint.every_steps;
   if (every == 0 || state.step % every != 0) return std::nullopt;
-  if (state.step == session.total_steps()) return std::nullopt;  // SaveAndEnd follows
+  if (IsAtEnd()) return std::nullopt;  // SaveAndEnd follows
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.

@@ -50,6 +50,8 @@ struct TrainLoop {
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
   Ended RestoreOrInitialize();
+  // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
+  bool IsAtEnd() const { return state.step >= session.total_steps(); }
   bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters() const;

@@ -67,8 +67,17 @@ class ParameterWorkerTest : public ::testing::Test {
     return worker.Run();
   }
 
+  // Returns a rank that is asked to stop, rather than to train without end, after so many questions
+  // whether it is: about five a step.
+  std::unique_ptr<Rank> MakeImpatientRank() {
+    auto rank = MakeRank([this](int call) { impatient_->asked_to_stop = call > 1000; });
+    impatient_ = &rank->rendezvous;
+    return rank;
+  }
+
   api::TrainingSpec training_ = SmallTraining();  // 20 steps, 4 epochs
   bool sync_ = false;
+  Hooked* impatient_ = nullptr;
   const SystemClock clock_;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   LocalRendezvousHub hub_{1};
@@ -130,6 +139,49 @@ TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWith
   EXPECT_EQ(rank->Parameters(), mirrored.Parameters());
   EXPECT_EQ(rank->loop.state.step, mirrored.loop.state.step);
   EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
+}
+
+// The job has been created again with fewer steps, and has found the checkpoints of its
+// predecessor.
+TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
+  const TempDirectory checkpoints;
+  StartServer();
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 1).get())).end, LoopEnd::kDone);
+  training_.epochs = 2;
+  server_.reset();  // none is needed
+  while_server_is_away_ = [](Rank& leading) { leading.rendezvous.asked_to_stop = true; };
+  const auto store = OpenStore(checkpoints, 2);
+  const auto rank = MakeRank(nullptr, store.get());
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 20);
+  EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+TEST_F(ParameterWorkerTest, ValuesBeyondTheLastStepEndTheRun) {
+  StartServer();
+  Rank* first = nullptr;
+  const auto rank =
+      MakeRank([&first](int) { first->rendezvous.asked_to_stop = first->loop.state.step >= 13; });
+  first = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  training_.epochs = 2;
+  const auto successor = MakeImpatientRank();
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->loop.state.step, rank->loop.state.step);
+  EXPECT_EQ(successor->loop.state.evaluated_step, rank->loop.state.step);
+}
+
+TEST_F(ParameterWorkerTest, EpochsWithoutEndBetweenEvaluationsPauseTheRunAtItsEndOnly) {
+  training_.dataset.synthetic->train_examples = 1025;
+  training_.batch_size.global = 1;  // 1025 steps in an epoch
+  training_.epochs = std::nullopt;
+  training_.steps = 10;
+  training_.evaluation.every_epochs = (std::int64_t{1} << 53) - 1;
+  StartServer();
+  const auto rank = MakeImpatientRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 10);
+  EXPECT_EQ(rank->loop.state.evaluated_step, 10);
 }
 
 // Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40
