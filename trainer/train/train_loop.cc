@@ -52,7 +52,9 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
       Loader::Create(session.train_data(), session.TrainingReads(rank));
   loader->Seek(state.step);
   session.OpenGate(state.skipped_in_a_row, state.loss_scale);
+  // The last generation may have ended before it did what is due at its last step.
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
+  if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the
   // host; but everything that looks at the state finds no step begun, and after a sum that is known
   // to have failed none is begun.
@@ -187,6 +189,7 @@ std::vector<std::span<float>> TrainLoop::StateRanges() const {
 
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
+  last_save = {};
   std::optional<Snapshot> snapshot;
   if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
@@ -261,17 +264,19 @@ TrainLoop::Ended TrainLoop::CheckParameters() const {
 
 TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const std::int64_t every = session.training().checkpoint.every_steps;
-  if (every == 0 || state.step % every != 0) return std::nullopt;
+  if (every == 0 || state.step == 0 || state.step % every != 0) return std::nullopt;
   if (IsAtEnd()) return std::nullopt;  // SaveAndEnd follows
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
-  if (rank == 0 && saver != nullptr) StartSave();
+  const bool is_new = state != restored && state != last_save;
+  if (rank == 0 && saver != nullptr && is_new) StartSave();
   return std::nullopt;
 }
 
 void TrainLoop::StartSave() {
   rendezvous.SetActivity(api::Activity::kCheckpoint);
+  last_save = state;
   saver->Save(MakeSnapshot(session, state, clock.Now()));
 }
 

@@ -35,7 +35,8 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
-  RunState restored = {};  // what this process has read from a checkpoint
+  RunState restored = {};   // what this process has read from a checkpoint
+  RunState last_save = {};  // what the last save since then was started with
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -55,6 +56,7 @@ struct TrainLoop {
   bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters() const;
+  // Saves a state that has not been saved yet, if its step is one of checkpoint.everySteps.
   Ended SaveIfDue(int rank);
   // Starts a save of `state`, or waits for the latest one. Both may take as long as the disk, so
   // they tell the group that this rank saves. Require a saver.
