@@ -168,11 +168,16 @@ void AddJobs(CLI::App& app, Flags& flags) {
          "before it is charged")
       ->check(CLI::Range(0.0, kMaxSettling))
       ->type_name("NUMBER");
+  const auto check_image = [](const std::string& image) {
+    return image.empty() ? std::string("found \"\", expected an image") : std::string();
+  };
   app.add_option("--trainer-image", flags.trainer_image,
                  "The image of jobs with a `training` section that name none")
-      ->check([](const std::string& image) {
-        return image.empty() ? std::string("found \"\", expected an image") : std::string();
-      })
+      ->check(check_image)
+      ->type_name("IMAGE");
+  app.add_option("--trainer-gpu-image", flags.trainer_gpu_image,
+                 "The same for pods that ask for GPUs (`nvidia.com/gpu`), of the same version")
+      ->check(check_image)
       ->type_name("IMAGE");
 }
 
@@ -182,6 +187,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
   app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
   flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
+  flags.trainer_gpu_image = "lockstep-trainer:" LOCKSTEP_VERSION "-cuda";
   // The last value counts, as in other Kubernetes programs: overlays append their own.
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);

@@ -27,7 +27,7 @@ struct Flags {
   bool network_policies = true;
   std::string scraper_namespace = "monitoring";  // "0": none
   double settling_seconds = 10;
-  std::string trainer_image;  // set by ParseFlags: the image of this version
+  std::string trainer_image, trainer_gpu_image;  // set by ParseFlags: the images of this version
   std::string log_level = "info";
 };
 

@@ -89,7 +89,7 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
   options.workers = flags.controller_threads;
   options.instance = HostName();
-  options.settings.trainer_image = flags.trainer_image;
+  options.settings.trainer_images = {flags.trainer_image, flags.trainer_gpu_image};
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
   options.settings.watch_nodes = flags.watch_nodes;

@@ -94,7 +94,8 @@ def flags_of(container):
                         "--job-tokens": "true", "--token-key-secret": "lockstep-operator-key",
                         "--network-policies": "true", "--scraper-namespace": "monitoring",
                         "--settling-seconds": "10",
-                        "--trainer-image": f"lockstep-trainer:{version}"}.items():
+                        "--trainer-image": f"lockstep-trainer:{version}",
+                        "--trainer-gpu-image": f"lockstep-trainer:{version}-cuda"}.items():
         if flags.get(name) == value:
             del flags[name]
     return flags

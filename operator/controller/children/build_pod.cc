@@ -47,9 +47,9 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
   // Drops the operator's notes from the template, which may be a copy of an earlier pod.
-  for (const char* note :
-       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
   if (const std::string shape = ClusterShape(job); !shape.empty()) {
@@ -142,7 +142,9 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   }
   if (api::UsesBundledTrainer(job)) {
     const bool is_own = !FindMainImage(pod_template).empty();
-    metadata["annotations"][api::kAnnotationTrainerImage] = is_own ? "" : settings.trainer_image;
+    const TrainerImages images = is_own ? TrainerImages() : settings.trainer_images;
+    metadata["annotations"][api::kAnnotationTrainerImage] = images.cpu;
+    metadata["annotations"][api::kAnnotationTrainerGpuImage] = images.gpu;
   }
   if (main != nullptr) {
     const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -218,8 +219,8 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   }
   if (!pods.empty()) {
     AddGuards(observed, plan);
-    const std::string image = TrainerImage(observed);
-    for (CreatePod& pod : pods) pod.trainer_image = image;
+    const std::optional<TrainerImages> images = PeersImages(observed);
+    for (CreatePod& pod : pods) pod.trainer_images = images;
   }
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -9,8 +10,15 @@
 
 namespace lockstep::controller {
 
+// The operator's images of the trainer, of one version, which pods get that name no image.
+struct TrainerImages {
+  std::string cpu;
+  std::string gpu;  // of pods whose main container asks for GPUs
+  auto operator<=>(const TrainerImages&) const = default;
+};
+
 struct Settings {
-  std::string trainer_image = "lockstep-trainer:latest";  // for pods that name no image
+  TrainerImages trainer_images = {"lockstep-trainer:latest", "lockstep-trainer:latest-cuda"};
   // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the schedulerName of a
   // scheduler-plugins instance.
   std::string gang_scheduler_name;

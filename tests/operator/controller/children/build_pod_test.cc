@@ -120,9 +120,9 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";
-  for (const char* note :
-       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";
