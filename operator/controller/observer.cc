@@ -23,11 +23,22 @@ bool Observer::IsSilentNode(const std::string& node) const {
   return !known->value && !stores_.node_health->IsWideOutage();
 }
 
+namespace {
+
+// For a time that was noted before the clock was set back: the job must not wait until that time
+// comes again.
+void NotAfter(Time now, std::optional<Time>& noted) {
+  if (noted) noted = std::min(*noted, now);
+}
+
+}  // namespace
+
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Time now = context.observed.now;
   const auto note = [now](bool holds, std::optional<Time>& since) {
     if (!holds) since.reset();
     if (holds && !since) since = now;
+    NotAfter(now, since);
   };
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
@@ -76,9 +87,14 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.action_fault = context.memory.failed_actions.Fault();
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
+  observed.now = with_.clock.Now();
+  JobMemory& memory = context.memory;
+  for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
+    NotAfter(observed.now, *noted);
+  }
+  if (memory.incident) memory.incident->since = std::min(memory.incident->since, observed.now);
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
-  observed.now = with_.clock.Now();
   observed.last_cause = context.memory.last_cause;
   observed.last_restart = context.memory.last_restart;
   observed.incident = context.memory.incident;
@@ -129,8 +145,8 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   const bool reports = api::HasTrainingGroup(job) && !observed.invalid;
   const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
-    return with_.progress.Latest(
-        {job.metadata.uid, pod->ip, LeadingPort(context), job.metadata.namespace_name});
+    return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context),
+                                  job.metadata.namespace_name, pod->attempt});
   }
   // Another pod may have the polled address by now.
   const std::optional<api::Progress> said = with_.progress.Pause(job.metadata.uid);

@@ -103,7 +103,7 @@ struct ProgressPoller::Peer {
   std::optional<api::Progress> latest;
   std::vector<std::string> lost;
   bool has_answered = false;
-  bool proves = false;  // the job's leading pods prove their answers: one has
+  bool proves = false;  // the attempt's leading pods prove their answers: one has
   int unanswered = 0;   // consecutive questions
   std::optional<GroupState> group;
   std::string nonce;  // of the last answer, for the next proof
@@ -141,11 +141,11 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
     bool proves = false;
     if (const auto paused = paused_.extract(target.job_uid)) {
       said = paused.mapped().latest;
-      proves = paused.mapped().proves;
+      proves = paused.mapped().proves && paused.mapped().attempt == target.attempt;
     }
     if (peer != nullptr) {
       said = peer->latest;
-      proves = peer->proves;
+      proves = peer->proves && peer->target.attempt == target.attempt;
       retired_.push_back(std::move(peer));
     }
     peer = std::make_shared<Peer>(target);
@@ -160,7 +160,9 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
 std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   if (const auto found = peers_.find(job_uid); found != peers_.end()) {
-    paused_[job_uid] = {.latest = found->second->latest, .proves = found->second->proves};
+    paused_[job_uid] = {.latest = found->second->latest,
+                        .proves = found->second->proves,
+                        .attempt = found->second->target.attempt};
     retired_.push_back(std::move(found->second));
     peers_.erase(found);
   }

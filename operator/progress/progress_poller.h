@@ -95,6 +95,7 @@ class ProgressPoller final : public controller::ProgressSource {
   struct Paused {
     std::optional<api::Progress> latest;
     bool proves = false;  // see Peer
+    int attempt = 0;      // of the job, in which it proved
   };
   std::map<std::string, Paused> paused_;
   std::map<Call*, std::unique_ptr<Call>> calls_;

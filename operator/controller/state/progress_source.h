@@ -15,6 +15,8 @@ struct ProgressTarget {
   std::string host;  // the leading pod's IP
   int port = 0;
   std::string namespace_name = {};  // the job's; namespaces share the calls fairly
+  // The job's. Within one, all leading pods have the same token or none, and the same trainer.
+  int attempt = 0;
   bool operator==(const ProgressTarget&) const = default;
 };
 

@@ -354,12 +354,13 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
                                     std::stop_token stop,
                                     const std::function<void(WatchEvent)>& on_event) {
   const std::string what = Describe("watch", kind, {options.namespace_name, ""});
-  const std::string query =
-      Query({{"watch", "1"},
-             {"allowWatchBookmarks", "true"},
-             {"labelSelector", options.label_selector},
-             {"resourceVersion", options.resource_version},
-             {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
+  const Duration timeout =
+      options.timeout > Duration::zero() ? options.timeout : options_.watch_timeout;
+  const std::string query = Query({{"watch", "1"},
+                                   {"allowWatchBookmarks", "true"},
+                                   {"labelSelector", options.label_selector},
+                                   {"resourceVersion", options.resource_version},
+                                   {"timeoutSeconds", std::to_string(WatchSeconds(timeout))}});
   WatchDecoder decoder(what, options_.longest_event, options.keep);
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));

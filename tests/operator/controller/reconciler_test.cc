@@ -1400,6 +1400,43 @@ TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   EXPECT_EQ(world.progress.forgotten, uid);
 }
 
+// What has completed has no meaning for replicas that train together.
+TEST(ReconcilerTest, AnIndependentJobThatBecomesAGangWhileItIsSuspendedTrainsWhole) {
+  World world(Job("j").Workers(3).Training().Strategy(api::StrategyType::kIndependent).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  const auto edit = [&world](const std::function<void(kube::Object&)>& change) {
+    world.client.Modify(kTrainingJobKind, world.key, change);
+    world.Settle();
+  };
+  edit([](kube::Object& job) { job["spec"]["suspend"] = true; });
+  EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(0));
+  edit([](kube::Object& job) { job["spec"]["strategy"]["type"] = "MultiWorkerMirrored"; });
+  EXPECT_EQ(world.Job()->status.state, "Suspended");
+  edit([](kube::Object& job) { job["spec"]["suspend"] = false; });
+  EXPECT_EQ(world.Pods().size(), 3U);
+  EXPECT_THAT(world.Job()->status.completed_indexes, IsEmpty());
+}
+
+// As NTP does with the clock of a machine that has just booted.
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-1", "Failed", 1);  // perhaps the consequence of a loss that shows later
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(-std::chrono::minutes(50));
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
   world.Settle();
