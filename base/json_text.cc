@@ -10,4 +10,9 @@ std::string JsonText(const nlohmann::json& json, std::size_t bytes) {
       "…");
 }
 
+std::string AsciiJson(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/true,
+                   nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace lockstep

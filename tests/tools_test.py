@@ -293,6 +293,9 @@ class CudaFromWheelsTest(unittest.TestCase):
         (found[1] / "lib").mkdir(parents=True)
         for name in ("cudnn", "cublasLt", "nvrtc", "nccl"):
             (found[1] / f"lib/lib{name}.so").touch()
+        (found[1] / "licenses").mkdir()
+        for name in ("cudnn-cu13", "cublas", "cuda-nvrtc", "nccl-cu13"):
+            (found[1] / f"licenses/nvidia-{name}").touch()
         return [f"{folder}\n" for folder in found]
 
     def test_a_system_toolkit_that_is_new_enough_is_taken(self):

@@ -193,6 +193,8 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
       ->check(CLI::IsMember({"Float32", "TF32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
+  bench->add_flag("!--eager", options.records_steps,
+                  "Queue each op of each step, also where the device could replay a recorded step");
   return bench;
 }
 

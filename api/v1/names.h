@@ -29,6 +29,7 @@ inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/networ
 // The operator's trainer image that a pod of the bundled trainer was created with, which all pods
 // of an attempt share. Empty if the job names its own image.
 inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer-image";
+inline constexpr char kAnnotationTrainerGpuImage[] = "training.lockstep.dev/trainer-gpu-image";
 // Annotation of a Workload: a hash of the pod templates it was created from.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
 

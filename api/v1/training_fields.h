@@ -122,6 +122,7 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("rho", optimizer.rho, below_one);
   visit.Field("epsilon", optimizer.epsilon, Above(0));
   visit.Field("initialAccumulatorValue", optimizer.initial_accumulator_value, NotBelow(0));
+  visit.Field("trustCoefficient", optimizer.trust_coefficient, Above(0));
   visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
   visit.Field("weightDecayExclude", optimizer.weight_decay_exclude);
   visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));

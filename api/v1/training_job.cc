@@ -47,6 +47,10 @@ BestMetric MetricOf(LossType type) {
   return IsCrossentropy(type) ? BestMetric::kAccuracy : BestMetric::kMeanAbsoluteError;
 }
 
+bool MeasuresTensors(const OptimizerSpec& optimizer) {
+  return optimizer.name == "LARS" || optimizer.name == "LAMB";
+}
+
 bool HasEvaluator(const TrainingJobSpec& spec) {
   const auto found = spec.replica_specs.find(Role::kEvaluator);
   return found != spec.replica_specs.end() && found->second.replicas > 0;

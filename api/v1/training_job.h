@@ -176,20 +176,25 @@ struct LossSpec {
 bool IsCrossentropy(LossType type);
 
 struct OptimizerSpec {
-  std::string name = "Adam";  // Adam | SGD | RMSprop | Adagrad; all defaults are Keras'
+  std::string name = "Adam";  // or SGD, RMSprop, Adagrad, LARS, LAMB; defaults are Keras'
   double learning_rate = 0.001;
-  double momentum = 0.0;                   // SGD, RMSprop
-  bool nesterov = false;                   // SGD
-  double beta1 = 0.9, beta2 = 0.999;       // Adam
+  double momentum = 0.0;                   // SGD, RMSprop, LARS
+  bool nesterov = false;                   // SGD, LARS
+  double beta1 = 0.9, beta2 = 0.999;       // Adam, LAMB
   double rho = 0.9;                        // RMSprop
-  double epsilon = 1e-7;                   // all but SGD
+  double epsilon = 1e-7;                   // all but SGD and LARS
   double initial_accumulator_value = 0.1;  // Adagrad
+  double trust_coefficient = 0.001;        // LARS
   double weight_decay = 0.0;
-  // Parameters whose name contains one of these do not decay.
+  // Parameters whose name contains one of these do not decay; LARS and LAMB do not scale their
+  // steps either.
   std::vector<std::string> weight_decay_exclude;
   double global_clip_norm = 0.0;  // of all gradients together; 0: no clipping
   bool operator==(const OptimizerSpec&) const = default;
 };
+
+// Whether the optimizer scales each tensor's step by norms of the whole tensor: LARS, LAMB.
+bool MeasuresTensors(const OptimizerSpec& optimizer);
 
 struct InitialWeightsSpec {
   std::string path;  // a safetensors file; empty: the weights are random

@@ -105,8 +105,14 @@ void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& 
     errors.push_back({"spec.strategy.parameterServer",
                       "backupWorkers are not supported yet by the bundled trainer; expected 0"});
   }
-  if (servers.mode == ParameterServerMode::kSync &&
-      job.spec.training->optimizer.global_clip_norm != 0) {
+  const OptimizerSpec& optimizer = job.spec.training->optimizer;
+  if (MeasuresTensors(optimizer) && servers.placement == ParameterPlacement::kBySize) {
+    errors.push_back({"spec.training.optimizer.name",
+                      fmt::format("found {} with parameterServer.placement BySize, which may cut a "
+                                  "tensor whose norms {} needs; expected RoundRobin",
+                                  optimizer.name, optimizer.name)});
+  }
+  if (servers.mode == ParameterServerMode::kSync && optimizer.global_clip_norm != 0) {
     errors.push_back(
         {"spec.training.optimizer.globalClipNorm",
          "not supported yet with parameterServer.mode Sync, whose gradients no process "

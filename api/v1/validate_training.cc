@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view kModelNames[] = {"mlp",        "simple-cnn", "core-cnn",
                                             "resnet-18",  "resnet-34",  "resnet-50",
                                             "resnet-101", "resnet-152", "cifar-resnet-20"};
-constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD", "RMSprop", "Adagrad"};
+constexpr std::string_view kOptimizerNames[] = {"Adam",    "SGD",  "RMSprop",
+                                                "Adagrad", "LARS", "LAMB"};
 
 // Collects errors below one path.
 class Section {
@@ -214,20 +215,25 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
                   fmt::format("found with {}, expected only with {}", optimizer.name,
                               fmt::join(names, " or ")));
   };
-  only_with({"SGD", "RMSprop"}, "momentum", optimizer.momentum != defaults.momentum);
-  only_with({"SGD"}, "nesterov", optimizer.nesterov);
-  only_with({"Adam"}, "beta1", optimizer.beta1 != defaults.beta1);
-  only_with({"Adam"}, "beta2", optimizer.beta2 != defaults.beta2);
+  only_with({"SGD", "RMSprop", "LARS"}, "momentum", optimizer.momentum != defaults.momentum);
+  only_with({"SGD", "LARS"}, "nesterov", optimizer.nesterov);
+  only_with({"Adam", "LAMB"}, "beta1", optimizer.beta1 != defaults.beta1);
+  only_with({"Adam", "LAMB"}, "beta2", optimizer.beta2 != defaults.beta2);
   only_with({"RMSprop"}, "rho", optimizer.rho != defaults.rho);
-  only_with({"Adam", "RMSprop", "Adagrad"}, "epsilon", optimizer.epsilon != defaults.epsilon);
+  only_with({"Adam", "RMSprop", "Adagrad", "LAMB"}, "epsilon",
+            optimizer.epsilon != defaults.epsilon);
   only_with({"Adagrad"}, "initialAccumulatorValue",
             optimizer.initial_accumulator_value != defaults.initial_accumulator_value);
-  if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0) {
+  only_with({"LARS"}, "trustCoefficient",
+            optimizer.trust_coefficient != defaults.trust_coefficient);
+  if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0 &&
+      !MeasuresTensors(optimizer)) {
     section.Fault("optimizer.weightDecayExclude",
-                  "found without weightDecay, expected weightDecay above 0");
+                  "found without weightDecay, expected weightDecay above 0, LARS or LAMB");
   }
   ValidateNameParts("optimizer.weightDecayExclude", optimizer.weight_decay_exclude, section);
-  if (optimizer.name == "SGD" && optimizer.nesterov && optimizer.momentum == 0) {
+  const bool has_momentum = optimizer.name == "SGD" || optimizer.name == "LARS";
+  if (has_momentum && optimizer.nesterov && optimizer.momentum == 0) {
     section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
   }
 }

@@ -3,13 +3,17 @@
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 #include "api/v1/yaml.h"
+#include "base/printable.h"
 
 namespace lockstep::api {
 namespace {
@@ -42,12 +46,34 @@ bool IsPrintableAscii(const std::string& text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
+// The escape sequence, in double quotes, of a character of at most three bytes.
+std::string Escaped(std::string_view character) {
+  const auto bits = [&](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(character[i])) & 0x3FU;
+  };
+  if (character.size() == 1) return fmt::format("\\x{:02X}", static_cast<int>(character[0]));
+  if (character.size() == 2) return fmt::format("\\u{:04X}", (bits(0) & 0x1FU) << 6U | bits(1));
+  return fmt::format("\\u{:04X}", (bits(0) & 0xFU) << 12U | bits(1) << 6U | bits(2));
+}
+
+// yaml-cpp writes some characters as they are that would act on the terminal of whoever looks at
+// the YAML. Requires: `quoted` is in double quotes.
+std::string WithoutControls(std::string_view quoted) {
+  std::string out;
+  for (std::size_t i = 0; i < quoted.size();) {
+    const std::size_t control = ControlLength(quoted.substr(i));
+    out += control > 0 ? Escaped(quoted.substr(i, control)) : std::string(1, quoted[i]);
+    i += control > 0 ? control : 1;
+  }
+  return out;
+}
+
 std::string Spell(const std::string& text) {
   if (IsPlain(text)) return text;
   const bool reads_better_single = text.find('"') != std::string::npos && IsPrintableAscii(text);
   YAML::Emitter quoted;
   quoted << (reads_better_single ? YAML::SingleQuoted : YAML::DoubleQuoted) << text;
-  return quoted.c_str();
+  return reads_better_single ? quoted.c_str() : WithoutControls(quoted.c_str());
 }
 
 // Returns true for what fits after a key or a dash: a scalar or an empty collection.

@@ -6,7 +6,7 @@
 
 namespace lockstep::cli {
 
-absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options) {
+absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options, Duration deadline) {
   auto config = kube::LoadKubeconfig(options.kubeconfig, options.context);
   const bool unasked = options.kubeconfig.empty() && options.context.empty();
   if (absl::IsNotFound(config.status()) && unasked) {
@@ -18,7 +18,8 @@ absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options) {
   access.namespace_name =
       options.namespace_name.empty() ? config->namespace_name : options.namespace_name;
   LOCKSTEP_ASSIGN_OR_RETURN(
-      access.client, kube::MakeRestClient(*std::move(config), {.user_agent = "lockstep-cli"}));
+      access.client, kube::MakeRestClient(*std::move(config), {.user_agent = "lockstep-cli",
+                                                               .request_deadline = deadline}));
   return access;
 }
 

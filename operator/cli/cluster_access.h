@@ -1,11 +1,13 @@
-// Connects `status`, `describe` and `logs` to a cluster.
+// Connects the verbs that show a cluster's jobs to it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/rest/rest_client.h"
 
@@ -17,7 +19,9 @@ struct ClusterAccess {
 };
 
 // Connects with the kubeconfig; in a pod without one, with the pod's service account.
-absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options);
+// A request takes at most `deadline`.
+absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options,
+                                           Duration deadline = std::chrono::seconds(30));
 
 // Calls `visit` with each object of the list, page by page. Errors: those of List; some objects may
 // have been visited by then.

@@ -7,11 +7,12 @@ namespace lockstep::cli {
 // Success. For `run`: the job succeeded.
 inline constexpr int kExitDone = 0;
 
-// For `status`, `describe` and `logs`: the cluster cannot be reached, refused the request, or has
-// no such job or log; with `logs --all`, a log could not be read to its end. For `run`: the job
-// failed, and no replica has an exit code to return. For `plan` and `export`: `lockstep-trainer`
-// cannot be started, or has ended without a result, for example because the disk is full. For
-// every verb: an internal error.
+// For `status`, `describe`, `top` and `logs`: the cluster cannot be reached, refused the request,
+// or has no such job or log; with `logs --all`, a log could not be read to its end; with `top`, no
+// run uses the work directory, or the metrics that `--once` asks for could not be read. For `run`:
+// the job failed, and no replica has an exit code to return. For `plan` and `export`:
+// `lockstep-trainer` cannot be started, or has ended without a result, for example because the disk
+// is full. For every verb: an internal error.
 inline constexpr int kExitError = 1;
 
 // The command line or its input cannot be used: an unknown option, a file that is missing or not

@@ -10,11 +10,15 @@
 namespace lockstep::cli {
 
 absl::StatusOr<std::vector<kube::Object>> ReadPods(kube::Client& client,
-                                                   const api::TrainingJob& job) {
+                                                   const api::TrainingJob& job,
+                                                   std::optional<api::Role> role,
+                                                   std::optional<int> index) {
   std::vector<kube::Object> pods;
-  const kube::ListOptions list{
+  kube::ListOptions list{
       .namespace_name = job.metadata.namespace_name,
       .label_selector = fmt::format("{}={}", api::kLabelJobName, job.metadata.name)};
+  if (role) list.label_selector += fmt::format(",{}={}", api::kLabelRole, api::RoleName(*role));
+  if (index) list.label_selector += fmt::format(",{}={}", api::kLabelReplicaIndex, *index);
   LOCKSTEP_RETURN_IF_ERROR(
       ForEachListed(client, kube::kPodKind, list, [&](const kube::Object& pod) {
         if (kube::TextMember(kube::ControllerOf(pod), "uid") == job.metadata.uid) {

@@ -1,6 +1,7 @@
 // The pods of a TrainingJob, as a cluster lists them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,12 @@
 
 namespace lockstep::cli {
 
-// Returns the pods that the job controls. Errors: those of List.
+// Returns the pods that the job controls, only those of `role` and `index` if these are set.
+// Errors: those of List.
 absl::StatusOr<std::vector<kube::Object>> ReadPods(kube::Client& client,
-                                                   const api::TrainingJob& job);
+                                                   const api::TrainingJob& job,
+                                                   std::optional<api::Role> role = {},
+                                                   std::optional<int> index = {});
 
 // Returns "worker-1", by the labels of a job's pod.
 std::string ReplicaName(const kube::Object& pod);

@@ -49,6 +49,19 @@ std::string LeftOf(const api::TrainingJobStatus& status) {
   return FormatSeconds(*status.progress->estimated_remaining_seconds);
 }
 
+void AddWideCells(const api::TrainingJobStatus& status, Row& row) {
+  const api::Progress progress = status.progress.value_or(api::Progress());
+  const auto percent = [](const std::optional<double>& ratio) {
+    return ratio ? fmt::format("{:.2f}%", *ratio * 100) : std::string("-");
+  };
+  row.push_back(status.progress ? fmt::format("{:.2f}", progress.epoch) : "-");
+  row.push_back(percent(progress.accuracy));
+  row.push_back(percent(progress.test_accuracy));
+  row.push_back(percent(progress.goodput));
+  row.push_back(
+      progress.last_checkpoint_step < 0 ? "-" : fmt::format("{}", progress.last_checkpoint_step));
+}
+
 Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   const api::TrainingJobStatus& status = job.status;
   Row row;
@@ -63,6 +76,7 @@ Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   row.push_back(LeftOf(status));
   row.push_back(std::to_string(status.restart_count));
   row.push_back(job.metadata.creation_time ? FormatAge(now - *job.metadata.creation_time) : "-");
+  if (style.wide) AddWideCells(status, row);
   return row;
 }
 
@@ -115,6 +129,11 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
   Row header = {"NAME", "STATE", "READY", "STEP",     "PROGRESS",
                 "LOSS", "SPEED", "LEFT",  "RESTARTS", "AGE"};
   if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
+  if (style.wide) {
+    for (const char* title : {"EPOCH", "ACCURACY", "TEST ACCURACY", "GOODPUT", "CHECKPOINT"}) {
+      header.emplace_back(title);
+    }
+  }
   std::vector<Row> rows = {std::move(header)};
   for (const api::TrainingJob& job : jobs) rows.push_back(RowOf(job, now, style));
   return Printable(AlignColumns(rows, style.width));

@@ -189,6 +189,59 @@ int WorkersOf(const OrderedJson& spec) {
   return replicas.is_number_integer() ? replicas.get<int>() : 1;
 }
 
+bool IsNamed(const OrderedJson& entry, const char* name) {
+  return entry.is_object() && entry.contains("name") && entry.at("name") == name;
+}
+
+// Sets a variable of torchrun in the containers of Kubeflow's name, unless they set it themselves.
+void SetTorchVariable(const char* name, const std::string& value, OrderedJson& to) {
+  static const OrderedJson::json_pointer kContainers("/template/spec/containers");
+  for (OrderedJson& replica : to.at("replicaSpecs")) {
+    if (!replica.contains(kContainers) || !replica.at(kContainers).is_array()) continue;
+    for (OrderedJson& container : replica.at(kContainers)) {
+      if (!IsNamed(container, api::kPyTorchContainer)) continue;
+      OrderedJson& env = container["env"];
+      if (env.is_null()) env = OrderedJson::array();
+      if (!env.is_array()) continue;  // refused with the template
+      const bool is_set = std::ranges::any_of(
+          env, [name](const OrderedJson& variable) { return IsNamed(variable, name); });
+      if (!is_set) env.push_back({{"name", name}, {"value", value}});
+    }
+  }
+}
+
+// [{key: timeout, value: "900"}] is --rdzv-conf=timeout=900.
+std::optional<std::string> RendezvousConf(const api::Json& entries) {
+  if (!entries.is_array()) return std::nullopt;
+  std::string conf;
+  for (const api::Json& entry : entries) {
+    const std::string key = kube::TextMember(entry, "key");
+    const std::string value = kube::TextMember(entry, "value");
+    if (key.empty() || value.empty()) return std::nullopt;
+    conf += fmt::format("{}{}={}", conf.empty() ? "" : ",", key, value);
+  }
+  return conf;
+}
+
+// What torchrun alone reads, and Kubeflow's operator passes on to it.
+void ConvertTorchrun(Parts& source, OrderedJson& to) {
+  if (const auto restarts = source.Take("maxRestarts")) {
+    if (restarts->is_number_integer()) {
+      SetTorchVariable("PET_MAX_RESTARTS", restarts->dump(), to);
+    } else {
+      source.NoteField("maxRestarts",
+                       fmt::format("found {}, expected a number; left out", restarts->dump()));
+    }
+  }
+  if (const auto entries = source.Take("rdzvConf")) {
+    if (const auto conf = RendezvousConf(*entries)) {
+      SetTorchVariable("PET_RDZV_CONF", *conf, to);
+    } else {
+      source.NoteField("rdzvConf", "expected a list of keys with values; left out");
+    }
+  }
+}
+
 void ConvertElastic(Parts source, OrderedJson& to) {
   OrderedJson elastic = OrderedJson::object();
   source.Move("minReplicas", elastic);
@@ -201,10 +254,7 @@ void ConvertElastic(Parts source, OrderedJson& to) {
     source.NoteField("rdzvBackend",
                      fmt::format("{} is left out: Lockstep always uses c10d", backend->dump()));
   }
-  if (source.Take("maxRestarts")) {
-    source.NoteField("maxRestarts",
-                     "is left out: set the variable PET_MAX_RESTARTS in the template instead");
-  }
+  ConvertTorchrun(source, to);
   if (source.Take("metrics")) {
     source.NoteField(
         "metrics",

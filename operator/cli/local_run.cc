@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "api/v1/defaults.h"
-#include "base/descriptor_limit.h"
+#include "api/v1/names.h"
 #include "base/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/observed.h"
+#include "operator/controller/state/replicas.h"
 #include "operator/local/pod_checks.h"
 
 namespace lockstep::cli {
@@ -67,7 +68,6 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
                                                           const LocalRunOptions& options,
                                                           Inbox& inbox, const Clock& clock) {
   const api::TrainingJob job = api::WithDefaults(file.job);
-  RaiseDescriptorLimit();  // a pod takes two descriptors
   LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
   LOCKSTEP_RETURN_IF_ERROR(addresses->ReserveAll(job));
   const std::vector<Object> pods = local::RenderPods(job, *addresses);
@@ -155,6 +155,17 @@ std::optional<api::Progress> LocalRun::LastWord() {
   if (!pod.ok()) return std::nullopt;
   const auto observed = controller::ObservePod(*pod);
   return observed && observed->termination ? observed->termination->progress : std::nullopt;
+}
+
+std::map<std::string, std::string> LocalRun::MetricsAddresses(const api::TrainingJob& job) const {
+  std::map<std::string, std::string> addresses;
+  if (!api::UsesBundledTrainer(job)) return addresses;
+  for (const controller::Replica& replica : controller::AllReplicas(job)) {
+    if (!controller::NodeRank(job, replica)) continue;
+    addresses[controller::Describe(replica)] = fmt::format(
+        "{}:{}", addresses_->Of(job, replica.role, replica.index).host, api::kMetricsPort);
+  }
+  return addresses;
 }
 
 std::string LocalRun::OnThisMachine(const std::string& container_path) const {

@@ -40,6 +40,9 @@ class LocalRun {
   // Kills all pods without a grace period.
   void Kill();
 
+  // Returns where the replicas of the bundled trainer that train serve their metrics: "worker-0" at
+  // "127.77.0.1:8080".
+  std::map<std::string, std::string> MetricsAddresses(const api::TrainingJob& job) const;
   // Maps a path in the leading pod's main container to this machine.
   std::string OnThisMachine(const std::string& container_path) const;
   // Returns what the leading pod's trainer reports about its group; nullopt if it does not answer.

@@ -64,8 +64,14 @@ absl::StatusOr<api::Role> ParseRole(const std::string& text) {
       fmt::format("--role: found \"{}\", expected chief, worker, ps or evaluator", text));
 }
 
-absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& counts,
-                                    const LogsOptions& options) {
+// The replica that the options name, and what is known of its job.
+struct NamedReplica {
+  controller::ObservedJob observed;
+  Replica replica;
+};
+
+absl::StatusOr<Replica> ChooseReplica(const std::string& job, const RoleCounts& counts,
+                                      const LogsOptions& options) {
   const auto count_of = [&counts](api::Role role) {
     const auto found = counts.find(role);
     return found == counts.end() ? 0 : found->second;
@@ -83,15 +89,29 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
   return replica;
 }
 
+absl::StatusOr<NamedReplica> FindReplica(kube::Client& client, const std::string& namespace_name,
+                                         const LogsOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object, client.Get(controller::kTrainingJobKind,
+                                                                  {namespace_name, options.job}));
+  NamedReplica named{controller::ObserveJob(object), {}};
+  const RoleCounts counts = CountsOf(named.observed);
+  if (named.observed.invalid && counts.empty()) {
+    return absl::InvalidArgumentError(*named.observed.invalid);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(named.replica, ChooseReplica(options.job, counts, options));
+  return named;
+}
+
 std::optional<std::chrono::seconds> SinceOf(const LogsOptions& options) {
   if (!options.since) return std::nullopt;
   return std::chrono::seconds(*options.since);
 }
 
 absl::Status PrintOne(const ClusterAccess& access, const LogsOptions& options,
-                      kube::PodLogOptions log) {
+                      const kube::PodLogOptions& asked) {
   LOCKSTEP_ASSIGN_OR_RETURN(const LogSource source,
                             FindLog(*access.client, access.namespace_name, options));
+  kube::PodLogOptions log = asked;
   log.container = source.container;
   LogPrinter printer(stdout);
   const absl::Status read = access.client->ReadPodLog(
@@ -100,9 +120,21 @@ absl::Status PrintOne(const ClusterAccess& access, const LogsOptions& options,
   return read;
 }
 
+// Pods and containers that replace the replica's are followed, too.
+absl::Status FollowOne(const ClusterAccess& access, const LogsOptions& options,
+                       const kube::PodLogOptions& log) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const NamedReplica named,
+                            FindReplica(*access.client, access.namespace_name, options));
+  const MergedLogsOptions merged{.role = named.replica.role,
+                                 .index = named.replica.index,
+                                 .timestamps = options.timestamps,
+                                 .log = log};
+  return PrintMergedLogs(*access.client, {access.namespace_name, options.job}, merged, stdout);
+}
+
 absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
                       const kube::PodLogOptions& log) {
-  MergedLogsOptions merged{.role = {}, .timestamps = options.timestamps, .log = log};
+  MergedLogsOptions merged{.role = {}, .index = {}, .timestamps = options.timestamps, .log = log};
   if (!options.role.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(merged.role, ParseRole(options.role));
   }
@@ -142,8 +174,8 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   command->add_flag("--timestamps", options.timestamps, "Print each line's time before it");
   CLI::Option* follow = command->add_flag(
       "-f,--follow", options.follow,
-      "Print new lines as they come, until the container ends; with --all, until "
-      "the job and its containers have ended, also those of containers that start later");
+      "Print new lines as they come, until the job and its containers have ended; also those of "
+      "containers that start later");
   command
       ->add_flag("-p,--previous", options.previous,
                  "Print the log from before the container's last restart")
@@ -157,12 +189,8 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
 
 absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& namespace_name,
                                   const LogsOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object, client.Get(controller::kTrainingJobKind,
-                                                                  {namespace_name, options.job}));
-  const controller::ObservedJob observed = controller::ObserveJob(object);
-  const RoleCounts counts = CountsOf(observed);
-  if (observed.invalid && counts.empty()) return absl::InvalidArgumentError(*observed.invalid);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Replica replica, FindReplica(options.job, counts, options));
+  LOCKSTEP_ASSIGN_OR_RETURN(const NamedReplica named, FindReplica(client, namespace_name, options));
+  const auto& [observed, replica] = named;
   const kube::Key key{namespace_name,
                       controller::PodName(observed.job, replica.role, replica.index)};
   const auto pod = client.Get(kube::kPodKind, key);
@@ -191,8 +219,8 @@ int RunLogs(const LogsOptions& options) {
                                 .tail_lines = options.tail,
                                 .since = SinceOf(options),
                                 .timestamps = options.timestamps};
-  const absl::Status printed =
-      options.all ? PrintAll(*access, options, log) : PrintOne(*access, options, log);
+  const auto print = options.all ? PrintAll : options.follow ? FollowOne : PrintOne;
+  const absl::Status printed = print(*access, options, log);
   return printed.ok() ? kExitDone : FailOnCluster(kExitError, printed);
 }
 

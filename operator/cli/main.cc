@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/descriptor_limit.h"
+#include "operator/cli/completion_command.h"
 #include "operator/cli/convert_command.h"
 #include "operator/cli/describe_command.h"
 #include "operator/cli/exit_codes.h"
@@ -18,6 +20,7 @@
 #include "operator/cli/render_command.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/status_command.h"
+#include "operator/cli/top_command.h"
 #include "operator/cli/validate_command.h"
 
 namespace lockstep::cli {
@@ -38,11 +41,18 @@ Verb AddVerb(CLI::App& app, CLI::App* (*add)(CLI::App&, Options&), int (*run)(co
 // In the order of --help.
 std::vector<Verb> AddVerbs(CLI::App& app) {
   return {
-      AddVerb(app, AddInitCommand, RunInit),         AddVerb(app, AddRunCommand, RunRun),
-      AddVerb(app, AddPlanCommand, RunPlan),         AddVerb(app, AddRenderCommand, RunRender),
-      AddVerb(app, AddValidateCommand, RunValidate), AddVerb(app, AddStatusCommand, RunStatus),
-      AddVerb(app, AddDescribeCommand, RunDescribe), AddVerb(app, AddLogsCommand, RunLogs),
-      AddVerb(app, AddConvertCommand, RunConvert),   AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddInitCommand, RunInit),
+      AddVerb(app, AddRunCommand, RunRun),
+      AddVerb(app, AddPlanCommand, RunPlan),
+      AddVerb(app, AddRenderCommand, RunRender),
+      AddVerb(app, AddValidateCommand, RunValidate),
+      AddVerb(app, AddStatusCommand, RunStatus),
+      AddVerb(app, AddDescribeCommand, RunDescribe),
+      AddVerb(app, AddTopCommand, RunTop),
+      AddVerb(app, AddLogsCommand, RunLogs),
+      AddVerb(app, AddConvertCommand, RunConvert),
+      AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddCompletionCommand, RunCompletion),
   };
 }
 
@@ -52,11 +62,13 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
   const std::vector<Verb> verbs = AddVerbs(app);
+  if (const auto answered = AnswerCompletion(app, {argv + 1, argv + argc})) return *answered;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
+  RaiseDescriptorLimit();  // a pod of `run` takes two descriptors, one of `logs --all` a connection
   const auto is_called = [&app](const Verb& verb) { return app.got_subcommand(verb.command); };
   return std::ranges::find_if(verbs, is_called)->run();  // parse() has required one
 }

@@ -7,8 +7,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,11 +20,11 @@
 #include "base/printable.h"
 #include "base/rfc3339.h"
 #include "base/status.h"
+#include "operator/cli/followed_log.h"
 #include "operator/cli/job_pods.h"
 #include "operator/cli/log_merge.h"
 #include "operator/cli/log_printer.h"
 #include "operator/cli/pod_state.h"
-#include "operator/cli/resumed_log.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
@@ -34,8 +36,7 @@ using kube::Object;
 
 // Lines of different pods are printed in the order of their times if they arrive within this time.
 constexpr Duration kPatience = std::chrono::milliseconds(300);
-// Looks that fail in a row before the job's pods are not looked at any more, and readings of a log
-// before it is given up.
+// Looks that fail in a row before the job's pods are not looked at any more.
 constexpr int kMostFailures = 30;
 // Cyan, green, yellow, magenta, blue, red.
 constexpr std::array<int, 6> kColors = {36, 32, 33, 35, 34, 31};
@@ -58,19 +59,18 @@ class LogCollector {
   absl::Status Finish();
 
  private:
-  // What a log is of: the container of a pod, and how often it had restarted.
-  struct Writer {
-    kube::Key pod;
-    std::string uid, container;
-    int restarts = 0;
+  struct Reading {
+    int source = 0;  // of the merge
+    bool goes_on = false;
+    std::unique_ptr<FollowedLog> log;
   };
-  enum class Life { kRuns, kHasEnded, kIsGone };
 
   std::string ContainerOf(const Object& pod) const;
+  void TellOfNone(const Object& pod) const;
   void Begin(const Object& pod, const std::string& container);
-  void Read(int source, const Writer& writer, const kube::PodLogOptions& log);
-  absl::Status ReadToItsEnd(const Writer& writer, kube::PodLogOptions log, ResumedLog& lines);
-  Life LifeOf(const Writer& writer);
+  std::unique_ptr<FollowedLog> MakeLog(const Object& pod, const std::string& container,
+                                       Reading& reading);
+  void Read(Reading& reading, int restarts);
 
   kube::RestClient& client_;
   const kube::Key job_;
@@ -78,9 +78,9 @@ class LogCollector {
   LogMerge& merge_;
   bool looked_ = false;
   std::string uid_, state_;
-  std::set<std::pair<std::string, int>> begun_;  // a pod's uid, and how often it had restarted
-  std::mutex mutex_;
-  std::vector<std::string> names_;  // by source
+  std::mutex mutex_;                         // of what follows, except each `log`
+  std::map<std::string, Reading> readings_;  // by the pod's uid
+  std::vector<std::string> names_;           // by source
   absl::Status failure_;
   std::vector<std::jthread> readers_;
 };
@@ -96,17 +96,14 @@ absl::StatusOr<bool> LogCollector::Look() {
   state_ = job.status.state.empty() ? "new" : job.status.state;
   const bool over = api::IsTerminal(job.status);
   // The job is read first: the pods of a job that has ended do not change.
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Object> pods, ReadPods(client_, job));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Object> pods,
+                            ReadPods(client_, job, options_.role, options_.index));
   for (const Object& pod : pods) {
-    if (options_.role && kube::Label(pod, api::kLabelRole) != api::RoleName(*options_.role)) {
-      continue;
-    }
     const std::string container = ContainerOf(pod);
     if (HasLog(pod, container, options_.log.previous)) {
       Begin(pod, container);
-    } else if (!looked_ && !options_.log.follow) {
-      fmt::print(stderr, "lockstep: {} has no log{}: {}\n", ReplicaName(pod),
-                 options_.log.previous ? " from before a restart" : "", Printable(PodState(pod)));
+    } else if (!looked_ && (options_.index || !options_.log.follow)) {
+      TellOfNone(pod);
     }
   }
   looked_ = true;
@@ -118,64 +115,48 @@ std::string LogCollector::ContainerOf(const Object& pod) const {
                                         : options_.log.container;
 }
 
+void LogCollector::TellOfNone(const Object& pod) const {
+  const char* which = options_.log.previous ? " from before a restart"
+                      : options_.log.follow ? " yet"
+                                            : "";
+  fmt::print(stderr, "lockstep: {} has no log{}: {}\n", ReplicaName(pod), which,
+             Printable(PodState(pod)));
+}
+
 void LogCollector::Begin(const Object& pod, const std::string& container) {
-  const Writer writer{kube::KeyOf(pod), kube::Uid(pod), container, RestartsOf(pod, container)};
-  if (!begun_.emplace(writer.uid, writer.restarts).second) return;
+  const int restarts = RestartsOf(pod, container);
+  const std::scoped_lock lock(mutex_);
+  Reading& reading = readings_[kube::Uid(pod)];
+  if (reading.goes_on || (reading.log && reading.log->restarts() == restarts)) return;
+  if (!reading.log) reading.log = MakeLog(pod, container, reading);
+  reading.source = merge_.AddSource();
+  reading.goes_on = true;
+  names_.push_back(ReplicaName(pod));
+  readers_.emplace_back([this, &reading, restarts] { Read(reading, restarts); });
+}
+
+std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std::string& container,
+                                                   Reading& reading) {
   kube::PodLogOptions log = options_.log;
-  log.container = container;
-  log.timestamps = true;
   if (looked_) {  // this log has begun since
     log.tail_lines.reset();
     log.since.reset();
   }
-  const int source = merge_.AddSource();
-  const std::scoped_lock lock(mutex_);
-  names_.push_back(ReplicaName(pod));
-  readers_.emplace_back([this, source, writer, log] { Read(source, writer, log); });
+  return std::make_unique<FollowedLog>(
+      client_, PodContainer{kube::KeyOf(pod), kube::Uid(pod), container},
+      RestartsOf(pod, container), log, options_.poll_period,
+      [this, &reading](std::string_view text) { merge_.Add(reading.source, text); });
 }
 
-void LogCollector::Read(int source, const Writer& writer, const kube::PodLogOptions& log) {
-  ResumedLog lines([&](std::string_view text) { merge_.Add(source, text); });
-  const absl::Status read = ReadToItsEnd(writer, log, lines);
-  lines.End();
-  merge_.End(source);
+void LogCollector::Read(Reading& reading, int restarts) {
+  const absl::Status read = reading.log->Read(restarts);
+  const std::scoped_lock lock(mutex_);
+  merge_.End(reading.source);
+  reading.goes_on = false;
   if (read.ok()) return;
-  fmt::print(stderr, "lockstep: {}: {}\n", NameOf(source), Printable(std::string(read.message())));
-  const std::scoped_lock lock(mutex_);
+  fmt::print(stderr, "lockstep: {}: {}\n", names_[static_cast<std::size_t>(reading.source)],
+             Printable(std::string(read.message())));
   failure_.Update(read);
-}
-
-// Goes on behind the last line if a log that is followed ends while its container runs: if the API
-// server has lost the connection to the kubelet, the log ends like any other.
-absl::Status LogCollector::ReadToItsEnd(const Writer& writer, kube::PodLogOptions log,
-                                        ResumedLog& lines) {
-  for (int failures = 0;;) {  // in a row
-    const absl::Status read = client_.ReadPodLog(
-        writer.pod, log, {}, [&lines](const std::string& text) { lines.Add(text); });
-    failures = read.ok() ? 0 : failures + 1;
-    const bool may_pass = read.ok() || absl::IsUnavailable(read);
-    if (!log.follow || !may_pass || failures == kMostFailures) return read;
-    const Life life = LifeOf(writer);
-    // After a failure, there may be more of a log that has ended.
-    if (life == Life::kIsGone || (life == Life::kHasEnded && read.ok())) return read;
-    std::this_thread::sleep_for(options_.poll_period);
-    lines.Resume();
-    if (!lines.latest()) continue;
-    log.since_time = lines.latest();
-    log.since.reset();
-    log.tail_lines.reset();
-  }
-}
-
-// A pod that cannot be looked at now is taken to run.
-LogCollector::Life LogCollector::LifeOf(const Writer& writer) {
-  const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, writer.pod);
-  if (absl::IsNotFound(pod.status())) return Life::kIsGone;
-  if (!pod.ok()) return Life::kRuns;
-  if (kube::Uid(*pod) != writer.uid || RestartsOf(*pod, writer.container) != writer.restarts) {
-    return Life::kIsGone;  // the log that there is now is another's
-  }
-  return IsRunning(*pod, writer.container) ? Life::kRuns : Life::kHasEnded;
 }
 
 std::string LogCollector::NameOf(int source) {
@@ -218,40 +199,59 @@ class Prefix {
   std::vector<std::string> seen_;
 };
 
+absl::Status NoLog(const kube::Key& job, const MergedLogsOptions& options,
+                   const std::string& state) {
+  std::string whose;
+  if (options.role) whose = fmt::format(" of role {}", api::RoleName(*options.role));
+  if (options.index) whose += fmt::format(" and index {}", *options.index);
+  return absl::NotFoundError(
+      fmt::format("no pod of job {}{} has a log: the job is {}, and pods of a job that has ended "
+                  "may have been deleted by runPolicy.cleanPodPolicy",
+                  job.name, whose, state));
+}
+
+absl::Status LookUntilTheEnd(LogCollector& collector, Duration period) {
+  for (int failures = 0;;) {              // in a row
+    std::this_thread::sleep_for(period);  // Ctrl-C ends the program at any time
+    const absl::StatusOr<bool> more = collector.Look();
+    if (absl::IsNotFound(more.status()) || (more.ok() && !*more)) return absl::OkStatus();
+    failures = more.ok() ? 0 : failures + 1;
+    if (failures == kMostFailures) return more.status();
+  }
+}
+
+// Returns after the last line of the last log.
+void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOptions& options,
+                std::FILE* out) {
+  Prefix prefix(out);
+  LogPrinter printer(out);
+  const int digits = options.index ? 9 : 3;  // of a single log's times, as the API server has them
+  while (const std::optional<LogMerge::Line> line = merge.Next()) {
+    if (!options.index) prefix.Print(collector.NameOf(line->source));
+    printer.Print((options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "") + line->text +
+                  '\n');
+  }
+}
+
 }  // namespace
 
 absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
                              const MergedLogsOptions& options, std::FILE* out) {
-  LogMerge merge(options.log.follow ? std::optional(kPatience) : std::nullopt);
+  LogMerge merge(options.log.follow ? std::optional(options.index ? Duration::zero() : kPatience)
+                                    : std::nullopt);
   LogCollector collector(client, job, options, merge);
   LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
-  if (!goes_on && !collector.HasLogs()) {
-    return absl::NotFoundError(fmt::format(
-        "no pod of job {}{} has a log: the job is {}, and pods of a job that has ended may "
-        "have been deleted by runPolicy.cleanPodPolicy",
-        job.name, options.role ? fmt::format(" of role {}", api::RoleName(*options.role)) : "",
-        collector.state()));
+  if (!collector.HasLogs()) {
+    if (!goes_on) return NoLog(job, options, collector.state());
+    fmt::print(stderr, "lockstep: there is no log yet: the job is {}\n",
+               Printable(collector.state()));
   }
   absl::Status looked;
   std::jthread watcher([&] {
-    int failures = 0;  // in a row
-    for (bool again = goes_on; again;) {
-      std::this_thread::sleep_for(options.poll_period);  // Ctrl-C ends the program at any time
-      const absl::StatusOr<bool> more = collector.Look();
-      failures = more.ok() ? 0 : failures + 1;
-      looked = absl::IsNotFound(more.status()) ? absl::OkStatus() : more.status();
-      const bool may_pass = !absl::IsNotFound(more.status()) && failures < kMostFailures;
-      again = more.ok() ? *more : may_pass;
-    }
+    if (goes_on) looked = LookUntilTheEnd(collector, options.poll_period);
     merge.Close();
   });
-  Prefix prefix(out);
-  LogPrinter printer(out);
-  while (const std::optional<LogMerge::Line> line = merge.Next()) {
-    prefix.Print(collector.NameOf(line->source));
-    printer.Print((options.timestamps ? FormatRfc3339(line->time, 3) + ' ' : "") + line->text +
-                  '\n');
-  }
+  PrintLines(merge, collector, options, out);
   watcher.join();
   looked.Update(collector.Finish());
   return looked;

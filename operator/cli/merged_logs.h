@@ -1,4 +1,5 @@
-// The logs of all replicas of a TrainingJob as one text: `lockstep logs JOB --all`.
+// The logs of all replicas of a TrainingJob as one text, `lockstep logs JOB --all`, or of one that
+// is followed.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,7 @@ namespace lockstep::cli {
 
 struct MergedLogsOptions {
   std::optional<api::Role> role;  // nullopt: all
+  std::optional<int> index;       // nullopt: all of `role`. Lines of one replica have no prefix
   bool timestamps = false;
   // `container` is empty for each pod's main container. With `follow`, the logs of pods and
   // containers that start later follow from their beginning, until the job and its containers
@@ -23,10 +25,11 @@ struct MergedLogsOptions {
   Duration poll_period = std::chrono::seconds(2);  // between two looks at the job's pods
 };
 
-// Prints each line as "<replica> | <line>" to `out`, in the order of the lines' times; followed
-// logs, as they come, also if the connection to one is lost in between. Prints to stderr, and goes
-// on, if a replica has no log or its log cannot be read. Returns the first such failure to read;
-// NotFound: the job does not exist, or none of its pods has a log.
+// Prints each line once, as "<replica> | <line>" to `out`, in the order of the lines' times;
+// followed logs, as they come, also if the connection to one is lost in between or its container is
+// restarted. Prints to stderr, and goes on, if a replica has no log or its log cannot be read.
+// Returns the first such failure to read; NotFound: the job does not exist, or has ended and none
+// of its pods has a log.
 absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
                              const MergedLogsOptions& options, std::FILE* out);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/v1/defaults.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
@@ -97,7 +98,7 @@ int RunPlan(const PlanOptions& options) {
   }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
   if (options.json) {
-    fmt::print("{}\n", plan->dump());
+    fmt::print("{}\n", AsciiJson(*plan));
   } else {
     fmt::print("{}", PlanText(*plan));
   }

@@ -79,7 +79,14 @@ absl::StatusOr<local::PathMap> PathsOf(const Object& pod, const local::VolumeOpt
   return local::MapMounts(*controller::FindMainContainer(pod), locations);
 }
 
-// A plan belongs to no group, so it needs no token.
+// What a plan reads of the pod's environment. The rest is not passed on: a file that is only
+// planned must not choose a program or a library that this machine executes (PATH, LD_PRELOAD,
+// LOCKSTEP_CUDA_PATH), or a file for a token.
+constexpr std::string_view kPlannedVariables[] = {
+    api::kEnvTfConfig, api::kEnvConfig,      api::kEnvStrategy, api::kEnvJob,
+    api::kEnvRole,     api::kEnvIndex,       api::kEnvAttempt,  api::kEnvProcessesPerPod,
+    api::kEnvGpus,     api::kEnvGraceSeconds};
+
 Environment EnvironmentOf(const Object& pod, const local::PathMap& paths,
                           const local::HostFacts& host) {
   Environment env = TrainerEnvironment(host);
@@ -87,10 +94,10 @@ Environment EnvironmentOf(const Object& pod, const local::PathMap& paths,
     return entry.first.starts_with("LOCKSTEP_") || entry.first == api::kEnvTfConfig;
   });
   for (const Object& variable : controller::FindMainContainer(pod)->value("env", Object::array())) {
-    if (!variable.contains("value")) continue;
-    env[variable.value("name", "")] = paths.Rewrite(variable.value("value", ""));
+    const std::string name = variable.value("name", "");
+    if (!variable.contains("value") || !std::ranges::count(kPlannedVariables, name)) continue;
+    env[name] = paths.Rewrite(variable.value("value", ""));
   }
-  env.erase(api::kEnvTokenFile);
   return env;
 }
 

@@ -19,10 +19,11 @@ struct PlanRequest {
   std::vector<std::string> arguments;          // more of the trainer's
 };
 
-// Returns the trainer's object; docs/cli.md describes it. The environment is that of the leading
-// pod, with the paths of its volumes on this machine. InvalidArgument: as of CheckPods, or the
-// trainer refuses the job, its data or an argument; says why. Unavailable: lockstep-trainer cannot
-// be started. Internal: it has ended without a plan.
+// Returns the trainer's object; docs/cli.md describes it. The trainer is this machine's, in this
+// program's environment. Of the leading pod's environment it gets only what says which job and
+// which replica this is, with the paths of its volumes on this machine. InvalidArgument: as of
+// CheckPods, or the trainer refuses the job, its data or an argument; says why. Unavailable:
+// lockstep-trainer cannot be started. Internal: it has ended without a plan.
 absl::StatusOr<nlohmann::ordered_json> AskForPlan(const PlanRequest& request);
 
 }  // namespace lockstep::cli

@@ -28,7 +28,9 @@ void ResumedLog::Resume() {
 }
 
 void ResumedLog::End() {
-  if (!line_.empty()) PassLine();
+  if (line_.empty()) return;
+  line_ += '\n';
+  PassLine();
 }
 
 void ResumedLog::PassLine() {

@@ -25,7 +25,7 @@ class ResumedLog {
   // A new part follows. Its lines up to the latest time so far are old; the beginning of a line
   // that has not ended is forgotten, since the part has all of it.
   void Resume();
-  // The log is over: what there is of a last line is a line.
+  // The log is over: what there is of a last line is passed, with a line feed.
   void End();
 
   // The latest time of a line so far; nullopt: there is none.

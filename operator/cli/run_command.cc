@@ -12,6 +12,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/cli/console.h"
@@ -221,6 +222,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
                             WorkDir::Open(options.work_dir, file.job.metadata.name));
   run_options.work_dir = work_dir.path();
   work_dir.RemoveReport();
+  work_dir.RemoveMetricsAddresses();  // of a run that was killed
   run_options.mark = local::MarkOfThisRun();
   const local::Guardian guardian(run_options.mark);
   const SystemClock clock;
@@ -230,8 +232,11 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   session.console().Note(
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
                   work_dir.skipped().empty() ? "" : fmt::format(": {}", work_dir.skipped())));
+  const absl::Status noted = work_dir.WriteMetricsAddresses(run->MetricsAddresses(file.job));
+  if (!noted.ok()) session.console().Warn(std::string(noted.message()));
   RunReport report = session.Run();
-  const absl::Status written = work_dir.WriteReport(ToJson(report).dump());
+  work_dir.RemoveMetricsAddresses();
+  const absl::Status written = work_dir.WriteReport(AsciiJson(ToJson(report)));
   if (!written.ok()) session.console().Warn(std::string(written.message()));
   return report;
 }
@@ -267,7 +272,7 @@ int RunRun(const RunOptions& options) {
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
   if (options.json) {
-    fmt::print("{}\n", ToJson(*report).dump());
+    fmt::print("{}\n", AsciiJson(ToJson(*report)));
   } else {
     fmt::print("{}", ToText(*report));
   }

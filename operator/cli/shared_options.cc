@@ -1,6 +1,7 @@
 #include "operator/cli/shared_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -47,6 +48,14 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
     folders[volume.substr(0, equals)] = fs::absolute(path).lexically_normal().string();
   }
   return folders;
+}
+
+void AddOutputOption(CLI::App& command, std::string& output,
+                     const std::vector<std::string>& choices, const std::string& description) {
+  output = choices.front();
+  command.add_option("--output", output, description)
+      ->check(CLI::IsMember(choices))
+      ->type_name(fmt::format("{}", fmt::join(choices, "|")));
 }
 
 void AddClusterOptions(CLI::App& command, ClusterOptions& options) {

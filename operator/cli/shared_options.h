@@ -29,6 +29,11 @@ void AddVolumeOption(CLI::App& command, std::vector<std::string>& volumes);
 absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
     const std::vector<std::string>& volumes);
 
+// Adds --output with these choices, the first of which is the default; `description` says what the
+// others print. Parsing fills `output`, which must outlive the command.
+void AddOutputOption(CLI::App& command, std::string& output,
+                     const std::vector<std::string>& choices, const std::string& description);
+
 // Which cluster to connect to; see ReachCluster.
 struct ClusterOptions {
   std::string kubeconfig;      // empty: $KUBECONFIG, else ~/.kube/config

@@ -7,18 +7,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "api/v1/conditions.h"
+#include "api/v1/yaml.h"
 #include "base/status.h"
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/console.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/job_table.h"
+#include "operator/cli/screen.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 
@@ -53,7 +56,27 @@ absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const std::string& namespace
   return jobs;
 }
 
-std::string Table(const Jobs& jobs, const std::string& namespace_name, Time now, std::FILE* out) {
+bool IsForPrograms(const StatusOptions& options) {
+  return options.output == "json" || options.output == "yaml";
+}
+
+// Ends with a line feed.
+std::string Document(const Jobs& jobs, const std::string& format) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const api::TrainingJob& job : jobs) {
+    const auto object = api::TrainingJobToJson(job);
+    list.push_back({{"namespace", job.metadata.namespace_name},
+                    {"name", job.metadata.name},
+                    {"status", object.contains("status") ? Json::parse(object.at("status").dump())
+                                                         : Json::object()}});
+  }
+  const Json document = {{"jobs", std::move(list)}};
+  return format == "json" ? document.dump() + '\n' : "---\n" + api::ToYaml(document);
+}
+
+std::string Table(const Jobs& jobs, const std::string& namespace_name, bool wide, Time now,
+                  std::FILE* out) {
   if (jobs.empty()) {
     return namespace_name.empty()
                ? "No TrainingJobs.\n"
@@ -62,6 +85,7 @@ std::string Table(const Jobs& jobs, const std::string& namespace_name, Time now,
   const bool terminal = isatty(fileno(out)) != 0;
   return JobTable(jobs, now,
                   {.namespaces = namespace_name.empty(),
+                   .wide = wide,
                    .bars = terminal,
                    .width = terminal ? TerminalColumns(out) : 0});
 }
@@ -75,27 +99,6 @@ absl::Status NoneFailed(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// Draws each text over the previous one on a terminal, below it elsewhere.
-class Screen {
- public:
-  explicit Screen(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
-
-  void Show(const std::string& text) {
-    if (text == shown_) return;
-    if (terminal_ && !shown_.empty()) {
-      fmt::print(out_, "\033[{}A\033[J", std::ranges::count(shown_, '\n'));
-    }
-    std::fputs(text.c_str(), out_);
-    std::fflush(out_);
-    shown_ = text;
-  }
-
- private:
-  std::FILE* const out_;
-  const bool terminal_;
-  std::string shown_;
-};
-
 }  // namespace
 
 CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
@@ -108,6 +111,8 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   command->add_flag_function(
       "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
       "Keep the table up to date until all jobs have ended [if stdout is a terminal]");
+  AddOutputOption(*command, options.output, {"text", "wide", "json", "yaml"},
+                  "wide: text with more columns; json, yaml: the jobs with their status, once");
   command->footer(
       "Exit code: 0 the jobs were shown; 1 the cluster cannot be reached, refused the request or\n"
       "has no such job; 2 wrong usage; 3 a job that was watched to its end failed.");
@@ -118,13 +123,18 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
                         const StatusOptions& options, const Clock& clock, std::FILE* out,
                         const std::function<bool()>& wait) {
   const std::string space = options.all_namespaces ? "" : namespace_name;
-  const bool watch = options.watch.value_or(isatty(fileno(out)) != 0);
+  const bool document = IsForPrograms(options);
+  const bool watch = options.watch.value_or(!document && isatty(fileno(out)) != 0);
   Screen screen(out);
   while (true) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, space, options.job));
-    std::string text = Table(jobs, space, clock.Now(), out);
-    if (!options.job.empty()) text += JobDetails(jobs.front());
-    screen.Show(text);
+    if (document) {
+      screen.Append(Document(jobs, options.output));
+    } else {
+      std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
+      if (!options.job.empty()) text += JobDetails(jobs.front());
+      screen.Show(text);
+    }
     const bool over = std::ranges::all_of(
         jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
     if (watch && over) return NoneFailed(jobs);

@@ -17,7 +17,9 @@ struct StatusOptions {
   ClusterOptions cluster;
   std::string job;  // empty: all
   bool all_namespaces = false;
-  std::optional<bool> watch;  // until all jobs shown have ended; nullopt: if output is a terminal
+  std::string output = "text";  // text, wide, json or yaml
+  std::optional<bool>
+      watch;  // until all jobs shown have ended; nullopt: if text goes to a terminal
 };
 
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
@@ -28,8 +30,10 @@ int RunStatus(const StatusOptions& options);
 
 // What RunStatus does once connected: prints a table of the namespace's TrainingJobs to `out`, and
 // for a single job its details. When watching, redraws the table in place on a terminal, and
-// elsewhere prints a new one when it differs. `wait` pauses between polls; false ends the watch.
-// NotFound if the job does not exist. Aborted names a job that was watched to its end and failed.
+// elsewhere prints a new one when it differs. With `output` json or yaml, prints documents instead:
+// the jobs by namespace and name, with their status as the API has it. `wait` pauses between polls;
+// false ends the watch. NotFound if the job does not exist. Aborted names a job that was watched to
+// its end and failed.
 absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
                         const StatusOptions& options, const Clock& clock, std::FILE* out,
                         const std::function<bool()>& wait);

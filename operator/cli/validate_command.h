@@ -7,6 +7,7 @@ namespace lockstep::cli {
 
 struct ValidateOptions {
   JobFileOptions job;
+  std::string output = "text";  // or json
 };
 
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.

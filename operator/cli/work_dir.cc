@@ -16,11 +16,23 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace lockstep::cli {
 namespace {
 
 constexpr int kMostRuns = 1000;  // of one job in one folder
 constexpr char kReport[] = "/report.json";
+constexpr char kMetrics[] = "/metrics.json";
+constexpr char kLock[] = "/.lock";
+
+absl::Status WriteFile(const std::string& path, const std::string& json) {
+  std::ofstream file(path);
+  file << json << '\n';
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
 
 pid_t ReadPid(int fd) {
   std::array<char, 32> text{};
@@ -55,7 +67,7 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
     return absl::FailedPreconditionError(
         fmt::format("cannot create the work directory {}: {}", path, error.message()));
   }
-  const std::string lock_path = path + "/.lock";
+  const std::string lock_path = path + kLock;
   const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) {
     return absl::FailedPreconditionError(
@@ -115,17 +127,39 @@ bool WorkDir::HasSucceeded() const {
 }
 
 absl::Status WorkDir::WriteReport(const std::string& json) const {
-  const std::string path = path_ + kReport;
-  std::ofstream file(path);
-  file << json << '\n';
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  return WriteFile(path_ + kReport, json);
 }
 
 void WorkDir::RemoveReport() const {
   std::error_code error;  // there may be none
   std::filesystem::remove(path_ + kReport, error);
+}
+
+absl::Status WorkDir::WriteMetricsAddresses(
+    const std::map<std::string, std::string>& addresses) const {
+  return WriteFile(path_ + kMetrics, nlohmann::json(addresses).dump());
+}
+
+void WorkDir::RemoveMetricsAddresses() const {
+  std::error_code error;
+  std::filesystem::remove(path_ + kMetrics, error);
+}
+
+// A run that was killed leaves the file, and its addresses may be another's by now.
+absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses(
+    const std::string& path) {
+  const Descriptor lock(open((path + kLock).c_str(), O_RDONLY | O_CLOEXEC));
+  const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
+  std::ifstream file(path + kMetrics);
+  if (!file || holder <= 0 || (kill(holder, 0) != 0 && errno == ESRCH)) {
+    return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
+  }
+  std::map<std::string, std::string> addresses;
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const auto& [replica, address] : json.items()) {
+    if (address.is_string()) addresses[replica] = address;
+  }
+  return addresses;
 }
 
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 // The folder of one run: volumes, logs, the final report, and a lock that excludes other runs.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,14 @@ class WorkDir {
   // report.json holds the output of a finished run. A new run removes that of the last.
   absl::Status WriteReport(const std::string& json) const;
   void RemoveReport() const;
+
+  // metrics.json says where the replicas of the run serve their metrics, while it runs: "worker-0"
+  // at "127.77.0.1:8080".
+  absl::Status WriteMetricsAddresses(const std::map<std::string, std::string>& addresses) const;
+  void RemoveMetricsAddresses() const;
+  // FailedPrecondition: no run uses the folder now.
+  static absl::StatusOr<std::map<std::string, std::string>> ReadMetricsAddresses(
+      const std::string& path);
 
  private:
   WorkDir(std::string shown, int lock_fd);

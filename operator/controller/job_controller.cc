@@ -27,7 +27,8 @@ std::vector<std::string> Served(const JobControllerOptions& options) {
   return options.namespaces.empty() ? std::vector<std::string>{""} : options.namespaces;
 }
 
-// The API server sends a bookmark at least once a minute.
+// A watch of nodes that do not change ends within a minute, so that it shows that it works.
+constexpr Duration kNodesWatch = std::chrono::minutes(1);
 constexpr Duration kNodesSilence = std::chrono::seconds(90);
 
 // Leaves at least one worker to other namespaces, however slow one namespace's jobs are. With a
@@ -89,8 +90,9 @@ const kube::Store<ObservedWorkload>* JobController::FollowWorkloads(kube::Client
 
 const kube::Store<bool>* JobController::FollowNodes(kube::Client& client) {
   if (!options_.settings.watch_nodes) return nullptr;
-  return &nodes_.emplace(client, kNodeKind, Following(options_, "", NodeFields()), IsReadyNode)
-              .store();
+  kube::ReflectorOptions following = Following(options_, "", NodeFields());
+  following.watch_timeout = kNodesWatch;
+  return &nodes_.emplace(client, kNodeKind, std::move(following), IsReadyNode).store();
 }
 
 std::vector<kube::AnyInformer*> JobController::Informers() {

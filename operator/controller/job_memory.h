@@ -42,6 +42,14 @@ struct RefusedStatus {
   api::TrainingJobStatus status, instead_of;
 };
 
+// The port at which a role's pod serves TrainerStatus by the job's spec of this generation; cached
+// so that the template is not parsed in each reconcile.
+struct ReportingPort {
+  std::int64_t generation = 0;
+  api::Role role = api::Role::kWorker;
+  int port = 0;
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -62,9 +70,7 @@ struct JobMemory {
   Guard token_secret, network_policy;
   // The attempt in which the job's Service was found to lack the label that the cache selects by.
   std::optional<int> hidden_service;
-  // The job's generation and the port of its leading pod that serves progress; cached so that the
-  // template is not parsed in each reconcile.
-  std::optional<std::pair<std::int64_t, int>> leading_port;
+  std::optional<ReportingPort> reporting_port;
 };
 
 // The working state of one reconcile.

@@ -11,6 +11,20 @@
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
+namespace {
+
+// Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
+// Evaluator's; null if there is none.
+const ObservedPod* ReportingPod(const Observed& observed) {
+  if (!api::HasTrainingGroup(observed.job) || observed.invalid) return nullptr;
+  for (const Replica& replica : {LeadingReplica(observed.job), Replica{api::Role::kEvaluator, 0}}) {
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) return pod;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
 // was added or has recovered since would be lost with everything that runs on it. During a wide
@@ -23,11 +37,22 @@ bool Observer::IsSilentNode(const std::string& node) const {
   return !known->value && !stores_.node_health->IsWideOutage();
 }
 
+namespace {
+
+// For a time that was noted before the clock was set back: the job must not wait until that time
+// comes again.
+void NotAfter(Time now, std::optional<Time>& noted) {
+  if (noted) noted = std::min(*noted, now);
+}
+
+}  // namespace
+
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Time now = context.observed.now;
   const auto note = [now](bool holds, std::optional<Time>& since) {
     if (!holds) since.reset();
     if (holds && !since) since = now;
+    NotAfter(now, since);
   };
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
@@ -76,9 +101,14 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.action_fault = context.memory.failed_actions.Fault();
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
+  observed.now = with_.clock.Now();
+  JobMemory& memory = context.memory;
+  for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
+    NotAfter(observed.now, *noted);
+  }
+  if (memory.incident) memory.incident->since = std::min(memory.incident->since, observed.now);
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
-  observed.now = with_.clock.Now();
   observed.last_cause = context.memory.last_cause;
   observed.last_restart = context.memory.last_restart;
   observed.incident = context.memory.incident;
@@ -91,9 +121,9 @@ void Observer::Observe(ReconcileContext& context) const {
       context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
+  observed.until_stranded = UntilStranded(observed);
   observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
-  observed.until_stranded = UntilStranded(observed);
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {
@@ -108,14 +138,15 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   if (workload) observed.workload = workload->value;
 }
 
-int Observer::LeadingPort(const ReconcileContext& context) const {
+int Observer::PortOf(const ReconcileContext& context, const ObservedPod& pod) const {
   const api::TrainingJob& job = context.observed.job;
-  auto& known = context.memory.leading_port;
-  if (!known || known->first != job.metadata.generation) {
-    const Replica leading = LeadingReplica(job);
-    known = {job.metadata.generation, with_.addresses.Of(job, leading.role, leading.index).port};
+  std::optional<ReportingPort>& known = context.memory.reporting_port;
+  if (!known || known->generation != job.metadata.generation || known->role != pod.role) {
+    known = {.generation = job.metadata.generation,
+             .role = pod.role,
+             .port = with_.addresses.Of(job, pod.role, pod.index).port};
   }
-  return known->second;
+  return known->port;
 }
 
 std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& context) const {
@@ -125,17 +156,23 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
     with_.progress.Forget(job.metadata.uid);
     return std::nullopt;
   }
-  const Replica leading = LeadingReplica(job);
+  const ObservedPod* asked = ReportingPod(observed);
+  const bool is_evaluator = asked != nullptr && asked->role == api::Role::kEvaluator;
+  // Without one, another pod may have the polled address by now.
+  const std::optional<api::Progress> said =
+      asked == nullptr ? with_.progress.Pause(job.metadata.uid)
+                       : with_.progress.Latest({.job_uid = job.metadata.uid,
+                                                .host = asked->ip,
+                                                .port = PortOf(context, *asked),
+                                                .namespace_name = job.metadata.namespace_name,
+                                                .is_evaluator = is_evaluator,
+                                                .attempt = asked->attempt});
+  if (asked != nullptr && !is_evaluator) return said;
   const bool reports = api::HasTrainingGroup(job) && !observed.invalid;
-  const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
-  if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
-    return with_.progress.Latest(
-        {job.metadata.uid, pod->ip, LeadingPort(context), job.metadata.namespace_name});
-  }
-  // Another pod may have the polled address by now.
-  const std::optional<api::Progress> said = with_.progress.Pause(job.metadata.uid);
-  if (pod == nullptr || IsActive(*pod)) return std::nullopt;
-  return pod->termination && pod->termination->progress ? pod->termination->progress : said;
+  const ObservedPod* leader = reports ? FindPod(observed, LeadingReplica(job)) : nullptr;
+  if (leader == nullptr || IsActive(*leader)) return std::nullopt;
+  const std::optional<Termination>& end = leader->termination;
+  return end && end->progress ? end->progress : said;
 }
 
 }  // namespace lockstep::controller

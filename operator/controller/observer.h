@@ -24,7 +24,7 @@ class Observer {
   void ObserveKueue(ReconcileContext& context) const;
   bool IsSilentNode(const std::string& node) const;
   std::optional<api::Progress> LatestProgress(const ReconcileContext& context) const;
-  int LeadingPort(const ReconcileContext& context) const;
+  int PortOf(const ReconcileContext& context, const ObservedPod& pod) const;
 
   const Collaborators& with_;
   const Stores& stores_;

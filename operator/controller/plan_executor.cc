@@ -137,7 +137,7 @@ absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
 kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext& context) const {
   const Observed& observed = context.observed;
   Settings settings = settings_;
-  if (!create.trainer_image.empty()) settings.trainer_image = create.trainer_image;
+  if (create.trainer_images) settings.trainer_images = *create.trainer_images;
   kube::Object pod =
       BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
   if (create.has_token) MountToken(observed.job, pod);

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
@@ -42,6 +43,8 @@ struct WatchOptions {
   std::string label_selector;
   std::string resource_version;
   const FieldMask* keep = nullptr;  // as in ListOptions
+  Duration timeout =
+      Duration::zero();  // the server ends the watch within it; zero: the client's own
 };
 
 // Thread-safe. Status codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on other

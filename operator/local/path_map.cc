@@ -2,12 +2,30 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 namespace lockstep::local {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON is printed by recursion, and a job may nest 100,000 lists in a value.
+constexpr int kDeepest = 64;
+
+// Returns nullopt for text that is no JSON object or list, or is nested deeper than kDeepest.
+std::optional<Json> ParseShallow(std::string_view text) {
+  if (text.empty() || (text.front() != '{' && text.front() != '[')) return std::nullopt;
+  bool is_deep = false;
+  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
+    is_deep = is_deep || depth > kDeepest;
+    return !is_deep;
+  };
+  Json json = Json::parse(text, watch_depth, /*allow_exceptions=*/false);
+  if (is_deep || json.is_discarded()) return std::nullopt;
+  return json;
+}
 
 // Characters that make "/data" part of a longer name.
 bool IsPathCharacter(char c) {
@@ -49,28 +67,25 @@ std::string PathMap::RewriteText(std::string_view text) const {
   return out;
 }
 
+bool PathMap::RewriteValues(Json& json) const {
+  bool changed = false;
+  if (json.is_string()) {
+    auto& text = json.get_ref<std::string&>();
+    std::string mapped = RewriteText(text);
+    changed = mapped != text;
+    text = std::move(mapped);
+  } else if (json.is_structured()) {
+    for (Json& child : json) changed |= RewriteValues(child);
+  }
+  return changed;
+}
+
 std::string PathMap::Rewrite(std::string_view text) const {
   if (entries_.empty()) return std::string(text);
   // Rewrites JSON value by value, so that it stays valid if a folder's name contains a quote.
-  if (!text.empty() && (text.front() == '{' || text.front() == '[')) {
-    using Json = nlohmann::ordered_json;
-    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_discarded()) {
-      bool changed = false;
-      const std::function<void(Json&)> visit = [&](Json& value) {
-        if (value.is_string()) {
-          std::string mapped = RewriteText(value.get_ref<const std::string&>());
-          changed = changed || mapped != value.get_ref<const std::string&>();
-          value = std::move(mapped);
-        } else if (value.is_structured()) {
-          for (Json& child : value) visit(child);
-        }
-      };
-      visit(json);
-      return changed ? json.dump() : std::string(text);
-    }
-  }
-  return RewriteText(text);
+  std::optional<Json> json = ParseShallow(text);
+  if (!json) return RewriteText(text);
+  return RewriteValues(*json) ? json->dump() : std::string(text);
 }
 
 }  // namespace lockstep::local

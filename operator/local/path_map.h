@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ class PathMap {
 
   // Replaces every path under a mount, wherever it occurs: "/data/x", "--dir=/data", a word of a
   // shell script, a string inside JSON. Leaves "/mnt/data", "/database" and "s3://b/data"
-  // unchanged.
+  // unchanged. JSON that is nested deeper than 64 levels is text like any other.
   std::string Rewrite(std::string_view text) const;
 
  private:
@@ -26,6 +27,8 @@ class PathMap {
   // Returns the longest mount that `text` names at `pos`, or null.
   const Entry* Find(std::string_view text, std::size_t pos) const;
   std::string RewriteText(std::string_view text) const;
+  // Rewrites the strings in `json`. Returns true if one has changed.
+  bool RewriteValues(nlohmann::ordered_json& json) const;
 
   std::vector<Entry> entries_;  // longest `from` first
 };

@@ -95,18 +95,19 @@ struct ProgressPoller::Link {
 };
 
 struct ProgressPoller::Peer {
-  explicit Peer(controller::ProgressTarget where) : target(std::move(where)) {}
+  Peer(controller::ProgressTarget where, const Known& before)
+      : target(std::move(where)), known(before) {}
 
   const controller::ProgressTarget target;
   // Guarded by the poller's mutex_.
   std::shared_ptr<Link> link;  // null before the first question and after a failed one
-  std::optional<api::Progress> latest;
+  Known known;
   std::vector<std::string> lost;
   bool has_answered = false;
-  bool proves = false;  // the job's leading pods prove their answers: one has
-  int unanswered = 0;   // consecutive questions
+  int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
-  std::string nonce;  // of the last answer, for the next proof
+  std::int64_t evaluated_batches = 0;  // as this pod told last
+  std::string nonce;                   // of the last answer, for the next proof
   SteadyTime next_call;
   bool asked = false;  // a question is in flight
 };
@@ -137,30 +138,24 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   std::shared_ptr<Peer>& peer = peers_[target.job_uid];
   if (peer == nullptr || peer->target != target) {
     // The predecessor's progress stands until the new leader reports.
-    std::optional<api::Progress> said;
-    bool proves = false;
-    if (const auto paused = paused_.extract(target.job_uid)) {
-      said = paused.mapped().latest;
-      proves = paused.mapped().proves;
-    }
+    Known known;
+    if (const auto paused = paused_.extract(target.job_uid)) known = paused.mapped();
     if (peer != nullptr) {
-      said = peer->latest;
-      proves = peer->proves;
+      known = peer->known;
       retired_.push_back(std::move(peer));
     }
-    peer = std::make_shared<Peer>(target);
-    peer->latest = said;
-    peer->proves = proves;
+    if (std::exchange(known.attempt, target.attempt) != target.attempt) known.proves = false;
+    peer = std::make_shared<Peer>(target, known);
     must_look_ = true;  // ask a new peer at once
     changed_.notify_all();
   }
-  return peer->latest;
+  return peer->known.latest;
 }
 
 std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   if (const auto found = peers_.find(job_uid); found != peers_.end()) {
-    paused_[job_uid] = {.latest = found->second->latest, .proves = found->second->proves};
+    paused_[job_uid] = found->second->known;
     retired_.push_back(std::move(found->second));
     peers_.erase(found);
   }
@@ -170,9 +165,18 @@ std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
 
 controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
+  const auto since = [](const Known& known) -> std::optional<Duration> {
+    if (!known.evaluated_at) return std::nullopt;
+    return std::chrono::steady_clock::now() - *known.evaluated_at;
+  };
   const auto found = peers_.find(job_uid);
-  if (found == peers_.end()) return {};
+  if (found == peers_.end()) {
+    const auto paused = paused_.find(job_uid);
+    if (paused == paused_.end()) return {};
+    return {.since_evaluation = since(paused->second)};
+  }
   const Peer& peer = *found->second;
+  if (peer.target.is_evaluator) return {.since_evaluation = since(peer.known)};
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
   if (peer.group) {
@@ -182,7 +186,8 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
-          .evaluator_misses_checkpoints = misses_checkpoints};
+          .evaluator_misses_checkpoints = misses_checkpoints,
+          .since_evaluation = since(peer.known)};
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {
@@ -312,18 +317,34 @@ bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
   return said.nonce().empty();
 }
 
-// False for a report without proof of the job's token, if the job's leading pods prove theirs. A
+// False for a report without proof of the job's token, if the job's pods prove theirs. A
 // trainer of an earlier version, or one whose pods have no token, does not.
 bool ProgressPoller::MayBelieve(Call& call) {
   Peer& peer = *call.peer;
   proto::GetStatusResponse content = call.response;
   content.clear_proof();
-  if (call.response.proof().empty()) return !call.token.present() || !peer.proves;
+  if (call.response.proof().empty()) return !call.token.present() || !peer.known.proves;
   if (!call.token.present()) return false;
   const bool is_proven = call.token.Accepts(api::kProofOfStatusAnswer, call.request.answer_nonce(),
                                             content.SerializeAsString(), call.response.proof());
-  peer.proves = peer.proves || is_proven;
+  peer.known.proves = peer.known.proves || is_proven;
   return is_proven;
+}
+
+// Requires mutex_.
+void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer) {
+  if (peer.target.is_evaluator) {
+    // Less than before: its process was started again, and has begun to evaluate since.
+    const std::int64_t batches = said.evaluated_batches();
+    if (batches != std::exchange(peer.evaluated_batches, batches) && batches > 0) {
+      peer.known.evaluated_at = std::chrono::steady_clock::now();
+    }
+    return;
+  }
+  peer.lost = NamesIn(said.missing_members(), IsPodName);
+  peer.group = GroupFromProto(said);
+  const api::Progress progress = FromProto(said.progress());
+  if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
 }
 
 // For an answer that is no report: true if the leading pod would have sent one.
@@ -357,10 +378,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   if (status.ok() && IsReport(said, peer.target) && MayBelieve(call)) {
     peer.has_answered = true;
     peer.unanswered = 0;
-    peer.lost = NamesIn(said.missing_members(), IsPodName);
-    peer.group = GroupFromProto(said);
-    const api::Progress progress = FromProto(said.progress());
-    if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;
+    TakeReport(said, peer);
   } else {
     peer.group.reset();  // the pod may be dead, or another may have its address now
     if (IsSilence(call, status)) ++peer.unanswered;

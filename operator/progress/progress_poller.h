@@ -1,4 +1,5 @@
-// Polls the leading pods of jobs for training progress, over gRPC, off the reconcile path.
+// Polls the leading pods of jobs for training progress, and their Evaluators after training, over
+// gRPC, off the reconcile path.
 #pragma once
 
 #include <condition_variable>
@@ -59,20 +60,28 @@ class ProgressPoller final : public controller::ProgressSource {
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
   std::optional<api::Progress> Pause(const std::string& job_uid) override;
-  // The leader is silent if it answered before and has left at least two questions in a row without
-  // a report. An answer from another job's trainer, or from one that refuses the proof of the job's
-  // token, is no report; nor is one without proof of the token, once a leading pod of the job has
-  // proved an answer.
+  // since_evaluation is as of now. The leader is silent if it answered before and has left at least
+  // two questions in a row without a report. An answer from another job's trainer, or from one that
+  // refuses the proof of the job's token, is no report; nor is one without proof of the token, once
+  // a leading pod of the job has proved an answer.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
   // Returns nullopt until the present leading pod has reported, after a question without a report,
-  // and for jobs that are not polled.
+  // and for jobs whose leading pod is not polled.
   std::optional<GroupState> State(const std::string& job_uid);
 
  private:
-  struct Link;  // a connection to a leading pod, and gRPC's stub on it
-  struct Peer;  // a leading pod and its latest report
+  struct Link;  // a connection to a pod, and gRPC's stub on it
+  struct Peer;  // the pod that is polled for a job, and its latest report
   struct Call;  // a question in flight
+
+  // What is known of a job, whichever of its pods has told it.
+  struct Known {
+    std::optional<api::Progress> latest;
+    bool proves = false;                     // the attempt's pods prove their answers: one has
+    int attempt = 0;                         // of the job, in which it did
+    std::optional<SteadyTime> evaluated_at;  // when an Evaluator last told of new batches
+  };
 
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
@@ -84,6 +93,7 @@ class ProgressPoller final : public controller::ProgressSource {
                        const controller::ProgressTarget& target);
   static bool IsSilence(const Call& call, const grpc::Status& status);
   static bool MayBelieve(Call& call);
+  static void TakeReport(const proto::GetStatusResponse& said, Peer& peer);
   void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;
@@ -91,12 +101,7 @@ class ProgressPoller final : public controller::ProgressSource {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
-  // Latest progress of jobs that are not polled, by uid.
-  struct Paused {
-    std::optional<api::Progress> latest;
-    bool proves = false;  // see Peer
-  };
-  std::map<std::string, Paused> paused_;
+  std::map<std::string, Known> paused_;                 // of jobs that are not polled, by uid
   std::map<Call*, std::unique_ptr<Call>> calls_;
   // Peers and links to be released; peers_ or a call may still hold them.
   std::vector<std::shared_ptr<void>> retired_;

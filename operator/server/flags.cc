@@ -38,15 +38,29 @@ std::vector<std::string> NamesOf(const std::string& list) {
   return names;
 }
 
-// Operators whose Leases have different names all lead, so a typo must not be accepted.
-std::string LeaseNameFault(const std::string& name) {
-  constexpr std::size_t kMaxName = 253;
+constexpr std::size_t kMaxSubdomain = 253;
+
+// True for what Kubernetes calls a DNS-1123 subdomain.
+bool IsSubdomain(const std::string& name) {
   static const std::regex kSubdomain(
       "[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*");
-  if (name.size() <= kMaxName && std::regex_match(name, kSubdomain)) return "";
+  return name.size() <= kMaxSubdomain && std::regex_match(name, kSubdomain);
+}
+
+// Operators whose Leases have different names all lead, so a typo must not be accepted.
+std::string LeaseNameFault(const std::string& name) {
+  if (IsSubdomain(name)) return "";
   return fmt::format(
       "found \"{}\", expected the name of a Lease: 1 to {} lower-case letters, digits, '-' and '.'",
-      name, kMaxName);
+      name, kMaxSubdomain);
+}
+
+std::string DomainFault(const std::string& domain) {
+  if (IsSubdomain(domain)) return "";
+  return fmt::format(
+      "found \"{}\", expected a DNS domain such as cluster.local: 1 to {} lower-case letters, "
+      "digits, '-' and '.'; or 0 for none",
+      domain, kMaxSubdomain);
 }
 
 std::string NamespacesFault(const std::string& list) {
@@ -156,23 +170,36 @@ void AddJobs(CLI::App& app, Flags& flags) {
       ->type_name("NAME");
   app.add_flag("--kueue", flags.kueue,
                "Jobs with the label kueue.x-k8s.io/queue-name wait for Kueue's admission");
+  app.add_option("--cluster-domain", flags.cluster_domain,
+                 "The cluster's DNS domain, in which pods of jobs with their own image find each "
+                 "other by their bare names; 0: they do not [that of the operator's pod]")
+      ->check(DomainFault)
+      ->type_name("DOMAIN");
+  app.add_flag("--kubeflow-labels", flags.kubeflow_labels,
+               "Give pods the labels training.kubeflow.org/job-name, replica-type and "
+               "replica-index too");
   app.add_flag("--watch-nodes", flags.watch_nodes,
                "Watch whether nodes are ready, which takes the right to list and watch them: a "
                "replica that its training group misses on a node that is not is replaced at once");
   app.add_flag("--poll-progress", flags.poll_progress,
                "Ask the leading pods of jobs with a `training` section how far they are, and whom "
-               "they miss; on unless =false");
+               "they miss, and after training the Evaluators whether they work; on unless =false");
   app.add_option(
          "--settling-seconds", flags.settling_seconds,
          "How long a replica's failure may turn out to be the consequence of a peer's loss, "
          "before it is charged")
       ->check(CLI::Range(0.0, kMaxSettling))
       ->type_name("NUMBER");
+  const auto check_image = [](const std::string& image) {
+    return image.empty() ? std::string("found \"\", expected an image") : std::string();
+  };
   app.add_option("--trainer-image", flags.trainer_image,
                  "The image of jobs with a `training` section that name none")
-      ->check([](const std::string& image) {
-        return image.empty() ? std::string("found \"\", expected an image") : std::string();
-      })
+      ->check(check_image)
+      ->type_name("IMAGE");
+  app.add_option("--trainer-gpu-image", flags.trainer_gpu_image,
+                 "The same for pods that ask for GPUs (`nvidia.com/gpu`), of the same version")
+      ->check(check_image)
       ->type_name("IMAGE");
 }
 
@@ -182,6 +209,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
   app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
   flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
+  flags.trainer_gpu_image = "lockstep-trainer:" LOCKSTEP_VERSION "-cuda";
   // The last value counts, as in other Kubernetes programs: overlays append their own.
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);

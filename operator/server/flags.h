@@ -20,6 +20,8 @@ struct Flags {
   int kube_api_burst = 0;           // 0: one second's worth of kube_api_qps
   std::string gang_scheduler_name;  // empty: none
   bool kueue = false;
+  std::string cluster_domain;  // empty: that of the operator's own pod; "0": none
+  bool kubeflow_labels = false;
   bool watch_nodes = false;
   bool poll_progress = true;
   bool job_tokens = true;
@@ -27,7 +29,7 @@ struct Flags {
   bool network_policies = true;
   std::string scraper_namespace = "monitoring";  // "0": none
   double settling_seconds = 10;
-  std::string trainer_image;  // set by ParseFlags: the image of this version
+  std::string trainer_image, trainer_gpu_image;  // set by ParseFlags: the images of this version
   std::string log_level = "info";
 };
 

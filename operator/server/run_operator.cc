@@ -10,10 +10,12 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -31,6 +33,7 @@
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
+#include "operator/server/cluster_domain.h"
 
 namespace lockstep::server {
 namespace {
@@ -75,6 +78,16 @@ kube::RestClientOptions LeaseOptions() {
   return options;
 }
 
+// Outside a pod the operator does not know the domain of the cluster that it serves.
+std::string ClusterDomainOf(const Flags& flags, const kube::RestConfig& cluster) {
+  if (!flags.cluster_domain.empty()) return flags.cluster_domain == "0" ? "" : flags.cluster_domain;
+  if (cluster.pod_namespace.empty()) return "";
+  const std::ifstream file("/etc/resolv.conf");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return ClusterDomainIn(text.str());
+}
+
 // Outside a pod the operator has no namespace that a NetworkPolicy could admit: the namespace of a
 // kubeconfig's context is not its own.
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
@@ -89,9 +102,11 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
   options.workers = flags.controller_threads;
   options.instance = HostName();
-  options.settings.trainer_image = flags.trainer_image;
+  options.settings.trainer_images = {flags.trainer_image, flags.trainer_gpu_image};
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
+  options.settings.cluster_domain = ClusterDomainOf(flags, cluster);
+  options.settings.kubeflow_labels = flags.kubeflow_labels;
   options.settings.watch_nodes = flags.watch_nodes;
   options.settings.poll_progress = flags.poll_progress;
   options.settings.settling =

@@ -12,6 +12,14 @@ FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 # Texts that need no quotes in any version of YAML: words that are not one of its constants.
 PLAIN = re.compile(r"[A-Za-z/][\w ./:@-]*$")
 CONSTANTS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+# What `lockstep` reads, too: nested collections, and the size of a document with a copy in place of each alias.
+DEEPEST = 100
+LARGEST = 16 << 20
+VALUE_SIZE = 64  # of each value or key, besides its text
+
+
+def _fault(found: str, expected: str, mark: yaml.Mark) -> yaml.YAMLError:
+    return yaml.composer.ComposerError(None, None, f"found {found}, expected {expected}", mark)
 
 
 class _Loader(yaml.SafeLoader):
@@ -19,6 +27,40 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.depth = 0  # of the node that is being composed
+        self.measured: dict[yaml.Node, tuple[int, int]] = {}  # each complete node's size and height
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        is_alias = self.check_event(yaml.AliasEvent)
+        if self.depth > DEEPEST:  # composing deeper ones would end in a RecursionError
+            raise _fault(f"more than {DEEPEST} nested values", f"at most {DEEPEST}", mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        if node is None:
+            return None
+        if not is_alias:
+            self.measured[node] = self.measure(node)
+        elif node not in self.measured:
+            raise _fault("an alias inside what it stands for", "one of a value that is complete", mark)
+        size, height = self.measured[node]
+        if size > LARGEST:
+            raise _fault(f"values of {size} bytes, with a copy in place of each alias", f"at most {LARGEST}", mark)
+        if self.depth + height > DEEPEST:
+            raise _fault(f"{self.depth + height} nested values", f"at most {DEEPEST}", mark)
+        return node
+
+    def measure(self, node: yaml.Node) -> tuple[int, int]:
+        """The size, with a copy in place of each alias, and the height. The nodes in it have been measured."""
+        if isinstance(node, yaml.ScalarNode):
+            return VALUE_SIZE + len(node.value), 0
+        inner = [one for pair in node.value for one in pair] if isinstance(node, yaml.MappingNode) else node.value
+        sizes, heights = zip((VALUE_SIZE, 0), *(self.measured[one] for one in inner))
+        return sum(sizes), 1 + max(heights)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[str] = set()

@@ -11,6 +11,11 @@ TEST(JsonTextTest, IsCompactAndAscii) {
   EXPECT_EQ(JsonText("\xff"), R"("\ufffd")");
 }
 
+TEST(JsonTextTest, AnObjectForProgramsHasNothingThatATerminalObeys) {
+  const nlohmann::ordered_json json = {{"b", "\u202E\u009b\x7f\x1b"}, {"a", "ü\xff"}};
+  EXPECT_EQ(AsciiJson(json), R"({"b":"\u202e\u009b\u007f\u001b","a":"\u00fc\ufffd"})");
+}
+
 TEST(JsonTextTest, IsCutShort) {
   EXPECT_EQ(JsonText("abcdef", 8), R"("abcdef")");
   EXPECT_EQ(JsonText("abcdef", 4), R"("abc…)");

@@ -93,8 +93,9 @@ def flags_of(container):
                         "--watch-nodes": "false", "--poll-progress": "true",
                         "--job-tokens": "true", "--token-key-secret": "lockstep-operator-key",
                         "--network-policies": "true", "--scraper-namespace": "monitoring",
-                        "--settling-seconds": "10",
-                        "--trainer-image": f"lockstep-trainer:{version}"}.items():
+                        "--settling-seconds": "10", "--kubeflow-labels": "false",
+                        "--trainer-image": f"lockstep-trainer:{version}",
+                        "--trainer-gpu-image": f"lockstep-trainer:{version}-cuda"}.items():
         if flags.get(name) == value:
             del flags[name]
     return flags

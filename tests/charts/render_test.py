@@ -13,7 +13,8 @@ EVERYTHING = {
     "networkPolicy.enabled": True, "podMonitor.enabled": True, "podMonitor.renderMode": "alwaysRender",
     "serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender",
     "prometheusRule.enabled": True, "prometheusRule.renderMode": "alwaysRender",
-    "dashboards.enabled": True, "rbac.aggregateToEdit": True}
+    "dashboards.enabled": True, "rbac.aggregateToEdit": True,
+    "operator.clusterDomain": "k8s.example"}
 # Flags that no value of their own sets; `operator.extraArgs` does. In a pod nobody needs them.
 NO_VALUE = {"--kubeconfig", "--leader-election-namespace"}
 
@@ -94,7 +95,8 @@ class FlagsTest(unittest.TestCase):
         self.assertEqual(known_flags() - NO_VALUE, set(self.args(EVERYTHING)))
 
     def test_flags_of_features_that_are_off_are_left_out(self):
-        self.assertEqual(set(), set(self.args({})) & {"--kueue", "--gang-scheduler-name", "--namespace"})
+        self.assertEqual(set(), set(self.args({})) & {"--kueue", "--gang-scheduler-name", "--namespace",
+                                                        "--cluster-domain"})
 
 
 class SchemaTest(unittest.TestCase):

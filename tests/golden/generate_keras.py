@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the golden files of this folder that need Keras alone: its own optimizers, on gradients
-that do not depend on the values, its loss of smoothed labels, and layers.
+"""Writes the golden files of this folder that need Keras alone: its own optimizers and the formulas
+of those that it lacks, on gradients that do not depend on the values, its loss of smoothed labels,
+and layers.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
     /tmp/golden/bin/python tests/golden/generate_keras.py
@@ -56,7 +57,53 @@ def optimizer_runs():
             {"name": "Adagrad", "learningRate": 0.1, "initialAccumulatorValue": 0.5,
              "epsilon": 1e-2, "weightDecay": 0.2},
             adagrad(0.1, initial_accumulator_value=0.5, epsilon=1e-2, weight_decay=0.2)),
+        "lars": ({"name": "LARS", "learningRate": 2, "trustCoefficient": 0.01},
+                 Lars(2, coefficient=0.01)),
+        "lars_momentum": ({"name": "LARS", "learningRate": 10, "momentum": 0.9, "weightDecay": 0.1},
+                          Lars(10, momentum=0.9, decay=0.1)),
+        "lars_nesterov": ({"name": "LARS", "learningRate": 10, "momentum": 0.9, "nesterov": True},
+                          Lars(10, momentum=0.9, nesterov=True)),
+        "lamb": ({"name": "LAMB", "learningRate": 0.02}, keras.optimizers.Lamb(0.02)),
+        "lamb_decay": (
+            {"name": "LAMB", "learningRate": 0.02, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6,
+             "weightDecay": 0.2},
+            LambWithDecay(0.02, 0.8, 0.99, 1e-6, 0.2)),
     }
+
+
+class Lars:
+    """You, Gitman and Ginsburg, 2017, algorithm 1, in float64; Nesterov's momentum as Keras' SGD has it."""
+
+    def __init__(self, rate, momentum=0.0, nesterov=False, coefficient=0.001, decay=0.0):
+        self.rate, self.momentum, self.nesterov = rate, momentum, nesterov
+        self.coefficient, self.decay, self.velocity = coefficient, decay, 0.0
+
+    def apply(self, gradients, variables):
+        g, w = numpy.asarray(gradients[0]), numpy.asarray(variables[0].value)
+        norm = numpy.linalg.norm(w)
+        trust = self.coefficient * norm / (numpy.linalg.norm(g) + self.decay * norm)
+        move = self.rate * trust * (g + self.decay * w)
+        self.velocity = self.momentum * self.velocity + move
+        variables[0].assign(w - (self.momentum * self.velocity + move if self.nesterov else self.velocity))
+
+
+class LambWithDecay:
+    """You et al., 2020, algorithm 2, in float64. Keras' weight decay is not part of the update whose
+    norm it takes, so its own Lamb serves without decay alone."""
+
+    def __init__(self, rate, beta_1, beta_2, epsilon, decay):
+        self.rate, self.beta_1, self.beta_2 = rate, beta_1, beta_2
+        self.epsilon, self.decay = epsilon, decay
+        self.m, self.v, self.step = 0.0, 0.0, 0
+
+    def apply(self, gradients, variables):
+        g, w = numpy.asarray(gradients[0]), numpy.asarray(variables[0].value)
+        self.step += 1
+        self.m = self.beta_1 * self.m + (1 - self.beta_1) * g
+        self.v = self.beta_2 * self.v + (1 - self.beta_2) * g * g
+        u = (self.m / (1 - self.beta_1 ** self.step)
+             / (numpy.sqrt(self.v / (1 - self.beta_2 ** self.step)) + self.epsilon) + self.decay * w)
+        variables[0].assign(w - self.rate * numpy.linalg.norm(w) / numpy.linalg.norm(u) * u)
 
 
 def write_optimizers(generator, size=8, steps=10):
@@ -125,10 +172,31 @@ def write_layer_norms(generator):
                      "gradients": [tensor_json(g) for g in gradients]})
 
 
+def write_depthwise(generator):
+    """Kernels are C*M,1,R,S in the file and R,S,C,M in Keras."""
+    def of_file(kernel):
+        return numpy.moveaxis(numpy.asarray(kernel), (2, 3), (0, 1)).reshape(-1, 1, *kernel.shape[:2])
+
+    for name, shape, multiplier, kernel, strides, padding in (
+            ("depthwise_conv2d_valid", (2, 4, 6, 5), 1, (3, 2), 1, "valid"),
+            ("depthwise_conv2d_same_strided", (2, 8, 7, 6), 1, (3, 3), 2, "same"),
+            ("depthwise_conv2d_multiplied", (2, 3, 6, 6), 2, (3, 3), 1, "same")):
+        layer = keras.layers.DepthwiseConv2D(
+            kernel, strides=strides, padding=padding, depth_multiplier=multiplier)
+        content, weights, gradients = run_layer(layer, values(generator, *shape), generator)
+        write(name, {"op": "depthwise_conv2d",
+                     "spec": {"multiplier": multiplier, "kernel": kernel, "strides": [strides, strides],
+                              "padding": padding},
+                     **content,
+                     "parameters": [tensor_json(of_file(weights[0])), tensor_json(weights[1])],
+                     "gradients": [tensor_json(of_file(gradients[0])), tensor_json(gradients[1])]})
+
+
 def main():
     write_optimizers(random.Random(2026))
     write_label_smoothing(random.Random(2))
     write_layer_norms(random.Random(31))
+    write_depthwise(random.Random(32))
 
 
 if __name__ == "__main__":

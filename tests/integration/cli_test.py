@@ -1,12 +1,15 @@
-"""`lockstep status`, `describe` and `logs` against a real API server."""
+"""`lockstep status`, `describe`, `top` and `logs` against a real API server."""
+import http.server
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
-from api_server import BIN, job, server
+from api_server import BIN, job, server, training_job
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -129,6 +132,85 @@ class DescribeTest(unittest.TestCase):
         done = lockstep("describe", "absent")
         self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertIn("absent", done.stderr)
+
+
+class Metrics(http.server.BaseHTTPRequestHandler):
+    """A pod of the bundled trainer: each time it is asked, its rank has done ten steps more."""
+    steps = 0
+
+    def do_GET(self):
+        Metrics.steps += 10
+        text = "".join(f"lockstep_trainer_{name} {value}\n" for name, value in (
+            ('step{rank="0"}', Metrics.steps), ('total_steps{rank="0"}', 1000), ('world_size{rank="0"}', 1),
+            ('steps_total{rank="0"}', Metrics.steps), ('loss{rank="0"}', 0.25),
+            ('time_seconds_total{rank="0",phase="compute"}', Metrics.steps * 0.03),
+            ('time_seconds_total{rank="0",phase="input"}', Metrics.steps * 0.01))).encode()
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+class TopTest(unittest.TestCase):
+    """The API server's proxy refuses loopback addresses, so the pod has this machine's address."""
+
+    def setUp(self):
+        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        created = server().call("POST", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs",
+                                training_job("timed", {"Worker": {"replicas": 1}}))
+        self.assertEqual(201, created[0], created[1])
+        owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "timed",
+                 "uid": created[1]["metadata"]["uid"], "controller": True}
+        labels = {f"training.lockstep.dev/{key}": value for key, value in (
+            ("job-name", "timed"), ("role", "worker"), ("replica-index", "0"), ("attempt", "0"))}
+        made = server().call("POST", PODS, {
+            "metadata": {"name": "timed-worker-0", "labels": labels, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "trainer", "image": "x"}]}})
+        self.assertEqual(201, made[0], made[1])
+        self.addCleanup(server().call, "DELETE", PODS + "/timed-worker-0?gracePeriodSeconds=0")
+
+    def place(self, address):
+        """The kubelet reports where the pod runs."""
+        state = {"name": "trainer", "image": "x", "imageID": "x", "ready": True, "restartCount": 0,
+                 "state": {"running": {}}}
+        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "containerStatuses": [state]}
+        self.assertEqual(200, server().call("PATCH", PODS + "/timed-worker-0/status", {"status": status})[0])
+
+    def test_the_times_of_a_step_come_through_the_api_server(self):
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+                way.connect(("198.51.100.1", 9))  # nothing is sent
+                address = way.getsockname()[0]
+        except OSError as error:
+            self.skipTest(f"this machine has no address but loopback: {error}")
+        try:
+            pod = http.server.ThreadingHTTPServer((address, 8080), Metrics)
+        except OSError as error:
+            self.skipTest(f"port 8080 of {address}: {error}")
+        thread = threading.Thread(target=pod.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(pod.server_close)
+        self.addCleanup(pod.shutdown)
+        self.place(address)
+        done = lockstep("top", "timed", "--once", "--interval", "1", "--output", "json")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        shown = json.loads(done.stdout)
+        self.assertEqual([], shown["unread"])
+        self.assertAlmostEqual(0.04, shown["step_seconds"])
+        self.assertAlmostEqual(0.75, shown["ranks"][0]["phases"]["compute"])
+        self.assertEqual((1000, 0.25), (shown["total_steps"], shown["loss"]))
+        self.assertAlmostEqual(1, shown["goodput"])
+        self.assertRegex(lockstep("top", "--once", "--interval", "1").stdout, r"(?m)^timed .* 40 ms +25% +75%")
+
+    def test_a_pod_that_cannot_be_read_is_named(self):
+        self.place("127.0.0.1")  # where the API server does not go
+        done = lockstep("top", "timed", "--once", "--interval", "1")
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stdout, r"(?m)^no metrics of worker-0: get /metrics from pods default/timed-worker-0")
+        self.assertIn("no replica's metrics could be read", done.stderr)
 
 
 class LogsTest(unittest.TestCase):

@@ -146,6 +146,14 @@ GOOD = {
         optimizer={"name": "RMSprop", "rho": 0.8, "momentum": 0.9, "epsilon": 1e-3}),
     "Adagrad": training_job(
         optimizer={"name": "Adagrad", "initialAccumulatorValue": 0, "epsilon": 1e-3}),
+    "LARS": training_job(
+        optimizer={"name": "LARS", "momentum": 0.9, "nesterov": True, "trustCoefficient": 0.02, "weightDecay": 1e-4,
+                   "weightDecayExclude": ["bias"]}),
+    "LAMB whose steps are not scaled for some parameters": training_job(
+        optimizer={"name": "LAMB", "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "weightDecayExclude": ["bias"]}),
+    "LAMB on parameter servers that hold whole tensors": changed(
+        training_job(replicas={"Worker": {}, "PS": {}}, optimizer={"name": "LAMB"}),
+        strategy={"type": "ParameterServer", "parameterServer": {"placement": "RoundRobin"}}),
     "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
     "weight decay of some parameters": training_job(
         optimizer={"weightDecay": 0.01, "weightDecayExclude": ["bias", "gamma"]}),
@@ -160,6 +168,10 @@ GOOD = {
                      {"type": "LeakyReLU", "negativeSlope": 0.1},
                      {"type": "MaxPooling2D", "poolSize": 2}, {"type": "Flatten"},
                      {"type": "Dense", "units": 10, "name": "logits"}),
+    "depthwise and separable convolutions": layers(
+        {"type": "DepthwiseConv2D", "kernelSize": 3, "depthMultiplier": 2, "strides": [2, 2], "padding": "same"},
+        {"type": "SeparableConv2D", "filters": 8, "kernelSize": [3, 3], "useBias": False, "activation": "relu"},
+        {"type": "GlobalAveragePooling2D"}, {"type": "Dense", "units": 10}),
     "a residual block": layers(
         {"type": "Flatten"}, {"type": "Dense", "units": 8, "activation": "gelu", "name": "a"},
         {"type": "Dense", "units": 8}, {"type": "Add", "inputs": ["a", "dense"]},
@@ -340,6 +352,9 @@ STRATEGIES = [
         changed(training_job(replicas={"Worker": {}, "PS": {}}, optimizer={"name": "Adam", "globalClipNorm": 1}),
                 strategy={"type": "ParameterServer", "parameterServer": {"mode": "Sync"}}),
         "spec.training.optimizer.globalClipNorm"),
+    Bad("LARS on parameter servers that cut tensors",
+        training_job(replicas={"Worker": {}, "PS": {}}, optimizer={"name": "LARS"}),
+        "spec.training.optimizer.name"),
     Bad("an unknown placement of parameters",
         job(strategy={"type": "ParameterServer", "parameterServer": {"placement": "ByName"}},
             replicaSpecs={"Worker": role(), "PS": role()}),
@@ -553,6 +568,13 @@ TRAINING = [
     Bad("a negative initial accumulator",
         training_job(optimizer={"name": "Adagrad", "initialAccumulatorValue": -1}),
         "spec.training.optimizer.initialAccumulatorValue"),
+    Bad("a trust coefficient with LAMB", training_job(optimizer={"name": "LAMB", "trustCoefficient": 0.1}),
+        "spec.training.optimizer.trustCoefficient"),
+    Bad("a trust coefficient of 0", training_job(optimizer={"name": "LARS", "trustCoefficient": 0}),
+        "spec.training.optimizer.trustCoefficient"),
+    Bad("beta1 with LARS", training_job(optimizer={"name": "LARS", "beta1": 0.8}), "spec.training.optimizer.beta1"),
+    Bad("epsilon with LARS", training_job(optimizer={"name": "LARS", "epsilon": 0.1}),
+        "spec.training.optimizer.epsilon"),
     Bad("a negative weight decay", training_job(optimizer={"weightDecay": -0.1}),
         "spec.training.optimizer.weightDecay"),
     Bad("an exclusion without weight decay", training_job(optimizer={"weightDecayExclude": ["bias"]}),

@@ -169,6 +169,20 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(created["metadata"], written["metadata"])
         self.assertEqual(*managed, "who wrote a label or the spec goes on owning it")
 
+    def test_the_server_takes_pods_with_what_kubeflows_users_expect(self):
+        self.start("--cluster-domain=k8s.example", "--kubeflow-labels").wait_for("leading")
+        server().create(job("flow"))
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        path = f"{PODS}/flow-worker-0"
+        eventually(lambda: server().call("GET", path)[0] == 200)
+        pod = server().call("GET", path)[1]
+        self.assertEqual(["flow.default.svc.k8s.example"], pod["spec"]["dnsConfig"]["searches"])
+        prefix = "training.kubeflow.org/"
+        labels = pod["metadata"]["labels"].items()
+        self.assertEqual({"job-name": "flow", "replica-type": "worker", "replica-index": "0"},
+                         {name[len(prefix):]: value for name, value in labels if name.startswith(prefix)})
+        self.assertIn({"name": "PYTHONUNBUFFERED", "value": "1"}, pod["spec"]["containers"][0]["env"])
+
     def test_a_job_that_was_applied_can_be_applied_by_the_server_from_then_on(self):
         """kubectl takes its own fields over, and so removes what is no longer said, if it is still seen
         to have applied the job."""

@@ -13,7 +13,8 @@ import peer
 peer.run_in_peers()
 
 GOLDEN = peer.ROOT / "tests" / "golden"
-OF_KERAS = {"label_smoothing.json", "optimizers.json"}
+OF_KERAS = {"depthwise_conv2d_multiplied.json", "depthwise_conv2d_same_strided.json", "depthwise_conv2d_valid.json",
+            "label_smoothing.json", "layer_norm_image.json", "layer_norm_matrix.json", "optimizers.json"}
 
 
 class GoldenTest(unittest.TestCase):

@@ -141,6 +141,29 @@ class YamlTest(unittest.TestCase):
             self.assertIn(json.dumps(text), written)
         self.assertIn("- python3\n", written)
 
+    def test_what_is_too_large_or_too_deep_is_refused(self):
+        def lists(levels, copies):
+            return self.HEAD + "spec:\n  x0: &x0 [a, b]\n" + "".join(
+                f"  x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * copies)}]\n" for i in range(1, levels))
+
+        def nested(levels):
+            return self.HEAD + "spec: {a: " + "[" * levels + "]" * levels + "}\n"
+
+        job = TrainingJob.from_yaml_text(lists(3, 10))
+        self.assertEqual(["a", "b"], job.spec["x2"][9][9])
+        self.assertEqual(job.to_dict(), TrainingJob.from_yaml_text(job.to_yaml()).to_dict())
+        TrainingJob.from_yaml_text(nested(98))
+        for text, said in (
+                (lists(9, 10), r"found values of \d+ bytes, with a copy in place of each alias, expected at most 16777216"),
+                (lists(1_000, 1), r"found \d+ nested values, expected at most 100"),
+                (nested(99), "found 101 nested values, expected at most 100"),
+                (nested(100_000), "found more than 100 nested values, expected at most 100"),
+                (self.HEAD + "spec: {a: &a " + "x" * 1_000_000 + ", b: [" + "*a, " * 100 + "]}\n",
+                 "found values of 1000\\d+ bytes"),
+                (self.HEAD + "spec: {a: &a [1, *a]}\n", "found an alias inside what it stands for, expected")):
+            with self.assertRaisesRegex(InvalidJob, said):
+                TrainingJob.from_yaml_text(text)
+
     def test_faults_are_named_with_the_file(self):
         for text, said in (
                 (self.HEAD + "spec: {}\n---\nkind: ConfigMap\n", "found 2 documents (TrainingJob, ConfigMap)"),

@@ -127,9 +127,9 @@ class Seen {
     return *this;
   }
   const controller::Observed& Build() {
+    observed_.until_stranded = controller::UntilStranded(observed_);
     observed_.evaluator_due = evaluator_.Note(observed_);
     observed_.evaluator_has_given_up = evaluator_.has_given_up();
-    observed_.until_stranded = controller::UntilStranded(observed_);
     return observed_;
   }
   controller::Plan Plan() { return controller::MakePlan(Build()); }

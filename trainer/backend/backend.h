@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -102,15 +103,16 @@ class LossOp {
   virtual void Run() = 0;
 };
 
-// The flat ranges of an elementwise update, all of the same length and order.
+// The flat ranges of an update, all of the same length and order.
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
-  // SGD: momentum (if any); Adam: m, v; RMSprop: mean square, momentum (if any); Adagrad: the sum
-  // of squares.
+  // SGD, LARS: momentum (if any); Adam, LAMB: m, v; RMSprop: mean square, momentum (if any);
+  // Adagrad: the sum of squares.
   std::vector<float*> slots;
   std::int64_t size = 0;
-  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
+  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays. LARS and LAMB take a
+  // segment for a tensor.
   std::vector<OptimizerSegment> segments;
   const OptimizerStep* step = nullptr;
 };
@@ -143,6 +145,15 @@ struct UpdateMemory {
 // What is known of a device or of a library that it needs: {"cuDNN", "9.19.0"}.
 struct DeviceFact {
   std::string name, value;
+};
+
+// Work that a back end has recorded. Requires: the back end, and the memory that the work uses,
+// outlive it.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Queues the work once more.
+  virtual void Replay() = 0;
 };
 
 class Backend {
@@ -207,6 +218,18 @@ class Backend {
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   // Blocks until all ops are done.
   virtual void Synchronize() = 0;
+
+  // Returns true if Record works, unless the device refuses.
+  virtual bool Records() const { return false; }
+  // Returns the work that `queue` queues on stream(), to be queued by the host as a whole from then
+  // on; it does not run yet. Null if the back end cannot record it, or records nothing: then
+  // nothing is queued. `queue` may run and update ops, losses and optimizers, and call Copy, Zero,
+  // Accumulate, Scale, Multiply, WriteTail and DecideUpdate; each replay then does the same to the
+  // same memory. Requires: the same work has run before, so that what it needs is there, and no
+  // DecideUpdate of more values follows, which would need other memory.
+  virtual std::unique_ptr<Recording> Record(const std::function<void()>& /*queue*/) {
+    return nullptr;
+  }
 };
 
 // The names that MakeBackend knows.

@@ -30,6 +30,17 @@ struct Conv2dSpec {
   // extent.
   Edges zeros = {};
 };
+// Each channel of x has `depth_multiplier` kernels of its own: as Keras' DepthwiseConv2D, but with
+// the kernels in the order C*M,1,R,S, which is that of PyTorch's Conv2d with C groups.
+struct DepthwiseConv2dSpec {
+  TensorDesc x = {};  // N,C,H,W -> N,C*M,P,Q
+  std::int64_t depth_multiplier = 1, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
+  Padding padding = Padding::kValid;
+  bool bias = true;
+  bool relu = false;  // this and the rest as in Conv2dSpec
+  bool input_gradient = true;
+  Edges zeros = {};
+};
 struct DenseSpec {
   TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
   std::int64_t units = 0;
@@ -100,8 +111,8 @@ struct FlattenSpec {
 };
 
 using OpSpec = std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec,
-                            DenseSpec, DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec,
-                            LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
+                            DenseSpec, DepthwiseConv2dSpec, DropoutSpec, FlattenSpec,
+                            GlobalAveragePool2dSpec, LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
 
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:
@@ -155,6 +166,29 @@ struct AdagradSpec {
   float epsilon = 1e-7f;
   float weight_decay = 0;  // as in SGD
 };
-using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec>;
+// The next two scale each tensor's step by a trust of its own. A tensor is a segment of the
+// optimizer's memory; one that does not decay has a trust of 1, as the tensors that TensorFlow's
+// Model Garden excludes. So does one whose |w| or other norm is 0.
+//
+// You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017, algorithm 1,
+// with the decay of the weights in the gradient, as in MLPerf's reference:
+//   trust = trust_coefficient * |w| / (|g| + decay * |w|)
+//   v = momentum * v - lr * trust * (g + decay * w); w += v (nesterov: as in SGD)
+struct LarsSpec {
+  float momentum = 0;  // 0: no slot
+  bool nesterov = false;
+  float trust_coefficient = 1e-3f;
+  float weight_decay = 0;
+};
+// You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
+// algorithm 2, without bounds of |w|. Without decay as in Keras, whose own decay is not part of u.
+//   m = b1 * m + (1 - b1) * g; v = b2 * v + (1 - b2) * g^2
+//   u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon) + decay * w
+//   w -= lr * |w| / |u| * u
+struct LambSpec {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
+  float weight_decay = 0;
+};
+using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, LarsSpec, LambSpec>;
 
 }  // namespace lockstep::train

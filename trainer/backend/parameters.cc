@@ -25,6 +25,12 @@ std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec) {
                        field * spec.filters, spec.bias);
 }
 
+std::vector<ParameterDesc> ParametersOf(const DepthwiseConv2dSpec& spec) {
+  const std::int64_t channels = spec.x.shape[1], field = spec.kernel_h * spec.kernel_w;
+  return WeightAndBias({channels * spec.depth_multiplier, 1, spec.kernel_h, spec.kernel_w},
+                       field * channels, field * spec.depth_multiplier, spec.bias);
+}
+
 std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec) {
   const std::int64_t inputs = spec.x.shape.elements() / spec.x.shape[0];
   return WeightAndBias({spec.units, inputs}, inputs, spec.units, spec.bias);

@@ -9,6 +9,8 @@ namespace lockstep::train {
 
 // weight (K,C,R,S), and bias (K) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec);
+// weight (C*M,1,R,S), and bias (C*M) if spec.bias.
+std::vector<ParameterDesc> ParametersOf(const DepthwiseConv2dSpec& spec);
 // weight (units, features of x), and bias (units) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec);
 // gamma (C) and beta (C).

@@ -4,6 +4,24 @@
 
 namespace lockstep::train {
 
+std::vector<OptimizerSegment> SegmentsOf(const OptimizerMemory& memory) {
+  if (!memory.segments.empty() || memory.size == 0) return memory.segments;
+  return {{.begin = 0, .end = memory.size}};
+}
+
+std::vector<OptimizerPiece> PiecesOf(const std::vector<OptimizerSegment>& segments,
+                                     std::int64_t most) {
+  std::vector<OptimizerPiece> pieces;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    for (std::int64_t begin = segments[i].begin; begin < segments[i].end; begin += most) {
+      pieces.push_back({.begin = begin,
+                        .end = std::min(begin + most, segments[i].end),
+                        .segment = static_cast<std::int64_t>(i)});
+    }
+  }
+  return pieces;
+}
+
 void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots) {
   LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(slots),
                  "{}: found {} slots, expected {}", optimizer, memory.slots.size(), slots);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "trainer/backend/backend.h"
 
@@ -20,6 +21,12 @@ void ForEachSegment(const OptimizerMemory& memory, std::int64_t begin, std::int6
     begin = last;
   }
 }
+
+// The segments of `memory`, which has at least one if it has values.
+std::vector<OptimizerSegment> SegmentsOf(const OptimizerMemory& memory);
+// Divides each segment into pieces of at most `most` values, in order.
+std::vector<OptimizerPiece> PiecesOf(const std::vector<OptimizerSegment>& segments,
+                                     std::int64_t most);
 
 // Throws CheckFailure unless `memory` has `slots` slots, and segments as OptimizerMemory says.
 void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots);

@@ -65,10 +65,14 @@ struct OptimizerStep {
   float gradient_scale = 1;  // the update's gradient is scale * gradients
 };
 
-// Consecutive values that share the settings of an update.
+// Consecutive values that share the settings of an update: with LARS and LAMB those of one tensor.
 struct OptimizerSegment {
   std::int64_t begin = 0, end = 0;
-  bool decays = true;  // false: no weight decay
+  bool decays = true;  // false: no weight decay, and no trust other than 1
+};
+// Part of segment number `segment`.
+struct OptimizerPiece {
+  std::int64_t begin = 0, end = 0, segment = 0;
 };
 
 // How a step's update is decided. Uploaded before each step.

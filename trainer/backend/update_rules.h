@@ -7,6 +7,7 @@
 
 #include "trainer/backend/op_spec.h"
 #include "trainer/backend/step_block.h"
+#include "trainer/backend/trust_squares.h"
 #include "trainer/core/device_code.h"
 
 namespace lockstep::train {
@@ -64,6 +65,47 @@ LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const AdagradSpec& spec, float g, f
                                              float& value, float& sum) {
   sum += g * g;
   value -= rate * g / std::sqrt(sum + spec.epsilon);
+}
+
+// LARS: `g` includes the decay, `rate` the trust.
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const LarsSpec& spec, float g, float rate,
+                                             float& value, float* velocity) {
+  UpdateValue(SgdSpec{.momentum = spec.momentum, .nesterov = spec.nesterov}, g, rate, value,
+              velocity);
+}
+
+LOCKSTEP_ALSO_ON_GPU inline float TrustRatio(const TrustSquares& squares, double coefficient,
+                                             double decay) {
+  const double values = std::sqrt(squares.values), update = std::sqrt(squares.update);
+  if (values == 0 || update == 0) return 1;
+  return static_cast<float>(coefficient * values / (update + decay * values));
+}
+LOCKSTEP_ALSO_ON_GPU inline float TrustOf(const LarsSpec& spec, const TrustSquares& squares) {
+  return TrustRatio(squares, spec.trust_coefficient, spec.weight_decay);
+}
+LOCKSTEP_ALSO_ON_GPU inline float TrustOf(const LambSpec&, const TrustSquares& squares) {
+  return TrustRatio(squares, 1, 0);
+}
+
+// What LAMB's m and v are multiplied by, because they begin at 0.
+struct LambCorrections {
+  float m = 1, v = 1;
+};
+LOCKSTEP_ALSO_ON_GPU inline LambCorrections CorrectionsOf(const LambSpec& spec,
+                                                          const OptimizerStep& step) {
+  return {.m = static_cast<float>(1 / (1 - Power(spec.beta1, step.step))),
+          .v = static_cast<float>(1 / (1 - Power(spec.beta2, step.step)))};
+}
+
+// LAMB's update of m and v, and its u of what they are then. `decay`: 0 if the value does not.
+LOCKSTEP_ALSO_ON_GPU inline void UpdateMoments(const LambSpec& spec, float g, float& m, float& v) {
+  m += (1 - spec.beta1) * (g - m);
+  v += (1 - spec.beta2) * (g * g - v);
+}
+LOCKSTEP_ALSO_ON_GPU inline float DirectionOf(const LambSpec& spec,
+                                              const LambCorrections& corrections, float decay,
+                                              float value, float m, float v) {
+  return corrections.m * m / (std::sqrt(corrections.v * v) + spec.epsilon) + decay * value;
 }
 
 }  // namespace lockstep::train

@@ -37,11 +37,24 @@ Windows WindowsOf(const Conv2dSpec& spec) {
                               spec.stride_w, spec.padding, spec.zeros});
 }
 
+Windows WindowsOf(const DepthwiseConv2dSpec& spec) {
+  return Place(spec.x.shape, {"depthwise_conv2d", "kernel", spec.kernel_h, spec.kernel_w,
+                              spec.stride_h, spec.stride_w, spec.padding, spec.zeros});
+}
+
 Windows WindowsOf(const Pool2dSpec& spec) {
   LOCKSTEP_CHECK(spec.zeros == Edges{} || (spec.kind == PoolKind::kMax && spec.relu),
                  "pool2d: zeros at the edges, expected a max pool with relu");
   return Place(spec.x.shape, {"pool2d", "window", spec.window_h, spec.window_w, spec.stride_h,
                               spec.stride_w, spec.padding, spec.zeros});
+}
+
+Shape ShapeOf(const DepthwiseConv2dSpec& spec) {
+  LOCKSTEP_CHECK(spec.depth_multiplier >= 1,
+                 "depthwise_conv2d: a depth multiplier of {}, expected at least 1",
+                 spec.depth_multiplier);
+  const auto [rows, columns] = WindowsOf(spec);
+  return {spec.x.shape[0], spec.x.shape[1] * spec.depth_multiplier, rows.out, columns.out};
 }
 
 Shape ShapeOf(const ZeroPadding2dSpec& spec) {

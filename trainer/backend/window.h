@@ -31,10 +31,13 @@ inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t s
 struct Windows {
   WindowAxis rows, columns;
 };
-// Both throw CheckFailure if x is not N,C,H,W, the window does not fit it, or the zeros at its
+// All throw CheckFailure if x is not N,C,H,W, the window does not fit it, or the zeros at its
 // edges are not as the spec says.
 Windows WindowsOf(const Conv2dSpec& spec);
+Windows WindowsOf(const DepthwiseConv2dSpec& spec);
 Windows WindowsOf(const Pool2dSpec& spec);
+// Returns y's shape. Throws CheckFailure as WindowsOf, or if depth_multiplier is below 1.
+Shape ShapeOf(const DepthwiseConv2dSpec& spec);
 // Returns y's shape. Throws CheckFailure if x is not N,C,H,W or an edge is negative.
 Shape ShapeOf(const ZeroPadding2dSpec& spec);
 

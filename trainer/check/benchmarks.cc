@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/backend/out_of_memory.h"
 #include "trainer/check/run_op.h"
 #include "trainer/core/arena.h"
 #include "trainer/train/solo_training.h"
@@ -106,16 +107,21 @@ api::TrainingSpec TrainingOf(const StepBenchmark& benchmark, api::Precision prec
   return training;
 }
 
-absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
-                                      const SessionOptions& options, double budget) {
+struct StepSpeed {
+  double steps_per_second = 0;
+  bool is_recorded = false;
+};
+
+absl::StatusOr<StepSpeed> SpeedOfSteps(const BackendFactory& make_backend,
+                                       const SessionOptions& options, double budget) {
   constexpr int kWarmupSteps = 3;
-  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend());
+  LOCKSTEP_ASSIGN_OR_RETURN(auto backend, make_backend(options.training.precision));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(options, std::move(backend)));
   const auto begin = SteadyClock::now();
   LOCKSTEP_RETURN_IF_ERROR(training->Step().status());
   // Where one step takes so long, what is longer in the first does not count.
   const double first = SecondsSince(begin);
-  if (first > 5 * budget) return 1 / first;
+  if (first > 5 * budget) return StepSpeed{.steps_per_second = 1 / first};
   const auto second = SteadyClock::now();
   LOCKSTEP_RETURN_IF_ERROR(training->Run(kWarmupSteps - 1).status());
   // Several at once, so that a device with a queue is not empty between them.
@@ -127,7 +133,8 @@ absl::StatusOr<double> StepsPerSecond(const BackendFactory& make_backend,
     LOCKSTEP_RETURN_IF_ERROR(training->Run(at_once).status());
     steps += at_once;
   }
-  return steps / SecondsSince(start);
+  return StepSpeed{.steps_per_second = steps / SecondsSince(start),
+                   .is_recorded = training->session().recorder().has_recorded()};
 }
 
 struct MeasuredPrecision {
@@ -139,14 +146,24 @@ constexpr std::array kMeasuredPrecisions = {
     MeasuredPrecision{api::Precision::kBFloat16, DType::kBFloat16},
     MeasuredPrecision{api::Precision::kFloat16, DType::kFloat16}};
 
-// Runs `measure`, and notes why it could not end.
+// Runs `measure`, and notes why it could not end. What it had measured before the memory was too
+// little counts.
 void Measure(Measurement& result, const std::function<void()>& measure) {
   try {
     measure();
+  } catch (const OutOfMemory& error) {
+    if (result.value == 0) result.note = error.what();
   } catch (const DeviceError& error) {
     result.value = 0;
     result.note = error.what();
+    result.has_failed = true;
   }
+}
+
+[[noreturn]] void Throw(const absl::Status& status) {
+  const std::string message(status.message());
+  if (absl::IsResourceExhausted(status)) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 }  // namespace
@@ -194,23 +211,32 @@ std::vector<Measurement> MeasureMatmul(Backend& backend) {
 std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
                                       const StepBenchmark& benchmark) {
   std::vector<Measurement> results;
-  for (const MeasuredPrecision& measured : kMeasuredPrecisions) {
+  // Returns whether the steps were recorded.
+  const auto measure = [&](const MeasuredPrecision& measured, bool records) {
     const SessionOptions options{.training = TrainingOf(benchmark, measured.precision),
-                                 .threads = threads};
+                                 .threads = threads,
+                                 .records_steps = records};
     Measurement steps{.name = benchmark.model,
                       .type = std::string(DTypeName(measured.type)),
                       .unit = "steps/s",
                       .note = fmt::format("batch {}", benchmark.batch)};
+    bool is_recorded = false;
     Measure(steps, [&] {
-      const auto speed = StepsPerSecond(make_backend, options, benchmark.seconds);
-      if (!speed.ok()) throw DeviceError(std::string(speed.status().message()));
-      steps.value = *speed;
+      const auto speed = SpeedOfSteps(make_backend, options, benchmark.seconds);
+      if (!speed.ok()) Throw(speed.status());
+      steps.value = speed->steps_per_second;
+      is_recorded = speed->is_recorded;
+      if (is_recorded) steps.note += ", recorded";
     });
     Measurement images = steps;
     images.value *= static_cast<double>(benchmark.batch);
     images.unit = "images/s";
     results.push_back(std::move(steps));
     results.push_back(std::move(images));
+    return is_recorded;
+  };
+  for (const MeasuredPrecision& measured : kMeasuredPrecisions) {
+    if (measure(measured, /*records=*/true)) measure(measured, /*records=*/false);
   }
   return results;
 }

@@ -8,7 +8,9 @@
 
 namespace lockstep::train {
 
-// What a device cannot do, for lack of memory say, has no value, and the reason as its note.
+// What a device has no memory for has no value, and the reason as its note; where it has memory
+// for smaller sizes, the fastest of those counts. What a device cannot do for another reason has
+// failed.
 
 // GB/s of copies within the device's memory, where a byte counts as read and as written.
 Measurement MeasureCopy(Backend& backend);
@@ -25,7 +27,8 @@ struct StepBenchmark {
   double seconds = 1;  // to spend on the timed steps
 };
 
-// Steps and images per second of whole training steps on synthetic data, for each precision.
+// Steps and images per second of whole training steps on synthetic data, for each precision. A
+// device that records steps is measured with recorded steps and without, as the notes say.
 std::vector<Measurement> MeasureSteps(const BackendFactory& make_backend, int threads,
                                       const StepBenchmark& benchmark);
 

@@ -72,11 +72,13 @@ Elements InputBytes(Backend& backend) {
 
 Elements ThroughLayout(Backend& backend, DType type) {
   const TensorDesc desc = NativeDesc(backend, {2, 20, 9, 8}, type);
-  Elements values = RandomValues(desc.shape.elements(), 5);
-  const DeviceArray<char> native(backend, std::vector<char>(desc.bytes()));
+  const Elements values = RandomValues(desc.shape.elements(), 5);
+  // Full of NaN in every type.
+  const DeviceArray<char> native(backend, std::vector<char>(desc.bytes(), '\xff'));
   backend.FromDense(values.data(), desc, native.data());
-  backend.ToDense(desc, native.data(), values.data());
-  return values;
+  Elements found(values.size(), NAN);
+  backend.ToDense(desc, native.data(), found.data());
+  return found;
 }
 
 Elements Scaled(Backend& backend) {

@@ -4,85 +4,48 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "base/check.h"
 #include "trainer/check/check_case.h"
-#include "trainer/check/relu_jumps.h"
-#include "trainer/core/half.h"
+#include "trainer/check/oracle_run.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::array kTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-
-// What a back end is given for a case, and what it must give back.
-struct OracleRun {
-  StepSettings step;
-  OpInputs inputs;
-  OpOutputs training;
-  std::vector<float> evaluation;
-  Shape output;
+// A type in which a case runs.
+struct CheckedType {
+  DType type;
+  std::string_view name;
+  double tolerance;
+  InputNumbers numbers;
 };
-struct OracleRuns {
-  OracleRun exact, rounded;
-};
-
-// To a number that every type has.
-void RoundToAllTypes(std::vector<float>& values) {
-  for (float& value : values) {
-    value = FromFloat16(ToFloat16(FromBFloat16(ToBFloat16(value))));
-  }
+CheckedType Checked(DType type, InputNumbers numbers) {
+  return {
+      .type = type, .name = DTypeName(type), .tolerance = ToleranceOf(type), .numbers = numbers};
 }
 
-bool ComputesAnotherWayInEvaluation(const OpSpec& spec) {
-  return std::holds_alternative<BatchNormSpec>(spec) || std::holds_alternative<DropoutSpec>(spec);
-}
-
-OracleRun AskOracle(const OpCase& op_case, bool rounded) {
-  const auto oracle = MakeBackend({.name = "reference"});
-  const OpSpec spec = op_case.spec({.shape = op_case.x});
-  const auto op = oracle->MakeOp(spec);
-  OracleRun run{.step = op_case.step, .inputs = RandomInputs(*op, 1), .output = op->output().shape};
-  if (run.step.valid == 0) run.step.valid = op_case.x[0];
-  if (rounded) {
-    RoundToAllTypes(run.inputs.x);
-    RoundToAllTypes(run.inputs.dy);
-    for (std::vector<float>& parameter : run.inputs.parameters) RoundToAllTypes(parameter);
-  }
-  // The gradient of padding rows is zero, as the loss makes it.
-  const std::int64_t row = run.output.elements() / op_case.x[0];
-  std::fill(run.inputs.dy.begin() + run.step.valid * row, run.inputs.dy.end(), 0.0f);
-  constexpr float kEpsilonOfBFloat16 = 0x1p-7f;
-  ZeroGradientNearJumps(spec, run.step, rounded ? kEpsilonOfBFloat16 : 1e-4f, run.inputs);
-  run.training = RunOp(*oracle, *op, run.inputs, run.step);
-  if (ComputesAnotherWayInEvaluation(spec)) {
-    StepSettings evaluation = run.step;
-    evaluation.training = false;
-    run.evaluation = RunOp(*oracle, *op, run.inputs, evaluation).y;
-  } else {
-    run.evaluation = run.training.y;
-  }
-  return run;
-}
+// Tensor cores do not round the sums of a product as float32 does: they drop what is beyond its
+// last bit. Factors of fewer bits would still give errors above 2^-12.
+constexpr double kToleranceOfTF32 = 1e-4;
 
 class OpChecks {
  public:
   explicit OpChecks(Backend& backend) : backend_(backend) {}
 
-  void Check(const OpCase& op_case, const OracleRuns& runs) {
-    for (const DType type : kTypes) {
-      const bool is_exact = type == DType::kFloat32;
-      const OracleRun& run = is_exact ? runs.exact : runs.rounded;
-      const bool is_image = op_case.x.rank() == 4;
-      if (is_exact || !is_image) CheckOne(op_case, run, type, /*native=*/false);
-      if (is_image) CheckOne(op_case, run, type, /*native=*/true);
+  void Check(const OpCase& op_case, const OracleRun& run, const CheckedType& checked) {
+    const bool is_image = op_case.x.rank() == 4;
+    if (checked.type == DType::kFloat32 || !is_image) {
+      CheckOne(op_case, run, checked, /*native=*/false);
     }
+    if (is_image) CheckOne(op_case, run, checked, /*native=*/true);
   }
 
   std::vector<CheckGroup> Groups() const {
@@ -92,12 +55,12 @@ class OpChecks {
   }
 
  private:
-  CheckGroup& GroupOf(const OpCase& op_case, DType type) {
+  CheckGroup& GroupOf(const OpCase& op_case, const CheckedType& checked) {
     const std::string name(OpName(op_case.spec({.shape = op_case.x})));
-    CheckGroup& group = groups_[{name, type}];
+    CheckGroup& group = groups_[{name, checked.type}];
     group.name = name;
-    group.type = DTypeName(type);
-    group.tolerance = ToleranceOf(type);
+    group.type = checked.name;
+    group.tolerance = checked.tolerance;
     return group;
   }
 
@@ -107,8 +70,10 @@ class OpChecks {
     return desc;
   }
 
-  void CheckOne(const OpCase& op_case, const OracleRun& run, DType type, bool native) {
-    CheckCase found(GroupOf(op_case, type), op_case.name,
+  void CheckOne(const OpCase& op_case, const OracleRun& run, const CheckedType& checked,
+                bool native) {
+    const DType type = checked.type;
+    CheckCase found(GroupOf(op_case, checked), op_case.name,
                     fmt::format("{}, {}", op_case.x.ToString(), native ? "native" : "dense"));
     found.Run([&] {
       const TensorDesc x =
@@ -137,14 +102,25 @@ class OpChecks {
     const OpOutputs second = RunOp(backend_, *op, run.inputs, run.step);
     found.Same("y of the second run", second.y, first.y);
     found.Same("dx of the second run", second.dx, first.dx);
-    for (std::size_t i = 0; i < first.gradients.size(); ++i) {
-      found.Same(fmt::format("gradient of parameter {} of the second run", i), second.gradients[i],
-                 first.gradients[i]);
+    SameAll("gradient of parameter", "of the second run", second.gradients, first.gradients, found);
+    SameAll("state", "of the second run", second.states, first.states, found);
+    StepSettings settings = run.step;
+    settings.training = false;
+    const OpOutputs evaluation = RunOp(backend_, *op, run.inputs, settings);
+    if (!evaluation.padding_fault.empty()) {
+      found.Fail("in evaluation, " + evaluation.padding_fault);
     }
-    StepSettings evaluation = run.step;
-    evaluation.training = false;
-    found.Close("y in evaluation", rows(RunOp(backend_, *op, run.inputs, evaluation).y),
-                rows(run.evaluation));
+    found.Close("y in evaluation", rows(evaluation.y), rows(run.evaluation));
+    SameAll("state", "after an evaluation", evaluation.states, run.inputs.states, found);
+  }
+
+  // Both are of the same op.
+  static void SameAll(const char* what, const char* when,
+                      const std::vector<std::vector<float>>& found,
+                      const std::vector<std::vector<float>>& expected, CheckCase& result) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      result.Same(fmt::format("{} {} {}", what, i, when), found[i], expected[i]);
+    }
   }
 
   static void CloseAll(const std::string& what, const std::vector<std::vector<float>>& found,
@@ -163,35 +139,72 @@ class OpChecks {
   std::map<std::pair<std::string, DType>, TensorDesc> native_;
 };
 
+// Checks each case in each type. The oracle is asked of some cases at a time, since the numbers of
+// all would need gigabytes.
+std::vector<CheckGroup> CheckIn(const std::vector<CheckedType>& types, Backend& backend,
+                                const std::vector<OpCase>& cases, ThreadPool& pool, int threads) {
+  std::vector<InputNumbers> numbers;  // of the types, each once
+  for (const CheckedType& checked : types) {
+    if (std::ranges::count(numbers, checked.numbers) == 0) numbers.push_back(checked.numbers);
+  }
+  OpChecks checks(backend);
+  const auto part = 2 * static_cast<std::size_t>(threads);
+  for (std::size_t first = 0; first < cases.size(); first += part) {
+    const std::size_t count = std::min(part, cases.size() - first);
+    std::vector<std::map<InputNumbers, OracleRun>> runs(count);
+    for (auto& of_case : runs) {
+      for (const InputNumbers each : numbers) of_case[each];
+    }
+    const absl::Status done =
+        pool.ForEach(numbers.size() * count, static_cast<std::size_t>(threads), [&](std::size_t i) {
+          const InputNumbers asked = numbers[i % numbers.size()];
+          const std::size_t at = i / numbers.size();
+          runs[at].at(asked) = AskOracle(cases[first + at], asked);
+          return absl::OkStatus();
+        });
+    LOCKSTEP_CHECK(done.ok(), "oracle: {}", std::string(done.message()));
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const CheckedType& checked : types) {
+        checks.Check(cases[first + i], runs[i].at(checked.numbers), checked);
+      }
+    }
+  }
+  return checks.Groups();
+}
+
+bool Multiplies(const OpCase& op_case) {
+  const OpSpec spec = op_case.spec({.shape = op_case.x});
+  return std::holds_alternative<Conv2dSpec>(spec) || std::holds_alternative<DenseSpec>(spec);
+}
+
 }  // namespace
 
 std::string_view OpName(const OpSpec& spec) {
-  constexpr std::array<std::string_view, 12> kNames = {
-      "Activation", "Add",     "BatchNorm",           "Concatenate", "Conv2d", "Dense",
-      "Dropout",    "Flatten", "GlobalAveragePool2d", "LayerNorm",   "Pool2d", "ZeroPadding2d"};
+  constexpr std::array<std::string_view, 13> kNames = {
+      "Activation",      "Add",     "BatchNorm", "Concatenate",         "Conv2d",    "Dense",
+      "DepthwiseConv2d", "Dropout", "Flatten",   "GlobalAveragePool2d", "LayerNorm", "Pool2d",
+      "ZeroPadding2d"};
   static_assert(kNames.size() == std::variant_size_v<OpSpec>);
   return kNames[spec.index()];
 }
 
 std::vector<CheckGroup> CheckOps(Backend& backend, const std::vector<OpCase>& cases,
                                  ThreadPool& pool, int threads) {
-  OpChecks checks(backend);
-  // A part at a time, since the numbers of all would need gigabytes.
-  const auto part = 2 * static_cast<std::size_t>(threads);
-  for (std::size_t first = 0; first < cases.size(); first += part) {
-    const std::size_t count = std::min(part, cases.size() - first);
-    std::vector<OracleRuns> runs(count);
-    const absl::Status done =
-        pool.ForEach(2 * count, static_cast<std::size_t>(threads), [&](std::size_t i) {
-          const OpCase& op_case = cases[first + i / 2];
-          OracleRuns& of_case = runs[i / 2];
-          (i % 2 == 0 ? of_case.exact : of_case.rounded) = AskOracle(op_case, i % 2 != 0);
-          return absl::OkStatus();
-        });
-    LOCKSTEP_CHECK(done.ok(), "oracle: {}", std::string(done.message()));
-    for (std::size_t i = 0; i < count; ++i) checks.Check(cases[first + i], runs[i]);
-  }
-  return checks.Groups();
+  return CheckIn({Checked(DType::kFloat32, InputNumbers::kFloat32),
+                  Checked(DType::kBFloat16, InputNumbers::kShort),
+                  Checked(DType::kFloat16, InputNumbers::kShort)},
+                 backend, cases, pool, threads);
+}
+
+std::vector<CheckGroup> CheckTF32Ops(Backend& backend, const std::vector<OpCase>& cases,
+                                     ThreadPool& pool, int threads) {
+  std::vector<OpCase> multiplying;
+  std::ranges::copy_if(cases, std::back_inserter(multiplying), Multiplies);
+  return CheckIn({{.type = DType::kFloat32,
+                   .name = "TF32",
+                   .tolerance = kToleranceOfTF32,
+                   .numbers = InputNumbers::kTF32}},
+                 backend, multiplying, pool, threads);
 }
 
 }  // namespace lockstep::train

@@ -21,4 +21,10 @@ std::string_view OpName(const OpSpec& spec);  // "Conv2d"
 std::vector<CheckGroup> CheckOps(Backend& backend, const std::vector<OpCase>& cases,
                                  ThreadPool& pool, int threads);
 
+// The same of the ops that multiply, in float32, of a back end that may round their factors to
+// TF32. The factors are such numbers already, so only the order of the sums may differ. One group
+// for each op, of the type "TF32".
+std::vector<CheckGroup> CheckTF32Ops(Backend& backend, const std::vector<OpCase>& cases,
+                                     ThreadPool& pool, int threads);
+
 }  // namespace lockstep::train

@@ -35,8 +35,10 @@ std::string Summary(const CheckReport& report) {
     cases += group.cases;
     faults += group.faults.size();
   }
-  if (faults == 0) return fmt::format("ok: {} cases in {:.1f} s\n", cases, report.seconds);
-  return fmt::format("FAILED: {} faults in {} cases, in {:.1f} s\n", faults, cases, report.seconds);
+  if (report.is_right()) return fmt::format("ok: {} cases in {:.1f} s\n", cases, report.seconds);
+  const auto failed = std::ranges::count_if(report.measurements, &Measurement::has_failed);
+  return fmt::format("FAILED: {} faults in {} cases{}, in {:.1f} s\n", faults, cases,
+                     failed == 0 ? "" : fmt::format(" and {} benchmarks", failed), report.seconds);
 }
 
 nlohmann::ordered_json GroupJson(const CheckGroup& group) {
@@ -60,7 +62,9 @@ nlohmann::ordered_json GroupJson(const CheckGroup& group) {
 }  // namespace
 
 bool CheckReport::is_right() const {
-  return std::ranges::all_of(groups, [](const CheckGroup& group) { return group.faults.empty(); });
+  return std::ranges::all_of(groups,
+                             [](const CheckGroup& group) { return group.faults.empty(); }) &&
+         std::ranges::none_of(measurements, &Measurement::has_failed);
 }
 
 std::string ReportTable(const CheckReport& report) {
@@ -79,12 +83,17 @@ std::string ReportTable(const CheckReport& report) {
   }
   text += "\n" + TextTable(rows) + faults;
   if (!report.measurements.empty()) {
+    std::string failures;
     std::vector<std::vector<std::string>> speeds = {{"benchmark", "type", "of", "unit", "speed"}};
     for (const Measurement& speed : report.measurements) {
       speeds.push_back({speed.name, speed.type, speed.note, speed.unit,
                         speed.value > 0 ? fmt::format("{:.4g}", speed.value) : "-"});
+      if (speed.has_failed) {
+        failures +=
+            fmt::format("FAILED {} {} in {}: {}\n", speed.name, speed.type, speed.unit, speed.note);
+      }
     }
-    text += "\n" + TextTable(speeds);
+    text += "\n" + TextTable(speeds) + failures;
   }
   return text + "\n" + Summary(report);
 }
@@ -96,11 +105,9 @@ nlohmann::ordered_json ReportJson(const CheckReport& report) {
   for (const CheckGroup& group : report.groups) checks.push_back(GroupJson(group));
   auto benchmarks = nlohmann::ordered_json::array();
   for (const Measurement& speed : report.measurements) {
-    nlohmann::ordered_json json = {{"name", speed.name},
-                                   {"type", nullptr},
-                                   {"value", nullptr},
-                                   {"unit", speed.unit},
-                                   {"note", speed.note}};
+    nlohmann::ordered_json json = {{"name", speed.name}, {"type", nullptr},
+                                   {"value", nullptr},   {"unit", speed.unit},
+                                   {"note", speed.note}, {"ok", !speed.has_failed}};
     if (!speed.type.empty()) json["type"] = speed.type;
     if (speed.value > 0) json["value"] = speed.value;
     benchmarks.push_back(std::move(json));

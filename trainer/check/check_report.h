@@ -33,6 +33,8 @@ struct Measurement {
   double value = 0;  // 0: not measured, as `note` says
   std::string unit;  // "GB/s"
   std::string note;  // "4096 x 4096 x 4096"
+  // It was not measured, and not for lack of memory: a fault of the device.
+  bool has_failed = false;
 };
 
 struct CheckReport {
@@ -42,16 +44,17 @@ struct CheckReport {
   std::vector<Measurement> measurements;
   double seconds = 0;
 
-  bool is_right() const;  // no group has a fault
+  bool is_right() const;  // no group has a fault, and no measurement has failed
 };
 
-// A line for each group and each measurement, and one for each of a group's first faults.
+// A line for each group and each measurement, one for each of a group's first faults, and one for
+// each measurement that has failed.
 std::string ReportTable(const CheckReport& report);
 
 // {"ok":…, "backend":…, "device":…, "facts":{"driver":…, …}, "seconds":…,
 //  "checks":[{"name":…, "type":…, "cases":…, "worst_error":…, "worst_case":…, "tolerance":…,
 //             "ok":…, "faults":[{"case":…, "input":…, "problem":…}, …]}, …],
-//  "benchmarks":[{"name":…, "type":…, "value":…, "unit":…, "note":…}, …]}
+//  "benchmarks":[{"name":…, "type":…, "value":…, "unit":…, "note":…, "ok":…}, …]}
 // "worst_error" is null where a value was not a number.
 nlohmann::ordered_json ReportJson(const CheckReport& report);
 

@@ -29,7 +29,11 @@ const std::array kRules = {
     NamedRule{"AdamW", AdamSpec{.beta1 = 0.8f, .weight_decay = 0.01f}},
     NamedRule{"RMSprop", RmspropSpec{.rho = 0.7f, .epsilon = 1e-3f}},
     NamedRule{"RMSpropMomentum", RmspropSpec{.momentum = 0.8f, .weight_decay = 0.01f}},
-    NamedRule{"Adagrad", AdagradSpec{.epsilon = 1e-3f, .weight_decay = 0.01f}}};
+    NamedRule{"Adagrad", AdagradSpec{.epsilon = 1e-3f, .weight_decay = 0.01f}},
+    NamedRule{"LARS", LarsSpec{.trust_coefficient = 0.1f}},
+    NamedRule{"LARSNesterov", LarsSpec{.momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f}},
+    NamedRule{"LAMB", LambSpec{}},
+    NamedRule{"LAMBDecay", LambSpec{.beta1 = 0.8f, .weight_decay = 0.1f}}};
 
 void CheckRule(Backend& backend, CheckGroup& group, const NamedRule& rule,
                const OptimizerRun& run) {

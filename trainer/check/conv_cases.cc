@@ -23,6 +23,15 @@ std::vector<OpCase> PaddedConvCases() {
                           .zeros = {1, 1, 1, 1}}),
       CaseOf<Conv2dSpec>("ConvWithUnequalZeros", {2, 32, 9, 8},
                          {.filters = 16, .kernel_h = 3, .kernel_w = 3, .zeros = {2, 0, 1, 2}}),
+      CaseOf<DepthwiseConv2dSpec>("DepthwiseSameStrideTwo", {2, 20, 9, 8},
+                                  {.kernel_h = 3,
+                                   .kernel_w = 3,
+                                   .stride_h = 2,
+                                   .stride_w = 2,
+                                   .padding = Padding::kSame,
+                                   .relu = true}),
+      CaseOf<DepthwiseConv2dSpec>("DepthwiseMultiplier", {2, 5, 7, 6},
+                                  {.depth_multiplier = 3, .kernel_h = 3, .kernel_w = 2}),
       CaseOf<Conv2dSpec>("ConvSame5x5OneChannel", {4, 1, 14, 14},
                          {.filters = 32, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame}),
       CaseOf<Conv2dSpec>(
@@ -106,11 +115,52 @@ std::vector<OpCase> SmallOrTallConvCases() {
   };
 }
 
+// Channels that fill vectors and blocks, and that do not; windows that are whole and that are not.
+std::vector<OpCase> DepthwiseCases() {
+  const auto depthwise = [](const char* name, Shape x, const DepthwiseConv2dSpec& spec) {
+    return CaseOf<DepthwiseConv2dSpec>(name, std::move(x), spec);
+  };
+  return {
+      depthwise("DepthwiseSame3x3", {3, 32, 9, 12},
+                {.kernel_h = 3, .kernel_w = 3, .padding = Padding::kSame}),
+      depthwise("DepthwiseValidStrideTwoRelu", {2, 20, 11, 9},
+                {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .relu = true}),
+      depthwise("DepthwiseStrideTwoWithZeros", {2, 16, 8, 8},
+                {.kernel_h = 3,
+                 .kernel_w = 3,
+                 .stride_h = 2,
+                 .stride_w = 2,
+                 .bias = false,
+                 .zeros = {0, 1, 0, 1}}),
+      depthwise("DepthwiseSame5x4", {2, 24, 7, 10},
+                {.kernel_h = 5, .kernel_w = 4, .padding = Padding::kSame, .relu = true}),
+      depthwise(
+          "DepthwiseStrideOverKernel", {2, 8, 10, 10},
+          {.kernel_h = 1, .kernel_w = 2, .stride_h = 3, .stride_w = 3, .padding = Padding::kSame}),
+      depthwise("DepthwiseWiderThanImage", {2, 16, 5, 4},
+                {.kernel_h = 3, .kernel_w = 9, .padding = Padding::kSame}),
+      depthwise("DepthwiseThreeChannels", {3, 3, 9, 8},
+                {.kernel_h = 3, .kernel_w = 3, .padding = Padding::kSame, .relu = true}),
+      depthwise("DepthwiseTwoForEachChannel", {2, 20, 7, 6},
+                {.depth_multiplier = 2, .kernel_h = 3, .kernel_w = 2, .padding = Padding::kSame}),
+      depthwise("DepthwiseThreeOfOneChannel", {3, 1, 8, 9},
+                {.depth_multiplier = 3,
+                 .kernel_h = 3,
+                 .kernel_w = 3,
+                 .stride_h = 2,
+                 .stride_w = 1,
+                 .bias = false,
+                 .relu = true}),
+      depthwise("DepthwiseManyPixels", {3, 40, 40, 33},
+                {.kernel_h = 3, .kernel_w = 3, .padding = Padding::kSame, .bias = false}),
+  };
+}
+
 }  // namespace
 
 std::vector<OpCase> ConvCases() {
-  return Together(
-      {PaddedConvCases(), WinogradConvCases(), UnevenConvCases(), SmallOrTallConvCases()});
+  return Together({PaddedConvCases(), WinogradConvCases(), UnevenConvCases(),
+                   SmallOrTallConvCases(), DepthwiseCases()});
 }
 
 }  // namespace lockstep::train

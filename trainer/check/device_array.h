@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/log.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/settle.h"
 #include "trainer/core/arena.h"
 
 namespace lockstep::train {
@@ -20,13 +20,7 @@ class DeviceArray {
     arena_.Allocate(backend.memory());
     Set(values);
   }
-  ~DeviceArray() {
-    try {
-      backend_.Synchronize();
-    } catch (const DeviceError& error) {  // it works on nothing any more
-      LogWarning("a device has failed before its memory was freed", {{"reason", error.what()}});
-    }
-  }
+  ~DeviceArray() { Settle(backend_); }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
 

@@ -41,8 +41,7 @@ std::string ComputedTypes(const Backend& backend) {
   return types;
 }
 
-void Check(Backend& backend, bool quick, int threads, CheckReport& report) {
-  ThreadPool pool(static_cast<std::size_t>(threads - 1));
+void Check(Backend& backend, bool quick, ThreadPool& pool, int threads, CheckReport& report) {
   Append(CheckOps(backend, CasesOf(quick), pool, threads), report.groups);
   report.groups.push_back(CheckCrossEntropy(backend, /*large=*/true));
   report.groups.push_back(CheckElementwiseLosses(backend, /*large=*/true));
@@ -75,20 +74,26 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,
                                         const BackendFactory& make_backend) {
   const auto start = std::chrono::steady_clock::now();
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
+  ThreadPool pool(static_cast<std::size_t>(threads - 1));
   CheckReport report;
   {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto backend, make_backend());
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto backend, make_backend(api::Precision::kFloat32));
     report.backend = backend->Name();
     report.device = backend->Device();
     report.facts = backend->Facts();
     report.facts.push_back({"types of its instructions", ComputedTypes(*backend)});
-    Check(*backend, options.quick, threads, report);
+    Check(*backend, options.quick, pool, threads, report);
     if (options.benchmarks) {
       report.measurements.push_back(MeasureCopy(*backend));
       Append(MeasureMatmul(*backend), report.measurements);
     }
   }
+  {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto backend, make_backend(api::Precision::kTF32));
+    Append(CheckTF32Ops(*backend, CasesOf(options.quick), pool, threads), report.groups);
+  }
   Append(CheckTraining(make_backend, threads), report.groups);
+  Append(CheckRecordedSteps(make_backend, threads), report.groups);
   if (options.benchmarks) MeasureTraining(make_backend, options.quick, threads, report);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   report.seconds = seconds.count();
@@ -97,8 +102,11 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,
 
 absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
-  return RunGpuCheck(options, [&] {
-    return OpenDevice({.name = options.backend, .threads = threads, .device = options.device},
+  return RunGpuCheck(options, [&](api::Precision precision) {
+    return OpenDevice({.name = options.backend,
+                       .threads = threads,
+                       .rounds_to_tf32 = precision == api::Precision::kTF32,
+                       .device = options.device},
                       /*falls_back_to_cpu=*/false);
   });
 }

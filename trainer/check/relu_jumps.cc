@@ -15,8 +15,10 @@ bool DropRelu(OpSpec& spec) {
   return std::visit(
       [](auto& op) {
         using Spec = std::remove_reference_t<decltype(op)>;
-        if constexpr (std::is_same_v<Spec, Conv2dSpec> || std::is_same_v<Spec, DenseSpec> ||
-                      std::is_same_v<Spec, AddSpec> || std::is_same_v<Spec, BatchNormSpec>) {
+        if constexpr (std::is_same_v<Spec, Conv2dSpec> ||
+                      std::is_same_v<Spec, DepthwiseConv2dSpec> ||
+                      std::is_same_v<Spec, DenseSpec> || std::is_same_v<Spec, AddSpec> ||
+                      std::is_same_v<Spec, BatchNormSpec>) {
           return std::exchange(op.relu, false);
         }
         return false;

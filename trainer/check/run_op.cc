@@ -34,7 +34,7 @@ class DeviceTensor {
   }
   float* data() const { return arena_.At<float>(0); }
   std::vector<float> Dense() const {
-    std::vector<float> values(static_cast<std::size_t>(desc_.shape.elements()));
+    std::vector<float> values(static_cast<std::size_t>(desc_.shape.elements()), NAN);
     backend_.ToDense(desc_, data(), values.data());
     return values;
   }

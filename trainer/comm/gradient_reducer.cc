@@ -78,6 +78,7 @@ class ThreadedReducer final : public GradientReducer {
         std::as_writable_bytes(buffer_.first(static_cast<std::size_t>(floats))), /*root=*/0);
     const std::lock_guard lock(mutex_);
     exposed_ += std::chrono::steady_clock::now() - start;
+    failure_.Update(sent);  // keeps the first
     return sent;
   }
 

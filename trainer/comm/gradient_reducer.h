@@ -55,7 +55,7 @@ class GradientReducer {
   // the next step's first Ready(). On failure, those of the other ranks hold anything, and every
   // later call fails.
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
-  // The first failure of the sums that are done. Thread-safe.
+  // The first failure of the sums and broadcasts that are done. Thread-safe.
   virtual absl::Status status() const = 0;
   // Seconds that Wait() and BroadcastFirst() have blocked so far: communication that the backward
   // pass did not hide. nullopt: the device waits instead, and for how long is not known.

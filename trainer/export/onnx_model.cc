@@ -114,13 +114,21 @@ class LayerWriter {
     return graph_.AddNode(op, fmt::format("{}/{}", name_, what), inputs, attributes);
   }
 
-  Value Write(const Conv2dSpec& spec) {
+  Value Write(const Conv2dSpec& spec) { return WriteConv(spec, spec.filters, 1); }
+
+  Value Write(const DepthwiseConv2dSpec& spec) {
+    return WriteConv(spec, shape()[0] * spec.depth_multiplier, shape()[0]);
+  }
+
+  template <typename Spec>
+  Value WriteConv(const Spec& spec, std::int64_t filters, std::int64_t groups) {
     const WindowAxis rows = PlaceWindow(shape()[1], spec.kernel_h, spec.stride_h, spec.padding);
     const WindowAxis columns = PlaceWindow(shape()[2], spec.kernel_w, spec.stride_w, spec.padding);
     OnnxGraph::Names inputs = {input().name, Weights("weight")};
     if (spec.bias) inputs.push_back(Weights("bias"));
-    return {Node("Conv", inputs, WindowAttributes(rows, columns)),
-            {spec.filters, rows.out, columns.out}};
+    std::vector<OnnxGraph::Attribute> attributes = WindowAttributes(rows, columns);
+    if (groups > 1) attributes.push_back(OnnxGraph::Integer("group", groups));
+    return {Node("Conv", inputs, attributes), {filters, rows.out, columns.out}};
   }
 
   static std::vector<OnnxGraph::Attribute> WindowAttributes(const WindowAxis& rows,

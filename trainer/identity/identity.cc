@@ -20,10 +20,6 @@ using nlohmann::json;
 
 constexpr int kMaxProcessesPerPod = 1024;
 
-// The version of the rendezvous protocol, its store and the meaning of the store's values.
-// Increment it with every change that an older trainer would not understand: the leader then
-// refuses such a member by name instead of starting generations that fail.
-constexpr int kProtocol = 4;
 constexpr int kMostGraceSeconds = 1'000'000'000;
 
 absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, int& value) {

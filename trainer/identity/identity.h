@@ -50,6 +50,12 @@ struct Incarnation {
   auto operator<=>(const Incarnation&) const = default;
 };
 
+// The version of what the trainers of a job say to each other: the messages of the rendezvous and
+// of parameter servers, and the rendezvous' store with the meaning of its values. Increment it with
+// every change that an older trainer would not understand: it is then refused by name, before it
+// starts generations that fail or takes a message for another.
+inline constexpr int kProtocol = 4;
+
 struct Identity {
   std::string job, job_uid, namespace_name;
   api::Role role = api::Role::kWorker;

@@ -18,6 +18,13 @@ constexpr std::uint64_t kDropoutStreams = std::uint64_t{2} << 32;
 
 using MadeOp = absl::StatusOr<std::unique_ptr<Op>>;
 
+// Not Shape::elements(), whose product may overflow before it can be compared.
+double Elements(const Shape& shape) {
+  double product = 1;
+  for (const std::int64_t extent : shape.dims()) product *= static_cast<double>(extent);
+  return product;
+}
+
 absl::Status Fault(const std::string& path, const std::string& text) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", path, text));
 }
@@ -90,18 +97,36 @@ class Compiler {
     return op;
   }
 
+  // Of a convolution, whose kernel must fit its image.
+  template <typename Spec>
+  absl::StatusOr<Windows> PlaceKernel(const char* type, const Spec& spec) const {
+    LOCKSTEP_RETURN_IF_ERROR(ExpectImage(type));
+    const Windows windows{.rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h,
+                                              spec.padding, spec.zeros.top, spec.zeros.bottom),
+                          .columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
+                                                 spec.padding, spec.zeros.left, spec.zeros.right)};
+    LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", windows.rows, windows.columns));
+    return windows;
+  }
+
   MadeOp Make(Conv2dSpec spec) {
-    LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
-    const WindowAxis rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding,
-                                        spec.zeros.top, spec.zeros.bottom);
-    const WindowAxis columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
-                                           spec.padding, spec.zeros.left, spec.zeros.right);
-    LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", rows, columns));
-    const double filters = static_cast<double>(spec.filters);
+    LOCKSTEP_ASSIGN_OR_RETURN(const Windows windows, PlaceKernel("Conv2D", spec));
+    const auto& [rows, columns] = windows;
+    LOCKSTEP_RETURN_IF_ERROR(
+        ExpectSize("filters", Elements({options_.batch, spec.filters, rows.out, columns.out}),
+                   Elements({spec.filters, desc().shape[1], spec.kernel_h, spec.kernel_w})));
+    spec.x = desc();
+    spec.input_gradient = input().is_trainable;
+    return MakeOp(spec);
+  }
+
+  MadeOp Make(DepthwiseConv2dSpec spec) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const Windows windows, PlaceKernel("DepthwiseConv2D", spec));
+    const auto& [rows, columns] = windows;
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
-        "filters", filters * static_cast<double>(options_.batch * rows.out * columns.out),
-        filters * static_cast<double>(desc().shape[1]) *
-            static_cast<double>(spec.kernel_h * spec.kernel_w)));
+        "depthMultiplier",
+        Elements({options_.batch, desc().shape[1], spec.depth_multiplier, rows.out, columns.out}),
+        Elements({desc().shape[1], spec.depth_multiplier, spec.kernel_h, spec.kernel_w})));
     spec.x = desc();
     spec.input_gradient = input().is_trainable;
     return MakeOp(spec);
@@ -113,10 +138,9 @@ class Compiler {
                                       "GlobalAveragePooling2D before it",
                                       SampleText(input())));
     }
-    const double units = static_cast<double>(spec.units);
     const std::int64_t features = desc().shape.elements() / options_.batch;
-    LOCKSTEP_RETURN_IF_ERROR(ExpectSize("units", units * static_cast<double>(options_.batch),
-                                        units * static_cast<double>(features)));
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize("units", Elements({options_.batch, spec.units}),
+                                        Elements({spec.units, features})));
     spec.x = desc();
     spec.input_gradient = input().is_trainable;
     return MakeOp(spec);
@@ -124,17 +148,19 @@ class Compiler {
 
   MadeOp Make(Pool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("a pool"));
-    LOCKSTEP_RETURN_IF_ERROR(
-        ExpectFit("poolSize",
-                  PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding,
-                              spec.zeros.top, spec.zeros.bottom),
-                  PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding,
-                              spec.zeros.left, spec.zeros.right)));
-    if (static_cast<double>(spec.window_h * spec.window_w) > kMaxElements) {
+    const WindowAxis rows = PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding,
+                                        spec.zeros.top, spec.zeros.bottom);
+    const WindowAxis columns = PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w,
+                                           spec.padding, spec.zeros.left, spec.zeros.right);
+    LOCKSTEP_RETURN_IF_ERROR(ExpectFit("poolSize", rows, columns));
+    if (Elements({spec.window_h, spec.window_w}) > kMaxElements) {
       return Fault(path_ + ".poolSize",
                    fmt::format("found {}x{}, expected a window of at most {:.3g} elements",
                                spec.window_h, spec.window_w, kMaxElements));
     }
+    // Larger than the input if a ZeroPadding2D before it has been fused.
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
+        "poolSize", Elements({options_.batch, desc().shape[1], rows.out, columns.out}), 0));
     spec.x = desc();
     return MakeOp(spec);
   }
@@ -148,8 +174,7 @@ class Compiler {
   MadeOp Make(ZeroPadding2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("ZeroPadding2D"));
     spec.x = desc();
-    LOCKSTEP_RETURN_IF_ERROR(
-        ExpectSize("padding", static_cast<double>(ShapeOf(spec).elements()), 0));
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize("padding", Elements(ShapeOf(spec)), 0));
     return MakeOp(spec);
   }
 
@@ -209,7 +234,7 @@ class Compiler {
     }
     for (const Value& value : inputs_) spec.x.push_back(value.desc);
     double elements = 0;
-    for (const TensorDesc& x : spec.x) elements += static_cast<double>(x.shape.elements());
+    for (const TensorDesc& x : spec.x) elements += Elements(x.shape);
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize("inputs", elements, 0));
     return MakeOp(spec);
   }
@@ -309,6 +334,13 @@ class Compiler {
 
 absl::StatusOr<std::vector<NamedOp>> CompileLayers(const std::vector<Layer>& layers,
                                                    const ModelOptions& options, Backend& backend) {
+  const double elements = static_cast<double>(options.batch) * Elements(options.input);
+  if (elements > kMaxElements) {
+    return Fault("model",
+                 fmt::format("{} samples of {} make a tensor of {:.3g} elements, expected "
+                             "at most {:.3g}",
+                             options.batch, options.input.ToString(), elements, kMaxElements));
+  }
   Compiler compiler(options, backend);
   for (const Layer& layer : layers) LOCKSTEP_RETURN_IF_ERROR(compiler.Add(layer));
   return std::move(compiler).Finish();

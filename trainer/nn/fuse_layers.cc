@@ -18,6 +18,7 @@ bool IsRelu(const Layer& layer) {
 // Returns the field of `layer` that fuses a relu into it, or null if there is none.
 bool* FusedRelu(Layer& layer) {
   if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->relu;
+  if (auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) return &depthwise->relu;
   if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->relu;
   if (auto* add = std::get_if<AddSpec>(&layer.spec)) return &add->relu;
   if (auto* norm = std::get_if<BatchNormSpec>(&layer.spec)) return &norm->relu;
@@ -28,6 +29,7 @@ bool* FusedRelu(Layer& layer) {
 // Returns the field of `layer` that fuses a ZeroPadding2D into it, or null if there is none.
 Edges* FusedZeros(Layer& layer) {
   if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->zeros;
+  if (auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) return &depthwise->zeros;
   auto* pool = AsMaxPool(layer);
   return pool != nullptr && pool->relu ? &pool->zeros : nullptr;
 }
@@ -40,6 +42,9 @@ bool MayHave(const Layer& layer, const Edges& edges) {
   };
   if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) {
     return allows(*conv, conv->kernel_h, conv->kernel_w);
+  }
+  if (const auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) {
+    return allows(*depthwise, depthwise->kernel_h, depthwise->kernel_w);
   }
   const auto& pool = std::get<Pool2dSpec>(layer.spec);
   return allows(pool, pool.window_h, pool.window_w);

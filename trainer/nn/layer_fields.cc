@@ -93,6 +93,11 @@ std::int64_t LayerFields::Count(const std::string& field) {
   return 0;
 }
 
+std::int64_t LayerFields::Count(const std::string& field, std::int64_t fallback) {
+  Describe(field, CountSchema());
+  return Find(field) == nullptr ? fallback : Count(field);
+}
+
 Extent2d LayerFields::Extent(const std::string& field) {
   if (Find(field) == nullptr) Fault(field, kExtentText);
   return Extent(field, {});

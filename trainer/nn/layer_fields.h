@@ -35,7 +35,8 @@ class LayerFields {
 
   // Each returns the fallback (or zero) if the field is absent or faulty.
   std::int64_t Count(const std::string& field);  // required, at least 1
-  Extent2d Extent(const std::string& field);     // required, n or [h, w]
+  std::int64_t Count(const std::string& field, std::int64_t fallback);
+  Extent2d Extent(const std::string& field);  // required, n or [h, w]
   Extent2d Extent(const std::string& field, Extent2d fallback);
   // In [low, below), and below `below` as a float too.
   float Number(const std::string& field, double fallback, double low, double below);

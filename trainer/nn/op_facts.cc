@@ -1,5 +1,6 @@
 #include "trainer/nn/op_facts.h"
 
+#include <cstdint>
 #include <variant>
 
 #include "trainer/backend/activation_names.h"
@@ -13,10 +14,14 @@ std::string Fused(const Edges& zeros, std::string type, bool relu) {
 }
 
 // The backward pass makes one product for the weights' gradient, and another for that of x.
-OpFacts Product(std::string type, std::int64_t forward, bool input_gradient) {
+OpFacts Product(std::string type, double forward, bool input_gradient) {
   return {.type = std::move(type),
           .forward_flops = forward,
           .backward_flops = input_gradient ? 2 * forward : forward};
+}
+
+double Flops(std::int64_t weights, std::int64_t uses) {
+  return 2 * static_cast<double>(weights) * static_cast<double>(uses);
 }
 
 struct Describe {
@@ -24,11 +29,15 @@ struct Describe {
 
   OpFacts operator()(const Conv2dSpec& spec) const {
     const std::int64_t weights = spec.x.shape[1] * spec.kernel_h * spec.kernel_w;
-    return Product(Fused(spec.zeros, "Conv2D", spec.relu), 2 * weights * y.elements(),
+    return Product(Fused(spec.zeros, "Conv2D", spec.relu), Flops(weights, y.elements()),
                    spec.input_gradient);
   }
+  OpFacts operator()(const DepthwiseConv2dSpec& spec) const {
+    return Product(Fused(spec.zeros, "DepthwiseConv2D", spec.relu),
+                   Flops(spec.kernel_h * spec.kernel_w, y.elements()), spec.input_gradient);
+  }
   OpFacts operator()(const DenseSpec& spec) const {
-    return Product(Fused({}, "Dense", spec.relu), 2 * spec.x.shape.elements() * spec.units,
+    return Product(Fused({}, "Dense", spec.relu), Flops(spec.units, spec.x.shape.elements()),
                    spec.input_gradient);
   }
   OpFacts operator()(const Pool2dSpec& spec) const {

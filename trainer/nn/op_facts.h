@@ -1,7 +1,6 @@
 // What people want to know of an op besides its shapes. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "trainer/backend/op_spec.h"
@@ -13,8 +12,9 @@ struct OpFacts {
   std::string type = "Cast";
   // Floating-point operations of a pass over the op's rows. Those of convolutions and dense layers
   // alone, where nearly all are: an addition and a multiplication for each weight and output that
-  // it is used for, padding included, and none for biases.
-  std::int64_t forward_flops = 0, backward_flops = 0;
+  // it is used for, padding included, and none for biases. Whole numbers, exact up to 2^53; two
+  // tensors of the largest size make more than an integer of 64 bits holds.
+  double forward_flops = 0, backward_flops = 0;
 };
 
 // `y` is the shape of the op's output.

@@ -12,78 +12,110 @@
 namespace lockstep::train {
 namespace {
 
-// The ops of one layer, in order.
-using LayerOps = std::vector<LayerSpec>;
+// One of the ops that a layer becomes.
+struct LayerOp {
+  LayerSpec spec;
+  const char* suffix = "";  // of its name, after the layer's
+};
+// In order: each reads the one before it.
+using LayerOps = std::vector<LayerOp>;
 
-LayerOps WithActivation(LayerSpec spec, LayerFields& fields) {
-  LayerOps ops = {std::move(spec)};
+LayerOps WithActivation(LayerOps ops, LayerFields& fields) {
   if (std::optional<LayerSpec> activation = fields.ActivationField()) {
-    ops.push_back(*std::move(activation));
+    ops.push_back({*std::move(activation), "/activation"});
   }
   return ops;
 }
 
 LayerOps ParseDense(LayerFields& fields) {
   return WithActivation(
-      DenseSpec{.units = fields.Count("units"), .bias = fields.Flag("useBias", true)}, fields);
+      {{DenseSpec{.units = fields.Count("units"), .bias = fields.Flag("useBias", true)}}}, fields);
 }
 
 LayerOps ParseConv2d(LayerFields& fields) {
   const Extent2d kernel = fields.Extent("kernelSize");
   const Extent2d strides = fields.Extent("strides", {1, 1});
-  return WithActivation(Conv2dSpec{.filters = fields.Count("filters"),
-                                   .kernel_h = kernel.h,
-                                   .kernel_w = kernel.w,
-                                   .stride_h = strides.h,
-                                   .stride_w = strides.w,
-                                   .padding = fields.PaddingField(),
-                                   .bias = fields.Flag("useBias", true)},
+  return WithActivation({{Conv2dSpec{.filters = fields.Count("filters"),
+                                     .kernel_h = kernel.h,
+                                     .kernel_w = kernel.w,
+                                     .stride_h = strides.h,
+                                     .stride_w = strides.w,
+                                     .padding = fields.PaddingField(),
+                                     .bias = fields.Flag("useBias", true)}}},
                         fields);
+}
+
+// Without a bias.
+DepthwiseConv2dSpec DepthwiseOf(LayerFields& fields) {
+  const Extent2d kernel = fields.Extent("kernelSize");
+  const Extent2d strides = fields.Extent("strides", {1, 1});
+  return {.depth_multiplier = fields.Count("depthMultiplier", 1),
+          .kernel_h = kernel.h,
+          .kernel_w = kernel.w,
+          .stride_h = strides.h,
+          .stride_w = strides.w,
+          .padding = fields.PaddingField(),
+          .bias = false};
+}
+
+LayerOps ParseDepthwiseConv2d(LayerFields& fields) {
+  DepthwiseConv2dSpec spec = DepthwiseOf(fields);
+  spec.bias = fields.Flag("useBias", true);
+  return WithActivation({{spec}}, fields);
+}
+
+LayerOps ParseSeparableConv2d(LayerFields& fields) {
+  const DepthwiseConv2dSpec depthwise = DepthwiseOf(fields);
+  const Conv2dSpec pointwise{.filters = fields.Count("filters"),
+                             .kernel_h = 1,
+                             .kernel_w = 1,
+                             .bias = fields.Flag("useBias", true)};
+  return WithActivation({{depthwise, "/depthwise"}, {pointwise, "/pointwise"}}, fields);
 }
 
 LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
   const Extent2d window = fields.Extent("poolSize", {2, 2});
   const Extent2d strides = fields.Extent("strides", window);  // Keras: the window's own size
-  return {Pool2dSpec{.kind = kind,
-                     .window_h = window.h,
-                     .window_w = window.w,
-                     .stride_h = strides.h,
-                     .stride_w = strides.w,
-                     .padding = fields.PaddingField()}};
+  return {{Pool2dSpec{.kind = kind,
+                      .window_h = window.h,
+                      .window_w = window.w,
+                      .stride_h = strides.h,
+                      .stride_w = strides.w,
+                      .padding = fields.PaddingField()}}};
 }
 
 LayerOps ParseZeroPadding2d(LayerFields& fields) {
   const std::int64_t edge = fields.EdgePadding();
-  return {ZeroPadding2dSpec{.edges = {.top = edge, .bottom = edge, .left = edge, .right = edge}}};
+  return {{ZeroPadding2dSpec{.edges = {.top = edge, .bottom = edge, .left = edge, .right = edge}}}};
 }
 
 LayerOps ParseActivation(LayerFields& fields) {
   std::optional<LayerSpec> activation = fields.ActivationField();
   if (!activation) fields.Fault("activation", "an activation other than linear");
-  return {std::move(activation).value_or(ActivationSpec{})};
+  return {{std::move(activation).value_or(ActivationSpec{})}};
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
   return {
-      BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
-                    .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
-                    .zero_gamma = fields.Choice("gammaInitializer", {"ones", "zeros"}, 0) == 1}};
+      {BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
+                     .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
+                     .zero_gamma = fields.Choice("gammaInitializer", {"ones", "zeros"}, 0) == 1}}};
 }
 
 LayerOps ParseLayerNorm(LayerFields& fields) {
-  return {LayerNormSpec{.epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
-                        .center = fields.Flag("center", true),
-                        .scale = fields.Flag("scale", true)}};
+  return {{LayerNormSpec{.epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
+                         .center = fields.Flag("center", true),
+                         .scale = fields.Flag("scale", true)}}};
 }
 
 LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
-  return {DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}};
+  return {{DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}}};
 }
 
 LayerOps ParseLeakyRelu(LayerFields& fields) {
-  return {ActivationSpec{.activation = Activation::kLeakyRelu,
-                         .slope = fields.Number("negativeSlope", 0.3, 0, 1000)}};
+  return {{ActivationSpec{.activation = Activation::kLeakyRelu,
+                          .slope = fields.Number("negativeSlope", 0.3, 0, 1000)}}};
 }
 
 struct LayerType {
@@ -94,18 +126,19 @@ struct LayerType {
 };
 const LayerType kLayerTypes[] = {
     {"Activation", "activation", ParseActivation},
-    {"Add", "add", [](LayerFields&) { return LayerOps{AddSpec{}}; }, /*merges=*/true},
+    {"Add", "add", [](LayerFields&) { return LayerOps{{AddSpec{}}}; }, /*merges=*/true},
     {"AveragePooling2D", "average_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kAverage); }},
     {"BatchNormalization", "batch_normalization", ParseBatchNorm},
-    {"Concatenate", "concatenate", [](LayerFields&) { return LayerOps{ConcatenateSpec{}}; },
+    {"Concatenate", "concatenate", [](LayerFields&) { return LayerOps{{ConcatenateSpec{}}}; },
      /*merges=*/true},
     {"Conv2D", "conv2d", ParseConv2d},
     {"Dense", "dense", ParseDense},
+    {"DepthwiseConv2D", "depthwise_conv2d", ParseDepthwiseConv2d},
     {"Dropout", "dropout", ParseDropout},
-    {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
+    {"Flatten", "flatten", [](LayerFields&) { return LayerOps{{FlattenSpec{}}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
-     [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
+     [](LayerFields&) { return LayerOps{{GlobalAveragePool2dSpec{}}}; }},
     {"LayerNormalization", "layer_normalization", ParseLayerNorm},
     {"LeakyReLU", "leaky_re_lu", ParseLeakyRelu},
     {"MaxPool2D", "max_pooling2d",
@@ -113,8 +146,9 @@ const LayerType kLayerTypes[] = {
     {"MaxPooling2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"ReLU", "re_lu",
-     [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
-    {"Softmax", "softmax", [](LayerFields&) { return LayerOps{OutputSpec{}}; }},
+     [](LayerFields&) { return LayerOps{{ActivationSpec{.activation = Activation::kRelu}}}; }},
+    {"SeparableConv2D", "separable_conv2d", ParseSeparableConv2d},
+    {"Softmax", "softmax", [](LayerFields&) { return LayerOps{{OutputSpec{}}}; }},
     {"ZeroPadding2D", "zero_padding2d", ParseZeroPadding2d},
 };
 
@@ -163,6 +197,7 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
 const std::map<std::string, std::string> kFieldDocs = {
     {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
     {"center", "beta is added; true if absent."},
+    {"depthMultiplier", "filters for each channel; 1 if absent."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
     {"gammaInitializer", "ones if absent."},
@@ -203,10 +238,10 @@ class Parser {
     std::string name = fields.Text("name");
     fields.RefuseOthers();
     if (name.empty()) name = DefaultName(type->default_name, given_, used_);
-    for (std::size_t op = 0; op < ops.size(); ++op) {
+    for (LayerOp& op : ops) {
       parsed_.push_back({.index = index,
-                         .name = op == 0 ? name : name + "/activation",
-                         .spec = std::move(ops[op]),
+                         .name = name + op.suffix,
+                         .spec = std::move(op.spec),
                          .inputs = std::move(inputs)});
       inputs = {static_cast<int>(parsed_.size()) - 1};
     }

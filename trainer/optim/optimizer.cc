@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/backend/settle.h"
 #include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
@@ -12,7 +13,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::Optimize
                                                              Model& model, Backend& backend,
                                                              OptimizerRole role) {
   LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, DecaySegments(model, spec.weight_decay_exclude));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
   if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
       new Optimizer(std::move(rule), std::move(segments), model, backend));
@@ -32,7 +33,7 @@ Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segment
 
 // The memory must outlive the work that is queued on it.
 Optimizer::~Optimizer() {
-  backend_.Synchronize();
+  Settle(backend_);
 }
 
 // In pieces, so that a large model needs no second copy in the host's memory.

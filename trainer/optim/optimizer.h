@@ -42,8 +42,8 @@ class Optimizer {
   // starts from: zero, but for Adagrad.
   int slots() const { return static_cast<int>(rule_.slot_names.size()); }
   std::span<float> slot(int index);
-  // "momentum" (SGD with momentum), "m" and "v" (Adam), "square" and, with momentum, "momentum"
-  // (RMSprop), "accumulator" (Adagrad). Checkpoints append "/<parameter>".
+  // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB), "square" and, with momentum,
+  // "momentum" (RMSprop), "accumulator" (Adagrad). Checkpoints append "/<parameter>".
   const std::vector<std::string>& slot_names() const { return rule_.slot_names; }
   // Sets every slot to what it was initially.
   void ResetSlots();

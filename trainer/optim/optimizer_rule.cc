@@ -73,6 +73,26 @@ absl::StatusOr<OptimizerRuleOp> MakeAdagrad(const api::OptimizerSpec& spec, Back
       .op = backend.MakeOptimizer(adagrad), .slot_names = {"accumulator"}, .slot_starts = {start}};
 }
 
+absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend& backend) {
+  LarsSpec lars{.nesterov = spec.nesterov};
+  LOCKSTEP_ASSIGN_OR_RETURN(lars.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(lars.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(lars.trust_coefficient,
+                            Positive("trustCoefficient", spec.trust_coefficient));
+  std::vector<std::string> slot_names;
+  if (lars.momentum != 0) slot_names = {"momentum"};
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(lars), .slot_names = std::move(slot_names)};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeLamb(const api::OptimizerSpec& spec, Backend& backend) {
+  LambSpec lamb;
+  LOCKSTEP_ASSIGN_OR_RETURN(lamb.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(lamb.beta1, Fraction("beta1", spec.beta1));
+  LOCKSTEP_ASSIGN_OR_RETURN(lamb.beta2, Fraction("beta2", spec.beta2));
+  LOCKSTEP_ASSIGN_OR_RETURN(lamb.epsilon, Positive("epsilon", spec.epsilon));
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(lamb), .slot_names = {"m", "v"}};
+}
+
 }  // namespace
 
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
@@ -81,15 +101,20 @@ absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec
   if (spec.name == "Adam") return MakeAdam(spec, backend);
   if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
   if (spec.name == "Adagrad") return MakeAdagrad(spec, backend);
-  return absl::InvalidArgumentError(fmt::format(
-      "optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\" or \"Adagrad\"",
-      spec.name));
+  if (spec.name == "LARS") return MakeLars(spec, backend);
+  if (spec.name == "LAMB") return MakeLamb(spec, backend);
+  return absl::InvalidArgumentError(
+      fmt::format("optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\", "
+                  "\"Adagrad\", \"LARS\" or \"LAMB\"",
+                  spec.name));
 }
 
-absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(
-    Model& model, const std::vector<std::string>& exclude) {
+absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::OptimizerSpec& spec,
+                                                                Model& model) {
+  const std::vector<std::string>& exclude = spec.weight_decay_exclude;
+  const bool by_tensor = api::MeasuresTensors(spec);
   std::vector<OptimizerSegment> segments;
-  if (exclude.empty()) return segments;
+  if (exclude.empty() && !by_tensor) return segments;
   std::vector<bool> is_used(exclude.size(), false);
   for (const TensorSlot& slot : model.parameter_slots()) {
     bool decays = true;
@@ -100,7 +125,7 @@ absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(
     }
     if (segments.empty()) {
       segments.push_back({.decays = decays});
-    } else if (segments.back().decays != decays) {
+    } else if (by_tensor || segments.back().decays != decays) {
       segments.back().end = slot.offset;
       segments.push_back({.begin = slot.offset, .decays = decays});
     }

@@ -22,9 +22,10 @@ struct OptimizerRuleOp {
 // InvalidArgument names the field that is unknown or out of range.
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec, Backend& backend);
 
-// Segments of the model's parameters by whether they decay; empty if all do. Those whose name
-// contains one of `exclude` do not. InvalidArgument names an entry that is in no name.
-absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(
-    Model& model, const std::vector<std::string>& exclude);
+// Segments of the model's parameters: each tensor with an optimizer that measures tensors, else by
+// whether they decay; empty if all do. Those whose name contains one of weight_decay_exclude do
+// not. InvalidArgument names an entry that is in no name.
+absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::OptimizerSpec& spec,
+                                                                Model& model);
 
 }  // namespace lockstep::train

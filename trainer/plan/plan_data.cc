@@ -130,7 +130,10 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
     return absl::InvalidArgumentError(fmt::format(
         "--sample-shape: found {:.4g} elements, expected at most {:.0f}", elements, kMostElements));
   }
-  const double samples = static_cast<double>(given.samples.value_or(1));
+  // Those that are held out are kept, too.
+  const double samples = given.samples ? static_cast<double>(*given.samples) /
+                                             (1 - training.dataset.validation_fraction)
+                                       : 1;
   if (samples * elements > kMostOfAll) {
     return absl::InvalidArgumentError(
         fmt::format("--samples: found {:.0f} samples of {:.0f} elements, expected at most {:.4g} "

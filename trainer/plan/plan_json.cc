@@ -1,5 +1,6 @@
 #include "trainer/plan/plan_json.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -36,6 +37,15 @@ Json Data(const JobPlan& plan) {
           {"label_numbers", train.targets}};
 }
 
+std::int64_t Whole(double flops) {
+  constexpr double kMost = 0x1p62;  // far above any use, and an integer of 64 bits
+  return static_cast<std::int64_t>(std::min(flops, kMost));
+}
+
+double PerSample(double flops, const OpReport& op) {
+  return flops / static_cast<double>(op.y[0]);
+}
+
 // Without the rows of the batch.
 std::vector<std::int64_t> SampleDims(const Shape& shape) {
   return {shape.dims().begin() + 1, shape.dims().end()};
@@ -44,29 +54,29 @@ std::vector<std::int64_t> SampleDims(const Shape& shape) {
 Json Layers(const JobPlan& plan) {
   Json layers = Json::array();
   for (const OpReport& op : plan.ops) {
-    const std::int64_t rows = op.y[0];
     layers.push_back({{"name", op.name},
                       {"type", op.facts.type},
                       {"output_shape", SampleDims(op.y)},
                       {"parameters", op.parameters},
                       {"other_parameters", op.states},
-                      {"flops_per_sample", op.facts.forward_flops / rows}});
+                      {"flops_per_sample", Whole(PerSample(op.facts.forward_flops, op))}});
   }
   return layers;
 }
 
 void AddTotals(const JobPlan& plan, Json& json) {
-  std::int64_t trainable = 0, other = 0, forward = 0, backward = 0;
+  std::int64_t trainable = 0, other = 0;
+  double forward = 0, backward = 0;
   for (const OpReport& op : plan.ops) {
     trainable += op.parameters;
     other += op.states;
-    forward += op.facts.forward_flops / op.y[0];
-    backward += op.facts.backward_flops / op.y[0];
+    forward += PerSample(op.facts.forward_flops, op);
+    backward += PerSample(op.facts.backward_flops, op);
   }
   json["parameters"] = {{"trainable", trainable},
                         {"other", other},
                         {"bytes", (trainable + other) * static_cast<std::int64_t>(sizeof(float))}};
-  json["flops_per_sample"] = {{"forward", forward}, {"training", forward + backward}};
+  json["flops_per_sample"] = {{"forward", Whole(forward)}, {"training", Whole(forward + backward)}};
 }
 
 Json Steps(const PlannedSteps& steps) {

@@ -1,11 +1,18 @@
 #include "trainer/plan/pod_memory.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
 namespace lockstep::train {
 namespace {
+
+// A sum that would wrap stays at the largest number: a small one would seem to fit.
+void Add(std::size_t bytes, std::size_t& sum) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  sum = bytes > kMost - sum ? kMost : sum + bytes;
+}
 
 // One number for each pod that trains, the leading one first.
 std::vector<std::size_t> TrainingPods(const Identity& identity, const PodContents& contents) {
@@ -17,8 +24,8 @@ std::vector<std::size_t> TrainingPods(const Identity& identity, const PodContent
   std::vector<std::size_t> pods(static_cast<std::size_t>(identity.Pods()), contents.supervisor);
   for (std::size_t process = 0; process < all; ++process) {
     const bool saves = process < contents.replicas.size();
-    pods[process / processes] +=
-        (saves ? contents.replicas[process] : contents.other).total() - contents.program;
+    const ReplicaMemory& replica = saves ? contents.replicas[process] : contents.other;
+    Add(replica.total() - contents.program, pods[process / processes]);
   }
   return pods;
 }
@@ -27,7 +34,7 @@ std::vector<std::size_t> TrainingPods(const Identity& identity, const PodContent
 
 std::size_t PlannedMemory::WithoutLimit() const {
   std::size_t bytes = 0;
-  for (const PlannedPods& role : pods) bytes += role.limit ? 0 : role.all;
+  for (const PlannedPods& role : pods) Add(role.limit ? 0 : role.all, bytes);
   return bytes;
 }
 
@@ -45,9 +52,9 @@ PlannedMemory MemoryOfPods(const Identity& identity, const PodContents& contents
     PlannedPods planned{.role = role,
                         .count = static_cast<int>(pods.size()),
                         .bytes = *std::ranges::max_element(pods)};
-    for (const std::size_t bytes : pods) planned.all += bytes;
+    for (const std::size_t bytes : pods) Add(bytes, planned.all);
     if (const auto limit = limits.find(role); limit != limits.end()) planned.limit = limit->second;
-    memory.job += planned.all;
+    Add(planned.all, memory.job);
     memory.pods.push_back(planned);
   };
   std::vector<std::size_t> pods = TrainingPods(identity, contents);

@@ -1,4 +1,5 @@
-// The memory of a job's pods, role by role, and whether the job fits. Pure.
+// The memory of a job's pods, role by role, and whether the job fits. A sum of more bytes than a
+// std::size_t holds is the largest one. Pure.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "trainer/backend/measuring_backend.h"
+#include "trainer/data/gather.h"
 #include "trainer/data/loader.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/strategy/make_strategy.h"
@@ -48,14 +49,14 @@ SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
       .initializes_model = false};
 }
 
-// Training keeps its loader while the evaluation has one.
-std::size_t BytesOfBatches(const Session& session) {
-  const LoaderOptions options{.plan = session.plan(),
-                              .prefetch = session.training().dataset.prefetch};
-  std::size_t bytes = Loader::BytesOfBatches(session.train_data(), options);
-  if (session.test_data() != nullptr) {
-    bytes += Loader::BytesOfBatches(*session.test_data(), options);
-  }
+// Training keeps its batches while the evaluation has some. See BatchGradient for those of a worker
+// that uses parameter servers.
+std::size_t BytesOfBatches(const Session& session, const Identity& identity) {
+  const LoaderOptions reads = session.TrainingReads(/*rank=*/0);
+  std::size_t bytes = identity.UsesParameterServers()
+                          ? BatchBytes(session.train_data(), session.plan())
+                          : Loader::BytesOfBatches(session.train_data(), reads);
+  if (session.test_data() != nullptr) bytes += Loader::BytesOfBatches(*session.test_data(), reads);
   return bytes;
 }
 
@@ -102,7 +103,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   const SessionMemory bytes = session.Memory();
   measured.memory = {.process = process + GrowthSince(before).resident,
                      .data_sets = data.bytes,
-                     .batches = BytesOfBatches(session),
+                     .batches = BytesOfBatches(session, identity),
                      .parameters = bytes.model.parameters + bytes.model.states,
                      .gradients = bytes.sums + bytes.model.gradients,
                      .optimizer = bytes.slots,

@@ -4,20 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
-#include "base/hmac.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
-#include "trainer/rendezvous/generation_store.h"
 #include "trainer/rendezvous/grpc_options.h"
-#include "trainer/rendezvous/heartbeat.h"
-#include "trainer/rendezvous/join_wait.h"
-#include "trainer/rendezvous/rendezvous_stream.h"
+#include "trainer/rendezvous/grpc_rendezvous.h"
 
 namespace lockstep::train {
 namespace {
@@ -25,81 +19,7 @@ namespace {
 // Waits poll the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
-constexpr std::size_t kLeaderNonceBytes = 32;
-
-constexpr char kUnproven[] =
-    "it does not prove that it knows the job's token, as a leader of this version does";
-
-// Returns nullopt if the one who asked with `join` is not among the members.
-std::optional<Membership> FromProto(const proto::Membership& message, const proto::Join& join) {
-  Membership membership{.generation = message.generation(), .rank = -1, .members = {}};
-  for (const proto::Member& member : message.members()) {
-    const bool is_own = member.role() == join.role() && member.index() == join.index() &&
-                        member.local_rank() == join.local_rank();
-    if (is_own) membership.rank = membership.world();
-    membership.members.push_back(
-        {member.role(), member.index(), member.local_rank(), member.step(), member.address()});
-  }
-  return membership.rank < 0 ? std::nullopt : std::optional(std::move(membership));
-}
-
-class RendezvousClient final : public Rendezvous {
- public:
-  RendezvousClient(const Identity& identity, const Clock& clock, RendezvousClientOptions options);
-  ~RendezvousClient() override;
-
-  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) override;
-  void WithholdAddress() override;
-  void OnGenerationEnd(EndCallback callback) override;
-  KeyValueStore& store() override { return store_; }
-  void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
-  void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
-  bool StopRequested() const override { return options_.stop_requested(); }
-  absl::Status Finish() override;
-
- private:
-  enum class Phase { kIdle, kJoining, kMember, kReleased };
-
-  std::shared_ptr<RendezvousStream> Connected();
-  void Disconnect();
-  void Received(int connection, const proto::CoordinatorMessage& message);
-  bool MayBelieve(const proto::CoordinatorMessage& message);
-  void Distrust(const std::string& reason);
-  void Broken(int connection, const std::string& reason);
-  void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
-  std::optional<absl::StatusOr<Membership>> Answer();
-  absl::StatusOr<Membership> JoinNext(std::unique_lock<std::mutex>& lock);
-  void Leave(std::unique_lock<std::mutex>& lock);
-  absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
-  absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
-
-  const std::string address_;
-  const api::JobToken token_;
-  const Clock& clock_;
-  const RendezvousClientOptions options_;
-
-  std::mutex mutex_;
-  proto::Join join_;  // constant fields, and the latest values of the others
-  std::condition_variable_any changed_;
-  std::shared_ptr<RendezvousStream> stream_;  // null: not connected
-  int connection_ = 0;                        // stream_'s number: older streams' events are dropped
-  bool broken_ = false;                       // stream_ is broken, or not the leader's
-  std::string nonce_;                         // for stream_'s leader, which proves the token for it
-  bool leader_proven_ = false;                // stream_'s other end may be believed
-  SteadyTime prove_by_{};                     // until when stream_'s leader must be proven
-  proto::Challenge challenge_;                // of stream_; empty: not received yet
-  std::string join_proof_;                    // of the latest Join on stream_
-  Phase phase_ = Phase::kIdle;
-  Membership membership_;
-  std::string ended_reason_;
-  std::optional<proto::Rejected> rejected_;
-  JoinWait wait_;
-  EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
-  bool telling_end_ = false;  // on_generation_end_ is running
-
-  GenerationStore store_;
-  std::optional<Heartbeat> heartbeat_;
-};
+}  // namespace
 
 RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
                                    RendezvousClientOptions options)
@@ -241,135 +161,6 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
   return absl::OkStatus();
 }
 
-// Returns the stream; opens a new one if there is none or it broke.
-std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stream_ && !broken_) return stream_;
-  }
-  Disconnect();
-  int number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    number = ++connection_;
-    nonce_ = token_.present() ? RandomBytes(kLeaderNonceBytes) : "";
-    leader_proven_ = !token_.present();
-    prove_by_ = clock_.SteadyNow() + options_.proof_patience;
-    wait_.OnConnecting();
-  }
-  RendezvousStream::Events events;
-  events.received = [this, number](const auto& message) { Received(number, message); };
-  events.broken = [this, number](const std::string& reason) { Broken(number, reason); };
-  auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
-  const std::lock_guard lock(mutex_);
-  stream_ = stream;
-  return stream;
-}
-
-void RendezvousClient::Disconnect() {
-  std::shared_ptr<RendezvousStream> old;
-  {
-    const std::lock_guard lock(mutex_);
-    old = std::exchange(stream_, nullptr);
-    ++connection_;
-    broken_ = false;
-    wait_.OnSilence();
-    wait_.OnWaiting({});
-    challenge_.Clear();
-    join_proof_.clear();
-    leader_proven_ = false;
-  }
-  // Destroys `old` without the lock: its destructor joins a thread that may need the lock.
-}
-
-void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
-  std::unique_lock lock(mutex_);
-  if (connection != connection_ || broken_ || !MayBelieve(message)) return;
-  if (leader_proven_) wait_.OnMessage();
-  switch (message.message_case()) {
-    case proto::CoordinatorMessage::kMembership:
-      wait_.OnAdmitted();
-      if (phase_ != Phase::kJoining) break;
-      if (auto membership = FromProto(message.membership(), join_); membership) {
-        membership_ = *std::move(membership);
-      } else {
-        Distrust("its list of members does not have this process");
-        break;
-      }
-      phase_ = Phase::kMember;
-      wait_.OnWaiting({});
-      break;
-    case proto::CoordinatorMessage::kGenerationEnded:
-      if (message.generation_ended().generation() != membership_.generation) break;
-      EndGeneration(lock, message.generation_ended().reason());
-      break;
-    case proto::CoordinatorMessage::kRejected:
-      rejected_ = message.rejected();
-      EndGeneration(lock, message.rejected().reason());
-      break;
-    case proto::CoordinatorMessage::kWaiting:
-      wait_.OnAdmitted();
-      wait_.OnWaiting(message.waiting());
-      break;
-    case proto::CoordinatorMessage::kChallenge:
-      challenge_ = message.challenge();
-      break;
-    case proto::CoordinatorMessage::kReleased:
-      phase_ = Phase::kReleased;
-      break;
-    case proto::CoordinatorMessage::kLeaderProof:
-    case proto::CoordinatorMessage::MESSAGE_NOT_SET:
-      break;
-  }
-  changed_.notify_all();
-}
-
-// Returns true for messages of the job's leader, and for a challenge, which may come from anybody:
-// the address of a leading pod that is gone may be a stranger's by now. Distrusts who sends
-// anything else.
-bool RendezvousClient::MayBelieve(const proto::CoordinatorMessage& message) {
-  if (leader_proven_) return true;
-  if (message.has_challenge() && challenge_.nonce().empty()) return true;
-  leader_proven_ =
-      message.has_leader_proof() && !join_proof_.empty() &&
-      token_.Accepts(api::kProofOfLeader, nonce_, join_proof_, message.leader_proof().proof());
-  if (!leader_proven_) Distrust(kUnproven);
-  return leader_proven_;
-}
-
-// Gives the connection up, so that Join connects again.
-void RendezvousClient::Distrust(const std::string& reason) {
-  broken_ = true;
-  wait_.OnSilence();
-  wait_.SetBrokenReason(reason);
-  changed_.notify_all();
-}
-
-void RendezvousClient::Broken(int connection, const std::string& reason) {
-  std::unique_lock lock(mutex_);
-  if (connection != connection_ || broken_) return;
-  broken_ = true;
-  wait_.OnSilence();
-  wait_.SetBrokenReason(reason);
-  EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
-  changed_.notify_all();
-}
-
-// If there is a generation, ends it and calls the callback with the lock released.
-void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
-                                     const std::string& reason) {
-  if (phase_ != Phase::kMember) return;
-  phase_ = Phase::kIdle;
-  ended_reason_ = reason;
-  telling_end_ = true;
-  const auto callback = on_generation_end_;
-  const std::uint64_t generation = membership_.generation;
-  lock.unlock();
-  callback(generation, reason);
-  lock.lock();
-  telling_end_ = false;
-}
-
 void RendezvousClient::WithholdAddress() {
   const std::lock_guard lock(mutex_);
   join_.clear_address();
@@ -410,8 +201,6 @@ absl::Status RendezvousClient::Finish() {
   if (stream) stream->HangUp();
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock,
                                                  RendezvousClientOptions options) {

@@ -11,18 +11,13 @@
 
 #include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
-#include "base/log.h"
+#include "base/status.h"
 #include "trainer/rendezvous/address_watch.h"
-#include "trainer/rendezvous/connection_gate.h"
 #include "trainer/rendezvous/coordinator.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gated_server.h"
 
 namespace lockstep::train {
 namespace {
-
-constexpr int kLargestMessage = 2 << 20;  // the largest is a Put of a store value
-// Concurrent calls per connection. A process has its session and one or two store calls.
-constexpr int kMostCalls = 8;
 
 class GrpcRendezvousService final : public RendezvousService {
  public:
@@ -33,53 +28,23 @@ class GrpcRendezvousService final : public RendezvousService {
         clock_(clock),
         addresses_(config.has_address),
         coordinator_(std::move(config), clock,
-                     [this](const std::string& peer) { gate_->Prove(peer); }),
+                     [this](const std::string& peer) { server_.Prove(peer); }),
         rendezvous_(coordinator_),
         status_(coordinator_) {}
 
   absl::Status Listen(const std::string& address) {
-    absl::StatusOr<std::unique_ptr<ConnectionGate>> gate =
-        ConnectionGate::Listen(address, members_, clock_);
-    if (!gate.ok()) {
-      return absl::UnavailableError(
-          fmt::format("cannot listen at {}: {}", address, std::string(gate.status().message())));
-    }
-    gate_ = *std::move(gate);
-    grpc::ServerBuilder builder;
-    SetServerOptions(builder);
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
-    // Members do not compress, and 16 KiB from a stranger could decompress to 16 MiB.
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        External::FROM_FD, grpc::InsecureServerCredentials());
-    builder.RegisterService(&rendezvous_);
-    builder.RegisterService(&status_);
-    server_ = builder.BuildAndStart();
-    if (!server_) {
-      return absl::UnavailableError(fmt::format("cannot serve at {}: gRPC did not start", address));
-    }
-    gate_->Open([this](Descriptor caller) {
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = caller.Release();
-      acceptor_->HandleNewConnection(&connection);
-    });
+    LOCKSTEP_RETURN_IF_ERROR(server_.Start(address, members_, clock_, {&rendezvous_, &status_}));
     ticker_ = std::jthread([this](const std::stop_token& stop) { TickUntil(stop); });
     return absl::OkStatus();
   }
 
   ~GrpcRendezvousService() override {
     ticker_ = {};  // stops and joins the thread
-    if (gate_) gate_->Close();
-    if (server_) {
-      server_->Shutdown(std::chrono::system_clock::now());  // cancels the calls that are still open
-      server_->Wait();
-    }
+    server_.Stop();
     coordinator_.WaitUntilIdle();
   }
 
-  int port() const override { return gate_->port(); }
+  int port() const override { return server_.port(); }
   std::int64_t refusals() const override { return coordinator_.refusals(); }
 
   bool WaitUntilDrained(Duration timeout) override {
@@ -153,12 +118,10 @@ class GrpcRendezvousService final : public RendezvousService {
   const std::size_t members_;
   const Clock& clock_;
   AddressWatch addresses_;
-  std::unique_ptr<ConnectionGate> gate_;
   Coordinator coordinator_;
   RendezvousCalls rendezvous_;
   StatusCalls status_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
-  std::unique_ptr<grpc::Server> server_;
+  GatedServer server_;
   std::jthread ticker_;
 };
 
@@ -170,7 +133,6 @@ bool IsLoopback(const std::string& host) {
 
 absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
     RosterConfig config, const std::string& address, const Clock& clock) {
-  StartGrpc();
   auto service = std::make_unique<GrpcRendezvousService>(std::move(config), clock);
   if (const absl::Status listening = service->Listen(address); !listening.ok()) return listening;
   return service;

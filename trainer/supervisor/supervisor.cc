@@ -20,6 +20,7 @@
 #include "base/signal_fd.h"
 #include "base/status.h"
 #include "trainer/observe/termination_message.h"
+#include "trainer/rendezvous/evaluator_status.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
@@ -63,6 +64,7 @@ class Supervisor {
 
  private:
   absl::Status StartServers();
+  void StartEvaluatorStatus();
   void ShowReplica(int local_rank);
   absl::Status StartReplica(Replica& replica);
   void Wait();
@@ -90,7 +92,8 @@ class Supervisor {
   const Time started_;
   SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
   std::vector<RestartBudget> budgets_;          // one for each process that trains alone, else one
-  std::unique_ptr<RendezvousService> rendezvous_;
+  std::unique_ptr<RendezvousService> rendezvous_;      // null unless this pod leads
+  std::unique_ptr<EvaluatorStatus> evaluator_status_;  // null unless this pod evaluates
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
   std::optional<int> failure_;         // exit code of the first permanent failure
@@ -127,6 +130,7 @@ absl::Status Supervisor::StartServers() {
         rendezvous_,
         RendezvousService::Start(RosterFor(identity_), ListenAddress(identity_), clock_));
   }
+  if (identity_.role == api::Role::kEvaluator) StartEvaluatorStatus();
   if (options_.start_metrics) {
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
     if (rendezvous_) {  // rendezvous_ outlives the metrics server
@@ -134,6 +138,20 @@ absl::Status Supervisor::StartServers() {
     }
   }
   return absl::OkStatus();
+}
+
+// An Evaluator can work without it: only the operator cannot see then that it does.
+void Supervisor::StartEvaluatorStatus() {
+  const std::string& own = identity_.cluster.evaluator[static_cast<std::size_t>(identity_.index)];
+  auto status = EvaluatorStatus::Start(identity_, ListenAddress(identity_, own), clock_);
+  if (status.ok()) {
+    evaluator_status_ = *std::move(status);
+    return;
+  }
+  LogWarning(
+      "the operator cannot ask this Evaluator whether it still evaluates, and so waits for "
+      "its last evaluation only for the shortest time",
+      {{"reason", std::string(status.status().message())}});
 }
 
 // Publishes initial metrics, so that a replica that dies before its first line still shows up.
@@ -269,6 +287,7 @@ void Supervisor::ShowMetrics(Replica& replica, const std::string& line) {
   }
   if (identity_.role == api::Role::kEvaluator) {  // an evaluated checkpoint is a step of progress
     const auto metrics = Accept(replica, options_.decode_evaluator_metrics(line));
+    if (metrics && evaluator_status_) evaluator_status_->Update(metrics->batches);
     if (metrics && metrics_) metrics_->UpdateEvaluator(*metrics);
     return;
   }

@@ -1,5 +1,5 @@
-// A pod's entry point: starts its replica processes, restarts them, and serves the rendezvous and
-// their metrics.
+// A pod's entry point: starts its replica processes, restarts them, and serves the rendezvous, an
+// Evaluator's status and their metrics.
 #pragma once
 
 #include <functional>

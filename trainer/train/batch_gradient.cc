@@ -10,9 +10,7 @@ namespace lockstep::train {
 BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
     : session_(session),
       phases_(phases),
-      options_{.plan = session.plan(),
-               .seed = static_cast<std::uint64_t>(session.training().seed),
-               .shuffle = session.training().dataset.shuffle},
+      reads_(session.TrainingReads(/*rank=*/0)),
       batch_(MakeBatch(session.train_data(), session.plan())) {
   LOCKSTEP_CHECK(session.backend().IsHost(),
                  "parameter server: found back end {}, expected one on the host",
@@ -20,10 +18,10 @@ BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
 }
 
 absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
-  options_.rank = task.part;
+  reads_.rank = task.part;
   {
     const PhaseTimer timer(phases_, Phase::kInput);
-    LOCKSTEP_RETURN_IF_ERROR(Gather(session_.train_data(), options_, task.step, batch_));
+    LOCKSTEP_RETURN_IF_ERROR(Gather(session_.train_data(), reads_, task.step, batch_));
   }
   const std::span<const float> states = session_.model().states();
   saved_states_.assign(states.begin(), states.end());

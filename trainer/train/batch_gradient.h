@@ -30,7 +30,8 @@ class BatchGradient {
 
   Session& session_;
   PhaseClock& phases_;
-  LoaderOptions options_;
+  // Of the latest task's part. Nothing is read ahead: a task is known only once it is given out.
+  LoaderOptions reads_;
   Batch batch_;
   std::vector<float> saved_states_;  // as the caller has pulled them
 };

@@ -62,11 +62,19 @@ nlohmann::ordered_json Ops(const Model& model) {
   return ops;
 }
 
-nlohmann::ordered_json Report(const BenchOptions& options, int threads, double seconds,
-                              const StepTotals& last, const PhaseTimes& before,
-                              const PhaseTimes& after) {
+// Of the timed steps.
+struct Timed {
+  double seconds = 0;
+  PhaseTimes before, after;
+  StepTotals last;
+  bool is_recorded = false;
+};
+
+nlohmann::ordered_json Report(const BenchOptions& options, int threads, const Timed& timed) {
   const auto steps = static_cast<double>(options.steps);
-  const auto spent = [&](Phase phase) { return after.Seconds(phase) - before.Seconds(phase); };
+  const auto spent = [&timed](Phase phase) {
+    return timed.after.Seconds(phase) - timed.before.Seconds(phase);
+  };
   return {{"model", options.model},
           {"data", options.data.empty() ? "synthetic" : options.data},
           {"backend", options.backend},
@@ -74,11 +82,12 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
           {"batch", options.batch},
           {"threads", threads},
           {"steps", options.steps},
-          {"images_per_second", steps * static_cast<double>(options.batch) / seconds},
-          {"steps_per_second", steps / seconds},
-          {"loss", last.loss / last.examples},
+          {"recorded", timed.is_recorded},
+          {"images_per_second", steps * static_cast<double>(options.batch) / timed.seconds},
+          {"steps_per_second", steps / timed.seconds},
+          {"loss", timed.last.loss / timed.last.examples},
           {"seconds",
-           {{"total", seconds},
+           {{"total", timed.seconds},
             {"input", spent(Phase::kInput)},
             {"forward", spent(Phase::kForward)},
             {"backward", spent(Phase::kBackward)},
@@ -90,21 +99,24 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
+  const bool records_steps = options.records_steps && !options.explain;  // which times each op
   LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Create({.training = BenchTraining(options),
                                                            .threads = threads,
                                                            .backend = options.backend,
-                                                           .device = options.device}));
+                                                           .device = options.device,
+                                                           .records_steps = records_steps}));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto training, SoloTraining::Create(std::move(session)));
   Model& model = training->session().model();
 
   if (options.warmup > 0) LOCKSTEP_RETURN_IF_ERROR(training->Run(options.warmup).status());
-  const PhaseTimes before = training->ReadPhases();
+  Timed timed{.before = training->ReadPhases()};
   if (options.explain) model.Watch();
   const auto start = std::chrono::steady_clock::now();
-  LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals last, training->Run(options.steps));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  nlohmann::ordered_json report =
-      Report(options, threads, seconds.count(), last, before, training->ReadPhases());
+  LOCKSTEP_ASSIGN_OR_RETURN(timed.last, training->Run(options.steps));
+  timed.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  timed.after = training->ReadPhases();
+  timed.is_recorded = training->session().recorder().has_recorded();
+  nlohmann::ordered_json report = Report(options, threads, timed);
   if (options.explain) report["ops"] = Ops(model);
   return report;
 }

@@ -21,17 +21,19 @@ struct BenchOptions {
   std::string backend = "cpu";
   int device = 0;                     // see BackendOptions
   std::string precision = "Float32";  // as in spec.training.precision
-  bool explain = false;               // adds "ops" to the report
+  bool explain = false;               // adds "ops" to the report; records no steps
+  bool records_steps = true;          // see SessionOptions
 };
 
 // Runs the warm-up steps, then the timed ones, and returns this report:
 // {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "precision":…, "batch":…,
-// "threads":…, "steps":…,
+// "threads":…, "steps":…, "recorded":…,
 //  "images_per_second":…, "steps_per_second":…, "loss":…,
 //  "seconds":{"total":…, "input":…, "forward":…, …},
 //  "ops":[{"name":…, "x":…, "y":…, "choices":[{"pass":…, "implementation":…, "layout":…}, …],
 //          "forward_us":…, "backward_us":…}, …]}
-// An op's times are its shortest over the timed steps; null if it does not run that pass.
+// "recorded": whether the device replayed steps that it had recorded. An op's times are its
+// shortest over the timed steps; null if it does not run that pass.
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options);
 
 // Formats the report's "ops" as a table: one line per choice, each ending in a newline.

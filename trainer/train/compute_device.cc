@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "trainer/backend/device_missing.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train {
 
@@ -28,6 +29,8 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& option
     return MakeBackend({.threads = options.threads});
   } catch (const DeviceMissing& error) {
     return absl::InvalidArgumentError(error.what());
+  } catch (const OutOfMemory& error) {
+    return absl::ResourceExhaustedError(error.what());
   } catch (const DeviceError& error) {
     return absl::UnavailableError(error.what());
   }

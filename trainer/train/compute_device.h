@@ -15,6 +15,7 @@ BackendOptions DeviceOf(const Identity& identity, int threads);
 
 // MakeBackend. InvalidArgument: the device or a library is not there, or this build has nothing
 // that runs on it, which no restart changes. Unavailable: the driver refuses it at present.
+// ResourceExhausted: at present it has no memory for the libraries and the kernels.
 // `falls_back_to_cpu`: a build that has nothing for the device, as the image for CPUs, gives the
 // CPU's, with a warning.
 absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options,

@@ -62,8 +62,7 @@ class Evaluator {
   //   kFailed: a checkpoint is not of this job's model or settings, the session cannot be made, or
   //   a test sample cannot be read.
   LoopOutcome Run();
-  // The job waits for a bounded time for its Evaluator to end (Settings::evaluator_grace), which
-  // then tells its last result.
+  // The job ends only with its Evaluator, and holds its resources until then.
   static constexpr Duration kForTheOthers = std::chrono::minutes(2);
 
   // The evaluation of the latest step, of this process or an earlier one; step -1: none yet.

@@ -188,9 +188,8 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
                               .total_steps = session_.total_steps(),
                               .segments = {},
                               .values = ValuesOf(/*slots=*/true)};
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      content.segments,
-      DecaySegments(session_.model(), session_.training().optimizer.weight_decay_exclude));
+  LOCKSTEP_ASSIGN_OR_RETURN(content.segments,
+                            OptimizerSegments(session_.training().optimizer, session_.model()));
   return Persist([&]() -> absl::Status {
     LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
     return shards_.Load(content);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -17,16 +18,23 @@ LoopOutcome EndOfServers(absl::Status status) {
   return FailedFor(std::move(status));
 }
 
+// The first multiple of `period` after `step`, or the largest number if it is larger than that.
+std::int64_t MultipleAfter(std::int64_t step, std::int64_t period) {
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t left = period - step % period;
+  return left > kLargest - step ? kLargest : step + left;
+}
+
 }  // namespace
 
 ParameterOwner::Ended ParameterOwner::EndIfTrained() {
   if (loop_.store == nullptr) return std::nullopt;
   const auto newest = loop_.store->Newest();
-  if (!newest.ok() || !*newest || (*newest)->step != loop_.session.total_steps()) {
+  if (!newest.ok() || !*newest || (*newest)->step < loop_.session.total_steps()) {
     return std::nullopt;
   }
   if (Ended ended = loop_.RestoreOrInitialize()) return ended;
-  if (loop_.state.step != loop_.session.total_steps()) return std::nullopt;  // it is damaged
+  if (!loop_.IsAtEnd()) return std::nullopt;  // that checkpoint is damaged
   loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "none", loop_.state);
   if (Ended ended = Evaluate()) return ended;
   return End();
@@ -48,14 +56,19 @@ void ParameterOwner::Report(proto::Next& next) {
 // a server's sake may be older than the evaluation of its step.
 std::int64_t ParameterOwner::NextPause() const {
   const std::int64_t step = loop_.state.step;
-  if (loop_.IsEvaluationDue()) return step;
+  if (loop_.IsAtEnd() || loop_.IsEvaluationDue()) return step;
   std::int64_t next = loop_.session.total_steps();
-  const std::int64_t every = loop_.session.training().checkpoint.every_steps;
-  if (loop_.saver != nullptr && every > 0) next = std::min(next, (step / every + 1) * every);
-  if (loop_.session.test_data() == nullptr) return next;
-  const StepPlan& plan = loop_.session.plan();
-  const std::int64_t epochs = loop_.session.training().evaluation.every_epochs;
-  return std::min(next, (plan.Epoch(step) / epochs + 1) * epochs * plan.StepsPerEpoch());
+  const api::TrainingSpec& training = loop_.session.training();
+  const std::int64_t every = training.checkpoint.every_steps;
+  if (loop_.saver != nullptr && every > 0) next = std::min(next, MultipleAfter(step, every));
+  std::int64_t period = 0;  // from one evaluation to the next
+  const bool is_endless = __builtin_mul_overflow(training.evaluation.every_epochs,
+                                                 loop_.session.plan().StepsPerEpoch(), &period);
+  if (loop_.session.test_data() != nullptr && !is_endless) {
+    next = std::min(next, MultipleAfter(step, period));
+  }
+  LOCKSTEP_CHECK(next > step, "the next pause is at step {}, expected one after {}", next, step);
+  return next;
 }
 
 ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
@@ -160,7 +173,7 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
     if (stopped.end == LoopEnd::kStopped) client_.ReleaseServers();
     return stopped;
   }
-  const bool is_last = step == loop_.session.total_steps();
+  const bool is_last = loop_.IsAtEnd();
   if (client_.IsServerStopping() && !is_last) {  // has less time than an evaluation may take
     if (Ended ended = SaveForServer()) return ended;
   }

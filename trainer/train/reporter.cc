@@ -50,8 +50,10 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
 void Reporter::GenerationStarted(const Membership& membership, const std::string& communicator,
                                  const RunState& state) {
   rank_ = membership.rank;
-  if (membership.world() > 1) metrics_.rank = rank_;  // else the process' place in its job
-  metrics_.world = membership.world();
+  if (membership.world() > 1) {  // else they are the process' place in its job, and the job's size
+    metrics_.rank = rank_;
+    metrics_.world = membership.world();
+  }
   metrics_.generations += 1;
   generation_ = membership.generation;
   first_step_of_generation_ = true;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/backend/settle.h"
 #include "trainer/models/models.h"
 #include "trainer/train/compute_device.h"
 #include "trainer/train/loss_kind.h"
@@ -77,6 +78,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   session->train_data_ = std::move(parts.data.train);
   session->test_data_ = std::move(parts.data.test);
   session->backend_ = std::move(parts.backend);
+  session->recorder_ = std::make_unique<StepRecorder>(*session->backend_, options.records_steps);
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
       training.dataset.threads > 0 ? training.dataset.threads : options.threads;
@@ -229,12 +231,7 @@ void Session::MakeLosses() {
 
 // The memory must outlive the work that is queued on it.
 Session::~Session() {
-  if (backend_ == nullptr) return;
-  try {
-    backend_->Synchronize();
-  } catch (const DeviceError& error) {  // it does no more work
-    LogWarning("the device failed while its work was ended", {{"reason", error.what()}});
-  }
+  if (backend_ != nullptr) Settle(*backend_);
 }
 
 std::optional<DeviceSums> Session::device_sums() {
@@ -243,148 +240,6 @@ std::optional<DeviceSums> Session::device_sums() {
                     .is_summed = device_.is_summed,
                     .compute = &backend_->stream(),
                     .transfer = transfer_.get()};
-}
-
-void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale) {
-  backend_->Synchronize();
-  begun_count_ = 0;
-  sum_failure_ = absl::OkStatus();
-  if (!only_evaluates_ && !backend_->IsHost()) {
-    // A sum that failed has left anything there, also between the parameters, where no op writes.
-    backend_->Zero(sums_, device_sums_.bytes());
-  }
-  UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
-  if (adapts_loss_scale()) gate.loss_scale = loss_scale;
-  backend_->Upload(&gate, device_.gate, sizeof(gate));
-  const bool is_summed = true;
-  backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
-}
-
-void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
-  const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
-  backend_->Upload(&input, device_.input, sizeof(input));
-  if (adapts_loss_scale()) {
-    backend_->Multiply(device_.input->loss_scale, device_.gate->loss_scale.value);
-  }
-  backend_->Upload(&own, tail(), sizeof(own));
-  backend_->Copy(model_->states().data(), device_.saved_states, model_->states().size_bytes());
-  if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
-}
-
-void Session::Load(const Batch& batch, int part) {
-  constexpr float kByteToUnit = 1.0f / 255.0f;
-  const std::int64_t most = std::ssize(labels_), first = part * most;
-  const std::int64_t rows = std::min<std::int64_t>(std::ssize(batch.labels) - first, most);
-  model_->SetStep({.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
-                   .step = static_cast<std::uint64_t>(batch.step),
-                   .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
-  const std::int64_t elements = samples().sample_shape().elements();
-  if (samples().element() == DType::kFloat32) {
-    backend_->Upload(batch.features.data() + first * elements, model_->input(),
-                     static_cast<std::size_t>(rows * elements) * sizeof(float));
-  } else {
-    backend_->ConvertInput(batch.pixels.data() + first * elements, model_->input(), rows * elements,
-                           kByteToUnit);
-  }
-  std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
-  std::fill(weights_.begin() + rows, weights_.end(), 0.0f);
-  LoadLabels(batch, first, rows);
-  backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
-}
-
-void Session::LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows) {
-  if (targets_.empty()) {
-    std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
-    backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
-    return;
-  }
-  if (batch.targets.empty()) {  // the classes 0 and 1 of a binary loss
-    std::transform(batch.labels.begin() + first, batch.labels.begin() + first + rows,
-                   targets_.begin(), [](std::int32_t label) { return static_cast<float>(label); });
-  } else {
-    std::copy_n(batch.targets.begin() + first * outputs_, rows * outputs_, targets_.begin());
-  }
-  backend_->Upload(targets_.data(), device_.targets, targets_.size() * sizeof(float));
-}
-
-void Session::KeepGradients() {
-  backend_->Accumulate(sums_, device_.kept_gradients, std::ssize(model_->gradients()));
-}
-
-void Session::AddKeptGradients(std::int64_t offset, std::int64_t floats) {
-  backend_->Accumulate(device_.kept_gradients + offset, sums_ + offset, floats);
-}
-
-// Running statistics become their mean over ranks, so that all ranks stay bitwise equal.
-void Session::OfferStatesAndTotals() {
-  backend_->Scale(model_->states().data(), summed_states(), std::ssize(model_->states()),
-                  1.0f / static_cast<float>(plan_.world));
-  backend_->WriteTail(device_.input->totals, *tail());
-}
-
-UpdateMemory Session::MemoryOfUpdate() {
-  return {.settings = &device_.input->settings,
-          .is_summed = device_.is_summed,
-          .gradients = sums_,
-          .size = std::ssize(model_->gradients()),
-          .tail = tail(),
-          .gate = device_.gate,
-          .update = optimizer_->step(),
-          .result = device_.result,
-          .states = model_->states().data(),
-          .summed_states = summed_states(),
-          .saved_states = device_.saved_states,
-          .states_size = std::ssize(model_->states())};
-}
-
-void Session::Update(absl::Status summed) {
-  LOCKSTEP_CHECK(begun_count_ < kMostStepsBegun, "session: {} steps lack a result", begun_count_);
-  if (!summed.ok()) {
-    const bool is_summed = false;
-    backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
-    sum_failure_.Update(std::move(summed));  // keeps the first
-  }
-  backend_->DecideUpdate(MemoryOfUpdate());
-  if (update_site_ != UpdateSite::kRankZero) optimizer_->Step();
-  BegunStep& step =
-      begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
-  backend_->stream().Download(device_.result, &step.result, sizeof(step.result));
-  step.done = backend_->IsHost() ? nullptr : backend_->stream().Record();
-}
-
-void Session::OfferParameters() {
-  const std::span<const float> parameters = model_->parameters();
-  backend_->Copy(parameters.data(), sums_, parameters.size_bytes());
-}
-
-void Session::TakeParameters() {
-  const std::span<float> parameters = model_->parameters();
-  backend_->Copy(sums_, parameters.data(), parameters.size_bytes());
-}
-
-StepResult Session::EndStep() {
-  LOCKSTEP_CHECK(begun_count_ > 0, "session: no step lacks a result");
-  const BegunStep& step = begun_[static_cast<std::size_t>(first_begun_)];
-  if (step.done != nullptr) step.done->Wait();
-  first_begun_ = (first_begun_ + 1) % kMostStepsBegun;
-  --begun_count_;
-  return step.result;
-}
-
-LossTotals Session::OwnTotals() {
-  LossTotals totals;
-  backend_->Download(&device_.input->totals, &totals, sizeof(totals));
-  return totals;
-}
-
-void Session::BeginEvaluation() {
-  backend_->Zero(device_.evaluation, sizeof(LossTotals));
-}
-
-LossTotals Session::EndEvaluation() {
-  LossTotals totals;
-  backend_->Download(device_.evaluation, &totals, sizeof(totals));
-  return totals;
 }
 
 SessionMemory Session::Memory() const {

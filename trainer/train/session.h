@@ -23,6 +23,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/followed_run.h"
+#include "trainer/train/step_recorder.h"
 
 namespace lockstep::train {
 
@@ -35,6 +36,7 @@ struct SessionOptions {
   int device = 0;                  // see BackendOptions
   bool falls_back_to_cpu = false;  // see OpenDevice
   UpdateSite update_site = UpdateSite::kEveryRank;
+  bool records_steps = true;  // if the back end can: see step_recorder.h
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.
   bool only_evaluates = false;
@@ -88,6 +90,8 @@ class Session {
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
   // dataset.threads, or as many as compute. They start when there is something to read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
+  // How rank `rank` of the plan's world reads the samples of its training steps: as `dataset` says.
+  LoaderOptions TrainingReads(int rank) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   const ModelDescription& model_description() const { return model_description_; }
@@ -159,6 +163,9 @@ class Session {
   // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
   void BeginEvaluation();
   LossTotals EndEvaluation();
+
+  // Queues what does not change from step to step. Update uses it, too.
+  StepRecorder& recorder() { return *recorder_; }
 
   // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
   LossOp& training_loss() { return *training_loss_; }
@@ -238,6 +245,7 @@ class Session {
   std::vector<float> weights_;
   std::int64_t outputs_ = 0;  // of the model for a sample
   int parts_ = 1;
+  std::unique_ptr<StepRecorder> recorder_;  // uses the memory above
 };
 
 }  // namespace lockstep::train

@@ -56,6 +56,17 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
                   training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
+LoaderOptions Session::TrainingReads(int rank) const {
+  return {.plan = plan_,
+          .rank = rank,
+          .seed = static_cast<std::uint64_t>(training_.seed),
+          .shuffle = training_.dataset.shuffle,
+          .prefetch = training_.dataset.prefetch,
+          .threads = reading_threads(),
+          .augment = training_.dataset.augment,
+          .end_step = total_steps_};
+}
+
 absl::Status Session::DigestData() {
   LOCKSTEP_ASSIGN_OR_RETURN(train_digest_, DigestOfSamples(*train_data_));
   if (test_data_ == nullptr) return absl::OkStatus();

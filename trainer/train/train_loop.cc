@@ -22,19 +22,6 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-std::unique_ptr<Loader> MakeLoader(const Session& session, int rank) {
-  const api::DatasetSpec& dataset = session.training().dataset;
-  return Loader::Create(session.train_data(),
-                        {.plan = session.plan(),
-                         .rank = rank,
-                         .seed = static_cast<std::uint64_t>(session.training().seed),
-                         .shuffle = dataset.shuffle,
-                         .prefetch = dataset.prefetch,
-                         .threads = session.reading_threads(),
-                         .augment = dataset.augment,
-                         .end_step = session.total_steps()});
-}
-
 }  // namespace
 
 std::int64_t TrainLoop::OfferedStep() const {
@@ -61,17 +48,19 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
-  const std::unique_ptr<Loader> loader = MakeLoader(session, rank);
+  const std::unique_ptr<Loader> loader =
+      Loader::Create(session.train_data(), session.TrainingReads(rank));
   loader->Seek(state.step);
   session.OpenGate(state.skipped_in_a_row, state.loss_scale);
-  if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
+  // The last generation may have ended before it did what is due at its last step.
+  if (Ended ended = EvaluateAndSaveIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the
   // host; but everything that looks at the state finds no step begun, and after a sum that is known
   // to have failed none is begun.
   const std::int64_t ahead = session.steps_ahead();
   std::int64_t begun = state.step;
   double stop_requests = 0;
-  while (state.step < session.total_steps()) {
+  while (!IsAtEnd()) {
     if (stop_requests == 0 && MayBegin(begun, ahead)) {
       if (Ended failed = BeginStep(*loader, begun)) return EndBegun(begun, *std::move(failed));
       if (MayBegin(++begun, ahead)) continue;
@@ -81,12 +70,19 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
     if (Ended ended = LookAtSaver()) return *std::move(ended);
     stop_requests += totals.stop_requests;
     if (stop_requests > 0 && state.step < begun) continue;  // what was begun counts
+    if (stop_requests > 0 || IsStateDue(state.step)) {
+      if (Ended lost = ConfirmParameters()) return *std::move(lost);
+    }
     if (stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
-    if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
-    if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
+    if (Ended ended = EvaluateAndSaveIfDue(rank)) return *std::move(ended);
   }
   reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
+}
+
+TrainLoop::Ended TrainLoop::EvaluateAndSaveIfDue(int rank) {
+  if (Ended ended = EvaluateIfDue(rank)) return ended;
+  return SaveIfDue(rank);
 }
 
 // Returns `failed` once the steps before `begun` have ended; or, as on a host's device, the end
@@ -110,6 +106,21 @@ bool TrainLoop::IsStateDue(std::int64_t step) const {
   const std::int64_t every = session.training().checkpoint.every_steps;
   return step == session.total_steps() || (every > 0 && step % every == 0) ||
          session.plan().StepInEpoch(step) == 0;
+}
+
+// CentralStorage: makes sure that all ranks have rank 0's parameters before anything looks at them.
+// A broadcast that has failed leaves anything there, and a step's outcome does not tell: rank 0's
+// update counts all the same. Where the ranks' GPUs broadcast, one may have received what an
+// aborted peer left and not know it, so all must say here that they know of no failure. Requires:
+// no step is begun.
+TrainLoop::Ended TrainLoop::ConfirmParameters() {
+  if (session.update_site() == UpdateSite::kEveryRank) return std::nullopt;
+  const PhaseTimer timer(phases, Phase::kCommunication);
+  session.backend().Synchronize();  // the broadcast may still be queued
+  absl::Status confirmed = strategy.SumStatus();
+  if (confirmed.ok()) confirmed = strategy.Barrier();
+  if (confirmed.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(confirmed));
 }
 
 TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step) {
@@ -199,6 +210,7 @@ std::vector<std::span<float>> TrainLoop::StateRanges() const {
 
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
+  last_save = {};
   std::optional<Snapshot> snapshot;
   if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
@@ -233,7 +245,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
 
 bool TrainLoop::IsEvaluationDue() const {
   if (session.test_data() == nullptr || state.evaluated_step == state.step) return false;
-  if (state.step == session.total_steps()) return true;
+  if (IsAtEnd()) return true;
   const StepPlan& plan = session.plan();
   if (state.step == 0 || plan.StepInEpoch(state.step) != 0) return false;
   return plan.Epoch(state.step) % session.training().evaluation.every_epochs == 0;
@@ -273,17 +285,19 @@ TrainLoop::Ended TrainLoop::CheckParameters() const {
 
 TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const std::int64_t every = session.training().checkpoint.every_steps;
-  if (every == 0 || state.step % every != 0) return std::nullopt;
-  if (state.step == session.total_steps()) return std::nullopt;  // SaveAndEnd follows
+  if (every == 0 || state.step == 0 || state.step % every != 0) return std::nullopt;
+  if (IsAtEnd()) return std::nullopt;  // SaveAndEnd follows
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
-  if (rank == 0 && saver != nullptr) StartSave();
+  const bool is_new = state != restored && state != last_save;
+  if (rank == 0 && saver != nullptr && is_new) StartSave();
   return std::nullopt;
 }
 
 void TrainLoop::StartSave() {
   rendezvous.SetActivity(api::Activity::kCheckpoint);
+  last_save = state;
   saver->Save(MakeSnapshot(session, state, clock.Now()));
 }
 

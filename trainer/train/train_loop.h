@@ -35,7 +35,8 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
-  RunState restored = {};  // what this process has read from a checkpoint
+  RunState restored = {};   // what this process has read from a checkpoint
+  RunState last_save = {};  // what the last save since then was started with
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -50,9 +51,12 @@ struct TrainLoop {
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
   Ended RestoreOrInitialize();
+  // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
+  bool IsAtEnd() const { return state.step >= session.total_steps(); }
   bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters() const;
+  // Saves a state that has not been saved yet, if its step is one of checkpoint.everySteps.
   Ended SaveIfDue(int rank);
   // Starts a save of `state`, or waits for the latest one. Both may take as long as the disk, so
   // they tell the group that this rank saves. Require a saver.
@@ -65,10 +69,12 @@ struct TrainLoop {
   Ended Enter(const Membership& membership);
   Ended Initialize();
   LoopOutcome RunSteps(int rank);
+  Ended EvaluateAndSaveIfDue(int rank);
   bool MayBegin(std::int64_t begun, std::int64_t ahead) const;
   bool IsStateDue(std::int64_t step) const;
   Ended BeginStep(Loader& loader, std::int64_t step);
   Ended EndStep(StepTotals& totals);
+  Ended ConfirmParameters();
   LoopOutcome EndBegun(std::int64_t begun, LoopOutcome failed);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);

@@ -41,12 +41,13 @@ StepTotals TotalsOf(const StepResult& result) {
           .skipped = skipped};
 }
 
-// Loads a part of the batch and runs forward and loss.
-void ForwardPart(Session& session, const Batch& batch, int part, PhaseClock& phases) {
-  {
-    const PhaseTimer timer(phases, Phase::kInput);
-    session.Load(batch, part);
-  }
+void LoadPart(Session& session, const Batch& batch, int part, PhaseClock& phases) {
+  const PhaseTimer timer(phases, Phase::kInput);
+  session.Load(batch, part);
+}
+
+// Runs forward and loss of the part that is loaded.
+void ForwardPart(Session& session, PhaseClock& phases) {
   {
     const PhaseTimer timer(phases, Phase::kForward);
     session.model().Forward(Mode::kTraining);
@@ -55,31 +56,56 @@ void ForwardPart(Session& session, const Batch& batch, int part, PhaseClock& pha
   session.training_loss().Run();
 }
 
-// Runs forward, loss and backward of each part of the batch. Hands the sum of the parts' gradients
-// to the strategy as they become ready, during the last part's backward pass.
-void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
-                      PhaseClock& phases) {
-  Model& model = session.model();
-  for (int part = 0; part + 1 < session.parts(); ++part) {
-    ForwardPart(session, batch, part, phases);
-    const PhaseTimer timer(phases, Phase::kBackward);
-    model.Backward([](std::int64_t, std::int64_t) {});
-    session.KeepGradients();
-  }
-  ForwardPart(session, batch, session.parts() - 1, phases);
+using OnReady = std::function<void(std::int64_t offset, std::int64_t floats)>;
+
+// Runs forward, loss and backward of the last part. Calls `on_ready` as ranges of the sum of the
+// parts' gradients become ready.
+void RunLastPart(Session& session, PhaseClock& phases, const OnReady& on_ready) {
+  ForwardPart(session, phases);
   const PhaseTimer timer(phases, Phase::kBackward);
   session.OfferStatesAndTotals();
-  strategy.GradientsReady(std::ssize(model.gradients()));
-  model.Backward([&](std::int64_t offset, std::int64_t floats) {
+  on_ready(std::ssize(session.model().gradients()), 0);
+  session.model().Backward([&](std::int64_t offset, std::int64_t floats) {
     if (session.parts() > 1) session.AddKeptGradients(offset, floats);
-    strategy.GradientsReady(offset);
+    on_ready(offset, floats);
   });
+}
+
+// Runs forward, loss and backward of a part that is not the last.
+void RunEarlierPart(Session& session, PhaseClock& phases) {
+  ForwardPart(session, phases);
+  const PhaseTimer timer(phases, Phase::kBackward);
+  session.model().Backward([](std::int64_t, std::int64_t) {});
+  session.KeepGradients();
+}
+
+// Runs forward, loss and backward of each part of the batch. Hands the sum of the parts' gradients
+// to the strategy as they become ready, during the last part's backward pass: of a rank that has
+// peers, this pass is not recorded, so that the sums over ranks begin meanwhile.
+void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
+                      PhaseClock& phases) {
+  StepRecorder& recorder = session.recorder();
+  for (int part = 0; part + 1 < session.parts(); ++part) {
+    LoadPart(session, batch, part, phases);
+    const PhaseTimer timer(phases, Phase::kBackward);
+    recorder.Queue(StepPiece::kEarlierPart, [&] { RunEarlierPart(session, phases); });
+  }
+  LoadPart(session, batch, session.parts() - 1, phases);
+  if (session.plan().world == 1) {
+    const PhaseTimer timer(phases, Phase::kBackward);
+    recorder.Queue(StepPiece::kLastPart,
+                   [&] { RunLastPart(session, phases, [](std::int64_t, std::int64_t) {}); });
+    return;
+  }
+  RunLastPart(session, phases,
+              [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); });
 }
 
 // CentralStorage: gives every rank the parameters of rank 0, which alone has updated them. If the
 // ranks read them in place, this takes no more than a barrier: rank 0 has updated once all ranks'
 // gradients were there, so no rank was still reading. A failure does not undo the update. It ends
-// the generation at the next sum, and then rank 0 has the state from which all go on.
+// the generation at the next sum, or before anything but a step looks at the parameters
+// (TrainLoop), and then rank 0 has the state from which all go on.
 void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
   const UpdateSite site = session.update_site();
   if (site == UpdateSite::kEveryRank || !session.sum_failure().ok()) return;

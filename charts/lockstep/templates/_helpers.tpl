@@ -69,12 +69,12 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
-{{/* (dict "image" .Values.image "context" $) */}}
+{{/* (dict "image" .Values.image "context" $), and "variant" "-cuda" for another default tag */}}
 {{- define "lockstep.image" -}}
 {{- if .image.digest -}}
 {{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .image.repository (.image.tag | default .context.Chart.AppVersion) -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default (print .context.Chart.AppVersion (.variant | default ""))) -}}
 {{- end -}}
 {{- end -}}
 

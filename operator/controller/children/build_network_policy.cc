@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
 
 #include "api/v1/defaults.h"
@@ -41,8 +42,9 @@ Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings)
   Object ingress = Object::array();
   ingress.push_back({{"from", Object::array({peers})}});
   if (api::UsesBundledTrainer(job)) {  // others are not polled
-    LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role),
-                   ingress);
+    std::set<int> polled = {ClusterPort(job, LeadingReplica(job).role)};
+    if (api::HasEvaluator(job.spec)) polled.insert(ClusterPort(job, api::Role::kEvaluator));
+    for (const int port : polled) LetNamespaceIn(settings.operator_namespace, port, ingress);
   }
   LetNamespaceIn(settings.scraper_namespace, api::kMetricsPort, ingress);
   return {{"apiVersion", kNetworkPolicyKind.ApiVersion()},

@@ -19,9 +19,10 @@ std::string NetworkPolicyName(const api::TrainingJob& job);
 void NoteNetworkPolicy(const api::TrainingJob& job, kube::Object& pod);
 
 // Builds a policy that admits the job's own pods on all ports, the operator's namespace on the
-// leading replica's cluster port if the job uses the bundled trainer, and the scrapers' namespace
-// on the metrics port. An empty namespace admits nobody. The policy selects all of the job's pods,
-// so these ports are open on each of them; it does not restrict egress. Pure.
+// cluster ports of the leading replica and the Evaluator if the job uses the bundled trainer, and
+// the scrapers' namespace on the metrics port. An empty namespace admits nobody. The policy selects
+// all of the job's pods, so these ports are open on each of them; it does not restrict egress.
+// Pure.
 kube::Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings);
 
 }  // namespace lockstep::controller

@@ -1,5 +1,7 @@
 #include "operator/controller/children/build_pod.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -32,8 +34,23 @@ const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   return "Never";
 }
 
-Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt,
-                const Object& pod_template) {
+// Kubeflow calls the leading replica of a PyTorchJob its master.
+std::string KubeflowTypeOf(const api::TrainingJob& job, api::Role role) {
+  const Object* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
+  const bool is_master = role == api::Role::kChief && main != nullptr &&
+                         kube::TextMember(*main, "name") == api::kPyTorchContainer;
+  return is_master ? "master" : std::string(api::RoleName(role));
+}
+
+void AddKubeflowLabels(const api::TrainingJob& job, const Replica& replica, Object& labels) {
+  labels["training.kubeflow.org/job-name"] = job.metadata.name;
+  labels["training.kubeflow.org/replica-type"] = KubeflowTypeOf(job, replica.role);
+  labels["training.kubeflow.org/replica-index"] = std::to_string(replica.index);
+}
+
+Object Metadata(const api::TrainingJob& job, const Settings& settings, const Replica& replica,
+                int attempt) {
+  const Object& pod_template = *job.spec.replica_specs.at(replica.role).tmpl;
   Object metadata = Object::object();
   const Object* given = pod_template.contains("metadata") ? &pod_template.at("metadata") : nullptr;
   for (const char* key : {"labels", "annotations"}) {
@@ -44,12 +61,13 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   labels[api::kLabelRole] = api::RoleName(replica.role);
   labels[api::kLabelReplicaIndex] = std::to_string(replica.index);
   labels[api::kLabelAttempt] = std::to_string(attempt);
+  if (settings.kubeflow_labels) AddKubeflowLabels(job, replica, labels);
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
   // Drops the operator's notes from the template, which may be a copy of an earlier pod.
-  for (const char* note :
-       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
   if (const std::string shape = ClusterShape(job); !shape.empty()) {
@@ -110,6 +128,39 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
+// Python writes what it prints at once then, and not when its buffer is full or it ends. No event
+// tells of a template that sets this itself: nothing about the job is overridden.
+void AddDefaults(const api::TrainingJob& job, std::vector<EnvVar>& env) {
+  if (!api::UsesBundledTrainer(job)) env.push_back({"PYTHONUNBUFFERED", "1"});
+}
+
+void AddEnvOfContainers(const ClusterSpec& cluster, const Replica& replica, int attempt,
+                        const Object& main, Object& containers) {
+  std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);
+  std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, replica, attempt);
+  AddDefaults(cluster.job(), main_env);
+  AddDefaults(cluster.job(), sidecar_env);
+  for (Object& container : containers) {
+    AddEnv(&container == &main ? main_env : sidecar_env, container);
+  }
+}
+
+// Lets the pods resolve each other's bare names, which Kubeflow's programs know each other by.
+// Every lookup of an outer name may try the domain too, so the bundled trainer's pods, which use
+// full names, go without.
+void AddSearchDomain(const api::TrainingJob& job, const Settings& settings, Object& spec) {
+  if (settings.cluster_domain.empty() || api::UsesBundledTrainer(job)) return;
+  Object& config = spec["dnsConfig"];
+  if (config.is_null()) config = Object::object();
+  if (!config.is_object()) return;  // the API server rejects it
+  Object& searches = config["searches"];
+  if (searches.is_null()) searches = Object::array();
+  if (!searches.is_array()) return;
+  const Object domain = fmt::format("{}.{}.svc.{}", job.metadata.name, job.metadata.namespace_name,
+                                    settings.cluster_domain);
+  if (std::ranges::find(searches, domain) == searches.end()) searches.push_back(domain);
+}
+
 }  // namespace
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
@@ -133,7 +184,8 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   Object spec = PodSpecOf(job, settings, replica.role);
   spec["hostname"] = PodName(job, replica.role, replica.index);
   spec["subdomain"] = job.metadata.name;
-  Object metadata = Metadata(job, replica, attempt, pod_template);
+  AddSearchDomain(job, settings, spec);
+  Object metadata = Metadata(job, settings, replica, attempt);
   const Object* main =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
@@ -142,14 +194,12 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   }
   if (api::UsesBundledTrainer(job)) {
     const bool is_own = !FindMainImage(pod_template).empty();
-    metadata["annotations"][api::kAnnotationTrainerImage] = is_own ? "" : settings.trainer_image;
+    const TrainerImages images = is_own ? TrainerImages() : settings.trainer_images;
+    metadata["annotations"][api::kAnnotationTrainerImage] = images.cpu;
+    metadata["annotations"][api::kAnnotationTrainerGpuImage] = images.gpu;
   }
   if (main != nullptr) {
-    const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);
-    const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, replica, attempt);
-    for (Object& container : spec.at("containers")) {
-      AddEnv(&container == main ? main_env : sidecar_env, container);
-    }
+    AddEnvOfContainers(cluster, replica, attempt, *main, spec.at("containers"));
   }
   Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},
                 {"kind", kube::kPodKind.kind},

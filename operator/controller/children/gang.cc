@@ -65,10 +65,12 @@ std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
 int MinMember(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) {
-    // A job whose number counts its Evaluator, which is not in the group, would never start.
-    const int others =
-        static_cast<int>(AllReplicas(job).size()) - ReplicaCount(job, api::Role::kEvaluator);
-    return std::min(*policy->min_available, others);
+    // A job whose number counts its Evaluator, which is not in the group, would never start, and
+    // one whose number counts replicas that have completed would not go on.
+    const auto others = std::ranges::count_if(WantedReplicas(job), [](const Replica& replica) {
+      return replica.role != api::Role::kEvaluator;
+    });
+    return std::clamp(*policy->min_available, 1, std::max(1, static_cast<int>(others)));
   }
   return static_cast<int>(MembersThatStartTogether(job).size());
 }

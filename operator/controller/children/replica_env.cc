@@ -102,6 +102,10 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
     env.push_back({"PET_RDZV_BACKEND", "c10d"});
     env.push_back({"PET_RDZV_ENDPOINT", leader.HostPort()});
     env.push_back({"PET_RDZV_ID", job.metadata.uid});
+    // Else torchrun compares the endpoint's host with its own full name, which has the cluster's
+    // domain too, and with its addresses, which DNS may not have yet: then nobody would be the
+    // host.
+    env.push_back({"PET_RDZV_CONF", fmt::format("is_host={}", rank == 0)});
     return;
   }
   env.push_back({"PET_MASTER_ADDR", leader.host});

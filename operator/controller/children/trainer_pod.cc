@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/state/main_container.h"
@@ -117,7 +118,8 @@ void ApplyTrainerDefaults(const api::TrainingJob& job, const Settings& settings,
   if (containers.empty()) containers.push_back({{"name", api::kTrainerContainer}});
   Object& main = *const_cast<Object*>(MainContainerOf(containers));
   const bool is_ours = !main.contains("image") && !main.contains("command");
-  SetDefault(main, "image", settings.trainer_image);
+  const TrainerImages& images = settings.trainer_images;
+  SetDefault(main, "image", api::GpusOf(main) > 0 ? images.gpu : images.cpu);
   SetDefault(main, "command", Object::array({"lockstep-trainer"}));
   // Puts the last log lines into status.failure without any permission to read logs.
   SetDefault(main, "terminationMessagePolicy", "FallbackToLogsOnError");

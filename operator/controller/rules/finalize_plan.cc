@@ -6,6 +6,7 @@
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/rules/warnings.h"
 
 namespace lockstep::controller {
 namespace {
@@ -50,6 +51,7 @@ bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
   if (observed.invalid && !IsTerminal(plan.status)) AddInvalidSpec(observed, plan);
+  if (!observed.invalid && !IsTerminal(plan.status)) AddWarnings(observed, plan);
   // A rule that has nothing to report yet about a new job must not cause a write for its state
   // alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;

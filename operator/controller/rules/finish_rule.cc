@@ -66,6 +66,11 @@ bool HasSucceeded(const Observed& observed, const Replica& replica) {
   return pod != nullptr && HasSucceeded(*pod);
 }
 
+bool HaveSucceeded(const Observed& observed, const std::vector<Replica>& replicas) {
+  return std::ranges::all_of(
+      replicas, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
+}
+
 // Returns the replicas whose success decides the job's. A training group has one run, which has
 // succeeded when its leading replica has. A worker that is absent then would find no group to join,
 // so to wait for its success could take forever.
@@ -148,15 +153,19 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   return plan;
 }
 
-std::optional<Plan> PlanSucceeded(const Observed& observed) {
+std::optional<Time> TrainingEnd(const Observed& observed) {
   if (NodeCount(observed.job) == 0) return std::nullopt;  // a job scaled to zero is not trained
   const std::vector<Replica> deciding = Deciding(observed.job);
-  const bool done = std::ranges::all_of(
-      deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
-  const std::optional<Time> end = done ? TrainedAt(observed, deciding) : EndWithoutLeader(observed);
+  return HaveSucceeded(observed, deciding) ? TrainedAt(observed, deciding)
+                                           : EndWithoutLeader(observed);
+}
+
+std::optional<Plan> PlanSucceeded(const Observed& observed) {
+  const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;
   if (auto waiting = PlanLastEvaluation(observed, *end)) return waiting;
-  std::string who = WhatHasFinished(deciding, done);
+  const std::vector<Replica> deciding = Deciding(observed.job);
+  std::string who = WhatHasFinished(deciding, HaveSucceeded(observed, deciding));
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);

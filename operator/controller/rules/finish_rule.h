@@ -13,9 +13,12 @@ namespace lockstep::controller {
 // status again.
 std::optional<Plan> PlanFinished(const Observed& observed);
 
-// Ends a job that has met its success policy; the leading replica's success is that of its whole
-// training group, and if its pod is lost at the very end, so is that of a bundled parameter server.
-// The Evaluator first gets some time: see PlanLastEvaluation.
+// Returns since when training is over, because the job has met its success policy; nullopt if it is
+// not. The leading replica's success is that of its whole training group, and if its pod is lost at
+// the very end, so is that of a bundled parameter server.
+std::optional<Time> TrainingEnd(const Observed& observed);
+
+// Ends a job whose training is over. The Evaluator first gets some time: see PlanLastEvaluation.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

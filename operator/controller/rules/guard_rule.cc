@@ -1,6 +1,7 @@
 #include "operator/controller/rules/guard_rule.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -66,21 +67,24 @@ bool HasNetworkPolicy(const Observed& observed) {
   return observed.settings.network_policies && IsIsolated(observed.job);
 }
 
-std::string TrainerImage(const Observed& observed) {
-  if (!api::UsesBundledTrainer(observed.job)) return "";
-  const std::string& current = observed.settings.trainer_image;
-  std::set<std::string> waiting, lacked;
+std::optional<TrainerImages> PeersImages(const Observed& observed) {
+  if (!api::UsesBundledTrainer(observed.job)) return std::nullopt;
+  const auto unless_current = [&observed](const TrainerImages& images) {
+    return images == observed.settings.trainer_images ? std::nullopt : std::optional(images);
+  };
+  std::set<TrainerImages> waiting, lacked;
   for (const ObservedPod& pod : observed.pods) {
-    const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
+    const bool is_peer = pod.attempt == observed.job.status.attempt &&
+                         !pod.trainer_images.cpu.empty() &&
                          (pod.image_is_noted || UsesOperatorsImage(observed.job, pod.role));
     if (!is_peer) continue;
-    if (HasStarted(pod)) return pod.trainer_image == current ? "" : pod.trainer_image;
-    (LacksItsImage(pod) ? lacked : waiting).insert(pod.trainer_image);
+    if (HasStarted(pod)) return unless_current(pod.trainer_images);
+    (LacksItsImage(pod) ? lacked : waiting).insert(pod.trainer_images);
   }
-  for (const std::string& image : waiting) {
-    if (!lacked.contains(image)) return image == current ? "" : image;
+  for (const TrainerImages& images : waiting) {
+    if (!lacked.contains(images)) return unless_current(images);
   }
-  return "";
+  return std::nullopt;
 }
 
 void AddGuards(const Observed& observed, Plan& plan) {

@@ -5,6 +5,8 @@
 // carry a note of each guard.
 #pragma once
 
+#include <optional>
+
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/observed.h"
 
@@ -19,11 +21,11 @@ bool HasToken(const Observed& observed);
 // without: the policy selects all pods of the job, and could cut existing connections.
 bool HasNetworkPolicy(const Observed& observed);
 
-// Returns the operator's trainer image that the present attempt's pods, of whatever role, were
-// created with, if this operator has another one: trainers of two versions may not understand each
-// other. Empty if the images agree, or if no such pod has started and one of them cannot pull that
+// Returns the operator's trainer images that the present attempt's pods, of whatever role, were
+// created with, if this operator has others: trainers of two versions may not understand each
+// other. None if the images agree, or if no such pod has started and one of them cannot pull its
 // image, which must not be used again.
-std::string TrainerImage(const Observed& observed);
+std::optional<TrainerImages> PeersImages(const Observed& observed);
 
 // Adds the guards to a plan that creates pods. If the attempt has pods already, a rejected create
 // does not keep a new pod from its peers (CreateTokenSecret::is_repeat).

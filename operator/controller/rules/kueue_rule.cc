@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -272,7 +273,9 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   }
   // Kueue does not time out a Workload that it is evicting; ReleaseWorkload ends the eviction.
   if (workload->admitted && workload->evicted) return;
-  SetWorkloadCondition tell = ReadyConditionOf(*workload, IsTrue(status, kRunning));
+  // Running stays True within an attempt, whatever is lost.
+  const bool is_ready = IsTrue(status, kRunning) && ReadinessOf(observed).required;
+  SetWorkloadCondition tell = ReadyConditionOf(*workload, is_ready);
   // To Kueue, an absent condition means the same.
   if (workload->readiness.empty() && tell.reason == kWaitForStart) return;
   if (workload->pods_ready == tell.value && workload->readiness == tell.reason) return;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/v1/names.h"
+#include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
@@ -17,9 +20,22 @@ namespace {
 
 constexpr Replica kEvaluator{api::Role::kEvaluator, 0};
 
+// Within this time, an operator that has just started knows whether the Evaluator works.
+constexpr Duration kFirstAnswer = std::chrono::seconds(15);
+
 bool MayRun(const Observed& observed) {
   // Of an invalid spec, parts may be missing.
   return !observed.invalid && !observed.job.spec.suspend && !LacksQuota(observed);
+}
+
+Duration TimeLeft(const Observed& observed, Time trained) {
+  Time worked = trained;
+  if (const std::optional<Duration>& since = observed.group.since_evaluation) {
+    worked = std::max(worked, observed.now - *since);
+  }
+  const Time end =
+      std::max(worked + observed.settings.evaluator_grace, observed.first_seen + kFirstAnswer);
+  return std::min(end - observed.now, UntilDeadline(observed).value_or(Duration::max()));
 }
 
 bool LacksLastEvaluation(const Observed& observed) {
@@ -67,7 +83,7 @@ std::string MissingEvaluation(const Observed& observed) {
 }
 
 std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {
-  const Duration left = trained + observed.settings.evaluator_grace - observed.now;
+  const Duration left = TimeLeft(observed, trained);
   if (!LacksLastEvaluation(observed) || !MayRun(observed) || left <= Duration::zero()) {
     return std::nullopt;
   }

@@ -11,6 +11,7 @@
 #include "api/v1/training_job.h"
 #include "base/clock.h"
 #include "operator/controller/state/observed.h"
+#include "operator/controller/state/settings.h"
 
 namespace lockstep::controller {
 
@@ -33,7 +34,7 @@ struct CreatePod {
   int attempt = 0;
   bool has_token = false;
   bool has_network_policy = false;
-  std::string trainer_image = {};  // empty: the operator's
+  std::optional<TrainerImages> trainer_images = {};  // none: the operator's
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {

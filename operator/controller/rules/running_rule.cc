@@ -1,17 +1,13 @@
 #include "operator/controller/rules/running_rule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "api/v1/tf_config_size.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/children/build_pod.h"
-#include "operator/controller/children/pod_revision.h"
-#include "operator/controller/children/replica_env.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/guard_rule.h"
@@ -19,6 +15,7 @@
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -33,11 +30,6 @@ constexpr Duration kConflictRetry = std::chrono::minutes(1);
 bool HasConflict(const Observed& observed, const std::string& name) {
   const std::vector<std::string>& names = observed.name_conflicts;
   return std::ranges::find(names, name) != names.end();
-}
-
-// Returns true if the pod must be deleted before its replica can be recreated.
-bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
-  return !IsMember(observed, pod) || IsCounted(observed, pod);
 }
 
 void AddDeletes(const Observed& observed, Plan& plan) {
@@ -67,12 +59,6 @@ bool MustWaitForOldMembers(const Observed& observed) {
   });
 }
 
-bool IsUp(const Observed& observed, const Replica& replica) {
-  const ObservedPod* pod = FindPod(observed, replica);
-  if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
-  return HasSucceeded(*pod) || (IsActive(*pod) && pod->ready);
-}
-
 void AddRunning(const Observed& observed, Plan& plan) {
   const std::string message = "all required replicas are ready";
   const bool before = IsTrue(plan.status, kRunning);
@@ -90,22 +76,6 @@ void AddPendingReason(const Observed& observed, const PendingReason& pending, Pl
   if (pending.is_warning && is_new) {
     plan.events.push_back({PlannedEvent::Type::kWarning, pending.reason, pending.message});
   }
-}
-
-struct Readiness {
-  bool required = false;  // every replica that the job requires is up
-  bool all = false;       // every other replica is up too
-};
-
-Readiness ReadinessOf(const Observed& observed) {
-  const std::vector<Replica> wanted = WantedReplicas(observed.job);
-  Readiness readiness{!wanted.empty(), !wanted.empty()};
-  for (const Replica& replica : wanted) {
-    if (IsUp(observed, replica)) continue;
-    readiness.all = false;
-    if (IsRequired(observed.job, replica)) readiness.required = false;
-  }
-  return readiness;
 }
 
 void UpdateRunning(const Observed& observed, Plan& plan) {
@@ -127,62 +97,6 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
     SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
                  "not all replicas are ready yet");
   }
-}
-
-// Emitted once, when the job is first seen.
-void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
-  if (FindCondition(observed.job.status, kCreated) != nullptr) return;
-  const std::vector<std::string> names = OverriddenEnv(observed.job);
-  if (names.empty()) return;
-  plan.events.push_back({PlannedEvent::Type::kWarning, "EnvironmentOverridden",
-                         fmt::format("the pod template sets {} itself; its values are kept",
-                                     fmt::join(names, ", "))});
-}
-
-// Also emitted once.
-void WarnOfNoTfConfig(const Observed& observed, Plan& plan) {
-  const api::TrainingJob& job = observed.job;
-  if (FindCondition(job.status, kCreated) != nullptr) return;
-  for (const auto& [role, replicas] : job.spec.replica_specs) {
-    if (HasTfConfig(job, role)) continue;
-    plan.events.push_back(
-        {PlannedEvent::Type::kWarning, "TfConfigLeftOut",
-         fmt::format("TF_CONFIG would be longer than {} bytes; pods of role {} get none",
-                     api::kLongestTfConfig, api::RoleName(role))});
-  }
-}
-
-// Also emitted once, for settings that only a gang scheduler reads.
-void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
-  const auto& policy = observed.job.spec.run_policy.scheduling_policy;
-  if (!policy || FindCondition(observed.job.status, kCreated) != nullptr) return;
-  const bool asks = policy->min_available || !policy->queue.empty() ||
-                    !policy->min_resources.empty() || policy->schedule_timeout_seconds;
-  if (!asks || !observed.settings.gang_scheduler_name.empty()) return;
-  plan.events.push_back({PlannedEvent::Type::kWarning, "SchedulingPolicyIgnored",
-                         "the operator runs without --gang-scheduler-name: of "
-                         "runPolicy.schedulingPolicy only priorityClass has an effect"});
-}
-
-// The CRD rejects such edits. Those that it cannot (its rules have a cost budget) are reported
-// once.
-void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
-  const auto known = observed.job.status.observed_generation;
-  if (known == 0 || known == observed.job.metadata.generation) return;
-  std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
-  std::vector<std::string> stale;
-  for (const ObservedPod& pod : observed.pods) {
-    if (!IsComparable(pod.spec_hash) || !IsMember(observed, pod)) continue;
-    const auto [hash, is_new] = hashes.try_emplace(pod.role);
-    if (is_new) hash->second = SpecHash(observed.job, pod.role);
-    if (pod.spec_hash != hash->second) stale.push_back(pod.name);
-  }
-  if (stale.empty()) return;
-  plan.events.push_back(
-      {PlannedEvent::Type::kWarning, "EditIgnored",
-       fmt::format("the edit reaches pods only when they are made: {} and {} others keep what they "
-                   "were told; suspend and resume the job to start them all again",
-                   stale.front(), stale.size() - 1)});
 }
 
 }  // namespace
@@ -218,8 +132,8 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   }
   if (!pods.empty()) {
     AddGuards(observed, plan);
-    const std::string image = TrainerImage(observed);
-    for (CreatePod& pod : pods) pod.trainer_image = image;
+    const std::optional<TrainerImages> images = PeersImages(observed);
+    for (CreatePod& pod : pods) pod.trainer_images = images;
   }
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;
@@ -228,10 +142,6 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
 std::optional<Plan> PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
-  WarnOfOverriddenEnv(observed, plan);
-  WarnOfNoTfConfig(observed, plan);
-  WarnOfIgnoredScheduling(observed, plan);
-  WarnOfIgnoredEdit(observed, plan);
   AddDeletes(observed, plan);
   const bool complete = AddCreates(observed, WantedReplicas(observed.job), plan);
   if (complete) plan.status.next_retry_time.reset();

@@ -1,5 +1,6 @@
 #include "operator/controller/rules/seen_evaluator.h"
 
+#include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"
@@ -39,7 +40,8 @@ std::optional<Time> SeenEvaluator::Note(const Observed& observed) {
 }
 
 void SeenEvaluator::AddLoss(const Observed& observed) {
-  const bool was_healthy = due_ && observed.now - *due_ >= kHealthyRun;
+  const bool was_healthy =
+      due_ && observed.now - *due_ >= kHealthyRun && !TrainingEnd(observed).has_value();
   in_a_row_ = was_healthy ? 1 : in_a_row_ + 1;
   due_ = observed.now + RestartDelay(observed.settings, in_a_row_);
 }

@@ -17,9 +17,10 @@ class SeenEvaluator {
  public:
   // Records what `observed` shows of the Evaluator's pod. Returns when the next pod may be, or
   // might have been, created in place of the last one that was lost: at once after a first loss,
-  // and as RestartDelay says of losses in a row. A row ends with the attempt, and if the next loss
-  // comes kHealthyRun or more after that time, however late the pod has started. Returns nullopt if
-  // none was lost in this attempt.
+  // and as RestartDelay says of losses in a row. A row ends with the attempt and, during training,
+  // if the next loss comes kHealthyRun or more after that time, however late the pod has started:
+  // only after training does the job wait for its Evaluator, and would for ever. Returns nullopt if
+  // none was lost in this attempt. Reads observed.until_stranded.
   std::optional<Time> Note(const Observed& observed);
   // Returns true if it has failed permanently in this attempt and the status has it. Its pod may be
   // gone since. A process that has just started does not know, so the Evaluator fails once more.

@@ -43,6 +43,16 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // Those of a counted pod are among status.restarts.
     if (!IsCounted(observed, pod)) kubelet_restarts += pod.restart_count;
   }
+  for (const int index : observed.job.status.completed_indexes) {
+    const Replica worker{api::Role::kWorker, index};
+    const auto workers = status.replica_statuses.find(worker.role);
+    const bool is_counted = workers == status.replica_statuses.end() ||
+                            index >= workers->second.desired ||
+                            FindPod(observed, worker) != nullptr;
+    if (is_counted || !HasCompleted(observed.job, worker)) continue;
+    ++workers->second.succeeded;
+    ++ready;
+  }
   const auto chief = status.replica_statuses.find(api::Role::kChief);
   if (chief_done && chief != status.replica_statuses.end() && chief->second.succeeded == 0) {
     chief->second.succeeded = 1;

@@ -51,6 +51,10 @@ std::optional<Plan> PlanResumed(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
+  // The strategy may have been edited since the attempt was closed.
+  if (!api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) {
+    plan.status.completed_indexes.clear();
+  }
   plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
   return plan;
 }

@@ -133,7 +133,12 @@ void ReadImage(const Object& object, const std::string& main_container, Observed
       if (TextMember(container, "name") == main_container) image = TextMember(container, "image");
     }
   }
-  if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
+  // Earlier operators had one image, which served pods with GPUs too.
+  std::string gpu_image = annotations.contains(api::kAnnotationTrainerGpuImage)
+                              ? TextMember(annotations, api::kAnnotationTrainerGpuImage)
+                              : image;
+  if (std::max(image.size(), gpu_image.size()) > kLongestImage) return;
+  pod.trainer_images = {std::move(image), std::move(gpu_image)};
 }
 
 }  // namespace

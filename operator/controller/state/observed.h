@@ -72,10 +72,9 @@ struct ObservedPod {
   std::string cluster_shape, spec_hash;  // what it was created from; see pod_revision.h
   bool has_token = false;                // its job's token is mounted into it
   bool has_network_policy = false;       // one was created before its attempt's pods
-  // The operator's trainer image that the pod was created with; empty if the job names its own
-  // image. Pods of operators that noted none have the main container's image, which may be the
-  // job's own.
-  std::string trainer_image;
+  // The operator's trainer images when it created the pod; empty if the job names its own image.
+  // Pods of operators that noted none have the main container's image, which may be the job's own.
+  TrainerImages trainer_images;
   bool image_is_noted = false;
   bool operator==(const ObservedPod&) const = default;
 };

@@ -9,24 +9,31 @@
 
 namespace lockstep::controller {
 
-// A job whose leading pod serves TrainerStatus.
+// Which of a job's pods is asked for its TrainerStatus: the leading pod or, while no leading pod
+// runs, the Evaluator's.
 struct ProgressTarget {
   std::string job_uid;
-  std::string host;  // the leading pod's IP
+  std::string host;  // the pod's IP
   int port = 0;
   std::string namespace_name = {};  // the job's; namespaces share the calls fairly
+  bool is_evaluator = false;
+  // The job's. Within one, all pods have the same token or none, and the same trainer.
+  int attempt = 0;
   bool operator==(const ProgressTarget&) const = default;
 };
 
-// What a job's leading pod says about the other replicas.
+// What a job's leading pod says about the other replicas, and the Evaluator about itself.
 struct GroupReport {
-  std::vector<std::string> missing;  // "worker-1": has joined, but no longer answers its peers
-  std::vector<std::string> awaited;  // "worker-1": the next generation still lacks it
+  std::vector<std::string> missing = {};  // "worker-1": has joined, but no longer answers its peers
+  std::vector<std::string> awaited = {};  // "worker-1": the next generation still lacks it
   // The leading pod has answered at its present address, but no longer does.
   bool leader_is_silent = false;
   // Whether the Evaluator has told the leading pod that it does not see the checkpoints that that
   // saves; nullopt: the leading pod has not answered, or has heard nothing since it started.
-  std::optional<bool> evaluator_misses_checkpoints;
+  std::optional<bool> evaluator_misses_checkpoints = std::nullopt;
+  // How long ago an Evaluator's pod last told of batches that it had not told of before; nullopt:
+  // none has.
+  std::optional<Duration> since_evaluation = std::nullopt;
   bool operator==(const GroupReport&) const = default;
 };
 
@@ -34,14 +41,15 @@ struct GroupReport {
 class ProgressSource {
  public:
   virtual ~ProgressSource() = default;
-  // Returns the leading pod's latest report; nullopt before its first answer. An implementation may
-  // start polling at the first call for a job, and must notice a new host (the leading pod was
-  // replaced).
+  // Returns the leading pod's latest report, whichever pod is asked now; nullopt before its first
+  // answer. An implementation may start polling at the first call for a job, and must notice a new
+  // host (the pod was replaced).
   virtual std::optional<api::Progress> Latest(const ProgressTarget& target) = 0;
-  // Stops polling until the next Latest(), because the job has no leading pod: another pod may have
+  // Stops polling until the next Latest(), because the job has no pod to ask: another pod may have
   // its address by now. Returns the latest report; nullopt for a job that is not polled.
   virtual std::optional<api::Progress> Pause(const std::string& job_uid) = 0;
-  // Returns the group's state as of the latest poll; empty for a job that is not polled.
+  // Returns the group's state as of the latest poll. For a job that is not polled, or whose
+  // Evaluator is, only since_evaluation may be set.
   virtual GroupReport Group(const std::string& job_uid) = 0;
   // Stops polling: the job has ended or is gone.
   virtual void Forget(const std::string& job_uid) = 0;

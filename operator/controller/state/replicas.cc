@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "api/v1/conditions.h"
+#include "api/v1/defaults.h"
+
 namespace lockstep::controller {
 
 int ReplicaCount(const api::TrainingJob& job, api::Role role) {
@@ -19,8 +22,20 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
   return replicas;
 }
 
+namespace {
+
+// Returns false while what has completed is of an attempt that has ended, before the strategy was
+// edited: only Independent replicas do not run again.
+bool CountsCompleted(const api::TrainingJob& job) {
+  return !api::IsTrue(job.status, api::kSuspended) ||
+         api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+}
+
+}  // namespace
+
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kWorker) {
+    if (!CountsCompleted(job)) return false;
     return std::ranges::binary_search(job.status.completed_indexes, replica.index);
   }
   const auto counts = job.status.replica_statuses.find(replica.role);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -9,13 +10,24 @@
 
 namespace lockstep::controller {
 
+// The operator's images of the trainer, of one version, which pods get that name no image.
+struct TrainerImages {
+  std::string cpu;
+  std::string gpu;  // of pods whose main container asks for GPUs
+  auto operator<=>(const TrainerImages&) const = default;
+};
+
 struct Settings {
-  std::string trainer_image = "lockstep-trainer:latest";  // for pods that name no image
+  TrainerImages trainer_images = {"lockstep-trainer:latest", "lockstep-trainer:latest-cuda"};
   // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the schedulerName of a
   // scheduler-plugins instance.
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
+  // Pods of jobs with their own image find each other by their bare names in this cluster domain,
+  // such as "cluster.local"; empty: the domain is not known, and they do not.
+  std::string cluster_domain;
+  bool kubeflow_labels = false;  // pods get Kubeflow's labels beside ours
   // Pods of jobs with `training`, or of jobs that ask for it, get their job's token.
   bool job_tokens = false;
   // Isolated jobs get a NetworkPolicy. It admits progress polls from operator_namespace, where the
@@ -60,7 +72,8 @@ struct Settings {
   // A pod that still exists this long after its grace period has no kubelet to confirm its end, so
   // it is deleted by force.
   Duration stuck_deletion = std::chrono::minutes(1);
-  // How long an Evaluator may take to finish the last checkpoint after training.
+  // How long after training an Evaluator that has not finished the last checkpoint may go without a
+  // sign that it evaluates.
   Duration evaluator_grace = std::chrono::minutes(5);
 };
 

@@ -144,9 +144,12 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
   const WatchOptions watch{.namespace_name = options_.namespace_name,
                            .label_selector = options_.label_selector,
                            .resource_version = sink_.Version(),
-                           .keep = options_.keep ? &*options_.keep : nullptr};
-  return client_.Watch(kind_, watch, std::move(stop),
-                       [this](WatchEvent event) { OnEvent(std::move(event)); });
+                           .keep = options_.keep ? &*options_.keep : nullptr,
+                           .timeout = options_.watch_timeout};
+  const absl::Status ended = client_.Watch(kind_, watch, std::move(stop),
+                                           [this](WatchEvent event) { OnEvent(std::move(event)); });
+  if (ended.ok()) heard_ = std::chrono::steady_clock::now();
+  return ended;
 }
 
 void Reflector::OnEvent(WatchEvent event) {

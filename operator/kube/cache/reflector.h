@@ -40,7 +40,8 @@ struct ReflectorOptions {
   // piece, which the HTTP library reads whole before it checks the length, and a tenant's pod can
   // take 9 MB.
   int page_size = 8;
-  std::optional<FieldMask> keep;  // the members to read; nullopt: all
+  std::optional<FieldMask> keep;              // the members to read; nullopt: all
+  Duration watch_timeout = Duration::zero();  // WatchOptions::timeout
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 
@@ -66,8 +67,10 @@ class Reflector {
   bool WaitForSync();
   // Returns Ok if the latest list or watch succeeded, or if none has ended yet.
   absl::Status last_error() const;
-  // True if synced and the server has sent something within `limit`. It sends a bookmark each
-  // minute even if nothing changes, so the sink knows every change that is older than `limit`.
+  // True if synced and the server has sent something within `limit`, or has ended a watch as it
+  // does when the watch's time is over; the sink then knows every change that is older than
+  // `limit`. If nothing changes, the server sends nothing, not even bookmarks, so `limit` should
+  // exceed `watch_timeout`.
   bool IsCurrent(Duration limit) const;
 
  private:
@@ -93,7 +96,8 @@ class Reflector {
   bool must_list_ = true;   // used by the thread only
   bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
   std::atomic<bool> synced_{false};
-  std::atomic<SteadyTime> heard_{SteadyTime()};  // when the last complete list or event came
+  // When the last complete list or event came, or a watch ended without an error.
+  std::atomic<SteadyTime> heard_{SteadyTime()};
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   bool stopped_ = false;     // guarded by mutex_

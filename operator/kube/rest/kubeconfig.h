@@ -1,8 +1,9 @@
-// Parses and merges kubeconfig files. Pure.
+// Parses and merges kubeconfig files. Pure, except ContextNames.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "operator/kube/rest/rest_config.h"
@@ -29,5 +30,8 @@ void MergeKubeconfig(Kubeconfig& into, Kubeconfig from);
 // An empty `context` selects current-context. `source` prefixes errors.
 absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std::string& source,
                                          const std::string& context);
+
+// Returns the names of the contexts in the files that LoadKubeconfig would read. Errors: its own.
+absl::StatusOr<std::vector<std::string>> ContextNames(const std::string& path);
 
 }  // namespace lockstep::kube

@@ -52,6 +52,29 @@ absl::StatusOr<Kubeconfig> ReadMerged(const std::vector<std::string>& paths) {
   return merged;
 }
 
+struct Found {
+  Kubeconfig kubeconfig;
+  std::string source;  // for errors
+};
+
+// `path` is empty for $KUBECONFIG, else ~/.kube/config.
+absl::StatusOr<Found> FindKubeconfig(const std::string& path) {
+  if (!path.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, "the kubeconfig"));
+    LOCKSTEP_ASSIGN_OR_RETURN(Kubeconfig file, ReadKubeconfig(text, path, DirectoryOf(path)));
+    return Found{std::move(file), path};
+  }
+  if (const std::string list = Env("KUBECONFIG"); !list.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Kubeconfig merged, ReadMerged(SplitPaths(list)));
+    return Found{std::move(merged), "$KUBECONFIG"};
+  }
+  const std::string home = Env("HOME");
+  if (home.empty()) {
+    return absl::NotFoundError("no kubeconfig: neither $KUBECONFIG nor $HOME is set");
+  }
+  return FindKubeconfig(home + "/.kube/config");
+}
+
 // An IPv6 address cannot be used (http_transport.cc); every API server's certificate contains this
 // name.
 std::string HostOf(const std::string& host) {
@@ -81,20 +104,15 @@ absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory) {
 }
 
 absl::StatusOr<RestConfig> LoadKubeconfig(const std::string& path, const std::string& context) {
-  if (!path.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, "the kubeconfig"));
-    LOCKSTEP_ASSIGN_OR_RETURN(const Kubeconfig file, ReadKubeconfig(text, path, DirectoryOf(path)));
-    return ChooseContext(file, path, context);
-  }
-  if (const std::string list = Env("KUBECONFIG"); !list.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const Kubeconfig merged, ReadMerged(SplitPaths(list)));
-    return ChooseContext(merged, "$KUBECONFIG", context);
-  }
-  const std::string home = Env("HOME");
-  if (home.empty()) {
-    return absl::NotFoundError("no kubeconfig: neither $KUBECONFIG nor $HOME is set");
-  }
-  return LoadKubeconfig(home + "/.kube/config", context);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Found found, FindKubeconfig(path));
+  return ChooseContext(found.kubeconfig, found.source, context);
+}
+
+absl::StatusOr<std::vector<std::string>> ContextNames(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Found found, FindKubeconfig(path));
+  std::vector<std::string> names;
+  for (const auto& [name, context] : found.kubeconfig.contexts) names.push_back(name);
+  return names;
 }
 
 absl::StatusOr<RestConfig> ParseKubeconfig(const std::string& text, const std::string& directory,

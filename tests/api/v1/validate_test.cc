@@ -441,17 +441,22 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.optimizer.name = "adam"; },
        "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
       {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
-       "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop"},
+       "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop "
+       "or LARS"},
       {[](TrainingSpec& t) { t.optimizer.name = "Adagrad", t.optimizer.rho = 0.8; },
        "spec.training.optimizer.rho: found with Adagrad, expected only with RMSprop"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.epsilon = 0.1; },
        "spec.training.optimizer.epsilon: found with SGD, expected only with Adam or RMSprop or "
-       "Adagrad"},
+       "Adagrad or LAMB"},
       {[](TrainingSpec& t) { t.optimizer.initial_accumulator_value = 0; },
        "spec.training.optimizer.initialAccumulatorValue: found with Adam, expected only with "
        "Adagrad"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.beta1 = 0.5; },
-       "spec.training.optimizer.beta1: found with SGD, expected only with Adam"},
+       "spec.training.optimizer.beta1: found with SGD, expected only with Adam or LAMB"},
+      {[](TrainingSpec& t) { t.optimizer.name = "LAMB", t.optimizer.trust_coefficient = 0.1; },
+       "spec.training.optimizer.trustCoefficient: found with LAMB, expected only with LARS"},
+      {[](TrainingSpec& t) { t.optimizer.name = "LARS", t.optimizer.nesterov = true; },
+       "spec.training.optimizer.nesterov: found without momentum, expected momentum above 0"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.nesterov = true; },
        "spec.training.optimizer.nesterov: found without momentum, expected momentum above 0"},
       {[](TrainingSpec& t) { t.learning_rate_schedule.final_fraction = 0.1; },
@@ -607,6 +612,11 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   EXPECT_EQ(Faults(with(sync).With(clip)),
             "spec.training.optimizer.globalClipNorm: not supported yet with parameterServer.mode "
             "Sync, whose gradients no process has whole");
+  const auto lamb = [](TrainingJob& job) { job.spec.training->optimizer.name = "LAMB"; };
+  EXPECT_EQ(Faults(with({}).With(lamb)),
+            "spec.training.optimizer.name: found LAMB with parameterServer.placement BySize, which "
+            "may cut a tensor whose norms LAMB needs; expected RoundRobin");
+  EXPECT_EQ(Faults(with({.placement = ParameterPlacement::kRoundRobin}).With(lamb)), "");
 }
 
 TEST(ValidateTest, EveryErrorIsReported) {

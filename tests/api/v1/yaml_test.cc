@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "api/v1/yaml_scalar.h"
+#include "base/printable.h"
 
 namespace lockstep::api {
 namespace {
@@ -216,6 +217,19 @@ TEST(YamlTest, WritesWhatPeopleRead) {
             "      value: '{\"a\":1}'\n"
             "    \"n\": 2\n"
             "    f: 0.001\n");
+}
+
+TEST(YamlTest, WhatActsOnATerminalIsWrittenEscaped) {
+  const std::string all =
+      "a\x1b\x7f\u009b\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069ö"
+      "\u2065";
+  const std::string text = ToYaml(nlohmann::ordered_json{{all, all}});
+  EXPECT_EQ(Printable(text), text);
+  EXPECT_THAT(text, HasSubstr("\\x7F"));
+  EXPECT_THAT(text, HasSubstr("\\u061C"));
+  EXPECT_THAT(text, HasSubstr("\\u202E\\u2066"));
+  EXPECT_THAT(text, HasSubstr("ö\u2065\""));
+  EXPECT_EQ(ParseYaml(text, "written")->at(0), (Json{{all, all}}));
 }
 
 TEST(YamlTest, WhatIsWrittenReadsBackAsItself) {

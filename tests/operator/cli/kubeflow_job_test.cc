@@ -146,11 +146,43 @@ TEST(KubeflowJobTest, AnElasticPolicyBecomesElasticWithScopePod) {
   EXPECT_EQ(spec.at("elastic"), (Json{{"minReplicas", 1}, {"maxReplicas", 5}}));
   EXPECT_EQ(spec.at("restartScope"), "Pod");
   EXPECT_EQ(spec.at("strategy").at("processesPerPod"), 2);
-  EXPECT_THAT(converted->notes, Contains(HasSubstr("PET_MAX_RESTARTS")));
+  EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("maxRestarts"))));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("HorizontalPodAutoscaler")));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvBackend: \"etcd\"")));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvHost")));
   EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("restartScope"))));
+}
+
+TEST(KubeflowJobTest, WhatAnElasticPolicySaysToTorchrunIsSaidByVariables) {
+  Json job = PyTorchJob();
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  Json& worker = job["spec"]["pytorchReplicaSpecs"]["Worker"];
+  worker["template"] = lockstep::testing::Template("pytorch");
+  job["spec"]["elasticPolicy"] = {
+      {"maxRestarts", 9},
+      {"rdzvConf", {{{"key", "timeout"}, {"value", "900"}}, {{"key", "is_host"}, {"value", "0"}}}}};
+  const auto env = [](const Json& from) {
+    const auto converted = ConvertKubeflowJob(from);
+    EXPECT_TRUE(converted.ok()) << converted.status();
+    EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("elasticPolicy"))));
+    return Spec(*converted).at("/replicaSpecs/Worker/template/spec/containers/0/env"_json_pointer);
+  };
+  const Json restarts{{"name", "PET_MAX_RESTARTS"}, {"value", "9"}};
+  const Json conf{{"name", "PET_RDZV_CONF"}, {"value", "timeout=900,is_host=0"}};
+  EXPECT_EQ(env(job), Json::array({restarts, conf}));
+  const Json own{{"name", "PET_MAX_RESTARTS"}, {"value", "3"}};
+  worker["template"]["spec"]["containers"][0]["env"] = Json::array({own});
+  EXPECT_EQ(env(job), Json::array({own, conf})) << "the template's own wins, as elsewhere";
+}
+
+TEST(KubeflowJobTest, WhatTorchrunCannotReadIsLeftOut) {
+  Json job = PyTorchJob();
+  job["spec"]["elasticPolicy"] = {{"maxRestarts", "many"}, {"rdzvConf", {{{"key", "timeout"}}}}};
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_THAT(converted->notes, Contains("spec.elasticPolicy.maxRestarts: found \"many\", expected "
+                                         "a number; left out"));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvConf: expected")));
 }
 
 TEST(KubeflowJobTest, WhatCannotBecomeAValidJobIsRefusedByItsField) {

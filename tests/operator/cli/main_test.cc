@@ -1,6 +1,8 @@
 // Runs the `lockstep` program without a verb. tests/cli_docs_test.py reads what --help prints.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/program.h"
 
 namespace lockstep::cli {
@@ -19,6 +21,24 @@ TEST(MainTest, RequiresOneVerb) {
   EXPECT_EQ(RunProgram("/", {}).code, 2);
   EXPECT_EQ(RunProgram("/", {"fly"}).code, 2);
   EXPECT_EQ(RunProgram("/", {"validate"}).code, 2) << "FILE is missing";
+}
+
+// `logs --all` has a connection for each pod.
+TEST(MainTest, RaisesItsLimitOfDescriptors) {
+  const testing::FakeCluster cluster(
+      [](const lockstep::testing::FakeHttpServer::Request&,
+         lockstep::testing::FakeHttpServer::Connection& connection) { connection.AwaitClose(); });
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit low{before.rlim_max - 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const testing::Program program("/", {"logs", "j", "--kubeconfig", cluster.kubeconfig()});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(testing::Eventually([&] {
+    rlimit now{};
+    return prlimit(program.pid(), RLIMIT_NOFILE, nullptr, &now) == 0 &&
+           now.rlim_cur == before.rlim_max;
+  }));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "api/v1/names.h"
 #include "operator/cli/cluster_access.h"
+#include "operator/kube/rest/resource_path.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
 
@@ -57,6 +59,18 @@ std::string At(int second, const std::string& text) {
   return fmt::format("2026-05-01T12:00:{:02}.000000000Z {}\n", second, text);
 }
 
+// Whether the label selector of the request selects the pod.
+bool IsAskedFor(const Object& pod, const std::string& target) {
+  for (const auto& [key, value] : pod["metadata"]["labels"].items()) {
+    const std::string asked = kube::PercentEncode(key + "=");
+    const std::size_t place = target.find(asked);
+    if (place == std::string::npos) continue;
+    const std::string rest = target.substr(place + asked.size());
+    if (rest.substr(0, rest.find_first_of("%&")) != value.get<std::string>()) return false;
+  }
+  return true;
+}
+
 // An API server with the job j, whose pods and logs a test decides.
 class MergedLogsTest : public ::testing::Test {
  protected:
@@ -84,15 +98,26 @@ class MergedLogsTest : public ::testing::Test {
     for (const auto& [pod, log] : logs_) {
       if (target.find(fmt::format("/pods/{}/log", pod)) == std::string::npos) continue;
       asked_.push_back(target);
+      if (target.find("previous=true") != std::string::npos) {
+        if (previous_log_.empty()) return to.Respond(400, R"({"kind": "Status"})");
+        to.StartChunks();
+        to.Chunk(previous_log_);
+        return to.EndChunks();
+      }
       to.StartChunks();
       to.Chunk(log);
       if (log_read_) return log_read_(to);
       return to.EndChunks();
     }
     if (target.find("/log") != std::string::npos) return to.Respond(404, R"({"kind": "Status"})");
+    Object selected = Object::array();
+    for (const Object& pod : pods_) {
+      if (IsAskedFor(pod, target)) selected.push_back(pod);
+    }
     to.Respond(
-        200, Object{{"kind", "PodList"}, {"metadata", {{"resourceVersion", "1"}}}, {"items", pods_}}
-                 .dump());
+        200,
+        Object{{"kind", "PodList"}, {"metadata", {{"resourceVersion", "1"}}}, {"items", selected}}
+            .dump());
     if (looked_) looked_();
   }
 
@@ -116,6 +141,7 @@ class MergedLogsTest : public ::testing::Test {
   bool ended_ = false;
   std::vector<Object> pods_;
   std::map<std::string, std::string> logs_;
+  std::string previous_log_;                                   // from before a restart
   std::function<void()> looked_;                               // after each list of the pods
   std::vector<std::string> asked_;                             // requests for logs
   std::function<void(FakeHttpServer::Connection&)> log_read_;  // instead of the end of a log
@@ -166,8 +192,13 @@ TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
   looked_ = [&] {
     ++looks;
     if (looks == 1) logs_["j-worker-1"] = At(3, "late");
-    if (looks == 2) {
+    const auto is_asked_for = [this](const std::string& pod) {
+      return std::ranges::any_of(asked_,
+                                 [&](const auto& asked) { return asked.find(pod) != asked.npos; });
+    };
+    if (looks >= 2 && is_asked_for("j-worker-0")) {
       pods_ = {Pod("worker", 0, kEnded, 1), Pod("worker", 1, kEnded)};
+      logs_["j-worker-0"] = At(4, "restarted");
       ended_ = true;
     }
   };
@@ -178,10 +209,8 @@ TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_EQ(errors_, "");
   EXPECT_THAT(text, HasSubstr("worker-1 | late\n"));
-  std::size_t first = text.find("worker-0 | one\n");
-  ASSERT_NE(first, std::string::npos);
-  EXPECT_NE(text.find("worker-0 | one\n", first + 1), std::string::npos)
-      << "the restarted container's log: " << text;
+  EXPECT_THAT(text, HasSubstr("worker-0 | one\n"));
+  EXPECT_THAT(text, HasSubstr("worker-0 | restarted\n"));
   EXPECT_GE(asked_.size(), 3u);
   EXPECT_THAT(asked_, ::testing::Contains(HasSubstr("tailLines=7")).Times(1))
       << "logs that begin later are read whole";
@@ -216,6 +245,97 @@ TEST_F(MergedLogsTest, AFollowedLogGoesOnWhileItsContainerRuns) {
   EXPECT_THAT(asked_[1],
               AllOf(HasSubstr("sinceTime=2026-05-01T12%3A00%3A01Z"), Not(HasSubstr("tailLines"))));
   EXPECT_THAT(asked_[2], HasSubstr("sinceTime=2026-05-01T12%3A00%3A02Z"));
+}
+
+// The kubelet reports the end of a container, and the restart, after the log has gone on.
+TEST_F(MergedLogsTest, ALineOfARestartedContainerIsPrintedOnce) {
+  pods_ = {Pod("worker", 0, kRunning)};
+  logs_ = {{"j-worker-0", At(1, "one")}};
+  int looks_after = 0;  // after the restart was reported
+  log_read_ = [&](FakeHttpServer::Connection& to) {
+    if (asked_.size() == 1) logs_["j-worker-0"] = At(2, "two");  // of the container that runs now
+    if (asked_.size() == 2) {
+      logs_["j-worker-0"] = At(2, "two") + At(3, "three");
+      pods_ = {Pod("worker", 0, kRunning, 1)};
+    }
+    if (asked_.size() > 3) pods_ = {Pod("worker", 0, kEnded, 1)};
+    to.EndChunks();
+  };
+  looked_ = [&] {
+    const Object& status = pods_[0]["status"]["containerStatuses"][0];
+    ended_ = status["restartCount"] == 1 && ++looks_after > 3;
+  };
+  MergedLogsOptions options;
+  options.log.follow = true;
+  EXPECT_EQ(Print(options), "worker-0 | one\nworker-0 | two\nworker-0 | three\n");
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(errors_, "");
+}
+
+// While the connection was lost, the container has written more and was restarted.
+TEST_F(MergedLogsTest, WhatAContainerWroteBeforeItsRestartIsNotMissing) {
+  pods_ = {Pod("worker", 0, kRunning)};
+  ended_ = true;  // the job leaves the container
+  logs_ = {{"j-worker-0", At(1, "one") + At(2, "t")}};
+  log_read_ = [&](FakeHttpServer::Connection& to) {
+    if (asked_.size() == 1) {
+      previous_log_ =
+          At(1, "one") + At(2, "t") + "2026-05-01T12:00:03.000000000Z killed in the mid";
+      logs_["j-worker-0"] = At(4, "four");
+      pods_ = {Pod("worker", 0, kEnded, 1)};
+      return to.Cut();
+    }
+    to.EndChunks();
+  };
+  MergedLogsOptions options;
+  options.log.follow = true;
+  options.log.tail_lines = 2;
+  EXPECT_EQ(Print(options),
+            "worker-0 | one\nworker-0 | t\nworker-0 | killed in the mid\nworker-0 | four\n");
+  EXPECT_TRUE(status_.ok()) << status_;
+  ASSERT_EQ(asked_.size(), 3u);
+  EXPECT_THAT(asked_[1], AllOf(HasSubstr("previous=true"), Not(HasSubstr("follow=true"))));
+}
+
+TEST_F(MergedLogsTest, OneReplicaIsFollowedToTheEndOfTheJob) {
+  pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
+  logs_ = {{"j-worker-0", At(1, "another's")}, {"j-worker-1", At(2, "one")}};
+  int looks = 0;
+  looked_ = [&] {
+    if (++looks == 1) {
+      Object replacement = Pod("worker", 1, kEnded);  // as the restart of a gang makes it
+      replacement["metadata"]["uid"] = "uid-2";
+      pods_ = {replacement};
+      logs_ = {{"j-worker-1", At(3, "two")}};
+    }
+    ended_ = looks == 2;
+  };
+  MergedLogsOptions options;
+  options.role = api::Role::kWorker;
+  options.index = 1;
+  options.log.follow = true;
+  options.timestamps = true;
+  EXPECT_THAT(Print(options), ::testing::EndsWith("2026-05-01T12:00:03.000000000Z two\n"));
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_THAT(asked_, ::testing::Each(HasSubstr("j-worker-1")));
+}
+
+TEST_F(MergedLogsTest, AFollowedReplicaWithoutALogIsWaitedFor) {
+  pods_ = {Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
+  looked_ = [&] {
+    pods_ = {Pod("worker", 1, kEnded)};
+    logs_ = {{"j-worker-1", At(2, "one")}};
+    ended_ = true;
+  };
+  MergedLogsOptions options;
+  options.role = api::Role::kWorker;
+  options.index = 1;
+  options.log.follow = true;
+  EXPECT_EQ(Print(options), "one\n");
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(errors_,
+            "lockstep: worker-1 has no log yet: ImagePullBackOff\n"
+            "lockstep: there is no log yet: the job is Running\n");
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "operator/local/process_kubelet.h"
 #include "tests/operator/cli/program.h"
 
@@ -153,6 +157,37 @@ TEST_F(PlanCommandTest, WhatNoMemoryHoldsIsRefused) {
   const Ended samples = plan("3,512,512", "1152921504606846976");
   EXPECT_EQ(samples.code, 2);
   EXPECT_THAT(samples.err, HasSubstr("--samples: found 1152921504606846976 samples of 786432"));
+}
+
+TEST_F(PlanCommandTest, AFileThatIsOnlyPlannedChoosesNoProgramAndNoLibrary) {
+  const std::string ran = folder_.At("ran"), trainer = folder_.At("lockstep-trainer");
+  WriteTextFile(trainer, "#!/bin/sh\n: >'" + ran + "'\n");
+  std::filesystem::permissions(trainer, std::filesystem::perms::owner_all);
+  const nlohmann::json env = {{{"name", "PATH"}, {"value", folder_.path()}},
+                              {{"name", "LD_PRELOAD"}, {"value", "./none.so"}},
+                              {{"name", "LOCKSTEP_TOKEN_FILE"}, {"value", "none"}}};
+  const Ended plan =
+      Plan({"--set", std::string(kContainer) + ".env=" + env.dump(), "--output", "json"});
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_EQ(plan.err, "") << "the loader names a library that it cannot load";
+  EXPECT_EQ(plan.Report()["parameters"]["trainable"], 101'770);
+  EXPECT_FALSE(std::filesystem::exists(ran));
+}
+
+TEST_F(PlanCommandTest, WhichReplicaThePodIsIsCheckedAsByTheTrainer) {
+  const nlohmann::json env = {{{"name", "LOCKSTEP_GRACE_SECONDS"}, {"value", "soon"}}};
+  const Ended refused = Plan({"--set", std::string(kContainer) + ".env=" + env.dump()});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("LOCKSTEP_GRACE_SECONDS: found \"soon\""));
+}
+
+TEST_F(PlanCommandTest, ANameThatTurnsLettersIsEscapedForPrograms) {
+  const Ended plan = Plan({"--set",
+                           "spec.training.model={\"layers\": [{\"type\": \"Flatten\"}, {\"type\": "
+                           "\"Dense\", \"units\": 10, \"name\": \"a\u202Eb\"}]}",
+                           "--output", "json"});
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("\"a\\u202eb\""));
 }
 
 TEST_F(PlanCommandTest, AFileThatCannotBeReadIsNamed) {

@@ -22,7 +22,7 @@ TEST(ResumedLogTest, APartThatRepeatsLinesGoesOnBehindTheLastWholeOne) {
   log.Add("2026-05-01T12:00:01.25Z one\n2026-05-01T12:00:01.5Z two\n2026-05-01T12:00:02Z three\n");
   log.Add("without a time\n2026-05-01T12:00:03Z fo");
   log.End();
-  EXPECT_EQ(text, "2026-05-01T12:00:02Z three\nwithout a time\n2026-05-01T12:00:03Z fo");
+  EXPECT_EQ(text, "2026-05-01T12:00:02Z three\nwithout a time\n2026-05-01T12:00:03Z fo\n");
 }
 
 TEST(ResumedLogTest, WithinAPartTheClockMayBeSetBack) {

@@ -74,6 +74,34 @@ TEST_F(StatusCommandTest, AllNamespacesHaveAColumn) {
   EXPECT_THAT(Printed(), HasSubstr("other       c"));
 }
 
+TEST_F(StatusCommandTest, ProgramsGetTheStatusOfTheApi) {
+  Add("team", "a");
+  SetState("a", "Running");
+  ASSERT_TRUE(Show({.output = "json"}).ok());
+  const auto json = nlohmann::json::parse(Printed());
+  EXPECT_EQ(json["jobs"][0]["name"], "a");
+  EXPECT_EQ(json["jobs"][0]["status"]["state"], "Running");
+  ASSERT_TRUE(Show({.output = "yaml"}).ok());
+  EXPECT_THAT(Printed(), HasSubstr("\n---\njobs:\n"));
+  EXPECT_THAT(Printed(), HasSubstr("state: Running\n"));
+}
+
+TEST_F(StatusCommandTest, AWideTableHasMoreColumns) {
+  Add("team", "a");
+  kube::Object job = *client_.Get(kTrainingJobKind, {"team", "a"});
+  job["status"] = {{"progress",
+                    {{"step", 3},
+                     {"totalSteps", 9},
+                     {"epoch", 1.5},
+                     {"accuracy", 0.875},
+                     {"goodput", 0.96},
+                     {"lastCheckpointStep", 2}}}};
+  ASSERT_TRUE(client_.UpdateStatus(kTrainingJobKind, job).ok());
+  ASSERT_TRUE(Show({.output = "wide"}).ok());
+  EXPECT_THAT(Printed(), HasSubstr("GOODPUT"));
+  EXPECT_THAT(Printed(), ::testing::ContainsRegex(" 1.50 +87.50% +- +96.00% +2\n"));
+}
+
 TEST_F(StatusCommandTest, SaysThatThereAreNoJobs) {
   ASSERT_TRUE(Show({}).ok());
   EXPECT_EQ(Printed(), "No TrainingJobs in namespace team.\n");

@@ -28,6 +28,22 @@ TEST_F(ValidateCommandTest, NamesTheJobThatIsValid) {
   EXPECT_EQ(valid.out, "job.yaml: TrainingJob job is valid\n");
 }
 
+TEST_F(ValidateCommandTest, ProgramsGetOneObject) {
+  const Ended valid = Validate({"--output", "json"});
+  EXPECT_EQ(valid.code, 0) << valid.err;
+  EXPECT_EQ(valid.out, R"({"file":"job.yaml","job":"job","valid":true,"faults":[]})"
+                       "\n");
+  const Ended invalid =
+      Validate({"--output", "json", "--set", "spec.suspend=maybe", "--set", "spec.fancy=1"});
+  EXPECT_EQ(invalid.code, 2);
+  EXPECT_EQ(invalid.err, "");
+  const auto report = nlohmann::json::parse(invalid.out);
+  EXPECT_EQ(report["valid"], false);
+  EXPECT_EQ(report["job"], nullptr);
+  ASSERT_EQ(report["faults"].size(), 2u);
+  EXPECT_THAT(report["faults"][0].get<std::string>(), ::testing::StartsWith("spec."));
+}
+
 TEST_F(ValidateCommandTest, ListsEveryFault) {
   const Ended invalid = Validate({"--set", "spec.suspend=maybe", "--set", "spec.fancy=1"});
   EXPECT_EQ(invalid.code, 2);

@@ -261,7 +261,8 @@ TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyReportsItInTheJob) {
 
 // Two versions of the trainer in one group need not understand each other.
 TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
-  World world(Job("j").Workers(2).Training().Build(), {.trainer_image = "trainer:1"});
+  World world(Job("j").Workers(2).Training().Build(),
+              {.trainer_images = {"trainer:1", "trainer:1-cuda"}});
   world.Settle();
   const auto image = [&world](const char* pod) {
     return world.client.Get(kube::kPodKind, {"default", pod})->at("spec")["containers"][0]["image"];
@@ -276,7 +277,7 @@ TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
     world.SyncAll();
   };
   for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-  world.RestartOperator({.trainer_image = "trainer:2"});
+  world.RestartOperator({.trainer_images = {"trainer:2", "trainer:2-cuda"}});
   lose("j-worker-1");
   EXPECT_EQ(image("j-worker-1"), "trainer:1");
   lose("j-worker-0");  // and also once all were replaced
@@ -291,10 +292,32 @@ TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
   EXPECT_EQ(image("j-worker-1"), "trainer:2");
 }
 
+// The chief computes on a GPU, the worker does not.
+TEST(TrainerImageTest, PodsThatAskForGpusHaveTheImageForThem) {
+  kube::Object on_gpu = {{"spec", {{"containers", {{{"name", "trainer"}}}}}}};
+  on_gpu["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1;
+  World world(Job("j").Chief().Workers(1).Training().PodTemplate(api::Role::kChief, on_gpu).Build(),
+              {.trainer_images = {"trainer:1", "trainer:1-cuda"}});
+  world.Settle();
+  const auto image = [&world](const char* pod) {
+    return world.client.Get(kube::kPodKind, {"default", pod})->at("spec")["containers"][0]["image"];
+  };
+  EXPECT_EQ(image("j-chief-0"), "trainer:1-cuda");
+  EXPECT_EQ(image("j-worker-0"), "trainer:1");
+  for (const char* pod : {"j-chief-0", "j-worker-0"}) world.SetPod(pod, "Running");
+  world.RestartOperator({.trainer_images = {"trainer:2", "trainer:2-cuda"}});
+  const kube::Key key{"default", "j-chief-0"};
+  const std::string uid = kube::Uid(*world.client.Get(kube::kPodKind, key));
+  ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, uid).ok());
+  world.SyncAll();
+  world.Settle();
+  EXPECT_EQ(image("j-chief-0"), "trainer:1-cuda") << "the worker's version, of the other kind";
+}
+
 TEST(TrainerImageTest, TheImageThatAJobNamesIsItsOwn) {
   World world(
       Job("j").Workers(2).Training().PodTemplate(api::Role::kWorker, testing::Template()).Build(),
-      {.trainer_image = "trainer:1"});
+      {.trainer_images = {"trainer:1", "trainer:1-cuda"}});
   world.Settle();
   const kube::Object pod = *world.client.Get(kube::kPodKind, {"default", "j-worker-0"});
   EXPECT_NE(pod.at("spec")["containers"][0]["image"], "trainer:1");

@@ -107,6 +107,27 @@ void SetWorkloadConditions(World& world, const std::map<std::string, bool>& cond
 }
 
 // Kueue (waitForPodsReady) times out a start and a recovery, each time that the job is admitted.
+// Kueue's time limit for the recovery counts from PodsReady False.
+TEST(KueueWorldTest, AJobThatLosesAReplicaIsNotReadyUntilItIsReplaced) {
+  World world(Queued().Training().Build(), kKueue);  // only the replica restarts, not the gang
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  const auto is_ready = [&world] {
+    world.Settle();
+    return ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready;
+  };
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  EXPECT_TRUE(is_ready());
+  world.SetPod("j-worker-1", "Failed", 137);
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  EXPECT_FALSE(is_ready());
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.SetPod("j-worker-1", "Running");
+  EXPECT_TRUE(is_ready());
+}
+
 TEST(KueueWorldTest, ReadinessBeginsAnewWithEachAdmission) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");

@@ -1381,6 +1381,41 @@ TEST(ReconcilerTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
   EXPECT_EQ(world.progress.paused, uid) << "the job is suspended";
 }
 
+TEST(ReconcilerTest, OnceTrainingHasEndedTheEvaluatorIsAsked) {
+  api::Json evaluator = testing::Template();
+  evaluator["spec"]["containers"][0]["ports"] = {{{"name", "cluster"}, {"containerPort", 7000}}};
+  World world(Job("j")
+                  .Workers(1)
+                  .Evaluator()
+                  .PodTemplate(api::Role::kEvaluator, evaluator)
+                  .Training()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.training->checkpoint.directory = "/checkpoints";
+                  })
+                  .Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-evaluator-0", "Running");
+  world.progress.answer.emplace().step = 7;
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator);
+  EXPECT_EQ(world.progress.asked.port, 2222);
+  world.SetPod("j-worker-0", "Succeeded");
+  for (int minute = 0; minute < 20; ++minute) {
+    world.progress.group.since_evaluation = seconds(5);
+    world.Settle();
+    EXPECT_TRUE(world.progress.asked.is_evaluator);
+    EXPECT_EQ(world.progress.asked.port, 7000);
+    ASSERT_EQ(world.Job()->status.state, "Running") << minute;
+    EXPECT_EQ(world.Job()->status.progress->step, 7);
+    world.clock.Advance(seconds(60));
+  }
+  world.SetPod("j-evaluator-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
+}
+
 TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   World world(Job("j").Workers(1).Training().Build());
   world.Settle();
@@ -1398,6 +1433,43 @@ TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   (void)world.Reconcile();
   ASSERT_NE(world.Job()->metadata.uid, uid);
   EXPECT_EQ(world.progress.forgotten, uid);
+}
+
+// What has completed has no meaning for replicas that train together.
+TEST(ReconcilerTest, AnIndependentJobThatBecomesAGangWhileItIsSuspendedTrainsWhole) {
+  World world(Job("j").Workers(3).Training().Strategy(api::StrategyType::kIndependent).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  const auto edit = [&world](const std::function<void(kube::Object&)>& change) {
+    world.client.Modify(kTrainingJobKind, world.key, change);
+    world.Settle();
+  };
+  edit([](kube::Object& job) { job["spec"]["suspend"] = true; });
+  EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(0));
+  edit([](kube::Object& job) { job["spec"]["strategy"]["type"] = "MultiWorkerMirrored"; });
+  EXPECT_EQ(world.Job()->status.state, "Suspended");
+  edit([](kube::Object& job) { job["spec"]["suspend"] = false; });
+  EXPECT_EQ(world.Pods().size(), 3U);
+  EXPECT_THAT(world.Job()->status.completed_indexes, IsEmpty());
+}
+
+// As NTP does with the clock of a machine that has just booted.
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-1", "Failed", 1);  // perhaps the consequence of a loss that shows later
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(-std::chrono::minutes(50));
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {

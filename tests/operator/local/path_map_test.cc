@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <string>
+
 namespace lockstep::local {
 namespace {
 
@@ -33,6 +36,14 @@ TEST(PathMapTest, JsonStaysJson) {
   PathMap paths;
   paths.Add("/data", "/home/the \"user\"");
   EXPECT_EQ(paths.Rewrite(R"({"b":"/data/x","a":1})"), R"({"b":"/home/the \"user\"/x","a":1})");
+}
+
+TEST(PathMapTest, JsonOfAnyDepthIsRewritten) {
+  for (const std::size_t levels : {1U, 60U, 1'000'000U}) {
+    const std::string before(levels, '['), after(levels, ']');
+    EXPECT_EQ(Paths().Rewrite(before + "\"/data/x\"" + after), before + "\"/srv/u/d/x\"" + after)
+        << levels;
+  }
 }
 
 }  // namespace

@@ -154,6 +154,21 @@ TEST(ProgressTokenTest, OnceALeadingPodHasProvedItsAnswerNobodyElseIsBelieved) {
   EXPECT_EQ(poller.Latest(target)->step, 7);
 }
 
+// Between two attempts a job may have given its token up.
+TEST(ProgressTokenTest, TheNextAttemptNeedNotProveWhatTheOneBeforeHasProved) {
+  const api::JobToken token("0123456789abcdef");
+  ProgressPoller poller(Knowing(token));
+  auto leader = std::make_unique<OpenTrainer>(token);
+  controller::ProgressTarget target = leader->Target();
+  poller.Latest(target);
+  ASSERT_TRUE(Eventually([&] { return poller.State("uid").has_value(); }));
+  leader.reset();
+  poller.Pause("uid");
+  const OpenTrainer next(std::nullopt, target.port);
+  ++target.attempt;
+  EXPECT_TRUE(Eventually([&] { return poller.Latest(target)->step == 8; }));
+}
+
 // A trainer of an earlier version does not, nor one whose pods have no token.
 TEST(ProgressTokenTest, ALeadingPodThatHasNeverProvedAnAnswerIsBelieved) {
   const OpenTrainer trainer(std::nullopt);

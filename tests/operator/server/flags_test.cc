@@ -48,13 +48,28 @@ std::string Help() {
 
 TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   Flags flags;
-  EXPECT_EQ(Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
-                   "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
-                   "--leader-election-namespace=a", "--leader-election-name=l", "--namespace=b",
-                   "--controller-threads=8", "--kube-api-qps=20.5", "--kube-api-burst=30",
-                   "--trainer-image=i:1", "--watch-nodes", "--poll-progress=false",
-                   "--settling-seconds=2.5", "--job-tokens=false", "--token-key-secret=key",
-                   "--network-policies=false", "--scraper-namespace=0"},
+  EXPECT_EQ(Parse({"--kubeconfig=/tmp/k",
+                   "--metrics-bind-address",
+                   "0",
+                   "--health-probe-bind-address=127.0.0.1:9",
+                   "--leader-elect=false",
+                   "--leader-election-namespace=a",
+                   "--leader-election-name=l",
+                   "--namespace=b",
+                   "--controller-threads=8",
+                   "--kube-api-qps=20.5",
+                   "--kube-api-burst=30",
+                   "--trainer-image=i:1",
+                   "--trainer-gpu-image=g:1",
+                   "--watch-nodes",
+                   "--poll-progress=false",
+                   "--settling-seconds=2.5",
+                   "--job-tokens=false",
+                   "--token-key-secret=key",
+                   "--network-policies=false",
+                   "--scraper-namespace=0",
+                   "--cluster-domain=k8s.example",
+                   "--kubeflow-labels"},
                   flags),
             std::nullopt);
   EXPECT_EQ(flags.kubeconfig, "/tmp/k");
@@ -72,9 +87,12 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_EQ(flags.token_key_secret, "key");
   EXPECT_FALSE(flags.network_policies);
   EXPECT_EQ(flags.scraper_namespace, "0");
+  EXPECT_EQ(flags.cluster_domain, "k8s.example");
+  EXPECT_TRUE(flags.kubeflow_labels);
   EXPECT_EQ(flags.kube_api_qps, 20.5);
   EXPECT_EQ(flags.kube_api_burst, 30);
   EXPECT_EQ(flags.trainer_image, "i:1");
+  EXPECT_EQ(flags.trainer_gpu_image, "g:1");
 }
 
 TEST(FlagsTest, LeaderElectionIsOnUnlessSwitchedOff) {
@@ -139,6 +157,9 @@ TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
               HasSubstr("--health-probe-bind-address"));
   EXPECT_THAT(ErrorOf({"--leader-elect=perhaps"}), HasSubstr("perhaps"));
   EXPECT_THAT(ErrorOf({"--trainer-image="}), HasSubstr("--trainer-image"));
+  EXPECT_THAT(ErrorOf({"--trainer-gpu-image="}), HasSubstr("--trainer-gpu-image"));
+  EXPECT_THAT(ErrorOf({"--cluster-domain=Cluster.local."}),
+              HasSubstr("--cluster-domain: found \"Cluster.local.\", expected a DNS domain"));
   EXPECT_THAT(ErrorOf({"--token-key-secret="}), HasSubstr("--token-key-secret"));
   for (const char* name : {"", "Team_A", "-a", "a..b"}) {
     EXPECT_THAT(ErrorOf({"--leader-election-name", name}),

@@ -20,6 +20,7 @@ using cuda_sim::SimStream;
 enum Status {
   kSuccess = 0,
   kInvalidValue = 7,
+  kExecutionFailed = 13,
   kNotSupported = 15,
 };
 constexpr int kCompute32F = 68, kCompute32FFastTF32 = 77;
@@ -214,7 +215,7 @@ CUDA_SIM_EXPORT int cublasLtMatmul(void* handle, Desc* desc, const float* alpha,
   }
   if (*alpha != 1 || *beta != 0 || c != d) return kNotSupported;
   const std::int64_t inner = Operand(*a_layout, desc->trans_a == 1).columns;
-  stream->Enqueue([=, desc = *desc, of_a = *a_layout, of_b = *b_layout, layout = *d_layout] {
+  const auto multiply = [=, desc = *desc, of_a = *a_layout, of_b = *b_layout, layout = *d_layout] {
     // Whatever the workspace held is lost.
     std::memset(cuda_sim::RealAddress<void>(workspace), 0xff, kWorkspaceBytes);
     Multiply({cuda_sim::RealAddress<void>(a), of_a.leading, of_a.type, desc.trans_a == 1,
@@ -222,6 +223,6 @@ CUDA_SIM_EXPORT int cublasLtMatmul(void* handle, Desc* desc, const float* alpha,
              {cuda_sim::RealAddress<void>(b), of_b.leading, of_b.type, desc.trans_b == 1,
               desc.rounds_to_tf32},
              inner, layout, cuda_sim::RealAddress<void>(d));
-  });
-  return kSuccess;
+  };
+  return stream->Enqueue(multiply) == cuda_sim::kSuccess ? kSuccess : kExecutionFailed;
 }

@@ -208,11 +208,12 @@ CUDA_SIM_EXPORT int cudnnBackendExecute(Handle* handle, const Descriptor* plan,
     return Refuse(kBadParam, "a tensor's memory is not in the pack, or not aligned");
   }
   const bool rounds = plan->engine == kTensorCoreEngine;
-  handle->stream->Enqueue([=, what = ConvolvingOf(operation), x = *x, w = *w, y = *y] {
+  const auto convolve = [=, what = ConvolvingOf(operation), x = *x, w = *w, y = *y] {
     // Whatever the workspace held is lost.
     std::memset(cuda_sim::RealAddress<void>(workspace), 0xff, kWorkspaceBytes);
     cuda_sim::Convolve(what, rounds, cuda_sim::RealAddress<void>(x), cuda_sim::RealAddress<void>(w),
                        cuda_sim::RealAddress<void>(y));
-  });
-  return kSuccess;
+  };
+  if (handle->stream->Enqueue(convolve) == cuda_sim::kSuccess) return kSuccess;
+  return Refuse(kExecutionFailed, "the stream refuses work");
 }

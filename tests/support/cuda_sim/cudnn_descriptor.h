@@ -16,6 +16,7 @@ enum Status {
   kSuccess = 0,
   kBadParam = 2000,
   kNotSupported = 3000,
+  kExecutionFailed = 5000,
 };
 enum DescriptorType {
   kConvolution = 1,

@@ -1,6 +1,7 @@
 #include "tests/support/cuda_sim/devices.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <sstream>
@@ -12,6 +13,8 @@ namespace {
 
 std::array<char, 64> contexts;  // their addresses are the handles
 thread_local int current_device = -1;
+std::array<std::atomic<bool>, contexts.size()> failed;
+std::atomic<long> kernels_run = 0;
 
 std::vector<std::string> Names() {
   const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -54,6 +57,22 @@ bool SetContext(const void* context) {
 
 int CurrentDevice() {
   return current_device;
+}
+
+Result ContextError() {
+  if (current_device < 0) return kInvalidContext;
+  return HasFailed(current_device) ? kIllegalAddress : kSuccess;
+}
+
+bool HasFailed(int ordinal) {
+  return failed.at(static_cast<std::size_t>(ordinal));
+}
+
+bool FailsNow(int ordinal) {
+  static const char* const fails_at = std::getenv("CUDA_SIM_FAILS_AT");
+  if (fails_at == nullptr || ++kernels_run != std::atol(fails_at)) return false;
+  failed.at(static_cast<std::size_t>(ordinal)) = true;
+  return true;
 }
 
 }  // namespace cuda_sim

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "tests/support/cuda_sim/result.h"
+
 namespace cuda_sim {
 
 // As many as CUDA_VISIBLE_DEVICES names; one without it, which is "0".
@@ -18,8 +20,16 @@ void* ContextOf(int ordinal);
 bool SetContext(const void* context);
 // -1: the thread has no context.
 int CurrentDevice();
-inline bool HasContext() {
-  return CurrentDevice() >= 0;
-}
+// Whether the calling thread may use its device: kSuccess, kInvalidContext without a context, or
+// kIllegalAddress once the device has failed.
+Result ContextError();
+
+// A real device fails for good when a kernel reaches for memory that is none: from then on, nothing
+// that is queued runs, and every call of the context returns kIllegalAddress. The simulator ends
+// the process instead, because that is easier to find. But with CUDA_SIM_FAILS_AT=N, a device of
+// this process fails so in place of running the process' N-th kernel, counted from 1.
+bool HasFailed(int ordinal);
+// Counts a kernel of the device; true if the device fails at it.
+bool FailsNow(int ordinal);
 
 }  // namespace cuda_sim

@@ -19,33 +19,12 @@
 
 namespace {
 
-using cuda_sim::HasContext;
+using cuda_sim::ContextError;
 using cuda_sim::IsDevice;
 using cuda_sim::Kernel;
-using cuda_sim::Point;
 using cuda_sim::SimStream;
-
-enum Result {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kNoDevice = 100,
-  kInvalidDevice = 101,
-  kInvalidContext = 201,
-  kInvalidHandle = 400,
-  kNotFound = 500,
-  kNotReady = 600,
-};
-
-struct Event {
-  std::mutex mutex;
-  std::shared_ptr<Point> point;  // null: not recorded, which counts as reached
-};
-
-std::shared_ptr<Point> PointOf(Event& event) {
-  const std::lock_guard lock(event.mutex);
-  return event.point;
-}
+using cuda_sim::UncapturedCall;
+using enum cuda_sim::Result;
 
 // The number of threads that a block may have.
 constexpr unsigned kMostThreads = 1024;
@@ -82,6 +61,15 @@ CUDA_SIM_EXPORT int cuGetErrorString(int error, const char** text) {
       return kSuccess;
     case kNotFound:
       *text = "named symbol not found";
+      return kSuccess;
+    case kIllegalAddress:
+      *text = "an illegal memory access was encountered";
+      return kSuccess;
+    case kCaptureUnsupported:
+      *text = "operation not permitted when stream is capturing";
+      return kSuccess;
+    case kCaptureInvalidated:
+      *text = "operation failed due to a previous error during capture";
       return kSuccess;
     default:
       *text = nullptr;
@@ -137,138 +125,84 @@ CUDA_SIM_EXPORT int cuCtxSetCurrent(void* context) {
 }
 
 CUDA_SIM_EXPORT int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
   *free = cuda_sim::FreeDeviceBytes();
   *total = cuda_sim::kDeviceBytes;
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
+  if (const int refused = UncapturedCall()) return refused;
   if (bytes == 0) return kInvalidValue;
   void* const address = cuda_sim::AllocateDevice(bytes);
   *memory = reinterpret_cast<std::uint64_t>(address);
   return address == nullptr ? kOutOfMemory : kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemFree_v2(std::uint64_t memory) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
+  if (const int refused = UncapturedCall()) return refused;
   return cuda_sim::FreeDevice(reinterpret_cast<const void*>(memory)) ? kSuccess : kInvalidValue;
 }
 
 CUDA_SIM_EXPORT int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
+  if (const int refused = UncapturedCall()) return refused;
   if (bytes == 0 || flags != 0) return kInvalidValue;
   *memory = cuda_sim::AllocatePinned(bytes);
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemFreeHost(void* memory) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
+  if (const int refused = UncapturedCall()) return refused;
   return cuda_sim::FreePinned(memory) ? kSuccess : kInvalidValue;
 }
 
 // Streams, events and functions are addresses of the simulator's own objects.
 CUDA_SIM_EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes,
                                          SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
   if (cuda_sim::IsPinned(from)) {
-    stream->Enqueue([=] { std::memcpy(cuda_sim::RealAddress<void>(to), from, bytes); });
-    return kSuccess;
+    return stream->Enqueue([=] { std::memcpy(cuda_sim::RealAddress<void>(to), from, bytes); });
   }
   const auto* first = static_cast<const std::byte*>(from);
-  stream->Enqueue([data = std::vector<std::byte>(first, first + bytes), to] {
+  return stream->EnqueueUncaptured([data = std::vector<std::byte>(first, first + bytes), to] {
     std::memcpy(cuda_sim::RealAddress<void>(to), data.data(), data.size());
   });
-  return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes,
                                          SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  stream->Enqueue([=] { std::memcpy(to, cuda_sim::RealAddress<void>(from), bytes); });
-  if (!cuda_sim::IsPinned(to)) stream->Synchronize();
-  return kSuccess;
+  if (const int error = ContextError()) return error;
+  const auto copy = [=] { std::memcpy(to, cuda_sim::RealAddress<void>(from), bytes); };
+  if (cuda_sim::IsPinned(to)) return stream->Enqueue(copy);
+  const int queued = stream->EnqueueUncaptured(copy);
+  return queued == kSuccess ? stream->Synchronize() : queued;
 }
 CUDA_SIM_EXPORT int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes,
                                          SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  stream->Enqueue([=] {
+  if (const int error = ContextError()) return error;
+  return stream->Enqueue([=] {
     std::memcpy(cuda_sim::RealAddress<void>(to), cuda_sim::RealAddress<void>(from), bytes);
   });
-  return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemsetD8Async(std::uint64_t memory, unsigned char value, std::size_t bytes,
                                     SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  stream->Enqueue([=] { std::memset(cuda_sim::RealAddress<void>(memory), value, bytes); });
-  return kSuccess;
-}
-
-CUDA_SIM_EXPORT int cuStreamCreate(SimStream** stream, unsigned) {
-  if (!HasContext()) return kInvalidContext;
-  *stream = new SimStream;
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuStreamDestroy_v2(SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  delete stream;
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuStreamSynchronize(SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  stream->Synchronize();
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuStreamWaitEvent(SimStream* stream, Event* event, unsigned flags) {
-  if (!HasContext()) return kInvalidContext;
-  if (flags != 0) return kInvalidValue;
-  // What counts is the event as it is now, whatever is recorded later.
-  if (const std::shared_ptr<Point> point = PointOf(*event)) {
-    stream->Enqueue([point] { point->Wait(); });
-  }
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuLaunchHostFunc(SimStream* stream, void (*function)(void*), void* argument) {
-  if (!HasContext()) return kInvalidContext;
-  stream->Enqueue([=] { function(argument); });
-  return kSuccess;
-}
-
-CUDA_SIM_EXPORT int cuEventCreate(Event** event, unsigned) {
-  if (!HasContext()) return kInvalidContext;
-  *event = new Event;
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuEventDestroy_v2(Event* event) {
-  if (!HasContext()) return kInvalidContext;
-  delete event;
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuEventRecord(Event* event, SimStream* stream) {
-  if (!HasContext()) return kInvalidContext;
-  const std::lock_guard lock(event->mutex);
-  event->point = stream->Mark();
-  return kSuccess;
-}
-CUDA_SIM_EXPORT int cuEventQuery(Event* event) {
-  if (!HasContext()) return kInvalidContext;
-  const std::shared_ptr<Point> point = PointOf(*event);
-  return point == nullptr || point->IsReached() ? kSuccess : kNotReady;
-}
-CUDA_SIM_EXPORT int cuEventSynchronize(Event* event) {
-  if (!HasContext()) return kInvalidContext;
-  if (const std::shared_ptr<Point> point = PointOf(*event)) point->Wait();
-  return kSuccess;
+  if (const int error = ContextError()) return error;
+  return stream->Enqueue([=] { std::memset(cuda_sim::RealAddress<void>(memory), value, bytes); });
 }
 
 // Any image holds all kernels of the simulator.
 CUDA_SIM_EXPORT int cuModuleLoadData(const void** module, const void* image) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
+  if (const int refused = UncapturedCall()) return refused;
   *module = image;
   return image == nullptr ? kInvalidValue : kSuccess;
 }
 CUDA_SIM_EXPORT int cuModuleUnload(const void*) {
-  return HasContext() ? kSuccess : kInvalidContext;
+  if (const int error = ContextError()) return error;
+  return UncapturedCall();
 }
 CUDA_SIM_EXPORT int cuModuleGetFunction(const Kernel** function, const void*, const char* name) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
   *function = cuda_sim::FindKernel(name);
   return *function == nullptr ? kNotFound : kSuccess;
 }
@@ -276,14 +210,15 @@ CUDA_SIM_EXPORT int cuLaunchKernel(const Kernel* function, unsigned grid_x, unsi
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared_bytes, SimStream* stream,
                                    void** arguments, void** extra) {
-  if (!HasContext()) return kInvalidContext;
+  if (const int error = ContextError()) return error;
   const std::uint64_t threads = std::uint64_t{block_x} * block_y * block_z;
   if (threads == 0 || threads > kMostThreads || grid_x == 0 || grid_y == 0 || grid_z == 0 ||
       grid_y > 65535 || grid_z > 65535 || shared_bytes != 0 || extra != nullptr) {
     return kInvalidValue;
   }
-  stream->Enqueue([=, thread = function->bind(arguments)] {
-    cuda_sim::RunGrid(*function, thread, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z});
-  });
-  return kSuccess;
+  return stream->Enqueue(
+      [=, thread = function->bind(arguments), device = cuda_sim::CurrentDevice()] {
+        if (cuda_sim::FailsNow(device)) return;
+        cuda_sim::RunGrid(*function, thread, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z});
+      });
 }

@@ -5,7 +5,7 @@
 // - A collective whose peer is lost waits without end, until ncclCommAbort. It then leaves the
 //   buffer half summed, and what is queued behind it runs. Its peers find that its data are there,
 //   and end with whatever lies there.
-// - Two ranks cannot share a GPU.
+// - Two ranks cannot share a GPU, and a rank cannot join a group twice.
 // - Where NCCL_SOCKET_IFNAME names no network, it does not connect.
 // It ends the process where the real one may do anything: if a communicator is aborted while a
 // thread is in one of its functions, or used afterwards, or if the ranks' counts differ.
@@ -73,9 +73,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(SharedGroup* group, int ranks, int rank, const std::array<char, 16>& gpu)
       : group_(group), ranks_(ranks), rank_(rank) {
-    own().gpu = gpu;
-    ++group_->joined;
-    thread_.Enqueue([this] { result_ = Join(); });
+    const bool is_first = !own().is_taken.exchange(true);
+    if (is_first) own().gpu = gpu;
+    thread_.Enqueue([this, is_first] { result_ = is_first ? Join() : kSystemError; });
   }
 
   int result() const { return result_; }
@@ -88,7 +88,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
       if (!std::exchange(is_connected_, true) && !Meet(2)) return;
       const std::shared_ptr<Comm> self = weak_from_this().lock();
       if (self == nullptr) return;  // aborted, and nothing that was queued is left
-      stream->Enqueue([self, collective = std::move(collective)] { collective(*self); });
+      const int queued = stream->EnqueueUncaptured(
+          [self, collective = std::move(collective)] { collective(*self); });
+      Require(queued == cuda_sim::kSuccess, "a collective cannot be captured here");
       result_ = kSuccess;
     });
     return kInProgress;
@@ -135,11 +137,12 @@ class Comm : public std::enable_shared_from_this<Comm> {
     }
     return kSuccess;
   }
-  bool Meet(int time) {
-    if (time > 1) ++group_->joined;
-    return AwaitPeers([&] { return group_->joined >= time * ranks_; }, gives_up_);
+  bool Meet(int stage) {
+    own().stage = stage;
+    return AwaitAll(&RankPart::stage, stage);
   }
-  bool AwaitAll(std::atomic<std::uint64_t> RankPart::* count, std::uint64_t least) {
+  template <typename Count>
+  bool AwaitAll(std::atomic<Count> RankPart::* count, Count least) {
     return AwaitPeers(
         [&] {
           for (int rank = 0; rank < ranks_; ++rank) {
@@ -229,7 +232,7 @@ CUDA_SIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
 }
 CUDA_SIM_EXPORT int ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId id, int rank,
                                            Config* config) {
-  if (!cuda_sim::HasContext()) return kUnhandledCudaError;
+  if (cuda_sim::ContextError() != cuda_sim::kSuccess) return kUnhandledCudaError;
   if (ranks < kLeastRanks || ranks > cuda_sim::kMostRanks || rank < 0 || rank >= ranks ||
       config->magic != 0xcafebeef || config->blocking != 0) {
     return kInvalidArgument;

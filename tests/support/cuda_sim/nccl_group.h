@@ -14,6 +14,8 @@ inline constexpr std::size_t kSlotFloats = 1 << 16;
 
 // What a rank shows the others. A rank that is lost just does not go on.
 struct RankPart {
+  std::atomic<bool> is_taken;          // a communicator has been made for it
+  std::atomic<int> stage;              // 1: it has joined; 2: it has called a collective
   std::atomic<std::uint64_t> offered;  // how many parts it has put into the slot
   std::atomic<std::uint64_t> taken;    // how many parts of all ranks it has taken
   std::array<char, 16> gpu;
@@ -22,7 +24,6 @@ struct RankPart {
   std::array<float, kSlotFloats> slot;
 };
 struct SharedGroup {
-  std::atomic<int> joined;
   std::array<RankPart, kMostRanks> ranks;
 };
 

@@ -207,6 +207,32 @@ TEST_P(ElementwiseTest, AdagradMatchesReference) {
   }
 }
 
+TEST_P(ElementwiseTest, LarsMatchesReference) {
+  for (const LarsSpec& spec :
+       {LarsSpec{.trust_coefficient = 0.1f}, LarsSpec{.momentum = 0.9f, .weight_decay = 0.1f},
+        LarsSpec{.momentum = 0.9f, .nesterov = true, .trust_coefficient = 0.01f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+TEST_P(ElementwiseTest, LambMatchesReference) {
+  for (const LambSpec& spec :
+       {LambSpec{}, LambSpec{.beta1 = 0.8f, .epsilon = 1e-3f, .weight_decay = 0.1f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+// A tensor of several pieces, each of which several threads or a block of threads measure.
+TEST_P(ElementwiseTest, TheTrustOfALargeTensorMatchesReference) {
+  for (const OptimizerRule& rule : std::vector<OptimizerRule>{
+           LarsSpec{.momentum = 0.9f, .weight_decay = 0.1f}, LambSpec{.weight_decay = 0.1f}}) {
+    const OptimizerRun run{.size = 50'021};
+    const auto found = RunOptimizer(*backend_, rule, run).tensors,
+               expected = RunOptimizer(*oracle_, rule, run).tensors;
+    for (std::size_t i = 0; i < found.size(); ++i) ExpectClose(found[i], expected[i], 2e-6f);
+  }
+}
+
 // A GPU runs the reference's formulas.
 TEST(OptimizerBitsTest, AreTheSameOnAGpu) {
   const auto gpu = MakeBackend({.name = "cuda"}), oracle = MakeBackend({.name = "reference"});

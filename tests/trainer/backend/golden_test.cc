@@ -34,6 +34,15 @@ std::unique_ptr<Op> MakeOp(Backend& backend, const json& golden) {
                                      .padding = PaddingOf(spec),
                                      .relu = spec.at("relu")});
   }
+  if (op == "depthwise_conv2d") {
+    return backend.MakeOp(DepthwiseConv2dSpec{.x = x,
+                                              .depth_multiplier = spec.at("multiplier"),
+                                              .kernel_h = spec.at("kernel")[0],
+                                              .kernel_w = spec.at("kernel")[1],
+                                              .stride_h = spec.at("strides")[0],
+                                              .stride_w = spec.at("strides")[1],
+                                              .padding = PaddingOf(spec)});
+  }
   if (op == "dense") {
     return backend.MakeOp(DenseSpec{.x = x, .units = spec.at("units"), .relu = spec.at("relu")});
   }
@@ -182,7 +191,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "dense", "dense_relu", "pool2d_max_valid", "pool2d_max_same",
                                      "pool2d_average_valid", "pool2d_average_same",
                                      "global_average_pool2d", "batch_norm_image",
-                                     "batch_norm_matrix", "layer_norm_image", "layer_norm_matrix")),
+                                     "batch_norm_matrix", "layer_norm_image", "layer_norm_matrix",
+                                     "depthwise_conv2d_valid", "depthwise_conv2d_same_strided",
+                                     "depthwise_conv2d_multiplied")),
     [](const auto& golden) {
       return TestName(std::get<0>(golden.param)) + "_" + std::get<1>(golden.param);
     });

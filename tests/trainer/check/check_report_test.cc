@@ -63,6 +63,19 @@ TEST(ReportTableTest, NamesWhatFailedAndHowMuchMore) {
   EXPECT_THAT(ReportTable(WithFaults(5)), Not(HasSubstr("more")));
 }
 
+TEST(ReportTableTest, NamesTheBenchmarksThatFailed) {
+  CheckReport report = WithFaults(0);
+  report.measurements[1].note = "an illegal address";
+  report.measurements[1].has_failed = true;
+  const std::string table = ReportTable(report);
+  EXPECT_THAT(table, HasSubstr("\nFAILED resnet-50 float32 in steps/s: an illegal address\n"));
+  EXPECT_THAT(table, HasSubstr("\nFAILED: 0 faults in 15 cases and 1 benchmarks, in 4.0 s\n"));
+  const auto json = ReportJson(report);
+  EXPECT_EQ(json.at("ok"), false);
+  EXPECT_EQ(json.at("benchmarks").at(0).at("ok"), true);
+  EXPECT_EQ(json.at("benchmarks").at(1).at("ok"), false);
+}
+
 TEST(ReportJsonTest, HasEveryFault) {
   const auto json = ReportJson(WithFaults(7));
   EXPECT_EQ(json.at("ok"), false);
@@ -87,6 +100,7 @@ TEST(ReportJsonTest, HasNoValueForWhatWasNotMeasured) {
   EXPECT_TRUE(json.at("benchmarks").at(0).at("type").is_null());
   EXPECT_TRUE(json.at("benchmarks").at(1).at("value").is_null());
   EXPECT_EQ(json.at("benchmarks").at(1).at("note"), "no memory");
+  EXPECT_EQ(json.at("benchmarks").at(1).at("ok"), true);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "trainer/check/check_losses.h"
 #include "trainer/check/check_ops.h"
 #include "trainer/check/check_updates.h"
+#include "trainer/core/half.h"
 
 namespace lockstep::train {
 namespace {
@@ -70,6 +71,31 @@ TEST(GpuCheckTest, FindsTheOpsOfTheSimulatedDeviceRight) {
   for (const CheckGroup& group : groups) ExpectRight(group);
 }
 
+std::vector<CheckGroup> CheckTF32(Backend& backend) {
+  ThreadPool pool(1);
+  return CheckTF32Ops(backend, CasesNamed({"ConvSameStrideTwo", "DenseRelu", "Dropout"}), pool, 2);
+}
+
+TEST(GpuCheckTest, FindsTheProductsInTF32Right) {
+  const auto backend = MakeBackend({.name = "cuda", .rounds_to_tf32 = true});
+  const auto groups = CheckTF32(*backend);
+  ASSERT_EQ(groups.size(), 2u) << "a dropout multiplies no factors that a device may round";
+  for (const CheckGroup& group : groups) {
+    EXPECT_EQ(group.type, "TF32");
+    ExpectRight(group);
+  }
+}
+
+TEST(GpuCheckTest, FindsProductsOfFewerBitsThanTF32) {
+  WrongBackend<DenseSpec> backend(MakeBackend({.name = "cpu", .threads = 2}),
+                                  WrongBackend<DenseSpec>::Change([](std::vector<float>& y) {
+                                    for (float& value : y) value = FromBFloat16(ToBFloat16(value));
+                                  }));
+  for (const CheckGroup& group : CheckTF32(backend)) {
+    EXPECT_EQ(group.faults.empty(), group.name != "Dense") << group.name;
+  }
+}
+
 TEST(GpuCheckTest, FindsTheRestOfTheSimulatedDeviceRight) {
   const auto backend = MakeBackend({.name = "cuda"});
   ExpectRight(CheckCrossEntropy(*backend, /*large=*/false));
@@ -81,10 +107,44 @@ TEST(GpuCheckTest, FindsTheRestOfTheSimulatedDeviceRight) {
 
 TEST(GpuCheckTest, FindsTheSimulatedDeviceTrainingRight) {
   const auto groups = CheckTraining(
-      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cuda"}); },
+      [](api::Precision precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        const bool rounds = precision == api::Precision::kTF32;
+        return MakeBackend({.name = "cuda", .rounds_to_tf32 = rounds});
+      },
       2);
-  EXPECT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups.size(), 4u);
   for (const CheckGroup& group : groups) ExpectRight(group);
+}
+
+TEST(GpuCheckTest, FindsTheSimulatedDevicesRecordedStepsRight) {
+  const auto groups = CheckRecordedSteps(
+      [](api::Precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return MakeBackend({.name = "cuda"});
+      },
+      2);
+  EXPECT_EQ(groups.size(), 4u);
+  for (const CheckGroup& group : groups) ExpectRight(group);
+}
+
+TEST(GpuCheckTest, FindsADeviceThatRefusesToRecordSteps) {
+  const auto groups = CheckRecordedSteps(
+      [](api::Precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return std::make_unique<WrongBackend<DenseSpec>>(MakeBackend({.name = "cuda"}),
+                                                         [](std::vector<float>&) {});
+      },
+      2);
+  ASSERT_EQ(groups.size(), 4u);
+  ASSERT_EQ(groups[0].faults.size(), 2u);
+  EXPECT_THAT(groups[0].faults[0].problem, HasSubstr("refused to record"));
+}
+
+TEST(GpuCheckTest, HasNoGroupForADeviceThatRecordsNoSteps) {
+  EXPECT_TRUE(CheckRecordedSteps(
+                  [](api::Precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+                    return MakeBackend({.name = "cpu"});
+                  },
+                  1)
+                  .empty());
 }
 
 TEST(GpuCheckTest, SaysWhatTheDeviceAndItsLibrariesAre) {
@@ -146,6 +206,62 @@ TEST(GpuCheckTest, FindsOtherBitsInTheSecondRun) {
   EXPECT_THAT(faults[0].problem, testing::StartsWith("y of the second run[5] is "));
 }
 
+TEST(GpuCheckTest, FindsOtherBitsInTheSecondRunsStates) {
+  int step = 0;
+  WrongBackend<BatchNormSpec> backend(
+      MakeBackend({.name = "cpu", .threads = 2}),
+      WrongOp::Spoil([&step](Mode mode, const TensorDesc&, const OpMemory& memory) {
+        if (mode == Mode::kTraining && step++ % 2 == 1) memory.states[1][0] *= 1 + 1e-6f;
+      }));
+  const auto groups = Check(backend, CasesNamed({"BatchNormWithPaddingRows"}));
+  ASSERT_FALSE(groups.empty());
+  for (const CheckGroup& group : groups) {
+    ASSERT_FALSE(group.faults.empty()) << group.type;
+    EXPECT_THAT(group.faults[0].problem, testing::StartsWith("state 1 of the second run[0] is "));
+  }
+}
+
+TEST(GpuCheckTest, FindsStatesThatAnEvaluationChanges) {
+  WrongBackend<BatchNormSpec> backend(
+      MakeBackend({.name = "cpu", .threads = 2}),
+      WrongOp::Spoil([](Mode mode, const TensorDesc&, const OpMemory& memory) {
+        if (mode == Mode::kEvaluation) memory.states[0][0] += 1;
+      }));
+  const auto groups = Check(backend, CasesNamed({"BatchNormWithPaddingRows"}));
+  ASSERT_FALSE(groups.empty());
+  for (const CheckGroup& group : groups) {
+    ASSERT_FALSE(group.faults.empty()) << group.type;
+    EXPECT_THAT(group.faults[0].problem, testing::StartsWith("state 0 after an evaluation[0] is "));
+  }
+}
+
+// What a layout adds to 5 channels must be 0, because the ops behind compute with it.
+TEST(GpuCheckTest, FindsWhatAnEvaluationLeavesBetweenChannels) {
+  WrongBackend<Conv2dSpec> backend(
+      MakeBackend({.name = "cpu", .threads = 2}),
+      WrongOp::Spoil([](Mode mode, const TensorDesc& y, const OpMemory& memory) {
+        const bool is_padded = y.elements() > y.shape.elements() && y.dtype == DType::kFloat32;
+        if (mode == Mode::kEvaluation && is_padded) {
+          static_cast<float*>(memory.y)[y.elements() - 1] = 1;
+        }
+      }));
+  const auto groups = Check(backend, CasesNamed({"ConvValid3x3"}));
+  ASSERT_EQ(groups[0].type, "float32");
+  ASSERT_FALSE(groups[0].faults.empty());
+  EXPECT_THAT(groups[0].faults[0].problem, testing::StartsWith("in evaluation, y: element "));
+}
+
+TEST(GpuCheckTest, FindsAnElementThatIsNotBroughtToTheHost) {
+  ForgetfulBackend backend(MakeBackend({.name = "cpu", .threads = 2}));
+  std::set<std::string> wrong;
+  for (const CheckFault& fault : CheckConversions(backend).faults) wrong.insert(fault.test_case);
+  EXPECT_THAT(wrong,
+              testing::IsSupersetOf({"Layout_float32", "Layout_bfloat16", "Layout_float16"}));
+  for (const CheckGroup& group : Check(backend, CasesNamed({"Dense"}))) {
+    EXPECT_FALSE(group.faults.empty()) << group.type;
+  }
+}
+
 TEST(GpuCheckTest, FindsWhatTheDeviceRefuses) {
   const auto faults = FaultsOfWrongAdd(
       [](std::vector<float>&) { throw DeviceError("no algorithm for this shape"); });
@@ -160,8 +276,10 @@ TEST(BenchmarksTest, MeasureEveryType) {
   ASSERT_EQ(products.size(), 3u);
   for (const Measurement& product : products) EXPECT_GT(product.value, 0) << product.type;
   const auto steps = MeasureSteps(
-      []() -> absl::StatusOr<std::unique_ptr<Backend>> { return MakeBackend({.name = "cpu"}); }, 1,
-      {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}, .seconds = 0.01});
+      [](api::Precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return MakeBackend({.name = "cpu"});
+      },
+      1, {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}, .seconds = 0.01});
   ASSERT_EQ(steps.size(), 6u);
   for (std::size_t i = 0; i < steps.size(); i += 2) {
     EXPECT_GT(steps[i].value, 0);
@@ -169,13 +287,73 @@ TEST(BenchmarksTest, MeasureEveryType) {
   }
 }
 
-TEST(BenchmarksTest, SayWhatTheDeviceCannotDo) {
+TEST(BenchmarksTest, MeasureRecordedStepsAndQueuedOnes) {
   const auto steps = MeasureSteps(
-      []() -> absl::StatusOr<std::unique_ptr<Backend>> { throw DeviceError("no memory"); }, 1,
-      {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}});
-  ASSERT_EQ(steps.size(), 6u);
-  EXPECT_EQ(steps[0].value, 0);
-  EXPECT_EQ(steps[0].note, "no memory");
+      [](api::Precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return MakeBackend({.name = "cuda"});
+      },
+      1, {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}, .seconds = 0.5});
+  ASSERT_EQ(steps.size(), 12u);
+  EXPECT_EQ(steps[0].note, "batch 8, recorded");
+  EXPECT_EQ(steps[2].note, "batch 8");
+  for (const Measurement& measured : steps) EXPECT_GT(measured.value, 0);
+}
+
+std::vector<Measurement> StepsOn(const BackendFactory& make_backend) {
+  return MeasureSteps(make_backend, 1, {.model = "mlp", .batch = 8, .sample_shape = {1, 28, 28}});
+}
+
+TEST(BenchmarksTest, ALackOfMemoryIsNoFault) {
+  using Made = absl::StatusOr<std::unique_ptr<Backend>>;
+  const std::vector<BackendFactory> factories = {
+      [](api::Precision) -> Made { throw OutOfMemory("no memory"); },
+      [](api::Precision) -> Made { return absl::ResourceExhaustedError("no memory"); },
+      [](api::Precision) -> Made {
+        return std::make_unique<SmallBackend>(MakeBackend({.name = "cpu"}), 1000);
+      }};
+  for (const BackendFactory& make_backend : factories) {
+    const auto steps = StepsOn(make_backend);
+    ASSERT_EQ(steps.size(), 6u);
+    for (const Measurement& measured : steps) {
+      EXPECT_EQ(measured.value, 0);
+      EXPECT_EQ(measured.note, "no memory");
+      EXPECT_FALSE(measured.has_failed);
+    }
+    EXPECT_EQ(ExitCode({.measurements = steps}), api::kExitDone);
+  }
+}
+
+TEST(BenchmarksTest, WhateverElseTheDeviceCannotDoIsAFault) {
+  using Made = absl::StatusOr<std::unique_ptr<Backend>>;
+  const std::vector<BackendFactory> factories = {
+      [](api::Precision) -> Made { throw DeviceError("an illegal address"); },
+      [](api::Precision) -> Made { return absl::UnavailableError("an illegal address"); }};
+  for (const BackendFactory& make_backend : factories) {
+    const auto steps = StepsOn(make_backend);
+    ASSERT_EQ(steps.size(), 6u);
+    for (const Measurement& measured : steps) {
+      EXPECT_EQ(measured.value, 0);
+      EXPECT_EQ(measured.note, "an illegal address");
+      EXPECT_TRUE(measured.has_failed);
+    }
+    EXPECT_EQ(ExitCode({.measurements = steps}), 1);
+  }
+}
+
+TEST(BenchmarksTest, WhatFitsCountsIfLargerSizesDoNot) {
+  const auto with_room = [](std::size_t most) {
+    return SmallBackend(MakeBackend({.name = "cpu", .threads = 2}), most);
+  };
+  SmallBackend for_copy = with_room((std::size_t{1} << 20) + 4096);
+  const Measurement copy = MeasureCopy(for_copy);
+  EXPECT_GT(copy.value, 0);
+  EXPECT_EQ(copy.note, "1 MiB");
+  EXPECT_FALSE(copy.has_failed);
+  SmallBackend for_matmul = with_room(std::size_t{1} << 19);
+  const Measurement product = MeasureMatmul(for_matmul).front();
+  EXPECT_GT(product.value, 0);
+  EXPECT_EQ(product.note, "256 x 256 times 256 x 256");
+  EXPECT_FALSE(product.has_failed);
 }
 
 TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {
@@ -186,6 +364,8 @@ TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {
   EXPECT_EQ(ended.code, api::kExitDone) << ended.out;
   EXPECT_THAT(ended.out, testing::StartsWith("device: cpu:"));
   EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2d              bfloat16"));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2d              TF32 "));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     training            TF32 "));
   std::ifstream stream(file);
   const auto report = nlohmann::json::parse(stream);
   EXPECT_EQ(report.at("ok"), true);

@@ -51,6 +51,19 @@ TEST(FuseLayersTest, AConvolutionReadsZerosPastTheEdges) {
       2u);
 }
 
+TEST(FuseLayersTest, ADepthwiseConvolutionTakesZerosAndRelu) {
+  const std::vector<Layer> fused =
+      Fused({kZeros, LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"activation", "relu"}})});
+  ASSERT_EQ(fused.size(), 1u);
+  const auto& spec = std::get<DepthwiseConv2dSpec>(fused[0].spec);
+  EXPECT_EQ(spec.zeros, (Edges{1, 1, 1, 1}));
+  EXPECT_TRUE(spec.relu);
+  EXPECT_EQ(Fused({LayerJson("ZeroPadding2D", {{"padding", 3}}),
+                   LayerJson("DepthwiseConv2D", {{"kernelSize", 3}})})
+                .size(),
+            2u);
+}
+
 // Zeros count in a max pool; only behind a relu are they as good as no elements.
 TEST(FuseLayersTest, AMaxPoolReadsZerosPastTheEdgesOnlyWithRelu) {
   const nlohmann::json norm = LayerJson("BatchNormalization");

@@ -31,7 +31,8 @@ TEST(LayerSchemaTest, EveryFieldIsBoundedAndDescribed) {
   EXPECT_EQ(properties.at("rate").at("exclusiveMaximum"), true);
   EXPECT_EQ(properties.at("padding").at("pattern"), "^(valid|same)$");
   EXPECT_EQ(properties.at("activation").at("enum")[0], "linear");
-  EXPECT_EQ(properties.at("filters").at("description"), "Conv2D: channels that it gives.");
+  EXPECT_EQ(properties.at("filters").at("description"),
+            "Conv2D, SeparableConv2D: channels that it gives.");
   for (const auto& [field, schema] : properties.items()) {
     EXPECT_TRUE(schema.contains("description")) << field;
   }

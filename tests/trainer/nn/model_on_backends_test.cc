@@ -85,6 +85,26 @@ std::vector<ModelCase> ModelCases() {
   };
 }
 
+std::vector<ModelCase> DepthwiseModelCases() {
+  const json norm = LayerJson("BatchNormalization"), relu = LayerJson("ReLU");
+  return {
+      {"MobileNetLike",
+       {Conv(16, 3, "same", false), norm, relu,
+        LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"padding", "same"}, {"useBias", false}}),
+        norm, relu, Conv(20, 1, "valid", false), norm, relu, LayerJson("ZeroPadding2D"),
+        LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"strides", 2}}), norm, relu,
+        LayerJson("SeparableConv2D", {{"filters", 24},
+                                      {"kernelSize", 3},
+                                      {"depthMultiplier", 2},
+                                      {"padding", "same"},
+                                      {"activation", "relu"}}),
+        LayerJson("GlobalAveragePooling2D"), Dense(kClasses)}},
+      {"DepthwiseFirst",
+       {LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"activation", "relu"}}),
+        LayerJson("Flatten"), Dense(kClasses)}},
+  };
+}
+
 void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
                  const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
@@ -132,6 +152,13 @@ TEST_P(ModelOnBackendsTest, OneThatOnlyEvaluatesGivesTheSameInLessMemory) {
 INSTANTIATE_TEST_SUITE_P(Models, ModelOnBackendsTest,
                          testing::Combine(testing::ValuesIn(kBackendsUnderTest),
                                           testing::ValuesIn(ModelCases())),
+                         [](const auto& model) {
+                           return TestName(std::get<0>(model.param)) +
+                                  std::get<1>(model.param).name;
+                         });
+INSTANTIATE_TEST_SUITE_P(DepthwiseModels, ModelOnBackendsTest,
+                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
+                                          testing::ValuesIn(DepthwiseModelCases())),
                          [](const auto& model) {
                            return TestName(std::get<0>(model.param)) +
                                   std::get<1>(model.param).name;

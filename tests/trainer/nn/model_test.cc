@@ -310,6 +310,23 @@ TEST(ModelTest, LayersThatDoNotFitTheirInputAreRefusedByName) {
               HasSubstr("layers[2].units: makes a tensor of 1.1e+12 elements, expected at most"));
 }
 
+TEST(ModelTest, TensorsThatNoIntegerCountsAreRefused) {
+  constexpr int kMost = 1 << 20;
+  const json wide = LayerJson("Conv2D", {{"filters", kMost}, {"kernelSize", 1}});
+  const json zeros = LayerJson("ZeroPadding2D", {{"padding", kMost}});
+  EXPECT_THAT(
+      FaultOf({wide, zeros, kFlatten, Dense(10)}, {1, 1, 1}),
+      HasSubstr("layers[1].padding: makes a tensor of 9.22e+18 elements, expected at most"));
+  const json relu = LayerJson("ReLU");
+  const json edges = LayerJson("ZeroPadding2D", {{"padding", 46'339}});
+  const json pool = LayerJson("MaxPool2D", {{"poolSize", 46'340}, {"strides", 1}});
+  EXPECT_THAT(FaultOf({wide, relu, edges, pool, kFlatten, Dense(10)}, {1, 1, 1}),
+              HasSubstr(".poolSize: makes a tensor of 4.5e+15 elements"))
+      << "zeros are fused";
+  EXPECT_THAT(FaultOf({kFlatten, Dense(10)}, {1 << 10, 1 << 10, 1 << 10}),
+              HasSubstr("model: 2 samples of [1024,1024,1024] make a tensor of 2.15e+09 elements"));
+}
+
 TEST(ModelTest, ImpossibleSamplesAreRefused) {
   EXPECT_THAT(FaultOf({kFlatten, Dense(10)}, {0, 8, 8}), HasSubstr("samples of [0,8,8]"));
   EXPECT_THAT(FaultOf({kFlatten, Dense(10)}, {8, 8}), HasSubstr("samples of [8,8]"));

@@ -27,10 +27,26 @@ TEST(OpFactsTest, AConvolutionCountsTwoOperationsForEachWeightAndOutput) {
   EXPECT_EQ(FactsOf(first, {4, 5, 8, 8}).backward_flops, facts.forward_flops);
 }
 
+TEST(OpFactsTest, ADepthwiseConvolutionCountsTheKernelOfEachChannel) {
+  const DepthwiseConv2dSpec spec{
+      .x = {{4, 3, 9, 9}}, .depth_multiplier = 2, .kernel_h = 3, .kernel_w = 2, .relu = true};
+  const OpFacts facts = FactsOf(spec, {4, 6, 7, 8});
+  EXPECT_EQ(facts.type, "DepthwiseConv2D + ReLU");
+  EXPECT_EQ(facts.forward_flops, 2 * (4 * 6 * 7 * 8) * (3 * 2));
+  EXPECT_EQ(facts.backward_flops, 2 * facts.forward_flops);
+}
+
 TEST(OpFactsTest, ADenseLayerCountsItsMatrix) {
   const OpFacts facts = FactsOf(DenseSpec{.x = {{4, 3, 2, 2}}, .units = 7}, {4, 7});
   EXPECT_EQ(facts.type, "Dense");
   EXPECT_EQ(facts.forward_flops, 2 * 4 * 12 * 7);
+}
+
+TEST(OpFactsTest, LargestTensorsMakeNoNegativeNumber) {
+  constexpr std::int64_t kSide = 46'340;  // squared, nearly the most elements of a tensor
+  const Conv2dSpec spec{
+      .x = {{1, 1, kSide, kSide}}, .filters = 1, .kernel_h = kSide, .kernel_w = kSide};
+  EXPECT_NEAR(FactsOf(spec, {1, 1, kSide, kSide}).backward_flops, 0x1p64, 0x1p52);
 }
 
 // Of the forward pass, and of both, PyTorch's torch.utils.flop_counter counts the same of this
@@ -40,7 +56,8 @@ TEST(OpFactsTest, AResNet50HasTheKnownNumbers) {
   const auto model = *Model::Build(
       *BundledModel("resnet-50", 1000),
       {.batch = 1, .input = {3, 224, 224}, .classes = 1000, .initializes = false}, *backend);
-  std::int64_t forward = 0, backward = 0, parameters = 0, states = 0;
+  double forward = 0, backward = 0;
+  std::int64_t parameters = 0, states = 0;
   for (const OpReport& op : model->Report()) {
     forward += op.facts.forward_flops;
     backward += op.facts.backward_flops;

@@ -86,6 +86,57 @@ TEST(ParseLayersTest, EveryFieldIsRead) {
   EXPECT_EQ(std::get<ActivationSpec>(spec(10)).activation, Activation::kSilu);
 }
 
+TEST(ParseLayersTest, ADepthwiseConvolutionHasKerasFields) {
+  const auto layers = ParseLayers({LayerJson("DepthwiseConv2D", {{"kernelSize", 3}}),
+                                   LayerJson("DepthwiseConv2D", {{"kernelSize", {3, 5}},
+                                                                 {"depthMultiplier", 2},
+                                                                 {"strides", 2},
+                                                                 {"padding", "same"},
+                                                                 {"useBias", false},
+                                                                 {"activation", "relu"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  ASSERT_EQ(layers->size(), 3u);
+  const auto usual = std::get<DepthwiseConv2dSpec>((*layers)[0].spec);
+  EXPECT_EQ((*layers)[0].name, "depthwise_conv2d");
+  EXPECT_EQ(usual.depth_multiplier, 1);
+  EXPECT_EQ(usual.kernel_w, 3);
+  EXPECT_EQ(usual.stride_h, 1);
+  EXPECT_TRUE(usual.bias);
+  const auto full = std::get<DepthwiseConv2dSpec>((*layers)[1].spec);
+  EXPECT_EQ(full.depth_multiplier, 2);
+  EXPECT_EQ(full.kernel_w, 5);
+  EXPECT_EQ(full.stride_w, 2);
+  EXPECT_EQ(full.padding, Padding::kSame);
+  EXPECT_FALSE(full.bias);
+  EXPECT_EQ((*layers)[2].name, "depthwise_conv2d_1/activation");
+}
+
+TEST(ParseLayersTest, ASeparableConvolutionIsADepthwiseOneAndOneOfPixels) {
+  const auto layers = ParseLayers({LayerJson("SeparableConv2D", {{"filters", 8},
+                                                                 {"kernelSize", 3},
+                                                                 {"strides", 2},
+                                                                 {"depthMultiplier", 2},
+                                                                 {"padding", "same"},
+                                                                 {"activation", "gelu"}}),
+                                   LayerJson("Flatten", {{"inputs", {"separable_conv2d"}}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  ASSERT_EQ(layers->size(), 4u);
+  EXPECT_EQ((*layers)[0].name, "separable_conv2d/depthwise");
+  const auto depthwise = std::get<DepthwiseConv2dSpec>((*layers)[0].spec);
+  EXPECT_EQ(depthwise.depth_multiplier, 2);
+  EXPECT_EQ(depthwise.stride_h, 2);
+  EXPECT_EQ(depthwise.padding, Padding::kSame);
+  EXPECT_FALSE(depthwise.bias) << "the bias is that of the whole";
+  EXPECT_EQ((*layers)[1].name, "separable_conv2d/pointwise");
+  const auto pointwise = std::get<Conv2dSpec>((*layers)[1].spec);
+  EXPECT_EQ(pointwise.filters, 8);
+  EXPECT_EQ(pointwise.kernel_h, 1);
+  EXPECT_EQ(pointwise.stride_h, 1);
+  EXPECT_TRUE(pointwise.bias);
+  EXPECT_EQ((*layers)[2].name, "separable_conv2d/activation");
+  EXPECT_EQ((*layers)[3].inputs, std::vector<int>{2});
+}
+
 TEST(ParseLayersTest, ANormBeginsWithOnesOrZeros) {
   const auto layers =
       ParseLayers({LayerJson("BatchNormalization"),

@@ -1,4 +1,4 @@
-// The updates are those of Keras, on every back end.
+// The updates are those of Keras, or of the papers' formulas in double, on every back end.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -21,16 +21,20 @@ api::OptimizerSpec RuleOf(const json& spec) {
   return {.name = spec.at("name"),
           .learning_rate = spec.at("learningRate"),
           .momentum = spec.value("momentum", defaults.momentum),
+          .nesterov = spec.value("nesterov", defaults.nesterov),
+          .beta1 = spec.value("beta1", defaults.beta1),
+          .beta2 = spec.value("beta2", defaults.beta2),
           .rho = spec.value("rho", defaults.rho),
           .epsilon = spec.value("epsilon", defaults.epsilon),
           .initial_accumulator_value =
               spec.value("initialAccumulatorValue", defaults.initial_accumulator_value),
+          .trust_coefficient = spec.value("trustCoefficient", defaults.trust_coefficient),
           .weight_decay = spec.value("weightDecay", defaults.weight_decay)};
 }
 
 class GoldenOptimizersTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
-TEST_P(GoldenOptimizersTest, ValuesAreThoseOfKeras) {
+TEST_P(GoldenOptimizersTest, ValuesAreThoseOfTheGoldenFile) {
   const auto& [name, run_name] = GetParam();
   const json golden = GoldenFile("optimizers");
   const json& run = golden.at("runs").at(run_name);
@@ -70,7 +74,8 @@ std::vector<std::string> EachBackend() {
 INSTANTIATE_TEST_SUITE_P(Runs, GoldenOptimizersTest,
                          testing::Combine(testing::ValuesIn(EachBackend()),
                                           testing::Values("rmsprop", "rmsprop_momentum", "adagrad",
-                                                          "adagrad_decay")),
+                                                          "adagrad_decay", "lars", "lars_momentum",
+                                                          "lars_nesterov", "lamb", "lamb_decay")),
                          [](const auto& run) {
                            return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param);
                          });

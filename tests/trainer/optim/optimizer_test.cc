@@ -47,6 +47,10 @@ TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
   EXPECT_THAT(Make({.name = "RMSprop", .momentum = 0.9})->slot_names(),
               testing::ElementsAre("square", "momentum"));
   EXPECT_THAT(Make({.name = "Adagrad"})->slot_names(), testing::ElementsAre("accumulator"));
+  EXPECT_THAT(Make({.name = "LARS", .momentum = 0.9})->slot_names(),
+              testing::ElementsAre("momentum"));
+  EXPECT_EQ(Make({.name = "LARS"})->slots(), 0);
+  EXPECT_THAT(Make({.name = "LAMB"})->slot_names(), testing::ElementsAre("m", "v"));
 }
 
 TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
@@ -128,7 +132,7 @@ TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
 
 TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
-  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB"}) {
     const auto scaled = Make({.name = name}), plain = Make({.name = name});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
     std::fill(gradients.begin(), gradients.end(), 2.0f);
@@ -158,10 +162,54 @@ TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
   }
 }
 
+// Weights of 2 with gradients of 3, biases of 4 with gradients of 50. Adam's first step is 1.
+TEST_F(OptimizerTest, LarsAndLambScaleTheStepOfEachTensorByItsOwnNorm) {
+  const Model& model = bench_.model();
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto expect_steps = [&](const api::OptimizerSpec& spec, float of_weight, float of_bias) {
+    std::ranges::fill(parameters, 0.0f);
+    std::ranges::fill(gradients, 0.0f);
+    for (const TensorSlot& slot : model.parameter_slots()) {
+      const bool is_bias = slot.name == "dense/bias";
+      const auto begin = static_cast<std::size_t>(slot.offset);
+      const auto size = static_cast<std::size_t>(slot.desc.shape.elements());
+      std::ranges::fill(parameters.subspan(begin, size), is_bias ? 4.0f : 2.0f);
+      std::ranges::fill(gradients.subspan(begin, size), is_bias ? 50.0f : 3.0f);
+    }
+    Step(*Make(spec), 0.5, 1);
+    for (const TensorSlot& slot : model.parameter_slots()) {
+      const bool is_bias = slot.name == "dense/bias";
+      const float value = parameters[static_cast<std::size_t>(slot.offset)];
+      EXPECT_NEAR((is_bias ? 4 : 2) - value, is_bias ? of_bias : of_weight, 1e-5)
+          << spec.name << ", " << slot.name;
+    }
+  };
+  expect_steps({.name = "LARS", .trust_coefficient = 0.1}, 0.5f * 0.1f * 2, 0.5f * 0.1f * 4);
+  expect_steps({.name = "LARS", .trust_coefficient = 0.1, .weight_decay_exclude = {"bias"}},
+               0.5f * 0.1f * 2, 0.5f * 50);
+  expect_steps({.name = "LAMB"}, 0.5f * 2, 0.5f * 4);
+  expect_steps({.name = "LAMB", .weight_decay = 3, .weight_decay_exclude = {"bias"}}, 0.5f * 2,
+               0.5f * 1);
+}
+
+// A tensor whose values are all 0 would never move otherwise.
+TEST_F(OptimizerTest, ATensorOfZerosHasATrustOfOne) {
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  std::ranges::fill(parameters, 0.0f);
+  std::ranges::fill(gradients, 3.0f);
+  Step(*Make({.name = "LARS"}), 0.5, 1);
+  EXPECT_EQ(parameters[0], -1.5f);
+  std::ranges::fill(gradients, 0.0f);
+  Step(*Make({.name = "LARS"}), 0.5, 1);
+  EXPECT_EQ(parameters[0], -1.5f) << "no gradient, no step";
+}
+
 TEST_F(OptimizerTest, FaultsNameTheField) {
-  EXPECT_EQ(
-      FaultOf({.name = "Lion"}),
-      "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\" or \"Adagrad\"");
+  EXPECT_EQ(FaultOf({.name = "Lion"}),
+            "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\", \"Adagrad\", "
+            "\"LARS\" or \"LAMB\"");
+  EXPECT_EQ(FaultOf({.name = "LARS", .trust_coefficient = 0}),
+            "optimizer.trustCoefficient: found 0, expected above 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),
             "optimizer.momentum: found 1, expected [0, 1) as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "Adam", .beta2 = -0.5}),

@@ -297,6 +297,19 @@ TEST(JobPlanTest, AParameterServerHasALimitThatNoBatchHelps) {
   EXPECT_EQ(plan.largest->per_replica, 0);
 }
 
+TEST(JobPlanTest, AWorkerReadsNoTrainingBatchAheadForParameterServers) {
+  PlanOptions options = JobOf(2, 64);
+  options.identity.training.dataset.cache = false;
+  options.identity.training.evaluation.enabled = false;
+  const std::size_t ahead = Plan(options).memory.replica.batches;
+  options.identity.strategy.type = api::StrategyType::kParameterServer;
+  options.identity.strategy.parameter_server.emplace().mode = api::ParameterServerMode::kSync;
+  options.identity.cluster.ps = {"127.0.1.1:2222"};
+  const std::size_t batch = Plan(options).memory.replica.batches;
+  EXPECT_EQ(ahead,
+            batch * static_cast<std::size_t>(1 + options.identity.training.dataset.prefetch));
+}
+
 PlanOptions VariantsOf(const api::Json& variants) {
   PlanOptions options = JobOf(1, 8);
   options.identity.strategy.type = api::StrategyType::kIndependent;

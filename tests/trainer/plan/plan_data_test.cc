@@ -104,6 +104,13 @@ TEST(PlanDataTest, ADescribedTableIsKept) {
             50u * 13 * 4);
 }
 
+TEST(PlanDataTest, HeldOutSamplesThatNoMemoryHoldsAreRefused) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kCsv);
+  options.training.dataset.validation_fraction = 1 - 1e-12;
+  const auto data = PlanData(options, {.samples = 1'000'000'000, .classes = 3, .shape = Shape{12}});
+  EXPECT_TRUE(absl::IsInvalidArgument(data.status())) << data.status();
+}
+
 TEST(PlanDataTest, DescribedSyntheticDataKeepWhatGeneratedOnesDo) {
   SessionOptions options = OptionsOf(api::DatasetFormat::kSynthetic);
   options.training.dataset.synthetic = api::SyntheticSpec{

@@ -70,6 +70,18 @@ TEST(PodMemoryTest, ALimitIsThatOfTheLargestPodOfTheRole) {
   EXPECT_FALSE(fits(125, 104));
 }
 
+TEST(PodMemoryTest, MoreBytesThanANumberHoldsDoNotFit) {
+  constexpr std::size_t kLarge = std::size_t{1} << 61;
+  PodContents contents = ContentsOf({ReplicaOf(kLarge)});
+  contents.other = ReplicaOf(kLarge);
+  for (const Identity& identity : {GroupOf(0, 8, 1), GroupOf(0, 1, 8), GroupOf(1, 7, 1)}) {
+    const PlannedMemory memory = MemoryOfPods(identity, contents, {});
+    EXPECT_GE(memory.job, kLarge);
+    EXPECT_FALSE(memory.Fits(std::uint64_t{1} << 60));
+    EXPECT_EQ(memory.WithoutLimit(), memory.job);
+  }
+}
+
 TEST(PodMemoryTest, EveryVariantCounts) {
   Identity identity = GroupOf(0, 2, 2);
   identity.strategy.type = api::StrategyType::kIndependent;

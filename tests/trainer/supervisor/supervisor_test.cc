@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -15,10 +16,12 @@
 #include <sstream>
 #include <utility>
 
+#include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
+#include "base/listener.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
@@ -239,15 +242,37 @@ TEST(SupervisorTest, AStepOfAParameterServerMakesItsBudgetWholeAgain) {
   for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
 }
 
-Settings EvaluatorPod(const std::string& mode) {
+Settings EvaluatorPod(const std::string& mode, int port = FreePort()) {
   const nlohmann::json config{
-      {"cluster", {{"worker", {"127.0.0.1:1"}}, {"evaluator", {"127.0.0.2:1"}}}},
+      {"cluster",
+       {{"worker", {"127.0.0.1:1"}}, {"evaluator", {fmt::format("127.0.0.1:{}", port)}}}},
       {"task", {{"type", "evaluator"}, {"index", 0}}}};
   return {{api::kEnvTfConfig, config.dump()}, {"TEST_REPLICA", mode}};
 }
 
 TEST(SupervisorTest, AnEvaluatorsMetricsReachTheMetricsServer) {
   Pod pod(EvaluatorPod("evaluator"));
+  EXPECT_EQ(pod.Next("evaluator"), "step 5");
+  EXPECT_EQ(pod.Wait(), 0);
+}
+
+// After training, the operator has nobody else to ask.
+TEST(SupervisorTest, AnEvaluatorsPodTellsTheOperatorThatItEvaluates) {
+  const int port = FreePort();
+  Pod pod(EvaluatorPod("evaluator at work", port));
+  EXPECT_EQ(pod.Next("evaluator"), "step 5");  // told to the metrics server last
+  const auto stub = proto::TrainerStatus::NewStub(
+      grpc::CreateChannel(fmt::format("127.0.0.1:{}", port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  proto::GetStatusResponse said;
+  const grpc::Status asked = stub->GetStatus(&context, {}, &said);
+  EXPECT_TRUE(asked.ok()) << asked.error_message();
+  EXPECT_EQ(said.evaluated_batches(), 17);
+}
+
+TEST(SupervisorTest, AnEvaluatorWhosePortIsTakenEvaluatesAllTheSame) {
+  const Listener taken = *ListenAt("127.0.0.1:0", 1);
+  Pod pod(EvaluatorPod("evaluator", taken.port));
   EXPECT_EQ(pod.Next("evaluator"), "step 5");
   EXPECT_EQ(pod.Wait(), 0);
 }

@@ -95,6 +95,11 @@ int RunReplica() {
     metrics.Write(EncodeEvaluatorMetrics({.step = 5}));
     return 0;
   }
+  if (mode == "evaluator at work") {
+    MetricsPipeWriter(&ProcessEnv).Write(EncodeEvaluatorMetrics({.step = 5, .batches = 17}));
+    while (!StopSignalled()) std::this_thread::sleep_for(2ms);
+    return 0;
+  }
   if (mode == "evaluator that crashes") {  // an evaluation, then a crash
     const std::int64_t step = std::chrono::steady_clock::now().time_since_epoch().count();
     MetricsPipeWriter(&ProcessEnv).Write(EncodeEvaluatorMetrics({.step = step}));

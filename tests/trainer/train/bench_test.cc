@@ -34,6 +34,7 @@ TEST_P(BenchTest, TheReportSaysWhatWasTimedAndHowLongItTook) {
   EXPECT_EQ(report.at("batch"), 8);
   EXPECT_EQ(report.at("threads"), 1);
   EXPECT_EQ(report.at("steps"), 2) << "without those of the warm-up";
+  EXPECT_EQ(report.at("recorded"), false) << "a processor's steps are not queued";
   EXPECT_FALSE(report.contains("ops"));
   EXPECT_GT(report.at("loss"), 0.0);
   const auto& seconds = report.at("seconds");
@@ -86,6 +87,34 @@ std::vector<std::string> Lines(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
+}
+
+TEST(BenchOptionsTest, TheDeviceReplaysRecordedStepsUnlessItIsToldNotTo) {
+  BenchOptions options{
+      .model = "mlp", .batch = 2, .threads = 1, .steps = 2, .warmup = 1, .backend = "cuda"};
+  EXPECT_EQ(RunBench(options)->at("recorded"), true);
+  options.records_steps = false;
+  EXPECT_EQ(RunBench(options)->at("recorded"), false);
+  options.records_steps = options.explain = true;
+  const auto explained = RunBench(options);
+  EXPECT_EQ(explained->at("recorded"), false);
+  EXPECT_GT(explained->at("ops").at(1).at("forward_us"), 0.0);
+}
+
+// Every call of the device fails from then on, also those of destructors.
+TEST(BenchVerbTest, EndsWithTheErrorOfADeviceThatHasFailed) {
+  for (const char* flag : {"", " --eager"}) {
+    const Ended ended = RunTrainer(
+        std::string("bench --model mlp --batch 2 --threads 1 --backend cuda 2>&1") + flag,
+        "CUDA_SIM_FAILS_AT=500 ");
+    EXPECT_EQ(ended.code, 134) << ended.out;
+    const std::vector<std::string> lines = Lines(ended.out);
+    ASSERT_FALSE(lines.empty());
+    const auto last = nlohmann::json::parse(lines.back(), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(last.is_object()) << ended.out;
+    EXPECT_EQ(last.value("exitCode", 0), 134);
+    EXPECT_THAT(ended.out, testing::HasSubstr("failed with 700: an illegal memory access"));
+  }
 }
 
 // Wider than any that are chosen today, and one op that says nothing.

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_directory.h"
@@ -166,10 +169,12 @@ TEST_P(CentralStorageTest, TrainingGoesOnFromTheControllersMemoryWithoutAReplica
 // The controller has updated, but the replica is lost before it knows: the update counts, once.
 TEST_P(CentralStorageTest, AnUpdateThatAReplicaDoesNotSeeCountsOnce) {
   const Outcome whole = Mirrored(FullTraining(), GetParam());
-  for (const int step : {0, 7, 19}) {
-    SCOPED_TRACE(step);
+  // 22: after the last step. Four epochs have five steps each, and then all ranks say that they
+  // have the parameters.
+  for (const int operation : {0, 7, 22, 23}) {
+    SCOPED_TRACE(operation);
     const Pair pair{
-        .training = FullTraining(), .road = GetParam(), .loss = {1, At::kParameters, step}};
+        .training = FullTraining(), .road = GetParam(), .loss = {1, At::kParameters, operation}};
     ExpectOutcome(pair.Train(), whole);
   }
 }
@@ -197,6 +202,64 @@ TEST_P(CentralStorageTest, ALostControllerWithoutCheckpointsBeginsAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEveryRoad, CentralStorageTest, ::testing::ValuesIn(kRoads));
+
+// Of the roads on which rank 0 sends its parameters.
+class CentralStorageBroadcastTest : public ::testing::TestWithParam<Road> {};
+
+// Leaves what no parameters are where the rank receives those of rank 0.
+void SpoilReceived(Rank& rank) {
+  const std::vector<float> nothing(rank.session->model().parameters().size(), NAN);
+  const std::optional<DeviceSums> sums = rank.session->device_sums();
+  rank.session->backend().Upload(nothing.data(),
+                                 sums ? sums->memory : rank.session->buffer().data(),
+                                 nothing.size() * sizeof(float));
+}
+
+// A broadcast fails where the parameters are about to be looked at, while the ranks can still sum
+// on their hosts: neither the evaluation nor the check of what is saved may meet what it has left.
+TEST_P(CentralStorageBroadcastTest, NothingLooksAtParametersThatDidNotArrive) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  const Outcome whole = Mirrored(training, GetParam());
+  for (const bool is_known_late : {false, true}) {
+    for (const int step : {3, 5, 20}) {
+      SCOPED_TRACE(::testing::Message() << step << (is_known_late ? ", known late" : ""));
+      const Pair pair{.training = training, .road = GetParam()};
+      LocalRendezvousHub hub(2);
+      std::array<Outcome, 2> outcomes;
+      {
+        std::vector<std::jthread> threads;
+        for (int index = 0; index < 2; ++index) {
+          threads.emplace_back([&, index] {
+            Rank rank = pair.MakeRank(hub, index, nullptr);
+            rank.faults.hides_lost_parameters = is_known_late;
+            bool has_failed = index == 0;
+            rank.faults.after = [&, begun = 0](At at) mutable {
+              if (at == At::kStep) ++begun;
+              const bool fails = at == At::kParameters && begun == step;
+              if (!fails || std::exchange(has_failed, true)) return absl::OkStatus();
+              SpoilReceived(rank);
+              return absl::UnavailableError("the parameters were lost on the way");
+            };
+            for (bool is_done = false; !is_done;) {
+              const LoopOutcome outcome = rank.RunOnce();
+              EXPECT_NE(outcome.end, LoopEnd::kDiverged) << outcome.reason;
+              is_done = outcome.end == LoopEnd::kDone && rank.rendezvous.Finish().ok();
+              EXPECT_TRUE(is_done || rank.loop.state.evaluated_step < step);
+            }
+            EXPECT_TRUE(has_failed);
+            outcomes.at(static_cast<std::size_t>(index)) = {rank.Parameters(), rank.State(),
+                                                            rank.loop.state};
+          });
+        }
+      }
+      ExpectOutcome(outcomes, whole);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OnEveryRoad, CentralStorageBroadcastTest,
+                         ::testing::Values(kRoads[1], kRoads[2], kRoads[3]));
 
 // Half a run under one strategy, the rest under the other.
 TEST(CentralStorageCheckpointTest, EitherStrategyGoesOnFromACheckpointOfTheOther) {

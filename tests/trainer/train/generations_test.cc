@@ -24,7 +24,9 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Key;
 using At = StrategyFaults::At;
 
 constexpr RestartBudgetOptions kThreeMore = {.restarts = 3,
@@ -284,6 +286,90 @@ TEST_F(GenerationsTest, ARankThatWaitsForAnEarlierSaveTellsItsGroupThatItSaves) 
   EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
   EXPECT_TRUE(told);
   EXPECT_EQ(store_.saved.size(), 7);
+}
+
+// What is due at the last step of a generation.
+
+TEST_F(GenerationsTest, ACheckpointThatIsDueIsSavedThoughItsGenerationEndsInTheEvaluationBefore) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 5;  // an epoch
+  const auto rank = Alone(training);
+  int sums = 0;
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kSum && ++sums == 2;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(5), Key(10), Key(15), Key(20)));
+  EXPECT_EQ(store_.saves, 4);
+}
+
+TEST_F(GenerationsTest, NoCheckpointIsSavedOrReadAndSavedAgainWhenTheNextGenerationBegins) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 5;
+  int begun = 0;
+  const auto lose_step_after_5 = [&](At at) {
+    const bool now = at == At::kStep && ++begun == 6;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  {
+    const auto rank = Alone(training);
+    rank->faults.before = lose_step_after_5;
+    EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+    begun = 5;
+    EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+  }
+  EXPECT_EQ(store_.saves, 1);
+  const auto successor = Alone(training);
+  successor->faults.before = lose_step_after_5;
+  begun = 5;
+  EXPECT_EQ(successor->RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_EQ(successor->loop.state.step, 5);
+  EXPECT_EQ(store_.loads, 2);
+  EXPECT_TRUE(successor->saver->Wait().ok());
+  EXPECT_EQ(store_.saves, 1);
+}
+
+// As if a parameter server had lost its values: what is on the disk is older.
+TEST_F(GenerationsTest, ACheckpointThatCouldNotBeSavedIsSavedWhenTheRunComesToItsStepAgain) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  store_.failing_saves = 1;
+  const auto rank = Alone(training);
+  bool is_lost = false;
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kStep && rank->loop.state.step == 4 && !is_lost;
+    is_lost = is_lost || now;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_FALSE(rank->saver->Wait().ok());
+  EXPECT_FALSE(rank->loop.RestoreOrInitialize());
+  EXPECT_EQ(rank->loop.state.step, 0);
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_TRUE(store_.saved.contains(3));
+}
+
+// It takes the state of rank 1, which has done the step that it has lost.
+TEST_F(GenerationsTest, ACheckpointThatIsDueIsSavedThoughRankZeroHasItsStateFromAPeer) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  LocalRendezvousHub hub(2);
+  std::thread second([&] {
+    Rank rank(training, 2, hub, 1);
+    EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitDone);
+  });
+  Rank first(training, 2, hub, 0, nullptr, "reference", &store_);
+  int steps = 0;
+  first.faults.after = [&](At at) {
+    if (at != At::kStep || ++steps != 6) return absl::OkStatus();
+    hub.EndGeneration("lost by the test");
+    return absl::UnavailableError("lost by the test");
+  };
+  EXPECT_EQ(RunGenerations(first.loop, kThreeMore), api::kExitDone);
+  second.join();
+  EXPECT_EQ(steps, 20) << "rank 0 did not do step 5 again";
+  EXPECT_TRUE(store_.saved.contains(6));
 }
 
 // What is not finite.

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
@@ -39,7 +40,7 @@ class ParameterWorkerTest : public ::testing::Test {
                                    .address = address_,
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
-                                   .tasks = {.leases = {.max_staleness = 16}},
+                                   .tasks = {.leases = {.sync = sync_, .max_staleness = 16}},
                                    .stop_requested = [this] { return server_stops_.load(); },
                                    .drain = Duration::zero()};
     auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
@@ -52,7 +53,7 @@ class ParameterWorkerTest : public ::testing::Test {
     return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
   }
   LoopOutcome Run(Rank& rank) {
-    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true};
+    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true, .sync = sync_};
     options.client.stop_requested = [&] {
       while_server_is_away_(rank);
       return rank.rendezvous.asked_to_stop.load();
@@ -67,7 +68,17 @@ class ParameterWorkerTest : public ::testing::Test {
     return worker.Run();
   }
 
+  // Returns a rank that is asked to stop, rather than to train without end, after so many questions
+  // whether it is: about five a step.
+  std::unique_ptr<Rank> MakeImpatientRank() {
+    auto rank = MakeRank([this](int call) { impatient_->asked_to_stop = call > 1000; });
+    impatient_ = &rank->rendezvous;
+    return rank;
+  }
+
   api::TrainingSpec training_ = SmallTraining();  // 20 steps, 4 epochs
+  bool sync_ = false;
+  Hooked* impatient_ = nullptr;
   const SystemClock clock_;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   LocalRendezvousHub hub_{1};
@@ -113,6 +124,84 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   const auto successor = MakeRank();
   EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+// The server knows which values are a tensor, and scales its step by the norms of that tensor.
+TEST_F(ParameterWorkerTest, LarsUpdatesTensorsAsWithoutServers) {
+  training_.optimizer = {.name = "LARS",
+                         .learning_rate = 1,
+                         .momentum = 0.9,
+                         .trust_coefficient = 0.01,
+                         .weight_decay = 1e-3,
+                         .weight_decay_exclude = {"bias"}};
+  StartServer();
+  const auto rank = MakeRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  LocalRendezvousHub hub(1);
+  Rank alone(training_, 1, hub, 0, nullptr, "reference");
+  EXPECT_TRUE(alone.Train());
+  const std::vector<float> found = rank->Parameters(), expected = alone.Parameters();
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-6) << i;
+}
+
+TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWithoutServers) {
+  training_.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal,
+                                               .random_crop = api::RandomCropSpec{2},
+                                               .cutout = api::CutoutSpec{3}};
+  LocalRendezvousHub other_hub(1);
+  Rank mirrored(training_, 1, other_hub, 0);
+  EXPECT_TRUE(mirrored.Train());
+  sync_ = true;
+  StartServer();
+  const auto rank = MakeRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->Parameters(), mirrored.Parameters());
+  EXPECT_EQ(rank->loop.state.step, mirrored.loop.state.step);
+  EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
+}
+
+// The job has been created again with fewer steps, and has found the checkpoints of its
+// predecessor.
+TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
+  const TempDirectory checkpoints;
+  StartServer();
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 1).get())).end, LoopEnd::kDone);
+  training_.epochs = 2;
+  server_.reset();  // none is needed
+  while_server_is_away_ = [](Rank& leading) { leading.rendezvous.asked_to_stop = true; };
+  const auto store = OpenStore(checkpoints, 2);
+  const auto rank = MakeRank(nullptr, store.get());
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 20);
+  EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+TEST_F(ParameterWorkerTest, ValuesBeyondTheLastStepEndTheRun) {
+  StartServer();
+  Rank* first = nullptr;
+  const auto rank =
+      MakeRank([&first](int) { first->rendezvous.asked_to_stop = first->loop.state.step >= 13; });
+  first = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  training_.epochs = 2;
+  const auto successor = MakeImpatientRank();
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->loop.state.step, rank->loop.state.step);
+  EXPECT_EQ(successor->loop.state.evaluated_step, rank->loop.state.step);
+}
+
+TEST_F(ParameterWorkerTest, EpochsWithoutEndBetweenEvaluationsPauseTheRunAtItsEndOnly) {
+  training_.dataset.synthetic->train_examples = 1025;
+  training_.batch_size.global = 1;  // 1025 steps in an epoch
+  training_.epochs = std::nullopt;
+  training_.steps = 10;
+  training_.evaluation.every_epochs = (std::int64_t{1} << 53) - 1;
+  StartServer();
+  const auto rank = MakeImpatientRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 10);
+  EXPECT_EQ(rank->loop.state.evaluated_step, 10);
 }
 
 // Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40

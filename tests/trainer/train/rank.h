@@ -109,8 +109,13 @@ struct StrategyFaults {
   std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
   std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
   bool trusts_addresses = true;
+  // True: as where a device broadcasts the parameters, BroadcastFirst does not tell what becomes of
+  // them.
+  bool hides_lost_parameters = false;
 };
 
+// After a broadcast of the parameters has failed, so do the sums of the generation's later steps;
+// other collectives go on, as those of the hosts do when the GPUs' have failed.
 class FaultyStrategy final : public Strategy {
  public:
   using At = StrategyFaults::At;
@@ -118,6 +123,7 @@ class FaultyStrategy final : public Strategy {
       : inner_(std::move(inner)), faults_(faults) {}
 
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
+    failure_ = absl::OkStatus();
     return Around(At::kConnect, [&] { return inner_->Connect(membership, store); });
   }
   bool TrustsAddresses() const override { return faults_.trusts_addresses; }
@@ -131,15 +137,17 @@ class FaultyStrategy final : public Strategy {
   }
   void GradientsReady(std::int64_t begin) override { inner_->GradientsReady(begin); }
   absl::Status FinishGradients() override {
+    LOCKSTEP_RETURN_IF_ERROR(failure_);
     return Around(At::kStep, [&] { return inner_->FinishGradients(); });
   }
   absl::Status BroadcastFirst(std::int64_t floats) override {
-    return Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); });
+    failure_.Update(Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); }));
+    return faults_.hides_lost_parameters ? absl::OkStatus() : failure_;
   }
   absl::Status Barrier() override {
     return Around(At::kParameters, [&] { return inner_->Barrier(); });
   }
-  absl::Status SumStatus() const override { return inner_->SumStatus(); }
+  absl::Status SumStatus() const override { return failure_.ok() ? inner_->SumStatus() : failure_; }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
   std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
@@ -154,6 +162,7 @@ class FaultyStrategy final : public Strategy {
 
   const std::unique_ptr<Strategy> inner_;
   StrategyFaults& faults_;
+  absl::Status failure_;  // of this generation's broadcasts of parameters
 };
 
 // A rank's part in its group.

@@ -176,6 +176,13 @@ TEST_F(ReporterTest, WithoutAGenerationThereIsNoMessage) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// Under the strategy ParameterServer, the process is the only member of its rendezvous.
+TEST_F(SecondRankReporterTest, AGenerationOfOneMemberLeavesThePlaceInTheJob) {
+  reporter_->GenerationStarted({.generation = 2, .rank = 0, .members = {{}}}, "grpc", state_);
+  EXPECT_EQ(LastLine().rank, 1);
+  EXPECT_EQ(LastLine().world, 2);
+}
+
 TEST_F(ReporterTest, StepsInQuickSuccessionAreAllReported) {
   for (int i = 0; i < 5; ++i) Step(milliseconds(0));
   EXPECT_EQ(LastLine().step, 5);

@@ -36,6 +36,25 @@ TEST(SessionTest, EpochsWithoutEndAreManySteps) {
   EXPECT_EQ(TotalSteps(training, plan), 3 * 1025);
 }
 
+TEST(SessionTest, TrainingReadsAsTheJobSays) {
+  api::TrainingSpec training = SmallTraining();
+  training.seed = 7;
+  training.dataset.shuffle = false;
+  training.dataset.prefetch = 5;
+  training.dataset.threads = 3;
+  training.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal};
+  const auto session = *Session::Create({.training = training, .world = 2, .backend = "reference"});
+  const LoaderOptions reads = session->TrainingReads(1);
+  EXPECT_EQ(reads.rank, 1);
+  EXPECT_EQ(reads.plan.world, 2);
+  EXPECT_EQ(reads.seed, 7u);
+  EXPECT_FALSE(reads.shuffle);
+  EXPECT_EQ(reads.prefetch, 5);
+  EXPECT_EQ(reads.threads.count, 3);
+  EXPECT_EQ(reads.augment, training.dataset.augment);
+  EXPECT_EQ(reads.end_step, 20);
+}
+
 TEST(SessionTest, TheFingerprintTellsWhichDataThisRankSees) {
   api::TrainingSpec training = SmallTraining();
   EXPECT_THAT(FingerprintOf(training), StartsWith("trainSamples=70;testSamples=33;sample=uint8 "

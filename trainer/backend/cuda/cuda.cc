@@ -5,8 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "base/log.h"
 #include "trainer/backend/cuda/cast.h"
 #include "trainer/backend/cuda/copy.h"
+#include "trainer/backend/cuda/cuda_graph.h"
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/device_facts.h"
 #include "trainer/backend/cuda/fatbin.h"
@@ -31,6 +33,7 @@ class CudaBackend final : public Backend {
         memory_(device_),
         stream_(device_),
         input_(device_, stream_),
+        squares_(device_),
         buffer_(device_) {}
 
   std::string Name() const override { return "cuda"; }
@@ -95,13 +98,17 @@ class CudaBackend final : public Backend {
   void ToDense(const TensorDesc& from, const void* source, float* target) override;
   void FromDense(const float* source, const TensorDesc& to, void* target) override;
   void Synchronize() override { device_.Synchronize(); }
+  bool Records() const override { return true; }
+  std::unique_ptr<Recording> Record(const std::function<void()>& queue) override;
 
  private:
   cuda::Device device_;
   CudaMemory memory_;
   CudaStream stream_;
   InputStage input_;
-  Buffer buffer_;  // of one call
+  Buffer squares_;       // of DecideUpdate alone, because recordings keep its address
+  Buffer buffer_;        // of one call
+  bool records_ = true;  // false once it has failed to
 };
 
 void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
@@ -117,7 +124,7 @@ void CudaBackend::Accumulate(const void* x, void* y, std::int64_t size, DType ty
 
 void CudaBackend::DecideUpdate(const UpdateMemory& memory) {
   const std::int64_t blocks = (memory.size + kernels::kNormBlock - 1) / kernels::kNormBlock;
-  auto* squares = buffer_.Reserve<double>(std::max<std::int64_t>(blocks, 1));
+  auto* squares = squares_.Reserve<double>(std::max<std::int64_t>(blocks, 1));
   if (blocks > 0) {
     const std::int64_t groups = (blocks + kernels::kNormGroups - 1) / kernels::kNormGroups;
     device_.Launch(LOCKSTEP_CUDA_KERNEL(SumSquares),
@@ -132,6 +139,20 @@ void CudaBackend::DecideUpdate(const UpdateMemory& memory) {
   device_.Launch(LOCKSTEP_CUDA_KERNEL(ChooseStates), device_.GridFor(memory.states_size),
                  memory.update, memory.summed_states, memory.saved_states, memory.states,
                  memory.states_size);
+}
+
+// What cannot be recorded still trains, only slower; the next attempt would fail alike.
+std::unique_ptr<Recording> CudaBackend::Record(const std::function<void()>& queue) {
+  if (!records_) return nullptr;
+  try {
+    return RecordGraph(device_, queue);
+  } catch (const DeviceError& error) {
+    device_.Synchronize();  // throws if the device has failed, rather than refused
+    records_ = false;
+    LogWarning("the GPU's work cannot be recorded, so every step queues each op again",
+               {{"device", device_.name()}, {"reason", error.what()}});
+    return nullptr;
+  }
 }
 
 bool CudaBackend::AllFinite(const float* values, std::int64_t size) {

@@ -6,11 +6,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "trainer/backend/cuda/dnn_graph.h"
 #include "trainer/backend/cuda/fatbin.h"
 #include "trainer/backend/cuda/matmul.h"
 #include "trainer/backend/device_missing.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train::cuda {
 
@@ -92,10 +94,26 @@ void Device::BeginCall() {
   ++calls_;
 }
 
-void Device::EndCall() {
+void Device::EndCall(const void* call) {
+  DropCall(call);  // while AwaitCalls still waits for it
   const std::lock_guard lock(mutex_);
   --calls_;
   calls_ended_.notify_all();
+}
+
+void Device::KeepCall(std::shared_ptr<void> call) {
+  const std::lock_guard lock(mutex_);
+  const void* const key = call.get();
+  kept_calls_[key] = std::move(call);
+}
+
+void Device::DropCall(const void* call) {
+  std::shared_ptr<void> dropped;  // destroyed without the lock, which its destructor may take
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_calls_.find(call);
+  if (found == kept_calls_.end()) return;
+  dropped = std::move(found->second);
+  kept_calls_.erase(found);
 }
 
 void Device::AwaitCalls() const {
@@ -123,7 +141,10 @@ void Device::CheckCall(int result, const char* call) const {
   if (result == kSuccess) return;
   const char* text = nullptr;
   if (driver_.GetErrorString(result, &text) != kSuccess || text == nullptr) text = "unknown error";
-  throw DeviceError(fmt::format("back end cuda: {} failed with {}: {}", call, result, text));
+  const std::string message =
+      fmt::format("back end cuda: {} failed with {}: {}", call, result, text);
+  if (result == kErrorOutOfMemory) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 void Device::Check(int result, const char* call) const {
@@ -139,6 +160,11 @@ void Device::Fail(const std::string& reason) {
 
 void Device::Synchronize() const {
   Check(driver().StreamSynchronize(stream_), "cuStreamSynchronize");
+}
+
+void Device::RefuseInRecording(const char* what) const {
+  if (recording_thread_ != std::this_thread::get_id()) return;
+  throw DeviceError(fmt::format("back end cuda: {} cannot be recorded", what));
 }
 
 Grid Device::GridFor(std::int64_t size) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <unordered_map>
 
@@ -70,13 +72,23 @@ class Device {
   void Check(int result, const char* call) const;
   // Says that a function on the host, which a stream called, has failed. Every later Check throws.
   void Fail(const std::string& reason);
+  // Keeps what a stream is to call until EndCall, or until the device is closed: one that has
+  // failed never calls it.
+  void KeepCall(std::shared_ptr<void> call);
   // Around a function on the host that a stream calls. AwaitCalls blocks while one runs: a device
-  // that has failed drops its queues, but not what it has already called.
+  // that has failed drops its queues, but not what it has already called. `call`: see KeepCall.
   void BeginCall();
-  void EndCall();
+  void EndCall(const void* call);
+  void DropCall(const void* call);  // that no stream has taken
   void AwaitCalls() const;
   // Blocks until the work of the ops' stream is done.
   void Synchronize() const;
+  // From BeginRecording to EndRecording, the calling thread's work is recorded (cuda_graph.h).
+  void BeginRecording() { recording_thread_ = std::this_thread::get_id(); }
+  void EndRecording() { recording_thread_ = std::thread::id(); }
+  // Throws DeviceError if the calling thread records: the driver would record `what`, although it
+  // works only once.
+  void RefuseInRecording(const char* what) const;
 
   template <typename... Parameters, typename... Arguments>
   void Launch(KernelName<void(Parameters...)> kernel, const Grid& grid,
@@ -118,8 +130,10 @@ class Device {
   std::unique_ptr<PinnedPool> pinned_;
   mutable std::mutex mutex_;
   mutable std::condition_variable calls_ended_;
-  int calls_ = 0;        // guarded by mutex_
-  std::string failure_;  // guarded by mutex_
+  std::atomic<std::thread::id> recording_thread_ = std::thread::id();
+  std::unordered_map<const void*, std::shared_ptr<void>> kept_calls_;  // guarded by mutex_
+  int calls_ = 0;                                                      // guarded by mutex_
+  std::string failure_;                                                // guarded by mutex_
 };
 
 }  // namespace lockstep::train::cuda

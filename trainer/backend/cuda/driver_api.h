@@ -16,6 +16,8 @@ using StreamHandle = struct OpaqueStream*;
 using EventHandle = struct OpaqueEvent*;
 using ModuleHandle = struct OpaqueModule*;
 using FunctionHandle = struct OpaqueFunction*;
+using GraphHandle = struct OpaqueGraph*;          // what a capture has gathered
+using GraphExecHandle = struct OpaqueGraphExec*;  // the same, ready to be launched
 using HostFunction = void (*)(void* argument);
 struct Uuid {
   char bytes[16];  // CUuuid
@@ -29,6 +31,7 @@ inline constexpr int kErrorNotFound = 500;
 inline constexpr int kErrorNotReady = 600;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr int kCaptureThreadLocal = 1;  // a CUstreamCaptureMode
 // Attributes of a device.
 inline constexpr int kAttributeMultiprocessorCount = 16;
 inline constexpr int kAttributeComputeCapabilityMajor = 75;
@@ -68,6 +71,13 @@ inline constexpr int kAttributeComputeCapabilityMinor = 76;
     (StreamHandle stream, EventHandle event, unsigned flags))                                      \
   X(LaunchHostFunc, "cuLaunchHostFunc",                                                            \
     (StreamHandle stream, HostFunction function, void* argument))                                  \
+  X(StreamBeginCapture, "cuStreamBeginCapture_v2", (StreamHandle stream, int mode))                \
+  X(StreamEndCapture, "cuStreamEndCapture", (StreamHandle stream, GraphHandle * graph))            \
+  X(GraphInstantiate, "cuGraphInstantiateWithFlags",                                               \
+    (GraphExecHandle * exec, GraphHandle graph, unsigned long long flags))                         \
+  X(GraphDestroy, "cuGraphDestroy", (GraphHandle graph))                                           \
+  X(GraphLaunch, "cuGraphLaunch", (GraphExecHandle exec, StreamHandle stream))                     \
+  X(GraphExecDestroy, "cuGraphExecDestroy", (GraphExecHandle exec))                                \
   X(EventCreate, "cuEventCreate", (EventHandle * event, unsigned flags))                           \
   X(EventDestroy, "cuEventDestroy_v2", (EventHandle event))                                        \
   X(EventRecord, "cuEventRecord", (EventHandle event, StreamHandle stream))                        \

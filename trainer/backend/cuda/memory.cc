@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "trainer/backend/backend.h"
 #include "trainer/backend/cuda/copy.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -14,7 +14,7 @@ DeviceAddress AllocateOn(const Device& device, std::size_t bytes) {
   if (result == kErrorOutOfMemory) {
     std::size_t free = 0, total = 0;
     device.Check(device.driver().MemGetInfo(&free, &total), "cuMemGetInfo");
-    throw DeviceError(fmt::format("back end cuda: {} bytes are needed, and {} of {} are free on {}",
+    throw OutOfMemory(fmt::format("back end cuda: {} bytes are needed, and {} of {} are free on {}",
                                   bytes, free, total, device.name()));
   }
   device.Check(result, "cuMemAlloc");

@@ -14,6 +14,7 @@ std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const ConcatenateSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const DepthwiseConv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
@@ -27,5 +28,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LarsSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LambSpec& spec);
 
 }  // namespace lockstep::train::cuda

@@ -5,10 +5,8 @@
 namespace lockstep::train::cuda {
 
 PinnedPool::~PinnedPool() {
-  for (const Block& block : given_) {
-    if (block.copied != nullptr) driver_.EventDestroy(block.copied);
-    driver_.MemFreeHost(block.data);
-  }
+  for (const EventHandle event : events_) driver_.EventDestroy(event);
+  for (void* memory : memory_) driver_.MemFreeHost(memory);
 }
 
 // The driver is asked without the lock, for which Give must not wait.
@@ -31,8 +29,11 @@ int PinnedPool::Take(std::size_t bytes, Block& block) {
   if (result != kErrorNotReady) return result;
   void* memory = nullptr;
   const int allocated = driver_.MemHostAlloc(&memory, size, 0);
-  if (allocated == kSuccess) block = {.data = static_cast<std::byte*>(memory), .bytes = size};
-  return allocated;
+  if (allocated != kSuccess) return allocated;
+  block = {.data = static_cast<std::byte*>(memory), .bytes = size};
+  const std::lock_guard lock(mutex_);
+  memory_.push_back(memory);
+  return kSuccess;
 }
 
 // A step asks for the sizes of the step before. A larger block would be missed by whoever needs it.
@@ -54,6 +55,8 @@ int PinnedPool::GiveAfter(Block block, StreamHandle stream) {
   if (block.copied == nullptr) {
     const int made = driver_.EventCreate(&block.copied, kEventDisableTiming);
     if (made != kSuccess) return made;
+    const std::lock_guard lock(mutex_);
+    events_.push_back(block.copied);
   }
   const int recorded = driver_.EventRecord(block.copied, stream);
   if (recorded == kSuccess) Give(block);

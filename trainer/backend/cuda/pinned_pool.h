@@ -43,7 +43,11 @@ class PinnedPool {
 
   const DriverApi& driver_;
   std::mutex mutex_;
-  std::vector<Block> given_;  // guarded by mutex_
+  // Guarded by mutex_. The first two have what the pool has made, also what is never given back
+  // because the device has failed.
+  std::vector<void*> memory_;
+  std::vector<EventHandle> events_;
+  std::vector<Block> given_;
 };
 
 }  // namespace lockstep::train::cuda

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "trainer/backend/backend.h"
+#include "trainer/backend/out_of_memory.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -42,14 +42,15 @@ struct HostCall {
 };
 
 void RunHostCall(void* argument) {
-  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(argument));
-  call->device.BeginCall();
+  auto* const call = static_cast<HostCall*>(argument);
+  Device& device = call->device;
+  device.BeginCall();
   try {
     call->function();
   } catch (const std::exception& error) {
-    call->device.Fail(fmt::format("back end cuda: a call from a stream failed: {}", error.what()));
+    device.Fail(fmt::format("back end cuda: a call from a stream failed: {}", error.what()));
   }
-  call->device.EndCall();
+  device.EndCall(call);
 }
 
 }  // namespace
@@ -87,11 +88,12 @@ void CudaStream::Wait(std::shared_ptr<Event> event) {
 }
 
 PinnedPool::Block CudaStream::TakePinned(std::size_t bytes) const {
+  device_.RefuseInRecording("a copy from or to the host");
   device_.driver();
   PinnedPool::Block block;
   const int result = device_.pinned().Take(bytes, block);
   if (result == kErrorOutOfMemory) {
-    throw DeviceError(
+    throw OutOfMemory(
         fmt::format("back end cuda: the host has no {} bytes to lock for a copy", bytes));
   }
   device_.CheckCall(result, "cuMemHostAlloc");
@@ -139,10 +141,12 @@ NativeStream CudaStream::Native() {
 }
 
 void CudaStream::Call(std::function<void()> function) {
-  // RunHostCall deletes it.
-  HostCall* const call = std::make_unique<HostCall>(device_, std::move(function)).release();
-  const int result = device_.driver().LaunchHostFunc(stream_, &RunHostCall, call);
-  if (result != kSuccess) delete call;
+  device_.RefuseInRecording("a call to the host");
+  const DriverApi& driver = device_.driver();
+  const auto call = std::make_shared<HostCall>(device_, std::move(function));
+  device_.KeepCall(call);
+  const int result = driver.LaunchHostFunc(stream_, &RunHostCall, call.get());
+  if (result != kSuccess) device_.DropCall(call.get());
   device_.Check(result, "cuLaunchHostFunc");
 }
 

@@ -93,8 +93,7 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> Connect(
   LOCKSTEP_ASSIGN_OR_RETURN(auto communicator,
                             NcclCommunicator::Create(api, options, *sums.transfer));
   sums.transfer->Wait(sums.compute->Record());  // an earlier generation's work may use the memory
-  const absl::Status tried =
-      communicator->Try(sums.memory, ranges, *sums.transfer, options.connect_timeout);
+  const absl::Status tried = communicator->Try(sums.memory, ranges, *sums.transfer);
   if (tried.ok()) return communicator;
   communicator->Abort();
   sums.transfer->Record()->Wait();

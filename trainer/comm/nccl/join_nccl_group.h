@@ -17,9 +17,9 @@
 namespace lockstep::train {
 
 struct NcclOptions {
-  Duration connect_timeout = std::chrono::seconds(30);
-  Duration timeout = std::chrono::seconds(30);  // for each wait for a peer afterwards
-  std::stop_token cancel = {};                  // a stop request acts as StreamCommunicator::Abort
+  Duration connect_timeout = std::chrono::seconds(30);  // for all that NCCL does to connect
+  Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
+  std::stop_token cancel = {};  // a stop request acts as StreamCommunicator::Abort
 };
 
 struct NcclVerdict {

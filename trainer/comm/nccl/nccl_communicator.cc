@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const
 NcclCommunicator::NcclCommunicator(const nccl::Api& api, const Options& options)
     : api_(api),
       timeout_(options.timeout),
+      connected_by_(In(options.connect_timeout)),
       watching_([this] { Watch(); }),
       on_cancel_(std::make_unique<std::stop_callback<std::function<void()>>>(
           options.cancel, [this] { Abort(); })) {}
@@ -65,39 +66,38 @@ NcclCommunicator::~NcclCommunicator() {
 absl::Status NcclCommunicator::Connect(const Options& options, Stream& stream) {
   LOCKSTEP_CHECK(stream.Native().handle != nullptr, "nccl: the stream is not one of a GPU");
   nccl::Config config{.blocking = 0};
-  return Run("ncclCommInitRankConfig", options.connect_timeout, [&] {
+  return Run("ncclCommInitRankConfig", connected_by_, [&] {
     return api_.CommInitRankConfig(&comm_, options.size, options.id, options.rank, &config);
   });
 }
 
 absl::Status NcclCommunicator::Try(float* memory, std::span<const GradientReducer::Bucket> ranges,
-                                   Stream& stream, Duration timeout) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+                                   Stream& stream) {
   for (const GradientReducer::Bucket& range : ranges) {
     LOCKSTEP_RETURN_IF_ERROR(
-        RunSum(memory + range.begin, range.end - range.begin, stream, timeout));
+        RunSum(memory + range.begin, range.end - range.begin, stream, connected_by_));
   }
   EnqueueMark(stream);
   std::unique_lock lock(mutex_);
   const bool is_over = mark_reached_.wait_until(
-      lock, deadline, [this] { return marks_reached_ == marks_queued_ || !failure_.ok(); });
+      lock, connected_by_.at, [this] { return marks_reached_ == marks_queued_ || !failure_.ok(); });
   lock.unlock();
   if (is_over) return status();
   return Fail(absl::UnavailableError(
       fmt::format("nccl: the first sums did not end within {} s: a rank is lost or late",
-                  std::chrono::duration<double>(timeout).count())));
+                  std::chrono::duration<double>(connected_by_.after).count())));
 }
 
 void NcclCommunicator::EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype,
                                            Stream& stream) {
   CheckElements(count, dtype);
-  RunSum(buffer, count, stream, timeout_).IgnoreError();  // status() has it
+  RunSum(buffer, count, stream, In(timeout_)).IgnoreError();  // status() has it
 }
 
 absl::Status NcclCommunicator::RunSum(void* buffer, std::int64_t count, Stream& stream,
-                                      Duration timeout) {
+                                      const Deadline& deadline) {
   const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
-  return Run("ncclAllReduce", timeout, [&] {
+  return Run("ncclAllReduce", deadline, [&] {
     return api_.AllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32,
                           nccl::kSum, comm_, handle);
   });
@@ -107,7 +107,7 @@ void NcclCommunicator::EnqueueBroadcast(void* buffer, std::int64_t count, DType 
                                         Stream& stream) {
   CheckElements(count, dtype);
   const auto handle = static_cast<nccl::StreamHandle>(stream.Native().handle);
-  Run("ncclBroadcast", timeout_, [&] {
+  Run("ncclBroadcast", In(timeout_), [&] {
     return api_.Broadcast(buffer, buffer, static_cast<std::size_t>(count), nccl::kFloat32, root,
                           comm_, handle);
   }).IgnoreError();  // status() has it
@@ -149,9 +149,8 @@ void NcclCommunicator::Abort() {
   Fail(absl::CancelledError("nccl: aborted by this process")).IgnoreError();
 }
 
-absl::Status NcclCommunicator::Run(const char* name, Duration timeout,
+absl::Status NcclCommunicator::Run(const char* name, const Deadline& deadline,
                                    const std::function<int()>& function) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
   int result = nccl::kInProgress;
   Pause pause;
   for (bool is_called = false; result == nccl::kInProgress; is_called = true) {
@@ -166,10 +165,10 @@ absl::Status NcclCommunicator::Run(const char* name, Duration timeout,
     if (result != nccl::kSuccess && result != nccl::kInProgress) {
       return Fail(absl::UnavailableError(Describe(name, result)));
     }
-    if (result == nccl::kInProgress && std::chrono::steady_clock::now() >= deadline) {
+    if (result == nccl::kInProgress && std::chrono::steady_clock::now() >= deadline.at) {
       return Fail(absl::UnavailableError(
           fmt::format("nccl: {} was not done within {} s: a rank is lost or late", name,
-                      std::chrono::duration<double>(timeout).count())));
+                      std::chrono::duration<double>(deadline.after).count())));
     }
   }
   return absl::OkStatus();

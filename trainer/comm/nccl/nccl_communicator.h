@@ -41,8 +41,8 @@ class NcclCommunicator final : public StreamCommunicator {
   struct Options {
     int rank = 0, size = 1;
     nccl::UniqueId id = {};  // of this group alone, the same on all ranks
-    Duration connect_timeout = std::chrono::seconds(30);
-    Duration timeout = std::chrono::seconds(30);  // for each wait for a peer afterwards
+    Duration connect_timeout = std::chrono::seconds(30);  // for Create and Try together
+    Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
     std::stop_token cancel = {};  // a stop request acts as Abort(), even during Create
   };
   // Blocks until all ranks have called it. `stream`: of this rank's GPU. Unavailable: NCCL has
@@ -54,9 +54,9 @@ class NcclCommunicator final : public StreamCommunicator {
   ~NcclCommunicator() override;
 
   // Sums these ranges of `memory` once, so that the connections that NCCL makes on demand exist
-  // before a step needs them. Blocks until that is done; Unavailable: within `timeout` it is not.
-  absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream,
-                   Duration timeout);
+  // before a step needs them. Blocks until that is done; Unavailable: it is not within
+  // connect_timeout after Create was called.
+  absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream);
 
   // From now on, EnqueueStatus reports success only if the sums of all ranks have succeeded. The
   // ranks tell each other over `host`, and a failure aborts `host`. All ranks call this before the
@@ -77,10 +77,19 @@ class NcclCommunicator final : public StreamCommunicator {
  private:
   NcclCommunicator(const nccl::Api& api, const Options& options);
   absl::Status Connect(const Options& options, Stream& stream);
-  // Calls `function`, unless there is a failure, and waits until NCCL is done with it, which must
-  // be within `timeout`. Returns the failure, if any.
-  absl::Status Run(const char* name, Duration timeout, const std::function<int()>& function);
-  absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, Duration timeout);
+  // When something must be done, and how long that was when it began.
+  struct Deadline {
+    SteadyTime at;
+    Duration after;
+  };
+  static Deadline In(Duration timeout) {
+    return {std::chrono::steady_clock::now() + timeout, timeout};
+  }
+  // Calls `function`, unless there is a failure, and waits until NCCL is done with it. Returns the
+  // failure, if any.
+  absl::Status Run(const char* name, const Deadline& deadline,
+                   const std::function<int()>& function);
+  absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, const Deadline& deadline);
   // Queues a mark: the watching thread waits for it.
   void EnqueueMark(Stream& stream);
   // Lets the sums before count only if those of all ranks do. Blocks until all have called it.
@@ -95,6 +104,7 @@ class NcclCommunicator final : public StreamCommunicator {
 
   const nccl::Api& api_;
   const Duration timeout_;
+  const Deadline connected_by_;
   bool is_ok_ = true;  // used by the stream's work alone
 
   std::mutex api_mutex_;  // held in every call of NCCL's functions, and never by a stream's work

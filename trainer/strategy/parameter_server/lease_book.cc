@@ -28,12 +28,16 @@ BatchTotals SumOf(const std::map<int, BatchTotals>& parts) {
 LeaseBook::LeaseBook(const LeaseBookOptions& options, std::int64_t first, std::int64_t limit)
     : options_(options), complete_(first), begun_(first), limit_(std::max(first, limit)) {}
 
+// If all are late, nobody is waited for. Whoever joins or comes back then has done as many as the
+// fastest: with fewer, the others would have to wait for it when they come back.
 std::int64_t LeaseBook::Slowest() const {
   std::optional<std::int64_t> slowest;
+  std::int64_t fastest = 0;
   for (const auto& [worker, pace] : paces_) {
+    fastest = std::max(fastest, pace.done);
     if (!pace.is_late) slowest = std::min(slowest.value_or(pace.done), pace.done);
   }
-  return slowest.value_or(0);
+  return slowest.value_or(fastest);
 }
 
 // A newcomer is as far as the slowest: it has missed nothing that anybody waits for.

@@ -91,7 +91,8 @@ class LeaseBook {
     bool is_late = false;  // holds a task for longer than `patience`: nobody waits for it
   };
 
-  std::int64_t Slowest() const;  // tasks done by the slowest worker that is not late
+  // Tasks done by the slowest worker that is not late; if all are late, by the fastest; or 0.
+  std::int64_t Slowest() const;
   Pace& PaceOf(Worker worker);
   void CountFor(Worker worker);
   bool IsTooFarAhead(Worker worker);

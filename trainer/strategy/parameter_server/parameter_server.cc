@@ -271,8 +271,8 @@ absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLay
 }
 
 std::string ServerGroupHash(const Identity& identity) {
-  return fmt::format("uid={} attempt={} ps={} strategy={:016x} training={:016x}", identity.job_uid,
-                     identity.attempt, identity.cluster.ps.size(),
+  return fmt::format("protocol={} uid={} attempt={} ps={} strategy={:016x} training={:016x}",
+                     kProtocol, identity.job_uid, identity.attempt, identity.cluster.ps.size(),
                      Digest(api::StrategySpecToJson(identity.strategy).dump()),
                      identity.TrainingDigest());
 }

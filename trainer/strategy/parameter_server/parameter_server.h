@@ -83,8 +83,9 @@ class ParameterServer {
   virtual End WaitForEnd() = 0;
 };
 
-// Equal for processes that may train together. As Identity::ClusterHash, but without the number of
-// workers, who may come and go, and with the strategy.
+// Equal for processes that may train together. Covers the protocol version, job uid, attempt,
+// number of servers, strategy, and `training` without its folders; not the number of chiefs and
+// workers, who may come and go. Readable, except for the digests of the strategy and of `training`.
 std::string ServerGroupHash(const Identity& identity);
 
 // The content of the proof in an introduction, which is `who` without its proof.

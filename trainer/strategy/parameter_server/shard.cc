@@ -91,29 +91,29 @@ absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) cons
 }
 
 absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                         std::span<const float> content, const Incarnation& leader) {
+                         std::unique_ptr<SharedContent> content, const Incarnation& leader) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, FloatsToLoad(layout));
-  if (std::ssize(content) != floats) {
+  if (content->size() != floats) {
     return absl::InvalidArgumentError(
         fmt::format("parameter server: found {} floats to load, expected {}: {} values with {} "
                     "slots and {} statistics",
-                    content.size(), floats, layout.values(), slots_, layout.states));
+                    content->size(), floats, layout.values(), slots_, layout.states));
   }
   const std::unique_lock lock(mutex_);
   if (leader < leader_) return absl::AbortedError("a later process leads the run");
   // Repeated, since its answer was lost: gradients may have come since.
   if (fence != 0 && fence == fence_) return absl::OkStatus();
   fence_ = 0;  // nothing is valid until all of it is
-  LOCKSTEP_RETURN_IF_ERROR(Replace(std::move(layout), step, content));
+  LOCKSTEP_RETURN_IF_ERROR(Replace(std::move(layout), step, std::move(content)));
   fence_ = fence;
   return absl::OkStatus();
 }
 
-absl::Status Shard::Replace(ShardLayout layout, std::int64_t step, std::span<const float> content) {
+absl::Status Shard::Replace(ShardLayout layout, std::int64_t step,
+                            std::unique_ptr<SharedContent> content) {
   layout_ = std::move(layout);
   LOCKSTEP_RETURN_IF_ERROR(MakeOps());
-  memory_ = SharedContent::Create(std::ssize(content));
-  std::ranges::copy(content, values());
+  memory_ = std::move(content);
   version_ = step;
   applied_ = AppliedSet(step);
   if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);

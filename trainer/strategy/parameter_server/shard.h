@@ -63,10 +63,11 @@ class Shard {
   // segments are not ascending, disjoint and inside of what they divide, or a number is negative.
   absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
   // Replaces everything, unless it was loaded with this fence before. `content` is [values | states
-  // | slot 0 | slot 1 | …], after `step` updates. InvalidArgument: as of FloatsToLoad, or it has
-  // another size. Aborted: `leader` is superseded. On failure nothing is replaced.
+  // | slot 0 | slot 1 | …], after `step` updates, in the memory that becomes the shard's.
+  // InvalidArgument: as of FloatsToLoad, or it has another size. Aborted: `leader` is superseded.
+  // On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                    std::span<const float> content, const Incarnation& leader = {});
+                    std::unique_ptr<SharedContent> content, const Incarnation& leader = {});
   // A leading process is here. It supersedes those before it: what they had sent may arrive later.
   void LeaderCame(const Incarnation& leader);
   bool IsSuperseded(const Incarnation& leader) const;
@@ -125,7 +126,8 @@ class Shard {
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::Status MakeOps();
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
-  absl::Status Replace(ShardLayout layout, std::int64_t step, std::span<const float> content);
+  absl::Status Replace(ShardLayout layout, std::int64_t step,
+                       std::unique_ptr<SharedContent> content);
   float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);

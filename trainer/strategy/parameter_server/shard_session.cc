@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "trainer/strategy/parameter_server/data_stream.h"
 
 namespace lockstep::train {
@@ -240,30 +241,38 @@ bool ShardSession::Pull(const proto::Pull& pull) {
   return true;
 }
 
-// Keeps no more than the layout has room for, and reads the rest to be able to answer.
+// The memory for what a load with this layout brings; or why there is to be no load.
+absl::StatusOr<std::unique_ptr<SharedContent>> ShardSession::RoomFor(
+    const ShardLayout& layout) const {
+  if (IsSuperseded()) return absl::AbortedError(kNotLeading);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, shard_.FloatsToLoad(layout));
+  return SharedContent::Create(floats);
+}
+
+// The floats arrive where they stay, because another copy, in memory that grows, takes longer than
+// all the rest. If there is no room for them, reads them to be able to answer.
 bool ShardSession::Load(const proto::Load& load) {
   ShardLayout layout = LayoutOf(load);
-  const absl::StatusOr<std::int64_t> room = shard_.FloatsToLoad(layout);
-  std::vector<float> content;
+  absl::StatusOr<std::unique_ptr<SharedContent>> content = RoomFor(layout);
+  const std::int64_t room = content.ok() ? (*content)->size() : 0;
   std::int64_t found = 0;
   proto::ShardRequest request;
   do {
     if (!stream_.Read(&request) || !request.has_data()) return false;
     const std::string& bytes = request.data().floats();
     if (bytes.size() % sizeof(float) != 0) return false;
+    const std::int64_t before = found;
     found += static_cast<std::int64_t>(bytes.size() / sizeof(float));
-    if (found > room.value_or(0)) continue;
-    const std::size_t before = content.size();
-    content.resize(before + bytes.size() / sizeof(float));
-    std::memcpy(content.data() + before, bytes.data(), bytes.size());
+    if (found <= room) std::memcpy((*content)->data() + before, bytes.data(), bytes.size());
   } while (!request.data().last());
-  absl::Status loaded = IsSuperseded() ? absl::AbortedError(kNotLeading) : room.status();
-  if (loaded.ok() && found > *room) {
+  absl::Status loaded = content.status();
+  if (loaded.ok() && found != room) {
     loaded = absl::InvalidArgumentError(
-        fmt::format("parameter server: found {} floats to load, expected {}", found, *room));
+        fmt::format("parameter server: found {} floats to load, expected {}", found, room));
   }
   if (loaded.ok()) {
-    loaded = shard_.Load(load.fence(), std::move(layout), load.step(), content, leader_);
+    loaded =
+        shard_.Load(load.fence(), std::move(layout), load.step(), *std::move(content), leader_);
   }
   if (!loaded.ok()) {
     LogError("the values cannot be loaded", {{"reason", std::string(loaded.message())}});

@@ -42,6 +42,7 @@ class ShardSession {
   bool Load(const proto::Load& load);
   bool Saved();
   bool Finish();
+  absl::StatusOr<std::unique_ptr<SharedContent>> RoomFor(const ShardLayout& layout) const;
   bool IsSuperseded() const { return !leads_ || shard_.IsSuperseded(leader_); }
   bool Receive(std::int64_t floats);
   bool Reply(const proto::ShardReply& reply) { return stream_.Write(reply); }

@@ -1,9 +1,12 @@
 #include "trainer/strategy/parameter_server/shared_content.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/comm/available_memory.h"
 
 namespace lockstep::train {
 namespace {
@@ -22,8 +25,13 @@ void SharedContent::Use(std::byte* memory) {
   data_ = reinterpret_cast<float*>(memory + kArenaAlignment);
 }
 
-std::unique_ptr<SharedContent> SharedContent::Create(std::int64_t floats) {
-  std::unique_ptr<SharedContent> content(new SharedContent);
+absl::StatusOr<std::unique_ptr<SharedContent>> SharedContent::Create(std::int64_t floats) {
+  if (const std::uint64_t available = AvailableMemory(); BytesFor(floats) > available) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "parameter server: {} floats take {} bytes of memory, of which {} are available", floats,
+        BytesFor(floats), available));
+  }
+  std::unique_ptr<SharedContent> content(new SharedContent(floats));
   auto segment = SharedSegment::Create(BytesFor(floats));
   if (segment.ok()) {
     content->segment_ = *std::move(segment);
@@ -41,7 +49,7 @@ std::unique_ptr<SharedContent> SharedContent::Create(std::int64_t floats) {
 absl::StatusOr<std::unique_ptr<SharedContent>> SharedContent::Attach(const std::string& locator,
                                                                      std::int64_t floats) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto parsed, SharedSegment::Locator::Parse(locator));
-  std::unique_ptr<SharedContent> content(new SharedContent);
+  std::unique_ptr<SharedContent> content(new SharedContent(floats));
   LOCKSTEP_ASSIGN_OR_RETURN(content->segment_, SharedSegment::Attach(parsed, BytesFor(floats)));
   content->Use(content->segment_->data());
   return content;

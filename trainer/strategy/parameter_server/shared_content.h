@@ -21,14 +21,16 @@ namespace lockstep::train {
 // Updates exclude each other and the writer's own reads by other means; Read is thread-safe.
 class SharedContent {
  public:
-  // Zeroed floats, shared if the host has the memory for it, else private.
-  static std::unique_ptr<SharedContent> Create(std::int64_t floats);
+  // Zeroed floats, shared if the host can share memory, else private. ResourceExhausted: there is
+  // not so much memory.
+  static absl::StatusOr<std::unique_ptr<SharedContent>> Create(std::int64_t floats);
   // Maps another process's. Errors as of SharedSegment::Attach.
   static absl::StatusOr<std::unique_ptr<SharedContent>> Attach(const std::string& locator,
                                                                std::int64_t floats);
 
   float* data() const { return data_; }  // aligned to kArenaAlignment
-  std::string locator() const;           // for Attach; empty: private
+  std::int64_t size() const { return size_; }
+  std::string locator() const;  // for Attach; empty: private
 
   // Changes the floats, by the process that has created them.
   void Update(const std::function<void()>& change);
@@ -38,9 +40,10 @@ class SharedContent {
   bool Read(std::uint64_t sequence, const std::function<void()>& copy) const;
 
  private:
-  SharedContent() = default;
+  explicit SharedContent(std::int64_t size) : size_(size) {}
   void Use(std::byte* memory);
 
+  const std::int64_t size_;  // floats
   std::unique_ptr<SharedSegment> segment_;
   Arena private_;  // without a segment
   std::atomic<std::uint64_t>* sequence_ = nullptr;

@@ -156,5 +156,23 @@ TEST(BuildNetworkPolicyTest, TheOperatorAsksTheLeadingReplicasPort) {
   EXPECT_EQ(policy["spec"]["ingress"][1]["ports"][0]["port"], 7000);
 }
 
+TEST(BuildNetworkPolicyTest, AnEvaluatorsOwnPortIsOpenToTheOperatorToo) {
+  Json evaluator = testing::Template();
+  evaluator["spec"]["containers"][0]["ports"] = {{{"name", "cluster"}, {"containerPort", 7000}}};
+  const auto ports = [](const testing::JobBuilder& job) {
+    auto trains = job;
+    const Json policy = BuildNetworkPolicy(
+        trains.Workers(1).Evaluator().Training().BuildWithDefaults(), {.operator_namespace = "o"});
+    std::vector<int> found;
+    for (const Json& rule : policy["spec"]["ingress"]) {
+      if (rule.contains("ports")) found.push_back(rule["ports"][0]["port"]);
+    }
+    return found;
+  };
+  EXPECT_EQ(ports(Job("j")), std::vector<int>{2222});
+  EXPECT_EQ(ports(Job("j").PodTemplate(Role::kEvaluator, evaluator)),
+            (std::vector<int>{2222, 7000}));
+}
+
 }  // namespace
 }  // namespace lockstep::controller

@@ -41,6 +41,70 @@ TEST(BuildPodTest, HasNameLabelsOwnerAndDnsName) {
   EXPECT_EQ(pod["spec"]["subdomain"], "mnist");
 }
 
+TEST(BuildPodTest, PythonOfAnOwnImageIsUnbufferedUnlessTheTemplateSaysOtherwise) {
+  Object two = testing::Template("pytorch");
+  two["spec"]["containers"].push_back({{"name", "logs"}, {"image", "x"}});
+  const Object pod = Pod(Job("j").Workers(1).PodTemplate(Role::kWorker, two));
+  for (const Object& container : pod["spec"]["containers"]) {
+    const Object* entry = EnvEntry(container, "PYTHONUNBUFFERED");
+    ASSERT_NE(entry, nullptr) << container;
+    EXPECT_EQ(entry->at("value"), "1");
+  }
+  Object own = testing::Template("pytorch");
+  own["spec"]["containers"][0]["env"] = {{{"name", "PYTHONUNBUFFERED"}, {"value", ""}}};
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, own);
+  EXPECT_EQ(EnvEntry(Pod(job)["spec"]["containers"][0], "PYTHONUNBUFFERED")->at("value"), "");
+  EXPECT_TRUE(OverriddenEnv(job.BuildWithDefaults()).empty()) << "it is no identity that is lost";
+  const Object trainer = Pod(Job("j").Workers(1).Training());
+  EXPECT_EQ(EnvEntry(trainer["spec"]["containers"][0], "PYTHONUNBUFFERED"), nullptr);
+}
+
+TEST(BuildPodTest, PodsOfAnOwnImageFindEachOtherByTheirBareNames) {
+  const Settings known{.cluster_domain = "cluster.local"};
+  const auto dns = [](const testing::JobBuilder& job, const Settings& settings) {
+    const Object pod = BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()), settings,
+                                {Role::kWorker, 0}, 0);
+    return pod["spec"].value("dnsConfig", Object());
+  };
+  const auto own = Job("mnist").Namespace("ml").Workers(2);
+  EXPECT_EQ(dns(own, known).dump(), R"({"searches":["mnist.ml.svc.cluster.local"]})");
+  EXPECT_EQ(dns(own, {}), nullptr) << "the domain is not known";
+  EXPECT_EQ(dns(Job("mnist").Workers(2).Training(), known), nullptr);
+  Object tmpl = testing::Template();
+  tmpl["spec"]["dnsConfig"] = {{"options", {{{"name", "ndots"}, {"value", "2"}}}},
+                               {"searches", {"example.com"}}};
+  EXPECT_EQ(
+      dns(Job("mnist").Namespace("ml").Workers(1).PodTemplate(Role::kWorker, tmpl), known).dump(),
+      R"({"options":[{"name":"ndots","value":"2"}],)"
+      R"("searches":["example.com","mnist.ml.svc.cluster.local"]})");
+  tmpl["spec"]["dnsConfig"]["searches"] = {"mnist.ml.svc.cluster.local"};
+  EXPECT_EQ(dns(Job("mnist").Namespace("ml").Workers(1).PodTemplate(Role::kWorker, tmpl), known)
+                .at("searches")
+                .size(),
+            1U);
+}
+
+TEST(BuildPodTest, KubeflowsLabelsAreSetIfTheOperatorIsToldTo) {
+  const auto labels = [](const testing::JobBuilder& job, Role role, bool wanted) {
+    const Object pod = BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()),
+                                {.kubeflow_labels = wanted}, {role, 0}, 0);
+    Object found = Object::object();
+    for (const auto& [name, value] : pod["metadata"]["labels"].items()) {
+      if (name.starts_with("training.kubeflow.org/")) found[name.substr(22)] = value;
+    }
+    return found.dump();
+  };
+  const auto torch =
+      Job("mnist").Chief().Workers(1).PodTemplate(Role::kChief, testing::Template("pytorch"));
+  EXPECT_EQ(labels(torch, Role::kWorker, true),
+            R"({"job-name":"mnist","replica-index":"0","replica-type":"worker"})");
+  EXPECT_EQ(labels(torch, Role::kChief, true),
+            R"({"job-name":"mnist","replica-index":"0","replica-type":"master"})");
+  EXPECT_EQ(labels(Job("mnist").Chief().Workers(1), Role::kChief, true),
+            R"({"job-name":"mnist","replica-index":"0","replica-type":"chief"})");
+  EXPECT_EQ(labels(torch, Role::kWorker, false), "{}");
+}
+
 TEST(BuildPodTest, RestartPolicyFollowsTheScope) {
   struct Case {
     api::RestartScope scope;
@@ -120,9 +184,9 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";
-  for (const char* note :
-       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";

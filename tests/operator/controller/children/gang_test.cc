@@ -109,6 +109,8 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
       {"an elastic job's minimum", Job("j").Workers(4).With(elastic), 2},
       {"what the user says", Job("j").Workers(4).With(available), 3},
       {"without those that are done", Job("j").Workers(4).With(one_done), 3},
+      {"what the user says, of those that are not done",
+       Job("j").Workers(3).With(available).With(one_done), 2},
       {"independent replicas wait for nobody",
        Job("j").Workers(4).Strategy(api::StrategyType::kIndependent), 1},
   };

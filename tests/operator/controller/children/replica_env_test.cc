@@ -118,6 +118,9 @@ TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
   EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-worker-0.j.default.svc:2222");
   EXPECT_EQ(env.at("PET_RDZV_BACKEND"), "c10d");
   EXPECT_FALSE(env.contains("PET_NODE_RANK"));
+  EXPECT_EQ(env.at("PET_RDZV_CONF"), "is_host=true");
+  EXPECT_EQ(EnvOf(job, Role::kWorker, 1).at("PET_RDZV_CONF"), "is_host=false")
+      << "exactly one hosts the store, whatever DNS says of the endpoint";
 }
 
 TEST(ReplicaEnvTest, AnElasticJobsChiefIsANodeOfItsToo) {

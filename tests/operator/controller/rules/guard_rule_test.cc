@@ -101,21 +101,26 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
     PodPhase phase = PodPhase::kRunning;
     Role role = Role::kWorker;
     const char* waits_for = "";
+    const char* gpu_image = nullptr;  // of the same version unless it is named
   };
   const auto image_of = [](testing::JobBuilder job, const std::vector<Peer>& peers, int attempt) {
     Observed observed = Seen(job).Build();
-    observed.settings.trainer_image = "trainer:2";
+    observed.settings.trainer_images = {"trainer:2", "trainer:2-cuda"};
     observed.job.status.attempt = attempt;
     for (const Peer& peer : peers) {
       ObservedPod pod;
       pod.role = peer.role;
       pod.phase = peer.phase;
-      pod.trainer_image = peer.image;
+      pod.trainer_images = {peer.image, peer.gpu_image != nullptr
+                                            ? peer.gpu_image
+                                            : std::string(peer.image) + "-cuda"};
       pod.image_is_noted = peer.is_noted;
       pod.waiting_reason = peer.waits_for;
       observed.pods.push_back(pod);
     }
-    return TrainerImage(observed);
+    const auto images = PeersImages(observed);
+    if (!images) return std::string();
+    return images->gpu == images->cpu + "-cuda" ? images->cpu : images->cpu + " " + images->gpu;
   };
   const auto image = [&image_of](const std::vector<Peer>& peers, int attempt = 0) {
     return image_of(Trains(4), peers, attempt);
@@ -124,6 +129,10 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   EXPECT_EQ(image({}), "");
   EXPECT_EQ(image({{"trainer:1"}}), "trainer:1");
   EXPECT_EQ(image({{"trainer:2"}}), "");
+  const auto alone = PodPhase::kRunning;
+  EXPECT_EQ(image({{"trainer:2", true, alone, Role::kWorker, "", "trainer:2"}}),
+            "trainer:2 trainer:2")
+      << "that operator gave pods with GPUs the same image";
   EXPECT_EQ(image({{"trainer:1"}}, /*attempt=*/1), "") << "the next attempt has the operator's";
   EXPECT_EQ(image({{""}, {"trainer:1"}}), "trainer:1") << "the first names its own";
   EXPECT_EQ(image({{"trainer:1", unnoted}}), "trainer:1") << "of an earlier operator";

@@ -137,6 +137,9 @@ TEST(RunningRuleTest, OverriddenEnvironmentIsReportedAtFirstSight) {
   Seen seen(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("EnvironmentOverridden"));
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+  Seen suspended(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template).Suspended());
+  EXPECT_THAT(Reasons(suspended.Plan()), ElementsAre("Suspended", "EnvironmentOverridden"));
+  EXPECT_THAT(Reasons(suspended.Write().Plan()), IsEmpty());
 }
 
 TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
@@ -155,6 +158,23 @@ TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
             "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
             "were told; suspend and resume the job to start them all again");
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+}
+
+// The plan that notes the edit is another rule's.
+TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedBesideAFailure) {
+  const auto after_edit = [](api::RestartScope scope) {
+    Seen seen(Job("j").Workers(2).RestartScope(scope));
+    seen.Running().Worker(0, kReady).Worker(1, testing::Exited(137));
+    seen.With([](Observed& observed) {
+      for (ObservedPod& pod : observed.pods) pod.spec_hash = SpecHash(observed.job, Role::kWorker);
+      ++observed.job.metadata.generation;
+      observed.job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("tensorflow", "b:2");
+    });
+    return Reasons(seen.Plan());
+  };
+  EXPECT_THAT(after_edit(api::RestartScope::kPod), ElementsAre("Restarting", "EditIgnored"));
+  EXPECT_THAT(after_edit(api::RestartScope::kGang), ElementsAre("Restarting"))
+      << "all pods are replaced";
 }
 
 TEST(RunningRuleTest, AfterAnUpgradeOfTheOperatorNoPodIsTakenForOlderThanAnEdit) {

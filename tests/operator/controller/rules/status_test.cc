@@ -35,6 +35,19 @@ TEST(StatusTest, CountsReplicasByRole) {
   EXPECT_EQ(status.selector, "training.lockstep.dev/job-name=j,training.lockstep.dev/role=worker");
 }
 
+// Of an Independent job that was suspended and resumed since.
+TEST(StatusTest, AWorkerThatCompletedInAnEarlierAttemptIsCountedWithoutItsPod) {
+  const auto status = BaseStatus(
+      Seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent))
+          .Worker(1, kReady)
+          .Worker(2, Exited(0))
+          .With([](Observed& observed) { observed.job.status.completed_indexes = {0, 2}; })
+          .Build());
+  EXPECT_EQ(status.replica_statuses.at(Role::kWorker),
+            (api::ReplicaStatus{.desired = 3, .active = 1, .ready = 1, .succeeded = 2}));
+  EXPECT_EQ(status.ready_replicas, "3/3");
+}
+
 TEST(StatusTest, PodsOfOtherAttemptsAreNotCounted) {
   Seen seen(Job("j").Workers(1));
   seen.Worker(0, kReady).With([](Observed& observed) { observed.pods[0].attempt = 7; });

@@ -308,6 +308,7 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
   pod["metadata"]["annotations"][api::kAnnotationClusterShape] = text;
   pod["metadata"]["annotations"][api::kAnnotationSpecHash] = text;
   pod["metadata"]["annotations"][api::kAnnotationTrainerImage] = text;
+  pod["metadata"]["annotations"][api::kAnnotationTrainerGpuImage] = text;
   pod["spec"]["nodeName"] = text;
   Object& status = pod["status"];
   for (const char* member : {"message", "reason", "podIP"}) status[member] = text;
@@ -328,9 +329,9 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
   for (const std::string* of_pod :
        {&held->name, &held->uid, &held->node, &held->ip, &held->reason, &held->message,
         &held->waiting_reason, &held->waiting_message, &held->unschedulable,
-        &held->disruption_reason, &held->cluster_shape, &held->spec_hash, &held->trainer_image,
-        &held->termination->reason, &held->termination->message, &held->last_end->reason,
-        &held->last_end->message}) {
+        &held->disruption_reason, &held->cluster_shape, &held->spec_hash, &held->trainer_images.cpu,
+        &held->trainer_images.gpu, &held->termination->reason, &held->termination->message,
+        &held->last_end->reason, &held->last_end->message}) {
     EXPECT_LT(of_pod->capacity(), 17'000U);
     bytes += of_pod->capacity();
   }

@@ -153,6 +153,21 @@ TEST_F(InformerTest, IsCurrentForAWhileAfterEachAnswerOfTheServer) {
   EXPECT_TRUE(informer->IsCurrent(std::chrono::steady_clock::now() - begin));
 }
 
+// Of objects that do not change, a server may send nothing else.
+TEST_F(InformerTest, AWatchWhoseTimeIsOverShowsThatItWorked) {
+  Create("a");
+  Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  const auto begin = std::chrono::steady_clock::now();
+  while (informer->IsCurrent(std::chrono::steady_clock::now() - begin)) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  }
+  client.EndWatches(absl::OkStatus());
+  while (!informer->IsCurrent(std::chrono::steady_clock::now() - begin)) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  }
+}
+
 TEST_F(InformerTest, AListWhoseTokenIsRefusedBeginsAgain) {
   for (const char* name : {"a", "b", "c"}) Create(name);
   std::map<std::size_t, absl::Status> ends{{2, absl::OutOfRangeError("expired")},

@@ -300,6 +300,56 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   }
 }
 
+TEST_P(PlainLoopsTest, OptimizersWithTrustsRoundAfterEachOperation) {
+  constexpr std::int64_t kSize = 103;
+  const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
+  const auto times = [](float a, float b) {
+    const volatile float product = a * b;  // rounded, as above
+    return product;
+  };
+  const LarsFactors lars{
+      .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .scale = 0.7f, .nesterov = true};
+  std::vector<float> value = start, velocity(start.size(), 0.1f);
+  double of_values = 0, of_gradients = 0;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const double g = times(lars.scale, gradient[i]);
+    of_values += static_cast<double>(start[i]) * start[i];
+    of_gradients += g * g;
+  }
+  const TrustSquares squares = tested().lars_squares(lars, gradient.data(), start.data(), kSize);
+  EXPECT_NEAR(squares.values, of_values, 1e-12);
+  EXPECT_NEAR(squares.update, of_gradients, 1e-12);
+  tested().lars(lars, gradient.data(), value.data(), velocity.data(), kSize);
+  std::vector<float> moved = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
+  const LambFactors lamb{.rate = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .epsilon = 1e-7f,
+                         .m_correction = 5,
+                         .v_correction = 30,
+                         .decay = 0.01f,
+                         .scale = 0.7f};
+  const TrustSquares of_lamb =
+      tested().lamb_moments(lamb, gradient.data(), moved.data(), m.data(), v.data(), kSize);
+  EXPECT_EQ(moved, start) << "it is measured first";
+  tested().lamb(lamb, m.data(), v.data(), moved.data(), kSize);
+  double of_updates = 0;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const float g = times(lars.scale, gradient[i]) + times(lars.decay, start[i]);
+    const float speed = times(lars.momentum, 0.1f) - times(lars.rate, g);
+    EXPECT_EQ(velocity[i], speed);
+    EXPECT_EQ(value[i], start[i] + times(lars.momentum, speed) + times(-lars.rate, g));
+    const float mean = 0.1f + times(1 - lamb.beta1, times(lamb.scale, gradient[i]) - 0.1f);
+    EXPECT_EQ(m[i], mean);
+    const float update =
+        times(5, mean) / (std::sqrt(times(30, v[i])) + lamb.epsilon) + times(lamb.decay, start[i]);
+    EXPECT_EQ(moved[i], start[i] - times(lamb.rate, update));
+    of_updates += static_cast<double>(update) * update;
+  }
+  EXPECT_NEAR(of_lamb.values, of_values, 1e-12);
+  EXPECT_NEAR(of_lamb.update, of_updates, 1e-12 * of_updates);
+}
+
 TEST_P(PlainLoopsTest, OptimizersOfSquaresRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);

@@ -7,6 +7,7 @@
 
 #include "tests/trainer/backend/expect_close.h"
 #include "trainer/check/run_op.h"
+#include "trainer/check/run_optimizer.h"
 #include "trainer/check/run_update.h"
 
 namespace lockstep::train {
@@ -148,6 +149,18 @@ TEST(LargeRangeTest, AdamOfALargeRangeMatchesReference) {
     ExpectClose(run("cpu", threads), expected, "value");
   }
   EXPECT_EQ(run("cpu", 1), run("cpu", 3)) << "elementwise: threads do not change a bit";
+}
+
+// The trusts are sums over a tensor, and replicas with any number of threads must agree.
+TEST(LargeRangeTest, ThreadsDoNotChangeABitOfATrust) {
+  for (const OptimizerRule& rule : std::vector<OptimizerRule>{
+           LarsSpec{.momentum = 0.9f, .weight_decay = 0.1f}, LambSpec{.weight_decay = 0.1f}}) {
+    const auto run = [&](int threads) {
+      return RunOptimizer(*MakeBackend({.threads = threads}), rule, {.size = 100'003}).tensors;
+    };
+    const auto expected = run(1);
+    for (const int threads : {2, 3}) EXPECT_EQ(run(threads), expected) << rule.index();
+  }
 }
 
 }  // namespace

@@ -19,6 +19,10 @@ inline constexpr bool kIsSameNamed<OpaqueModule, CUmod_st> = true;
 template <>
 inline constexpr bool kIsSameNamed<OpaqueFunction, CUfunc_st> = true;
 template <>
+inline constexpr bool kIsSameNamed<OpaqueGraph, CUgraph_st> = true;
+template <>
+inline constexpr bool kIsSameNamed<OpaqueGraphExec, CUgraphExec_st> = true;
+template <>
 inline constexpr bool kIsSameNamed<Uuid, CUuuid_st> = true;
 
 namespace {
@@ -31,6 +35,7 @@ LOCKSTEP_SAME_VALUE(kErrorNotFound, CUDA_ERROR_NOT_FOUND);
 LOCKSTEP_SAME_VALUE(kErrorNotReady, CUDA_ERROR_NOT_READY);
 LOCKSTEP_SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 LOCKSTEP_SAME_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+LOCKSTEP_SAME_VALUE(kCaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 LOCKSTEP_SAME_VALUE(kAttributeMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 LOCKSTEP_SAME_VALUE(kAttributeComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 LOCKSTEP_SAME_VALUE(kAttributeComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -64,6 +69,12 @@ static_assert(IsSameType<DeviceAddress, CUdeviceptr>());
   X(StreamSynchronize, cuStreamSynchronize)              \
   X(StreamWaitEvent, cuStreamWaitEvent)                  \
   X(LaunchHostFunc, cuLaunchHostFunc)                    \
+  X(StreamBeginCapture, cuStreamBeginCapture_v2)         \
+  X(StreamEndCapture, cuStreamEndCapture)                \
+  X(GraphInstantiate, cuGraphInstantiateWithFlags)       \
+  X(GraphDestroy, cuGraphDestroy)                        \
+  X(GraphLaunch, cuGraphLaunch)                          \
+  X(GraphExecDestroy, cuGraphExecDestroy)                \
   X(EventCreate, cuEventCreate)                          \
   X(EventDestroy, cuEventDestroy_v2)                     \
   X(EventRecord, cuEventRecord)                          \

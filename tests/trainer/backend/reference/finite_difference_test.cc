@@ -69,6 +69,10 @@ SlopeCase Conv(std::string name, Conv2dSpec spec) {
   spec.x = {.shape = {2, 3, 6, 5}};
   return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
 }
+SlopeCase Depthwise(std::string name, DepthwiseConv2dSpec spec) {
+  spec.x = {.shape = {2, 3, 6, 5}};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
+}
 SlopeCase Pool(std::string name, Pool2dSpec spec) {
   spec.x = {.shape = {2, 2, 6, 5}};
   return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
@@ -102,6 +106,14 @@ INSTANTIATE_TEST_SUITE_P(
                                         .stride_w = 2,
                                         .padding = Padding::kSame,
                                         .bias = false}),
+        Depthwise("Depthwise", {.kernel_h = 3, .kernel_w = 2}),
+        Depthwise("DepthwiseSameReluOfTwo", {.depth_multiplier = 2,
+                                             .kernel_h = 3,
+                                             .kernel_w = 3,
+                                             .stride_h = 2,
+                                             .stride_w = 2,
+                                             .padding = Padding::kSame,
+                                             .relu = true}),
         Dense("Dense", {.units = 3}), Dense("DenseRelu", {.units = 3, .relu = true}),
         Pool("MaxPool", {}), Pool("MaxPoolRelu", {.relu = true}),
         Pool("MaxPoolSameOverlapping", {.window_h = 3,

@@ -124,7 +124,7 @@ class CheckedRank {
     }
     communicator_ = *std::move(made);
     const GradientReducer::Bucket all{.begin = 0, .end = kFloats};
-    Expect(communicator_->Try(memory_.data(), {&all, 1}, *stream_, 30s).ok(), "the first sum ends");
+    Expect(communicator_->Try(memory_.data(), {&all, 1}, *stream_).ok(), "the first sum ends");
     if (rank_ == 0) Say("connect", "seconds", SecondsSince(start));
   }
   void Disconnect() {

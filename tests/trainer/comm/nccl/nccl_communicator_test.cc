@@ -177,6 +177,17 @@ TEST(NcclCommunicatorTest, ARankThatDoesNotConnectIsNotAwaitedForLong) {
                                    "rank is lost or late"));
 }
 
+TEST(NcclCommunicatorTest, ARankThatJoinsTwiceIsNotTakenForItsPeer) {
+  GpuRank gpu(0, Fill(1));
+  NcclCommunicator::Options options = Place(MakeId(), 0);
+  options.connect_timeout = 50ms;
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(NcclCommunicator::Create(TheApi(), options, *gpu.stream).status().code(),
+              absl::StatusCode::kUnavailable)
+        << time;
+  }
+}
+
 TEST(NcclCommunicatorTest, ASumThatAPeerDoesNotJoinFailsAfterTheTimeout) {
   const nccl::UniqueId id = MakeId();
   std::barrier summed(2), failed(2);

@@ -134,5 +134,28 @@ TEST_F(NcclFaultsTest, ACollectiveThatItRefusesIsAFailure) {
                                    "there was a network error: the connection is closed"));
 }
 
+// One deadline for the connections that NCCL makes at once and those that it makes on demand.
+TEST_F(NcclFaultsTest, TheFirstSumsHaveWhatIsLeftOfTheTimeToConnect) {
+  static constexpr auto kTimeout = 50ms;
+  const nccl::Api api = [] {
+    nccl::Api slow = ScriptedApi();
+    slow.CommInitRankConfig = [](nccl::CommHandle* comm, int, nccl::UniqueId, int, nccl::Config*) {
+      std::this_thread::sleep_for(kTimeout);
+      *comm = reinterpret_cast<nccl::CommHandle>(script);
+      return nccl::kSuccess;
+    };
+    // Done at the next look.
+    slow.AllReduce = [](const void*, void*, std::size_t, int, int, nccl::CommHandle,
+                        nccl::StreamHandle) { return nccl::kInProgress; };
+    return slow;
+  }();
+  const auto communicator = *NcclCommunicator::Create(
+      api, {.rank = 0, .size = 2, .connect_timeout = kTimeout}, *gpu_.stream);
+  const GradientReducer::Bucket all{0, 1};
+  EXPECT_EQ(communicator->Try(gpu_.memory.data(), {&all, 1}, *gpu_.stream),
+            absl::UnavailableError("nccl: ncclAllReduce was not done within 0.05 s: a rank is lost "
+                                   "or late"));
+}
+
 }  // namespace
 }  // namespace lockstep::train

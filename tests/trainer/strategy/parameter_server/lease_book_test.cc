@@ -181,6 +181,40 @@ TEST(LeaseBookTest, ANewcomerIsAsFarAsTheSlowest) {
   EXPECT_EQ(book.Take(kAnn, kStart), Of(21)) << "need not wait for the newcomer";
 }
 
+// They would have to wait when they come back.
+TEST(LeaseBookTest, ANewcomerIsAsFarAsTheFastestIfAllOthersAreLate) {
+  LeaseBook book(Async(/*max_staleness=*/2), 0, 100);
+  for (std::int64_t step = 0; step < 20; ++step) {
+    ASSERT_EQ(book.Take(kAnn, kStart), Of(step));
+    book.Done(kAnn, {step, 0}, kTotals);
+  }
+  ASSERT_EQ(book.Take(kAnn, kStart), Of(20));
+  ASSERT_EQ(book.Take(kBob, kStart), Of(21));
+  const SteadyTime late = kStart + std::chrono::minutes(2);
+  EXPECT_EQ(book.Take(kCat, late), Of(20));
+  EXPECT_TRUE(book.Done(kAnn, {20, 0}, kTotals));
+  EXPECT_EQ(book.Take(kAnn, late), Of(21));
+}
+
+TEST(LeaseBookTest, AWorkerThatComesBackIsAsFarAsTheFastestIfAllOthersAreLate) {
+  LeaseBook book(Async(/*max_staleness=*/2), 0, 100);
+  ASSERT_EQ(book.Take(kBob, kStart), Of(0));
+  const SteadyTime late = kStart + std::chrono::minutes(2), later = late + std::chrono::minutes(2);
+  ASSERT_EQ(book.Take(kAnn, late), Of(0));
+  book.Done(kAnn, {0, 0}, kTotals);
+  for (std::int64_t step = 1; step < 20; ++step) {
+    ASSERT_EQ(book.Take(kAnn, late), Of(step));
+    book.Done(kAnn, {step, 0}, kTotals);
+  }
+  ASSERT_EQ(book.Take(kAnn, late), Of(20));
+  ASSERT_EQ(book.Take(kCat, later), Of(20)) << "Ann is late, too";
+  book.Leave(kCat);
+  EXPECT_FALSE(book.Done(kBob, {0, 0}, kTotals));
+  ASSERT_EQ(book.Take(kBob, later), Of(21));
+  EXPECT_TRUE(book.Done(kAnn, {20, 0}, kTotals));
+  EXPECT_EQ(book.Take(kAnn, later), Of(22));
+}
+
 TEST(LeaseBookTest, SyncBeginsAStepWhenTheOneBeforeIsComplete) {
   LeaseBook book(Sync(2), 0, 9);
   EXPECT_EQ(book.Take(kAnn, kStart), Of(0, 0));

@@ -16,6 +16,7 @@
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
+#include "trainer/strategy/parameter_server/shard_link.h"
 #include "trainer/strategy/parameter_server/task_link.h"
 
 namespace lockstep::train {
@@ -278,6 +279,24 @@ TEST_F(LoopbackTest, ALoadThatIsRefusedIsAnsweredWithTheReason) {
   const absl::Status too_much = group.Load({.fence = 7, .total_steps = 9, .values = more});
   EXPECT_THAT(std::string(too_much.message()), HasSubstr("found 129 floats to load, expected 65"));
   EXPECT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
+}
+
+TEST_F(LoopbackTest, ALoadForWhichThereIsNoMemoryIsRefused) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 46;
+  ShardLink link("ps 0", addresses_[0]);
+  ASSERT_TRUE(link.Meet(Worker0(), std::chrono::seconds(30)).ok());
+  proto::ShardRequest load, data;
+  load.mutable_load()->set_fence(7);
+  load.mutable_load()->set_parameters(kMany);
+  load.mutable_load()->add_ranges()->set_end(kMany);
+  data.mutable_data()->set_floats(std::string(8, '\0'));
+  data.mutable_data()->set_last(true);
+  ASSERT_TRUE(link.Write(load).ok() && link.Write(data).ok());
+  const auto reply = link.Read();
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->loaded().refusal(), HasSubstr("bytes of memory, of which"));
+  ShardGroup group = Group(Worker0());
+  Load(group);
 }
 
 TEST_F(LoopbackTest, AServerThatIsReachedHearsOfTheEndThoughAnotherIsNot) {

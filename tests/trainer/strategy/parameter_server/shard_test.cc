@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "trainer/backend/reference/reference.h"
@@ -21,6 +24,12 @@ using Floats = std::vector<float>;
 
 constexpr std::uint64_t kFence = 7;
 
+std::unique_ptr<SharedContent> ContentOf(const Floats& floats) {
+  auto content = *SharedContent::Create(std::ssize(floats));
+  std::ranges::copy(floats, content->data());
+  return content;
+}
+
 // A shard with two ranges of two values each and one statistic, updated by SGD with a learning rate
 // of 1 and no momentum, after 10 updates.
 class ShardTest : public ::testing::Test {
@@ -32,12 +41,12 @@ class ShardTest : public ::testing::Test {
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);
     layout_.parts = parts;
-    ASSERT_TRUE(shard_->Load(kFence, layout_, 10, Floats{10, 20, 30, 40, 50}).ok());
+    ASSERT_TRUE(shard_->Load(kFence, layout_, 10, ContentOf(Floats{10, 20, 30, 40, 50})).ok());
   }
 
   // A gradient of `value` for each of the shard's values, and of 1 for the statistic.
   absl::StatusOr<Shard::Outcome> Push(std::int64_t step, float value, Shard::Gradient how = {}) {
-    const Floats gradient(2, value), states(1, 1.0f);
+    const Floats gradient(4, value), states(1, 1.0f);
     if (how.fence == 0) how.fence = kFence;
     how.step = step;
     if (how.version == 0) how.version = 10;
@@ -188,7 +197,7 @@ TEST_F(ShardTest, AnotherFenceIsRefusedAndChangesNothing) {
 TEST_F(ShardTest, ANewLoadReplacesEverything) {
   Load(0);
   ASSERT_TRUE(Push(10, 1).ok());
-  ASSERT_TRUE(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4, 5}).ok());
+  ASSERT_TRUE(shard_->Load(8, layout_, 10, ContentOf(Floats{1, 2, 3, 4, 5})).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Push(11, 1).status())) << "the old fence";
   EXPECT_FALSE(Push(10, 1, {.fence = 8})->dropped) << "the steps applied are those of the load";
   EXPECT_THAT(*Pull({.fence = 8}), ElementsAre(0, 1, 2, 3, 6));
@@ -199,7 +208,7 @@ TEST_F(ShardTest, ALoadThatIsRepeatedUndoesNoUpdate) {
   for (const int parts : {0, 1}) {
     Load(parts);
     ASSERT_TRUE(Push(10, 1).ok());
-    EXPECT_TRUE(shard_->Load(kFence, layout_, 10, Floats{10, 20, 30, 40, 50}).ok());
+    EXPECT_TRUE(shard_->Load(kFence, layout_, 10, ContentOf(Floats{10, 20, 30, 40, 50})).ok());
     EXPECT_THAT(*Pull({.version = 11}), ElementsAre(9, 19, 29, 39, 51));
     EXPECT_TRUE(Push(10, 1)->dropped);
   }
@@ -207,9 +216,36 @@ TEST_F(ShardTest, ALoadThatIsRepeatedUndoesNoUpdate) {
 
 TEST_F(ShardTest, AShardStaysAsItIsAfterALoadOfAnotherSize) {
   Load(0);
-  EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4})));
+  EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, ContentOf(Floats{1, 2, 3, 4}))));
   EXPECT_TRUE(absl::IsFailedPrecondition(Push(10, 1, {.fence = 8}).status()));
   EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
+}
+
+// 0.1 of the tensor's norm, in the direction of a gradient of ones.
+TEST_F(ShardTest, EachSegmentHasATrustOfItsOwn) {
+  api::TrainingSpec training;
+  training.optimizer = {.name = "LARS", .learning_rate = 1, .trust_coefficient = 0.1};
+  layout_.ranges = {{0, 4}};
+  layout_.segments = {{.begin = 0, .end = 1}, {.begin = 1, .end = 3}, {.begin = 3, .end = 4}};
+  layout_.segments[2].decays = false;
+  shard_ = *Shard::Create(training, *backend_);
+  ASSERT_TRUE(shard_->Load(kFence, layout_, 10, ContentOf({10, 30, 40, 50, 60})).ok());
+  ASSERT_TRUE(Push(10, 1).ok());
+  const Floats values = *Pull({});
+  EXPECT_FLOAT_EQ(values[0], 10 - 1);
+  EXPECT_NEAR(values[1], 30 - 5 / std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(values[2], 40 - 5 / std::sqrt(2.0), 1e-5);
+  EXPECT_FLOAT_EQ(values[3], 50 - 1) << "the gradient itself, times the rate";
+}
+
+TEST_F(ShardTest, WhatIsLoadedStaysWhereItIs) {
+  Load(0);
+  auto content = ContentOf({1, 2, 3, 4, 5});
+  const std::string locator = content->locator();
+  ASSERT_FALSE(locator.empty()) << "no shared memory here";
+  ASSERT_TRUE(shard_->Load(8, layout_, 10, std::move(content)).ok());
+  EXPECT_EQ(shard_->Locate({.fence = 8})->memory, locator);
+  EXPECT_THAT(*Pull({.fence = 8}), ElementsAre(1, 2, 3, 4, 5));
 }
 
 // The content after two updates continues on another shard as it does on this one: the optimizer's
@@ -238,13 +274,13 @@ TEST_F(ShardTest, AdamsSlotsMoveWithTheContent) {
   const auto second = *Shard::Create(training, *backend_);
   Floats begin(5 + 2 * 4);
   begin[0] = 10;
-  ASSERT_TRUE(first->Load(kFence, layout_, 0, begin).ok());
+  ASSERT_TRUE(first->Load(kFence, layout_, 0, ContentOf(begin)).ok());
   EXPECT_EQ(first->ContentFloats(), std::ssize(begin));
   push(*first, 0, 3);
   push(*first, 1, -1);
   const Floats moved = content(*first);
   EXPECT_NE(Floats(moved.begin() + 5, moved.end()), Floats(8)) << "the slots";
-  ASSERT_TRUE(second->Load(kFence, layout_, 2, moved).ok());
+  ASSERT_TRUE(second->Load(kFence, layout_, 2, ContentOf(moved)).ok());
   push(*first, 2, 2);
   push(*second, 2, 2);
   EXPECT_EQ(content(*second), content(*first));
@@ -290,9 +326,9 @@ TEST_F(ShardTest, ALoadByALeadingProcessThatIsSupersededChangesNothing) {
   EXPECT_TRUE(shard_->IsSuperseded(first));
   EXPECT_FALSE(shard_->IsSuperseded(second));
   const Floats content{1, 1, 1, 1, 1};
-  EXPECT_TRUE(absl::IsAborted(shard_->Load(8, layout_, 0, content, first)));
+  EXPECT_TRUE(absl::IsAborted(shard_->Load(8, layout_, 0, ContentOf(content), first)));
   EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
-  EXPECT_TRUE(shard_->Load(9, layout_, 0, content, second).ok());
+  EXPECT_TRUE(shard_->Load(9, layout_, 0, ContentOf(content), second).ok());
 }
 
 // A server has a thread for each worker, and more that come and go. With a team of OpenMP threads
@@ -304,9 +340,10 @@ TEST(ShardThreadsTest, PushesFromManyThreadsUseOneTeam) {
   api::TrainingSpec training;
   training.optimizer = {.name = "SGD", .learning_rate = 1};
   const auto shard = *Shard::Create(training, *backend);
-  ASSERT_TRUE(
-      shard->Load(kFence, {.ranges = {{0, kValues}}, .parameters = kValues}, 0, Floats(kValues))
-          .ok());
+  ASSERT_TRUE(shard
+                  ->Load(kFence, {.ranges = {{0, kValues}}, .parameters = kValues}, 0,
+                         ContentOf(Floats(kValues)))
+                  .ok());
   const Floats gradient(kValues, 1);
   const auto threads = [] {
     const std::filesystem::directory_iterator tasks("/proc/self/task");
@@ -339,7 +376,7 @@ TEST_F(ShardTest, ALayoutThatDoesNotFitItselfIsRefused) {
   Load(0);
   const auto refuses = [this](const ShardLayout& layout) {
     return absl::IsInvalidArgument(shard_->FloatsToLoad(layout).status()) &&
-           absl::IsInvalidArgument(shard_->Load(8, layout, 0, Floats(5)));
+           absl::IsInvalidArgument(shard_->Load(8, layout, 0, ContentOf(Floats(5))));
   };
   for (const ShardRanges& ranges :
        {ShardRanges{{6, 8}, {0, 2}}, ShardRanges{{0, 2}, {1, 3}}, ShardRanges{{0, 2}, {7, 9}},

@@ -6,7 +6,7 @@ namespace lockstep::train {
 namespace {
 
 TEST(SharedContentTest, WhoHasMappedItReadsWhatIsWritten) {
-  const auto content = SharedContent::Create(3);
+  const auto content = *SharedContent::Create(3);
   const auto mapped = SharedContent::Attach(content->locator(), 3);
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   content->Update([&] { content->data()[2] = 5; });
@@ -16,7 +16,7 @@ TEST(SharedContentTest, WhoHasMappedItReadsWhatIsWritten) {
 }
 
 TEST(SharedContentTest, AReadDuringOrAfterAnUpdateDoesNotCount) {
-  const auto content = SharedContent::Create(1);
+  const auto content = *SharedContent::Create(1);
   const auto mapped = *SharedContent::Attach(content->locator(), 1);
   const std::uint64_t before = content->sequence();
   EXPECT_TRUE(mapped->Read(before, [] {}));
@@ -27,8 +27,12 @@ TEST(SharedContentTest, AReadDuringOrAfterAnUpdateDoesNotCount) {
   EXPECT_TRUE(mapped->Read(content->sequence(), [] {}));
 }
 
+TEST(SharedContentTest, MoreThanThereIsIsRefused) {
+  EXPECT_TRUE(absl::IsResourceExhausted(SharedContent::Create(std::int64_t{1} << 46).status()));
+}
+
 TEST(SharedContentTest, AnotherSizeIsNotMapped) {
-  const auto content = SharedContent::Create(3);
+  const auto content = *SharedContent::Create(3);
   EXPECT_TRUE(absl::IsFailedPrecondition(SharedContent::Attach(content->locator(), 4).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(SharedContent::Attach("no locator", 3).status()));
 }

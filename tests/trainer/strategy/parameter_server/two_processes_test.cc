@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,7 +54,7 @@ Caller Worker(int index) {
 // Each test has a server, and all of them are forked before the first test uses gRPC.
 class TwoProcessesTest : public ::testing::Test {
  protected:
-  static constexpr int kServers = 1;
+  static constexpr int kServers = 2;
   struct Servers {
     std::vector<Pipe> pipes;
     std::unique_ptr<ForkedRanks> processes;
@@ -99,6 +102,38 @@ TEST_F(TwoProcessesTest, AWorkerThatComputesForSevenSecondsStaysConnected) {
   EXPECT_TRUE(pulled.ok()) << pulled.status();
   const auto reply = link.Next(proto::Next());
   EXPECT_TRUE(reply.ok()) << reply.status();
+}
+
+// The most memory that the process has ever had, in bytes; 0 if that is not known.
+std::int64_t MostMemoryOf(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string word; status >> word;) {
+    std::int64_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes << 10;
+  }
+  return 0;
+}
+
+// As docs/sizing.md says: what it holds, and as much again while it is loaded.
+TEST_F(TwoProcessesTest, AServerThatIsLoadedAgainHoldsTheValuesTwiceAtMost) {
+  constexpr std::int64_t kFloats = 16 << 20, kBytes = kFloats * 4, kProgram = 48 << 20;
+  ShardGroup group({.servers = {AddressOf(1)},
+                    .caller = Worker(0),
+                    .plan = {{{0, kFloats}}},
+                    .parameters = kFloats,
+                    .states = 0});
+  ASSERT_TRUE(group.Connect().ok());
+  std::vector<float> parameters(kFloats, 10);
+  const FlatValues values{.parameters = parameters, .states = {}, .slots = {}};
+  for (const std::uint64_t fence : {7, 8}) {
+    ASSERT_TRUE(group.Load({.fence = fence, .total_steps = 9, .values = values}).ok());
+  }
+  const std::int64_t most = MostMemoryOf(servers_.processes->pid(1));
+  EXPECT_GT(most, kBytes);
+  EXPECT_LT(most, 2 * kBytes + kProgram);
+  parameters.assign(kFloats, 0);
+  ASSERT_TRUE(group.Pull({.fence = 8}, values, /*all=*/false).ok());
+  EXPECT_EQ(std::ranges::count(parameters, 10.0f), kFloats);
 }
 
 }  // namespace

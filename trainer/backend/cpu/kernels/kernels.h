@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "trainer/backend/activation.h"
+#include "trainer/backend/trust_squares.h"
 
 namespace lockstep::train::cpu {
 
@@ -15,11 +16,16 @@ namespace lockstep::train::cpu {
 // only one, and what every processor has (NEON on 64-bit ARM).
 enum class Isa { kBaseline, kAvx2, kAvx512 };
 
-// A pool's window over one plane: height x width x inner, see ImageView.
+// The window of a pool or a depthwise convolution over one plane: height x width x inner, see
+// ImageView.
 struct PoolShape {
   std::int64_t in_h, in_w, out_h, out_w, inner;
   std::int64_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;  // pad: at the beginning
   bool relu;
+};
+// Rows [first, last) of a plane.
+struct RowRange {
+  std::int64_t first, last;
 };
 
 // A convolution of one image with few channels. x has `channels` planes of padded_h x padded_w, so
@@ -121,6 +127,20 @@ struct AdagradFactors {
   float scale = 1;  // decay and scale as in AdamFactors
 };
 
+struct LarsFactors {
+  float rate;  // learning rate x trust
+  float momentum;
+  float decay;      // of the weights, or 0
+  float scale = 1;  // as in AdamFactors
+  bool nesterov;
+};
+struct LambFactors {
+  float rate;  // learning rate x trust
+  float beta1, beta2, epsilon, m_correction, v_correction;
+  float decay;      // of the weights, or 0
+  float scale = 1;  // as in AdamFactors
+};
+
 struct Kernels {
   int lanes;  // floats in a register
 
@@ -159,6 +179,26 @@ struct Kernels {
   void (*average_pool)(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
   void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);
+
+  // Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
+  // Those rows of y = act(bias + sum over the taps of x * weight); `bias`: inner,
+  // or null.
+  void (*depthwise)(const PoolShape& shape, const float* x, const float* weight, const float* bias,
+                    float* y, RowRange rows);
+  // Rows of dx = the sum over the windows of dy * weight.
+  void (*depthwise_data)(const PoolShape& shape, const float* dy, const float* weight, float* dx,
+                         RowRange rows);
+  // Adds to `sums`, taps x inner, and `bias`, inner, what output rows add to the gradients.
+  void (*depthwise_weight)(const PoolShape& shape, const float* x, const float* dy, float* sums,
+                           float* bias, RowRange rows);
+  // Of the plane of one channel, whose pixels are shape.inner floats apart in x and y_step in y,
+  // with a weight for each tap. The gradients are added to dx, sums and *bias.
+  void (*depthwise_plane)(const PoolShape& shape, const float* x, const float* weight, float bias,
+                          float* y, std::int64_t y_step);
+  void (*depthwise_plane_data)(const PoolShape& shape, const float* dy, std::int64_t y_step,
+                               const float* weight, float* dx);
+  void (*depthwise_plane_weight)(const PoolShape& shape, const float* x, const float* dy,
+                                 std::int64_t y_step, float* sums, float* bias);
 
   // Unlike the kernels above, the following ones up to winograd_gradient_weight may differ in the
   // last bits between instruction sets. Each element's sum has a fixed order, whatever the other
@@ -202,6 +242,16 @@ struct Kernels {
                   float* velocity, std::int64_t size);
   void (*adagrad)(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
                   std::int64_t size);
+  TrustSquares (*lars_squares)(const LarsFactors& factors, const float* gradient,
+                               const float* value, std::int64_t size);
+  // `velocity` is null without momentum.
+  void (*lars)(const LarsFactors& factors, const float* gradient, float* value, float* velocity,
+               std::int64_t size);
+  // Updates m and v, and measures the update that `lamb` makes of them.
+  TrustSquares (*lamb_moments)(const LambFactors& factors, const float* gradient,
+                               const float* value, float* m, float* v, std::int64_t size);
+  void (*lamb)(const LambFactors& factors, const float* m, const float* v, float* value,
+               std::int64_t size);
 };
 
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.

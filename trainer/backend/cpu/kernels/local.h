@@ -40,6 +40,26 @@ void Rmsprop(const RmspropFactors& factors, const float* gradient, float* value,
              float* velocity, std::int64_t size);
 void Adagrad(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
              std::int64_t size);
+TrustSquares LarsSquares(const LarsFactors& factors, const float* gradient, const float* value,
+                         std::int64_t size);
+void Lars(const LarsFactors& factors, const float* gradient, float* value, float* velocity,
+          std::int64_t size);
+TrustSquares LambMoments(const LambFactors& factors, const float* gradient, const float* value,
+                         float* m, float* v, std::int64_t size);
+void Lamb(const LambFactors& factors, const float* m, const float* v, float* value,
+          std::int64_t size);
+void Depthwise(const PoolShape& shape, const float* x, const float* weight, const float* bias,
+               float* y, RowRange rows);
+void DepthwiseData(const PoolShape& shape, const float* dy, const float* weight, float* dx,
+                   RowRange rows);
+void DepthwiseWeight(const PoolShape& shape, const float* x, const float* dy, float* sums,
+                     float* bias, RowRange rows);
+void DepthwisePlane(const PoolShape& shape, const float* x, const float* weight, float bias,
+                    float* y, std::int64_t y_step);
+void DepthwisePlaneData(const PoolShape& shape, const float* dy, std::int64_t y_step,
+                        const float* weight, float* dx);
+void DepthwisePlaneWeight(const PoolShape& shape, const float* x, const float* dy,
+                          std::int64_t y_step, float* sums, float* bias);
 template <typename Index>
 void MaxPool(const PoolShape& shape, const float* x, float* y, Index* chosen, std::int64_t planes);
 template <typename Index>

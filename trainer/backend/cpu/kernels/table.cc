@@ -21,6 +21,12 @@ const Kernels kKernels = {
     .max_pool_wide_backward = MaxPoolBackward<std::uint32_t>,
     .average_pool = AveragePool,
     .average_pool_backward = AveragePoolBackward,
+    .depthwise = Depthwise,
+    .depthwise_data = DepthwiseData,
+    .depthwise_weight = DepthwiseWeight,
+    .depthwise_plane = DepthwisePlane,
+    .depthwise_plane_data = DepthwisePlaneData,
+    .depthwise_plane_weight = DepthwisePlaneWeight,
     .multiply = Multiply,
     .layer_norm = LayerNorm,
     .layer_norm_backward = LayerNormBackward,
@@ -33,6 +39,10 @@ const Kernels kKernels = {
     .sgd = Sgd,
     .rmsprop = Rmsprop,
     .adagrad = Adagrad,
+    .lars_squares = LarsSquares,
+    .lars = Lars,
+    .lamb_moments = LambMoments,
+    .lamb = Lamb,
 };
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -3,6 +3,7 @@
 #include "trainer/backend/cuda/kernels/batch_norm.cu"
 #include "trainer/backend/cuda/kernels/bias.cu"
 #include "trainer/backend/cuda/kernels/channel_sums.cu"
+#include "trainer/backend/cuda/kernels/depthwise.cu"
 #include "trainer/backend/cuda/kernels/dropout.cu"
 #include "trainer/backend/cuda/kernels/elementwise.cu"
 #include "trainer/backend/cuda/kernels/image.cu"
@@ -13,3 +14,4 @@
 #include "trainer/backend/cuda/kernels/pool2d.cu"
 #include "trainer/backend/cuda/kernels/step.cu"
 #include "trainer/backend/cuda/kernels/transpose.cu"
+#include "trainer/backend/cuda/kernels/trust_optimizers.cu"

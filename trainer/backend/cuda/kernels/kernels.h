@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "trainer/backend/step_block.h"
+#include "trainer/backend/trust_squares.h"
 
 #ifdef __CUDACC__
 #define LOCKSTEP_DECLARE_KERNEL extern "C" __global__ void
@@ -25,6 +26,31 @@ LOCKSTEP_DECLARE_KERNEL ActivateBackward(const void* x, const void* dy, void* dx
 // y[i] = act(y[i] + bias[i % columns]), where a null bias is 0, and act is relu or nothing
 LOCKSTEP_DECLARE_KERNEL AddBias(void* y, int type, const float* bias, std::int64_t size,
                                 std::int64_t columns, bool relu);
+
+// Windows over images of in_h x in_w pixels; their axes are as in WindowAxis.
+#define LOCKSTEP_WINDOW_PARAMETERS                                                          \
+  std::int64_t in_h, std::int64_t in_w, std::int64_t size_h, std::int64_t size_w,           \
+      std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
+      std::int64_t out_h, std::int64_t out_w
+
+// depthwise.cu: convolutions of images with channels last, each with `multiplier` filters.
+// `weight`: of x's type, a filter's next tap being channels * multiplier elements on.
+LOCKSTEP_DECLARE_KERNEL Depthwise(const void* x, const void* weight, void* y, int type,
+                                  std::int64_t images, std::int64_t channels,
+                                  std::int64_t multiplier, LOCKSTEP_WINDOW_PARAMETERS);
+LOCKSTEP_DECLARE_KERNEL DepthwiseData(const void* dy, const void* weight, void* dx, int type,
+                                      std::int64_t images, std::int64_t channels,
+                                      std::int64_t multiplier, LOCKSTEP_WINDOW_PARAMETERS);
+// The sums over a part of the pixels: blocks_x for each tap of each `columns` filters, blocks_y for
+// each part. sums[part,tap,filter]
+LOCKSTEP_DECLARE_KERNEL SumDepthwiseWeights(const void* x, const void* dy, int type, double* sums,
+                                            std::int64_t images, std::int64_t channels,
+                                            std::int64_t multiplier, int columns,
+                                            LOCKSTEP_WINDOW_PARAMETERS);
+// dweight[filter,tap] = the sums over the parts
+LOCKSTEP_DECLARE_KERNEL AddDepthwiseWeights(const double* sums, std::int64_t parts,
+                                            std::int64_t filters, std::int64_t taps,
+                                            float* dweight);
 
 // dropout.cu: y = x * mask, as in DropoutSpec, for the rows of a dense tensor and of an image with
 // its channels last.
@@ -167,12 +193,32 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
                                         std::int64_t count, const OptimizerStep* step,
                                         float weight_decay, float epsilon);
 
-// pool2d.cu: on images of planes (layout.h), of in_h x in_w pixels. The window's axes are as in
-// WindowAxis.
-#define LOCKSTEP_WINDOW_PARAMETERS                                                          \
-  std::int64_t in_h, std::int64_t in_w, std::int64_t size_h, std::int64_t size_w,           \
-      std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
-      std::int64_t out_h, std::int64_t out_w
+// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. Those with `pieces`
+// and without their number have a block for each.
+LOCKSTEP_DECLARE_KERNEL MeasureForLars(const float* values, const float* gradients,
+                                       const OptimizerPiece* pieces, const OptimizerStep* step,
+                                       TrustSquares* squares);
+// Updates m and v, too.
+LOCKSTEP_DECLARE_KERNEL MeasureForLamb(const float* values, const float* gradients, float* m,
+                                       float* v, const OptimizerPiece* pieces,
+                                       const OptimizerSegment* segments, const OptimizerStep* step,
+                                       float weight_decay, float beta1, float beta2, float epsilon,
+                                       TrustSquares* squares);
+// One block for each segment, whose pieces are neighbors.
+LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const OptimizerPiece* pieces, std::int64_t piece_count,
+                                     const OptimizerSegment* segments, const TrustSquares* squares,
+                                     const OptimizerStep* step, double coefficient, double decay,
+                                     float* trusts);
+LOCKSTEP_DECLARE_KERNEL UpdateByLars(float* values, const float* gradients, float* velocities,
+                                     const OptimizerPiece* pieces, const OptimizerSegment* segments,
+                                     const float* trusts, const OptimizerStep* step,
+                                     float weight_decay, float momentum, bool nesterov);
+LOCKSTEP_DECLARE_KERNEL UpdateByLamb(float* values, const float* m, const float* v,
+                                     const OptimizerPiece* pieces, const OptimizerSegment* segments,
+                                     const float* trusts, const OptimizerStep* step,
+                                     float weight_decay, float beta1, float beta2, float epsilon);
+
+// pool2d.cu: on images of planes (layout.h)
 // `chosen`: the number in its window of each output's first maximum; -1 if relu has made it 0
 LOCKSTEP_DECLARE_KERNEL MaxPool(const void* x, void* y, int type, std::int32_t* chosen,
                                 std::int64_t outer, std::int64_t inner, bool relu,

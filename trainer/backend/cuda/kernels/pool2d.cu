@@ -1,99 +1,20 @@
 #include "trainer/backend/cuda/kernels/element.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
-#include "trainer/backend/window_axis.h"
+#include "trainer/backend/cuda/kernels/windows.h"
 
 namespace lockstep::train::cuda::kernels {
 namespace {
 
-// What an element of an image of planes (layout.h) has for its index in memory.
-struct Place {
-  std::int64_t outer = 0, row = 0, column = 0, inner = 0;
-};
-
-__device__ Place PlaceOf(std::int64_t i, std::int64_t rows, std::int64_t columns,
-                         std::int64_t inner) {
-  const auto [pixels, at] = Divide(i, inner);
-  const auto [lines, column] = Divide(pixels, columns);
-  const auto [outer, row] = Divide(lines, rows);
-  return {.outer = outer, .row = row, .column = column, .inner = at};
-}
-
-struct PoolAxes {
-  WindowAxis rows, columns;
-};
-
-// Calls visit(element's number in the window, index in memory) for each element under a window, in
-// order.
-template <typename Visit>
-__device__ void ForEachUnder(const PoolAxes& axes, const Place& place, std::int64_t inner,
-                             const Visit& visit) {
-  const auto& [rows, columns] = axes;
-  const std::int64_t plane = place.outer * rows.in;
-  for (std::int64_t r = rows.First(place.row); r < rows.Last(place.row); ++r) {
-    const std::int64_t h = place.row * rows.stride - rows.pad_begin + r;
-    for (std::int64_t s = columns.First(place.column); s < columns.Last(place.column); ++s) {
-      const std::int64_t w = place.column * columns.stride - columns.pad_begin + s;
-      visit(static_cast<int>(r * columns.size + s),
-            ((plane + h) * columns.in + w) * inner + place.inner);
-    }
-  }
-}
-
-struct Positions {
-  std::int64_t first = 0, end = 0;
-};
-
-// The windows that contain element `at` of the axis.
-__device__ Positions WindowsOver(const WindowAxis& axis, std::int64_t at) {
-  const std::int64_t last_element = at + axis.pad_begin, before = last_element - axis.size;
-  const std::int64_t end = Divide(last_element, axis.stride).quotient + 1;
-  return {.first = before < 0 ? 0 : Divide(before, axis.stride).quotient + 1,
-          .end = end < axis.out ? end : axis.out};
-}
-
-// Calls visit(p, q, index of the output in memory) for each window over an element, in order.
-template <typename Visit>
-__device__ void ForEachOver(const PoolAxes& axes, const Place& place, std::int64_t inner,
-                            const Visit& visit) {
-  const Positions rows = WindowsOver(axes.rows, place.row);
-  const Positions columns = WindowsOver(axes.columns, place.column);
-  for (std::int64_t p = rows.first; p < rows.end; ++p) {
-    for (std::int64_t q = columns.first; q < columns.end; ++q) {
-      const std::int64_t pixel = (place.outer * axes.rows.out + p) * axes.columns.out + q;
-      visit(p, q, pixel * inner + place.inner);
-    }
-  }
-}
-
-__device__ double AreaUnder(const PoolAxes& axes, std::int64_t p, std::int64_t q) {
+__device__ double AreaUnder(const WindowAxes& axes, std::int64_t p, std::int64_t q) {
   return static_cast<double>((axes.rows.Last(p) - axes.rows.First(p)) *
                              (axes.columns.Last(q) - axes.columns.First(q)));
 }
 
-// Calls body<kCount>(i) for each group of kCount elements that are neighbors in a plane of `inner`:
-// as many as memory moves at once, or one by one.
-template <typename T, typename Body>
-__device__ void ForEachGroup(std::int64_t size, std::int64_t inner, const Body& body) {
-  constexpr unsigned kCount = kMostNeighbors<T>;
-  if (inner % kCount == 0) {
-    ForEach(size / kCount, [&](std::int64_t i) { body.template operator()<kCount>(i * kCount); });
-  } else {
-    ForEach(size, [&](std::int64_t i) { body.template operator()<1>(i); });
-  }
-}
-
 }  // namespace
-
-#define LOCKSTEP_POOL_AXES                                                                \
-  const PoolAxes axes {                                                                   \
-    {.in = in_h, .size = size_h, .stride = stride_h, .out = out_h, .pad_begin = pad_h}, { \
-      .in = in_w, .size = size_w, .stride = stride_w, .out = out_w, .pad_begin = pad_w    \
-    }                                                                                     \
-  }
 
 LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen, std::int64_t outer,
                 std::int64_t inner, bool relu, LOCKSTEP_WINDOW_PARAMETERS) {
-  LOCKSTEP_POOL_AXES;
+  LOCKSTEP_WINDOW_AXES;
   WithType(type, [=]<typename T>(T) {
     const std::int64_t size = outer * out_h * out_w * inner;
     ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
@@ -125,7 +46,7 @@ LOCKSTEP_KERNEL(MaxPool, const void* x, void* y, int type, std::int32_t* chosen,
 
 LOCKSTEP_KERNEL(MaxPoolBackward, const void* dy, const std::int32_t* chosen, void* dx, int type,
                 std::int64_t outer, std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
-  LOCKSTEP_POOL_AXES;
+  LOCKSTEP_WINDOW_AXES;
   WithType(type, [=]<typename T>(T) {
     const std::int64_t size = outer * in_h * in_w * inner;
     ForEachGroup<T>(size, inner, [=]<unsigned kCount>(std::int64_t i) {
@@ -150,7 +71,7 @@ LOCKSTEP_KERNEL(MaxPoolBackward, const void* dy, const std::int32_t* chosen, voi
 
 LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t outer,
                 std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
-  LOCKSTEP_POOL_AXES;
+  LOCKSTEP_WINDOW_AXES;
   WithType(type, [=]<typename T>(T) {
     ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
       const Place place = PlaceOf(i, out_h, out_w, inner);
@@ -166,7 +87,7 @@ LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t oute
 
 LOCKSTEP_KERNEL(AveragePoolBackward, const void* dy, void* dx, int type, std::int64_t outer,
                 std::int64_t inner, LOCKSTEP_WINDOW_PARAMETERS) {
-  LOCKSTEP_POOL_AXES;
+  LOCKSTEP_WINDOW_AXES;
   WithType(type, [=]<typename T>(T) {
     ForEach(outer * in_h * in_w * inner, [=](std::int64_t i) {
       float sum = 0;

@@ -1,0 +1,95 @@
+#include "operator/cli/completion_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/printable.h"
+#include "operator/cli/completion.h"
+#include "operator/cli/exit_codes.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kCall[] = "__complete";
+constexpr char kFiles[] = ":files";
+
+constexpr char kBash[] = R"(# bash: source <(lockstep completion bash)
+_lockstep() {
+  local current=${COMP_WORDS[COMP_CWORD]} line
+  [[ $current == = ]] && current=
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      compopt -o filenames 2>/dev/null
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+    else
+      COMPREPLY+=("$line")
+    fi
+  done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _lockstep lockstep
+)";
+
+constexpr char kZsh[] = R"(#compdef lockstep
+# zsh: source <(lockstep completion zsh), after compinit
+_lockstep() {
+  local line
+  local -a found
+  local files=
+  for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    if [[ $line == :files ]]; then
+      files=yes
+    elif [[ -n $line ]]; then
+      found+=("$line")
+    fi
+  done
+  (( ${#found} )) && compadd -a found
+  [[ -n $files ]] && _files
+}
+compdef _lockstep lockstep
+)";
+
+constexpr char kFish[] = R"(# fish: lockstep completion fish | source
+function __lockstep_complete
+  set -l words (commandline -opc)
+  for line in ($words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null)
+    if test "$line" = ":files"
+      __fish_complete_path (commandline -ct)
+    else
+      echo $line
+    end
+  end
+end
+complete -c lockstep -f -a '(__lockstep_complete)'
+)";
+
+}  // namespace
+
+CLI::App* AddCompletionCommand(CLI::App& app, CompletionOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "completion", "Print a script with which a shell completes lockstep's command lines");
+  command->add_option("SHELL", options.shell, "bash, zsh or fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("bash|zsh|fish")
+      ->required();
+  return command;
+}
+
+int RunCompletion(const CompletionOptions& options) {
+  const char* script = options.shell == "bash" ? kBash : options.shell == "zsh" ? kZsh : kFish;
+  fmt::print("{}", script);
+  return kExitDone;
+}
+
+std::optional<int> AnswerCompletion(const CLI::App& app,
+                                    const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != kCall) return std::nullopt;
+  const Completions found =
+      Complete(app, {arguments.begin() + 1, arguments.end()}, NamesOfCluster());
+  for (const std::string& word : found.words) fmt::print("{}\n", Printable(word));
+  if (found.files) fmt::print("{}\n", kFiles);
+  return kExitDone;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,38 @@
+// What the metrics of a pod of the bundled trainer say of its ranks. docs/metrics.md defines them.
+// Pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+
+// The phases of lockstep_trainer_time_seconds_total.
+inline constexpr std::array<const char*, 9> kPhases = {"input",      "compute",    "communication",
+                                                       "optimizer",  "checkpoint", "evaluation",
+                                                       "rendezvous", "rework",     "idle"};
+inline constexpr std::size_t kStepPhases = 4;  // the first: the phases of a step
+
+using PhaseSeconds = std::array<double, kPhases.size()>;  // in the order of kPhases
+
+struct RankMetrics {
+  int rank = 0;
+  std::string replica;  // "worker-1"; not part of the metrics
+  int world = 0;        // replicas that train together; 0: not known yet
+  double step = 0, total_steps = 0;
+  double steps_done = 0;  // that this rank has taken part in
+  PhaseSeconds seconds{};
+  std::optional<double> loss, remaining_seconds;  // nullopt: not known yet
+  double examples_per_second = 0;
+};
+
+// Returns the ranks in `text`, a pod's metrics in Prometheus' text format, by their numbers. The
+// owner of the pod decides what it serves: lines that are not understood are passed over, and of
+// more than 1,024 ranks the others.
+std::vector<RankMetrics> ParseRankMetrics(std::string_view text);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,206 @@
+#include "operator/cli/top_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "api/v1/conditions.h"
+#include "api/v1/defaults.h"
+#include "base/status.h"
+#include "operator/cli/cluster_access.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
+#include "operator/cli/screen.h"
+#include "operator/cli/work_dir.h"
+#include "operator/controller/observe_job.h"
+#include "operator/controller/state/kinds.h"
+
+namespace lockstep::cli {
+namespace {
+
+using SeenJobs = std::vector<SeenJob>;
+
+constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
+
+absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job) {
+  SeenJob seen;
+  seen.top.namespace_name = job.metadata.namespace_name;
+  seen.top.name = job.metadata.name;
+  seen.top.state = job.status.state.empty() ? "new" : job.status.state;
+  seen.top.ready = job.status.ready_replicas;
+  seen.over = api::IsTerminal(job.status);
+  if (!seen.over) {
+    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job));
+    seen.ranks = std::move(read.ranks);
+    seen.top.unread = std::move(read.unread);
+  }
+  SetProgress(seen.ranks, job.status, seen.top);
+  if (seen.over) seen.top.remaining_seconds.reset();  // whatever its last report said
+  return seen;
+}
+
+// Every rank's metrics at the look before, by namespace and job.
+using Before = std::map<std::pair<std::string, std::string>, std::vector<RankMetrics>>;
+
+void SetTimes(SeenJobs& jobs, Before& before) {
+  Before now;
+  for (SeenJob& job : jobs) {
+    const std::pair key(job.top.namespace_name, job.top.name);
+    job.top.times = TimesBetween(before[key], job.ranks);
+    now[key] = job.ranks;
+  }
+  before = std::move(now);
+}
+
+std::string TextOf(const TopOptions& options, const SeenJobs& jobs) {
+  std::string text;
+  if (options.output == "json") {
+    for (const SeenJob& job : jobs) text += ToJson(job.top).dump() + '\n';
+    return text;
+  }
+  if (!options.job.empty() || !options.work_dir.empty()) return TopOfJob(jobs.front().top);
+  if (jobs.empty()) return "No TrainingJobs with the bundled trainer are running.\n";
+  std::vector<JobTop> tops;
+  for (const SeenJob& job : jobs) tops.push_back(job.top);
+  return TopTable(tops);
+}
+
+absl::Status WasRead(const SeenJobs& jobs) {
+  for (const SeenJob& job : jobs) {
+    if (job.ranks.empty() && !job.top.unread.empty()) {
+      return absl::UnavailableError(
+          fmt::format("job {}: no replica's metrics could be read", job.top.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool AllAreOver(const SeenJobs& jobs) {
+  return std::ranges::all_of(jobs, [](const SeenJob& job) { return job.over; });
+}
+
+}  // namespace
+
+CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "top", "Show what the replicas of TrainingJobs spend their time on: input, compute, …");
+  command->add_option("JOB", options.job, "Show this job only, and each of its replicas");
+  CLI::Option* work_dir = command->add_option(
+      "--work-dir", options.work_dir,
+      "Show the `lockstep run` that uses this folder on this machine, and no cluster's jobs");
+  command->add_option("--interval", options.interval, "Seconds from one look to the next [2]")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->type_name("SECONDS");
+  command->add_flag("--once", options.once, "Show one interval, and end");
+  AddOutputOption(*command, options.output, {"text", "json"},
+                  "text, or json: a line with an object for each job and interval");
+  AddClusterOptions(*command, options.cluster);
+  for (const char* name : {"JOB", "--kubeconfig", "--context", "--namespace"}) {
+    work_dir->excludes(command->get_option(name));
+  }
+  command->footer(
+      "Exit code: 0 the times were shown; 1 the cluster cannot be reached, refused the request or\n"
+      "has no such job, no run uses the folder, or --once could not read the metrics of any\n"
+      "replica; 2 wrong usage.");
+  return command;
+}
+
+absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
+                                       const std::string& job) {
+  std::vector<api::TrainingJob> jobs;
+  if (!job.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
+                              client.Get(controller::kTrainingJobKind, {namespace_name, job}));
+    jobs.push_back(controller::ObserveJob(object).job);
+    if (!api::UsesBundledTrainer(jobs.front())) {
+      return absl::FailedPreconditionError(
+          fmt::format("job {} has no spec.training: only the bundled trainer serves the metrics "
+                      "that `top` shows",
+                      job));
+    }
+  } else {
+    LOCKSTEP_RETURN_IF_ERROR(
+        ForEachListed(client, controller::kTrainingJobKind, {.namespace_name = namespace_name},
+                      [&](const kube::Object& object) {
+                        const api::TrainingJob listed = controller::ObserveJob(object).job;
+                        const bool runs = !api::IsTerminal(listed.status);
+                        if (runs && api::UsesBundledTrainer(listed)) jobs.push_back(listed);
+                      }));
+    std::ranges::sort(jobs, {}, [](const api::TrainingJob& one) { return one.metadata.name; });
+  }
+  SeenJobs seen;
+  for (const api::TrainingJob& one : jobs) {
+    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, one));
+    seen.push_back(std::move(next));
+  }
+  return seen;
+}
+
+absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto addresses, WorkDir::ReadMetricsAddresses(work_dir));
+  SeenJob seen;
+  seen.top.name = work_dir;
+  seen.top.state = "Running";
+  PodsRead read = ReadTrainerPods(addresses);
+  seen.ranks = std::move(read.ranks);
+  seen.top.unread = std::move(read.unread);
+  SetProgress(seen.ranks, {}, seen.top);
+  return SeenJobs{std::move(seen)};
+}
+
+absl::Status ShowTop(const TopOptions& options,
+                     const std::function<absl::StatusOr<SeenJobs>()>& look,
+                     const std::function<bool()>& wait, std::FILE* out) {
+  Screen screen(out);
+  Before before;
+  LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
+  SetTimes(jobs, before);
+  if (screen.is_terminal() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
+  for (int failures = 0; !AllAreOver(jobs) && wait();) {
+    absl::StatusOr<SeenJobs> next = look();
+    failures = next.ok() ? 0 : failures + 1;
+    if (absl::IsUnavailable(next.status()) && failures < kMostFailedLooks) continue;
+    if (!next.ok()) return next.status();
+    jobs = *std::move(next);
+    SetTimes(jobs, before);
+    screen.Show(TextOf(options, jobs));
+    if (options.once) return WasRead(jobs);
+  }
+  return absl::OkStatus();
+}
+
+int RunTop(const TopOptions& options) {
+  const auto wait = [&options] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+    return true;  // Ctrl-C ends the program at any time
+  };
+  absl::Status shown;
+  if (!options.work_dir.empty()) {
+    bool has_run = false;
+    const auto look_at_run = [&]() -> absl::StatusOr<SeenJobs> {
+      absl::StatusOr<SeenJobs> seen = LookAtRun(options.work_dir);
+      if (!seen.ok() && has_run) {
+        return SeenJobs{{.top = {.name = options.work_dir, .state = "Ended"}, .over = true}};
+      }
+      has_run = true;
+      return seen;
+    };
+    shown = ShowTop(options, look_at_run, wait, stdout);
+    return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+  }
+  const auto access = ReachCluster(options.cluster);
+  if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
+  const auto look = [&] {
+    return LookAtCluster(*access->client, access->namespace_name, options.job);
+  };
+  shown = ShowTop(options, look, wait, stdout);
+  return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,101 @@
+#include "operator/cli/trainer_pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/status.h"
+#include "operator/cli/job_pods.h"
+#include "operator/cli/pod_state.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/kube/rest/http_transport.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kMetricsPath[] = "/metrics";
+constexpr std::size_t kMostBytes = std::size_t{4} << 20U;  // a thousand ranks take half of it
+constexpr Duration kTimeout = std::chrono::seconds(5);
+constexpr std::size_t kMostAtOnce = 16;
+
+struct Pod {
+  std::string replica;
+  std::function<absl::StatusOr<std::string>()> read;
+};
+
+std::vector<absl::StatusOr<std::string>> ReadAll(const std::vector<Pod>& pods) {
+  std::vector<absl::StatusOr<std::string>> texts(pods.size());
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::jthread> readers(std::min(pods.size(), kMostAtOnce));
+  for (std::jthread& reader : readers) {
+    reader = std::jthread([&] {
+      for (std::size_t i = next++; i < pods.size(); i = next++) texts[i] = pods[i].read();
+    });
+  }
+  readers.clear();  // joins
+  return texts;
+}
+
+PodsRead ReadEach(const std::vector<Pod>& pods) {
+  PodsRead all;
+  const std::vector<absl::StatusOr<std::string>> texts = ReadAll(pods);
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    if (!texts[i].ok()) {
+      all.unread.push_back({pods[i].replica, texts[i].status()});
+      continue;
+    }
+    for (RankMetrics& rank : ParseRankMetrics(*texts[i])) {
+      rank.replica = pods[i].replica;
+      all.ranks.push_back(std::move(rank));
+    }
+  }
+  std::ranges::stable_sort(all.ranks, {}, &RankMetrics::rank);
+  return all;
+}
+
+absl::StatusOr<std::string> ReadAt(const std::string& address) {
+  kube::HttpTransportOptions options;
+  options.server = "http://" + address;
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto transport, kube::MakeHttpTransport(std::move(options)));
+  kube::HttpRequest request{"GET", kMetricsPath};
+  request.accept = "*/*";
+  request.most_bytes = kMostBytes;
+  LOCKSTEP_ASSIGN_OR_RETURN(kube::HttpResponse answer, transport->Send(request, kTimeout));
+  if (answer.status == 200 && !answer.too_long) return std::move(answer.body);
+  return absl::InternalError(fmt::format("{}{} answered with status {}, expected 200", address,
+                                         kMetricsPath, answer.status));
+}
+
+}  // namespace
+
+absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<kube::Object> objects, ReadPods(client, job));
+  std::vector<Pod> pods;
+  for (const kube::Object& object : objects) {
+    const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));
+    const bool trains = role == api::Role::kChief || role == api::Role::kWorker;
+    if (!trains || !IsRunning(object, controller::MainContainerName(object))) continue;
+    pods.push_back({ReplicaName(object), [&client, key = kube::KeyOf(object)] {
+                      return client.GetFromPod(key, api::kMetricsPort, kMetricsPath, kMostBytes,
+                                               kTimeout);
+                    }});
+  }
+  return ReadEach(pods);
+}
+
+PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses) {
+  std::vector<Pod> pods;
+  for (const auto& [replica, address] : addresses) {
+    pods.push_back({replica, [&address] { return ReadAt(address); }});
+  }
+  return ReadEach(pods);
+}
+
+}  // namespace lockstep::cli

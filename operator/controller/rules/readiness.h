@@ -1,0 +1,20 @@
+// Whether a job's replicas are up. Pure.
+#pragma once
+
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// Returns true if the pod must be deleted before its replica can be recreated.
+bool IsObsolete(const Observed& observed, const ObservedPod& pod);
+
+struct Readiness {
+  bool required = false;  // every replica that the job requires is up
+  bool all = false;       // every other replica is up too
+};
+
+// A replica is up if it has completed, or if its pod is Ready or has succeeded, is not being
+// deleted and is not obsolete. Without a replica that has not completed, nothing is ready.
+Readiness ReadinessOf(const Observed& observed);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,188 @@
+#include "operator/cli/top_command.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include "api/v1/names.h"
+#include "operator/cli/cluster_access.h"
+#include "operator/cli/work_dir.h"
+#include "tests/operator/cli/fake_cluster.h"
+#include "tests/operator/cli/terminal.h"
+#include "tests/support/builders.h"
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+using lockstep::testing::FakeHttpServer;
+using lockstep::testing::Job;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Object Pod(const std::string& role, int index) {
+  const std::string name = fmt::format("j-{}-{}", role, index);
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata",
+           {{"name", name},
+            {"namespace", "n"},
+            {"uid", "uid-of-" + name},
+            {"labels",
+             {{api::kLabelJobName, "j"},
+              {api::kLabelRole, role},
+              {api::kLabelReplicaIndex, std::to_string(index)}}},
+            {"ownerReferences",
+             {{{"apiVersion", "training.lockstep.dev/v1"},
+               {"kind", "TrainingJob"},
+               {"name", "j"},
+               {"uid", "uid-of-j"},
+               {"controller", true}}}}}},
+          {"spec", {{"containers", {{{"name", "trainer"}}}}}},
+          {"status",
+           {{"containerStatuses",
+             {{{"name", "trainer"}, {"state", {{"running", Object::object()}}}}}}}}};
+}
+
+std::string Metrics(int rank, int step, double compute) {
+  return fmt::format(
+      "lockstep_trainer_step{{rank=\"{0}\"}} {1}\n"
+      "lockstep_trainer_total_steps{{rank=\"{0}\"}} 100\n"
+      "lockstep_trainer_world_size{{rank=\"{0}\"}} 2\n"
+      "lockstep_trainer_steps_total{{rank=\"{0}\"}} {1}\n"
+      "lockstep_trainer_loss{{rank=\"{0}\"}} 0.5\n"
+      "lockstep_trainer_time_seconds_total{{rank=\"{0}\",phase=\"compute\"}} {2}\n",
+      rank, step, compute);
+}
+
+class TopCommandTest : public ::testing::Test {
+ protected:
+  TopCommandTest()
+      : cluster_([this](const FakeHttpServer::Request& request, FakeHttpServer::Connection& to) {
+          Answer(request.target, to);
+        }) {}
+  ~TopCommandTest() override { std::fclose(out_); }
+
+  void Answer(const std::string& target, FakeHttpServer::Connection& to) {
+    if (target.find("/trainingjobs") != std::string::npos) {
+      lockstep::testing::JobBuilder builder = Job("j");
+      builder.Namespace("n").Workers(2);
+      if (trains_) builder.Training();
+      Object job = api::TrainingJobToJson(builder.Build());
+      job["metadata"]["uid"] = "uid-of-j";
+      job["status"] = {{"state", "Running"}, {"readyReplicas", "2/2"}};
+      if (target.ends_with("/j")) return to.Respond(200, job.dump());
+      const Object list = {{"metadata", {{"resourceVersion", "1"}}}, {"items", {job}}};
+      return to.Respond(200, list.dump());
+    }
+    for (int i = 0; i < 2; ++i) {
+      const std::string path = fmt::format("/pods/j-worker-{}%3A8080/proxy/metrics", i);
+      if (target.find(path) == std::string::npos) continue;
+      if (i == 1 && refuses_) {
+        return to.Respond(503, R"({"kind": "Status", "message": "i/o timeout"})");
+      }
+      const int read = ++reads_;  // the ranks' steps differ, but not what a step takes
+      return to.Respond(200, Metrics(i, read, read * (i + 1)));
+    }
+    EXPECT_EQ(target.find("/proxy"), std::string::npos) << target;
+    const Object list = {{"metadata", {{"resourceVersion", "1"}}},
+                         {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
+    to.Respond(200, list.dump());
+  }
+
+  absl::Status Show(const TopOptions& options, std::FILE* out) {
+    const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+    EXPECT_TRUE(access.ok()) << access.status();
+    return ShowTop(
+        options, [&] { return LookAtCluster(*access->client, "n", options.job); },
+        [] { return true; }, out);
+  }
+  absl::Status Show(const TopOptions& options) { return Show(options, out_); }
+  std::string Printed() { return ReadTextFile(folder_.At("out")); }
+
+  std::atomic<bool> trains_ = true, refuses_ = false;
+  std::atomic<int> reads_ = 0;
+  TempDirectory folder_;
+  std::FILE* const out_ = std::fopen(folder_.At("out").c_str(), "w");
+  testing::FakeCluster cluster_;
+};
+
+TEST_F(TopCommandTest, OneJobWithEachOfItsRanks) {
+  const absl::Status shown = Show({.job = "j", .once = true});
+  EXPECT_TRUE(shown.ok()) << shown;
+  EXPECT_THAT(Printed(), HasSubstr("j: Running, 2/2 ready\n"));
+  EXPECT_THAT(Printed(), HasSubstr("/100, loss 0.5, goodput 100%\n"));
+  EXPECT_THAT(Printed(), ::testing::ContainsRegex("\n0 +worker-0 +[34] +1000 ms +0% +100% "));
+  EXPECT_THAT(Printed(),
+              ::testing::ContainsRegex("\n1 +worker-1 +[34] +2000 ms .* straggler: \\+33%\n"));
+}
+
+TEST_F(TopCommandTest, AllJobsHaveALine) {
+  EXPECT_TRUE(Show({.once = true}).ok());
+  EXPECT_THAT(Printed(), HasSubstr("STRAGGLERS"));
+  EXPECT_THAT(Printed(), ::testing::ContainsRegex("\nj +Running +[34]/100 .* 1\n"));
+}
+
+TEST_F(TopCommandTest, APodThatCannotBeReadIsNamed) {
+  refuses_ = true;
+  EXPECT_TRUE(Show({.job = "j", .once = true}).ok());
+  EXPECT_THAT(Printed(), AllOf(HasSubstr("worker-0"), HasSubstr("no metrics of worker-1: "),
+                               HasSubstr("i/o timeout")));
+}
+
+TEST_F(TopCommandTest, AJobOfAnotherImageIsRefused) {
+  trains_ = false;
+  const absl::Status shown = Show({.job = "j", .once = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(shown)) << shown;
+  EXPECT_THAT(std::string(shown.message()), HasSubstr("spec.training"));
+  EXPECT_TRUE(Show({.once = true}).ok());
+  EXPECT_EQ(Printed(), "No TrainingJobs with the bundled trainer are running.\n");
+}
+
+TEST_F(TopCommandTest, ProgramsGetAnObjectOnALine) {
+  EXPECT_TRUE(Show({.job = "j", .once = true, .output = "json"}).ok());
+  const auto json = nlohmann::json::parse(Printed());
+  EXPECT_EQ(json["namespace"], "n");
+  EXPECT_EQ(json["ranks"][1]["replica"], "worker-1");
+  EXPECT_EQ(json["ranks"][1]["step_seconds"], 2);
+  EXPECT_EQ(json["ranks"][0]["phases"]["compute"], 1);
+  EXPECT_NEAR(json["ranks"][1]["straggles_by"].get<double>(), 1.0 / 3, 1e-9);
+  EXPECT_EQ(json["remaining_seconds"], nullptr);
+}
+
+TEST_F(TopCommandTest, OnATerminalATextReplacesTheOneBefore) {
+  SeenJob seen;
+  seen.top.name = "j";
+  int looks = 0;
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> {
+    seen.top.step = ++looks;
+    seen.over = looks == 3;
+    if (looks == 2) return absl::UnavailableError("the server restarts");
+    return std::vector<SeenJob>{seen};
+  };
+  const testing::Terminal terminal;
+  const absl::Status shown = ShowTop({.job = "j"}, look, [] { return true; }, terminal.out());
+  EXPECT_TRUE(shown.ok()) << shown;
+  EXPECT_EQ(terminal.ReadTo("step 3\r\n"), "j: \r\nstep 1\r\n\033[2A\033[Jj: \r\nstep 3\r\n");
+}
+
+TEST_F(TopCommandTest, AFolderThatNoRunUsesIsAnError) {
+  absl::StatusOr<WorkDir> work_dir = WorkDir::Open(folder_.At("w"), "j");
+  ASSERT_TRUE(work_dir.ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(LookAtRun(folder_.At("w")).status()))
+      << "its replicas have no addresses yet";
+  ASSERT_TRUE(work_dir->WriteMetricsAddresses({{"worker-0", "127.0.0.1:1"}}).ok());
+  const auto seen = LookAtRun(folder_.At("w"));
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  ASSERT_EQ(seen->at(0).top.unread.size(), 1u) << "nobody listens there";
+  work_dir->RemoveMetricsAddresses();
+  EXPECT_TRUE(absl::IsFailedPrecondition(LookAtRun(folder_.At("w")).status()));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,191 @@
+// The memory of a graph's steps.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/nn/graph_model.h"
+#include "trainer/nn/memory_plan.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kNotWanted = std::numeric_limits<std::size_t>::max();
+
+// The buffers of a graph's steps, by number; the plan turns them into offsets.
+//
+// Times: at 0 the caller writes the samples; at i + 1 op i runs forward; at ops + 1 the loss runs;
+// at 2 * ops + 1 - i op i runs backward. An op's backward pass may read its inputs and its output,
+// so an op's output lives until its own backward pass, which is after those of its readers.
+// Activations are never reused in place, because an op may still need its unchanged output. A
+// tensor's gradient lives from the backward pass of its last reader to that of its op.
+//
+// A model that does not train has no backward passes: what an op writes lives until its last reader
+// has run.
+class BufferPlan {
+ public:
+  struct Gradient {
+    std::size_t written = kNotWanted, sum = kNotWanted;
+  };
+  struct Buffers {
+    std::vector<Gradient> dx;
+    std::size_t y = 0, dy = kNotWanted, workspace = 0;
+  };
+
+  BufferPlan(const std::vector<NamedOp>& ops, bool trains)
+      : ops_(ops),
+        count_(static_cast<int>(ops.size())),
+        end_(2 * count_ + 1),
+        trains_(trains),
+        ops_buffers_(ops.size()) {
+    samples_ = Add(SampleBytes(), 0, LastUse(kSamples));
+    for (int i = 0; i < count_; ++i) {
+      const Op& op = *At(i).op;
+      const int last = i + 1 == count_ ? end_ : LastUse(i);  // logits are also read after the step
+      Of(i).y = Add(op.output().bytes(), i + 1, last);
+      Of(i).workspace = Add(op.WorkspaceBytes(), i + 1, trains_ ? Backward(i) : i + 1);
+      Of(i).dx.resize(At(i).inputs.size());
+    }
+    if (trains_) AddGradients();
+    std::size_t scratch_bytes = 0;
+    for (const NamedOp& op : ops_) scratch_bytes = std::max(scratch_bytes, op.op->ScratchBytes());
+    scratch_ = Add(scratch_bytes, 0, end_);
+  }
+
+  const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
+  const Buffers& of(std::size_t op) const { return ops_buffers_[op]; }
+  std::size_t samples() const { return samples_; }
+  std::size_t scratch() const { return scratch_; }
+
+ private:
+  const NamedOp& At(int op) const { return ops_[static_cast<std::size_t>(op)]; }
+  Buffers& Of(int op) { return ops_buffers_[static_cast<std::size_t>(op)]; }
+  int Backward(int op) const { return end_ - op; }
+
+  std::size_t Add(std::size_t bytes, int first, int last) {
+    lifetimes_.push_back({bytes, first, last});
+    return lifetimes_.size() - 1;
+  }
+
+  // Of the output of op `producer`, or of the samples.
+  int LastUse(int producer) const {
+    if (trains_) return Backward(producer == kSamples ? FirstReaderOfSamples() : producer);
+    int last = producer == kSamples ? 0 : producer + 1;
+    for (int i = 0; i < count_; ++i) {
+      if (std::ranges::find(At(i).inputs, producer) != At(i).inputs.end()) last = i + 1;
+    }
+    return last;
+  }
+
+  int FirstReaderOfSamples() const {
+    for (int i = 0; i < count_; ++i) {
+      if (std::ranges::find(At(i).inputs, kSamples) != At(i).inputs.end()) return i;
+    }
+    LOCKSTEP_CHECK(false, "model: no op reads the samples, expected at least one");
+    return 0;
+  }
+
+  std::size_t SampleBytes() const {
+    const NamedOp& reader = At(FirstReaderOfSamples());
+    const auto input = std::ranges::find(reader.inputs, kSamples) - reader.inputs.begin();
+    return reader.op->inputs()[static_cast<std::size_t>(input)].bytes();
+  }
+
+  // The last op first, so that an op's dy is known before its dx.
+  void AddGradients() {
+    Of(count_ - 1).dy = Add(At(count_ - 1).op->output().bytes(), count_ + 1, Backward(count_ - 1));
+    for (int i = count_ - 1; i >= 0; --i) AddInputGradients(i);
+  }
+
+  void AddInputGradients(int i) {
+    const NamedOp& op = At(i);
+    for (std::size_t k = 0; k < op.inputs.size(); ++k) {
+      if (!op.input_gradients[k]) continue;
+      const int producer = op.inputs[k];
+      const std::size_t bytes = op.op->inputs()[k].bytes();
+      std::size_t& sum = Of(producer).dy;
+      Gradient& dx = Of(i).dx[k];
+      if (sum != kNotWanted) {
+        dx = {.written = Add(bytes, Backward(i), Backward(i)), .sum = sum};
+      } else if (k == 0 && op.op->BackwardInPlace() && bytes == op.op->output().bytes()) {
+        dx.written = sum = Of(i).dy;
+        lifetimes_[sum].last = Backward(producer);
+      } else {
+        dx.written = sum = Add(bytes, Backward(i), Backward(producer));
+      }
+    }
+  }
+
+  const std::vector<NamedOp>& ops_;
+  int count_, end_;
+  bool trains_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<Buffers> ops_buffers_;
+  std::size_t samples_ = 0, scratch_ = 0;
+};
+
+}  // namespace
+
+void GraphModel::PlanBuffers() {
+  const BufferPlan buffers(ops_, options_.trains);
+  const MemoryPlan plan = PlanMemory(buffers.lifetimes());
+  const auto offset = [&](std::size_t buffer) {
+    return buffer == kNotWanted ? kNotWanted : plan.offsets[buffer];
+  };
+  samples_ = offset(buffers.samples());
+  scratch_ = offset(buffers.scratch());
+  scratch_bytes_ = buffers.lifetimes()[buffers.scratch()].bytes;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const BufferPlan::Buffers& planned = buffers.of(i);
+    OpBuffers placed{
+        .y = offset(planned.y), .dy = offset(planned.dy), .workspace = offset(planned.workspace)};
+    for (std::size_t k = 0; k < ops_[i].inputs.size(); ++k) {
+      const int input = ops_[i].inputs[k];
+      placed.x.push_back(input == kSamples ? samples_
+                                           : op_buffers_[static_cast<std::size_t>(input)].y);
+      placed.dx.push_back({.written = offset(planned.dx[k].written),
+                           .sum = offset(planned.dx[k].sum),
+                           .elements = ops_[i].op->inputs()[k].elements(),
+                           .type = ops_[i].op->inputs()[k].dtype});
+    }
+    op_buffers_.push_back(std::move(placed));
+  }
+  buffers_.Reserve(plan.bytes);
+  step_ = buffers_.Reserve(sizeof(StepContext));
+  buffers_.Allocate(backend_.memory());
+}
+
+OpMemory GraphModel::MemoryOf(std::size_t i) const {
+  const auto wanted = [&](std::size_t offset) {
+    return offset == kNotWanted ? nullptr : buffers_.At(offset);
+  };
+  const OpBuffers& buffers = op_buffers_[i];
+  OpMemory memory;
+  for (const std::size_t x : buffers.x) memory.x.push_back(buffers_.At(x));
+  memory.y = buffers_.At(buffers.y);
+  memory.dy = wanted(buffers.dy);
+  for (const InputGradient& dx : buffers.dx) memory.dx.push_back(wanted(dx.written));
+  memory.workspace = buffers_.At(buffers.workspace);
+  memory.scratch = buffers_.At(scratch_);
+  const std::size_t parameters = ops_[i].op->Parameters().size();
+  for (std::size_t p = 0; p < parameters; ++p) {
+    const TensorSlot& slot = parameters_.slots()[op_slots_[i].first_parameter + p];
+    memory.parameters.push_back(values_.At<float>(0) + slot.offset);
+    memory.gradients.push_back(gradients_ == nullptr ? nullptr : gradients_ + slot.offset);
+  }
+  const std::size_t states = ops_[i].op->States().size();
+  for (std::size_t s = 0; s < states; ++s) {
+    const TensorSlot& slot = states_.slots()[op_slots_[i].first_state + s];
+    memory.states.push_back(state_values_.At<float>(0) + slot.offset);
+  }
+  return memory;
+}
+
+void GraphModel::AccumulateGradients(const OpBuffers& buffers) {
+  for (const InputGradient& dx : buffers.dx) {
+    if (dx.sum == kNotWanted) continue;
+    backend_.Accumulate(buffers_.At(dx.written), buffers_.At(dx.sum), dx.elements, dx.type);
+  }
+}
+
+}  // namespace lockstep::train

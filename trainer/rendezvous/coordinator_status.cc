@@ -1,0 +1,59 @@
+// What the coordinator tells of the job, and what the Evaluator reports to it.
+#include <limits>
+
+#include "trainer/rendezvous/coordinator.h"
+
+namespace lockstep::train {
+
+void Coordinator::Describe(const std::string& peer, const proto::GetStatusRequest& request,
+                           proto::GetStatusResponse& response) {
+  const std::lock_guard lock(mutex_);
+  response.set_nonce(callers_.StatusNonce());
+  if (!callers_.AcceptsStatusCall(request)) return;
+  proven_(peer);
+  Tell(response);
+  response.set_proof(callers_.ProofFor(request, response));
+}
+
+void Coordinator::Tell(proto::GetStatusResponse& response) const {
+  response.set_job(job_);
+  response.set_job_uid(job_uid_);
+  response.set_generation(roster_.generation());
+  for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
+  for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
+  if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
+  response.set_activity(roster_.activity());
+  if (evaluator_misses_checkpoints_) {
+    response.set_evaluator_misses_checkpoints(*evaluator_misses_checkpoints_);
+  }
+  if (!evaluation_ || !response.has_progress()) return;
+  proto::TrainerProgress& progress = *response.mutable_progress();
+  if (evaluation_->has_test_loss()) progress.set_test_loss(evaluation_->test_loss());
+  if (evaluation_->has_test_accuracy()) progress.set_test_accuracy(evaluation_->test_accuracy());
+  if (evaluation_->has_test_mean_absolute_error()) {
+    progress.set_test_mean_absolute_error(evaluation_->test_mean_absolute_error());
+  }
+}
+
+void Coordinator::TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
+                                 proto::EvaluationAnswer& answer) {
+  const std::lock_guard lock(mutex_);
+  answer.set_nonce(callers_.StatusNonce());
+  if (!callers_.AcceptsEvaluation(report)) return;
+  proven_(peer);
+  // Another job's pod may have had this address before.
+  if (report.job() != job_ || report.job_uid() != job_uid_) return;
+  answer.set_accepted(true);
+  if (roster_.progress()) {
+    answer.set_last_checkpoint_step(roster_.progress()->last_checkpoint_step());
+  }
+  answer.set_proof(callers_.ProofFor(report, answer));
+  evaluator_misses_checkpoints_ = report.misses_checkpoints();
+  const bool is_another_set =
+      evaluation_ ? evaluation_->test_set() != report.test_set() : report.voids_earlier();
+  if (!is_another_set && report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
+  evaluation_ = report;
+  if (report.step() < 0) evaluation_->set_test_loss(std::numeric_limits<double>::quiet_NaN());
+}
+
+}  // namespace lockstep::train
