@@ -9,9 +9,11 @@ namespace lockstep::train {
 class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
  public:
   LocalRendezvousClient(LocalRendezvousHub& hub, int rank) : hub_(hub), rank_(rank) {}
+  // Waits for calls of its callback, whose owner may be gone afterwards.
   ~LocalRendezvousClient() override {
-    const std::lock_guard lock(hub_.mutex_);
+    std::unique_lock lock(hub_.mutex_);
     hub_.members_[Index()].on_end = nullptr;
+    hub_.changed_.wait(lock, [this] { return hub_.calling_ == 0; });
   }
 
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string&) override {
@@ -113,10 +115,13 @@ void LocalRendezvousHub::EndLocked(const std::string& reason, std::unique_lock<s
     if (place.on_end) callbacks.push_back(place.on_end);
   }
   const std::uint64_t ended = generation_;
+  ++calling_;
   changed_.notify_all();
   lock.unlock();
   for (const auto& callback : callbacks) callback(ended, reason);
   lock.lock();
+  --calling_;
+  changed_.notify_all();
 }
 
 }  // namespace lockstep::train

@@ -45,6 +45,7 @@ class LocalRendezvousHub {
   std::vector<Place> members_;
   std::uint64_t generation_ = 0;
   bool live_ = false, stop_ = false;
+  int calling_ = 0;  // threads that call the members' on_end, without mutex_
   std::map<std::pair<std::uint64_t, std::string>, std::string> store_;
 };
 

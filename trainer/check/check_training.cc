@@ -4,13 +4,12 @@
 
 #include <array>
 #include <future>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
 #include "trainer/check/check_case.h"
-#include "trainer/check/device_array.h"
+#include "trainer/check/training_state.h"
 #include "trainer/train/solo_training.h"
 
 namespace lockstep::train {
@@ -83,7 +82,7 @@ api::TrainingSpec ChangingSteps() {
 
 struct Recorded {
   std::vector<float> loss;   // of the last step
-  std::vector<float> state;  // parameters, running statistics, the optimizer's slots
+  std::vector<float> state;  // TrainingState
   bool has_recorded = false;
 };
 
@@ -93,15 +92,7 @@ absl::StatusOr<Recorded> TrainAtOnce(const SessionOptions& options,
   LOCKSTEP_ASSIGN_OR_RETURN(const StepTotals last, training->Run(kRecordedSteps));
   Recorded recorded{.loss = {static_cast<float>(last.loss)}};
   Session& session = training->session();
-  std::vector<std::span<const float>> ranges = {session.model().parameters(),
-                                                session.model().states()};
-  for (int i = 0; i < session.optimizer().slots(); ++i) {
-    ranges.push_back(session.optimizer().slot(i));
-  }
-  for (const std::span<const float> range : ranges) {
-    const std::vector<float> values = Download(session.backend(), range);
-    recorded.state.insert(recorded.state.end(), values.begin(), values.end());
-  }
+  recorded.state = TrainingState(session);
   recorded.has_recorded = session.recorder().has_recorded();
   return recorded;
 }

@@ -43,13 +43,15 @@ absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend&
   return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
 }
 
-absl::StatusOr<OptimizerRuleOp> MakeAdam(const api::OptimizerSpec& spec, Backend& backend) {
-  AdamSpec adam;
-  LOCKSTEP_ASSIGN_OR_RETURN(adam.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta1, Fraction("beta1", spec.beta1));
-  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta2, Fraction("beta2", spec.beta2));
-  LOCKSTEP_ASSIGN_OR_RETURN(adam.epsilon, Positive("epsilon", spec.epsilon));
-  return OptimizerRuleOp{.op = backend.MakeOptimizer(adam), .slot_names = {"m", "v"}};
+// Adam, or LAMB, which takes Adam's direction.
+template <typename Spec>
+absl::StatusOr<OptimizerRuleOp> MakeWithMoments(const api::OptimizerSpec& spec, Backend& backend) {
+  Spec rule;
+  LOCKSTEP_ASSIGN_OR_RETURN(rule.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(rule.beta1, Fraction("beta1", spec.beta1));
+  LOCKSTEP_ASSIGN_OR_RETURN(rule.beta2, Fraction("beta2", spec.beta2));
+  LOCKSTEP_ASSIGN_OR_RETURN(rule.epsilon, Positive("epsilon", spec.epsilon));
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(rule), .slot_names = {"m", "v"}};
 }
 
 absl::StatusOr<OptimizerRuleOp> MakeRmsprop(const api::OptimizerSpec& spec, Backend& backend) {
@@ -84,25 +86,16 @@ absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend
   return OptimizerRuleOp{.op = backend.MakeOptimizer(lars), .slot_names = std::move(slot_names)};
 }
 
-absl::StatusOr<OptimizerRuleOp> MakeLamb(const api::OptimizerSpec& spec, Backend& backend) {
-  LambSpec lamb;
-  LOCKSTEP_ASSIGN_OR_RETURN(lamb.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(lamb.beta1, Fraction("beta1", spec.beta1));
-  LOCKSTEP_ASSIGN_OR_RETURN(lamb.beta2, Fraction("beta2", spec.beta2));
-  LOCKSTEP_ASSIGN_OR_RETURN(lamb.epsilon, Positive("epsilon", spec.epsilon));
-  return OptimizerRuleOp{.op = backend.MakeOptimizer(lamb), .slot_names = {"m", "v"}};
-}
-
 }  // namespace
 
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
                                                   Backend& backend) {
   if (spec.name == "SGD") return MakeSgd(spec, backend);
-  if (spec.name == "Adam") return MakeAdam(spec, backend);
+  if (spec.name == "Adam") return MakeWithMoments<AdamSpec>(spec, backend);
   if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
   if (spec.name == "Adagrad") return MakeAdagrad(spec, backend);
   if (spec.name == "LARS") return MakeLars(spec, backend);
-  if (spec.name == "LAMB") return MakeLamb(spec, backend);
+  if (spec.name == "LAMB") return MakeWithMoments<LambSpec>(spec, backend);
   return absl::InvalidArgumentError(
       fmt::format("optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\", "
                   "\"Adagrad\", \"LARS\" or \"LAMB\"",

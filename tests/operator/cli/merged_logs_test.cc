@@ -32,27 +32,9 @@ const Object kRunning = {{"running", {{"startedAt", "2026-05-01T12:00:00Z"}}}};
 const Object kEnded = {{"terminated", {{"exitCode", 1}}}};
 
 Object Pod(const std::string& role, int index, const Object& state, int restarts = 0) {
-  const std::string name = fmt::format("j-{}-{}", role, index);
-  Object container = {{"name", "trainer"}, {"restartCount", restarts}, {"state", state}};
+  Object container = {{"restartCount", restarts}, {"state", state}};
   if (restarts > 0) container["lastState"] = kEnded;
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata",
-           {{"name", name},
-            {"namespace", "n"},
-            {"uid", "uid-of-" + name},
-            {"labels",
-             {{api::kLabelJobName, "j"},
-              {api::kLabelRole, role},
-              {api::kLabelReplicaIndex, std::to_string(index)}}},
-            {"ownerReferences",
-             {{{"apiVersion", "training.lockstep.dev/v1"},
-               {"kind", "TrainingJob"},
-               {"name", "j"},
-               {"uid", "uid-of-j"},
-               {"controller", true}}}}}},
-          {"spec", {{"containers", {{{"name", "trainer"}}}}}},
-          {"status", {{"phase", "Running"}, {"containerStatuses", {container}}}}};
+  return testing::TrainerPod(role, index, std::move(container));
 }
 
 std::string At(int second, const std::string& text) {

@@ -26,27 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Object Pod(const std::string& role, int index) {
-  const std::string name = fmt::format("j-{}-{}", role, index);
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata",
-           {{"name", name},
-            {"namespace", "n"},
-            {"uid", "uid-of-" + name},
-            {"labels",
-             {{api::kLabelJobName, "j"},
-              {api::kLabelRole, role},
-              {api::kLabelReplicaIndex, std::to_string(index)}}},
-            {"ownerReferences",
-             {{{"apiVersion", "training.lockstep.dev/v1"},
-               {"kind", "TrainingJob"},
-               {"name", "j"},
-               {"uid", "uid-of-j"},
-               {"controller", true}}}}}},
-          {"spec", {{"containers", {{{"name", "trainer"}}}}}},
-          {"status",
-           {{"containerStatuses",
-             {{{"name", "trainer"}, {"state", {{"running", Object::object()}}}}}}}}};
+  return testing::TrainerPod(role, index, {{"state", {{"running", Object::object()}}}});
 }
 
 std::string Metrics(int rank, int step, double compute) {

@@ -22,6 +22,7 @@
 #include "tests/support/local_rendezvous.h"
 #include "tests/support/temp_directory.h"
 #include "trainer/check/device_array.h"
+#include "trainer/check/training_state.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {
@@ -229,20 +230,7 @@ struct Rank {
     return loop.Run(*membership);
   }
 
-  // Parameters, running statistics and the optimizer's slots.
-  std::vector<float> State() {
-    Backend& backend = session->backend();
-    std::vector<float> all = Parameters();
-    const auto append = [&](std::span<const float> range) {
-      const std::vector<float> values = Download(backend, range);
-      all.insert(all.end(), values.begin(), values.end());
-    };
-    append(session->model().states());
-    for (int slot = 0; slot < session->optimizer().slots(); ++slot) {
-      append(session->optimizer().slot(slot));
-    }
-    return all;
-  }
+  std::vector<float> State() { return TrainingState(*session); }
 
   // The container's termination message; empty if there is none.
   std::string Message() const {

@@ -10,6 +10,7 @@
 #include "api/v1/enum_names.h"
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/check/device_array.h"
+#include "trainer/check/training_state.h"
 #include "trainer/train/solo_training.h"
 
 namespace lockstep::train {
@@ -42,7 +43,7 @@ api::TrainingSpec EveryKindOfStep() {
 
 struct Trained {
   std::vector<float> losses, norms;
-  std::vector<float> state;  // parameters, running statistics, the optimizer's slots
+  std::vector<float> state;  // TrainingState
   bool has_recorded = false;
 
   bool operator==(const Trained&) const = default;
@@ -65,15 +66,7 @@ void Step(SoloTraining& training, Trained& trained) {
 
 void End(SoloTraining& training, Trained& trained) {
   Session& session = training.session();
-  std::vector<std::span<const float>> ranges = {session.model().parameters(),
-                                                session.model().states()};
-  for (int i = 0; i < session.optimizer().slots(); ++i) {
-    ranges.push_back(session.optimizer().slot(i));
-  }
-  for (const std::span<const float> range : ranges) {
-    const std::vector<float> values = Download(session.backend(), range);
-    trained.state.insert(trained.state.end(), values.begin(), values.end());
-  }
+  trained.state = TrainingState(session);
   trained.has_recorded = session.recorder().has_recorded();
 }
 

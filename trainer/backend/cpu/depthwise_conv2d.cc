@@ -3,6 +3,7 @@
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/channels.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/cpu/window_shape.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
 #include "trainer/backend/window.h"
@@ -10,24 +11,8 @@
 namespace lockstep::train::cpu {
 namespace {
 
-PoolShape ShapeOf(const Windows& windows, std::int64_t inner, bool relu) {
-  const auto& [rows, columns] = windows;
-  return {.in_h = rows.in,
-          .in_w = columns.in,
-          .out_h = rows.out,
-          .out_w = columns.out,
-          .inner = inner,
-          .window_h = rows.size,
-          .window_w = columns.size,
-          .stride_h = rows.stride,
-          .stride_w = columns.stride,
-          .pad_h = rows.pad_begin,
-          .pad_w = columns.pad_begin,
-          .relu = relu};
-}
-
 // With a stride of 1, dx is the convolution of dy with the kernel turned by half a turn.
-PoolShape TurnedShape(const PoolShape& s) {
+WindowShape TurnedShape(const WindowShape& s) {
   return {.in_h = s.out_h,
           .in_w = s.out_w,
           .out_h = s.in_h,
@@ -62,7 +47,7 @@ class DepthwiseConv2d : public BoundOp {
 
   const DepthwiseConv2dSpec spec_;
   const ImageView x_, y_;
-  const PoolShape shape_;
+  const WindowShape shape_;
 };
 
 // One output channel for each channel of x, several of which are neighbors in memory: the kernels
@@ -147,7 +132,7 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
 
   void InputGradient() const {
     const bool turned = shape_.stride_h == 1 && shape_.stride_w == 1;
-    const PoolShape shape = turned ? TurnedShape(shape_) : shape_;
+    const WindowShape shape = turned ? TurnedShape(shape_) : shape_;
     OrderWeight(turned);
     ForRows(shape_.in_h, [&](std::int64_t plane, std::int64_t first, std::int64_t last) {
       const float* from = dy() + plane * PlaneOfY();

@@ -2,34 +2,20 @@
 
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/cpu/window_shape.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
 namespace {
 
-PoolShape ShapeOf(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAxis& columns) {
-  return {.in_h = rows.in,
-          .in_w = columns.in,
-          .out_h = rows.out,
-          .out_w = columns.out,
-          .inner = ViewOf(spec.x).inner,
-          .window_h = rows.size,
-          .window_w = columns.size,
-          .stride_h = rows.stride,
-          .stride_w = columns.stride,
-          .pad_h = rows.pad_begin,
-          .pad_w = columns.pad_begin,
-          .relu = spec.relu};
-}
-
-TensorDesc OutputOf(const Pool2dSpec& spec, const PoolShape& shape) {
+TensorDesc OutputOf(const Pool2dSpec& spec, const WindowShape& shape) {
   return WithExtents(spec.x, {spec.x.shape[0], spec.x.shape[1], shape.out_h, shape.out_w});
 }
 
 // Both kinds slide a window over every plane of rows x outer. The threads divide the planes.
 class Pool2d : public BoundOp {
  public:
-  Pool2d(const Device& device, const Pool2dSpec& spec, const PoolShape& shape)
+  Pool2d(const Device& device, const Pool2dSpec& spec, const WindowShape& shape)
       : BoundOp(device, spec.x, OutputOf(spec, shape)),
         shape_(shape),
         planes_(ViewOf(spec.x).rows * ViewOf(spec.x).outer) {}
@@ -44,13 +30,13 @@ class Pool2d : public BoundOp {
         ThreadsFor(device().threads, planes_ * in), planes_,
         [&](std::int64_t begin, std::int64_t end) { body(end - begin, begin * in, begin * out); });
   }
-  const PoolShape& shape() const { return shape_; }
+  const WindowShape& shape() const { return shape_; }
   std::int64_t output_floats() const {
     return planes_ * shape_.out_h * shape_.out_w * shape_.inner;
   }
 
  private:
-  PoolShape shape_;
+  WindowShape shape_;
   std::int64_t planes_;
 };
 
@@ -112,8 +98,7 @@ class AveragePool2d final : public Pool2d {
 }  // namespace
 
 std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec) {
-  const auto [rows, columns] = WindowsOf(spec);
-  const PoolShape shape = ShapeOf(spec, rows, columns);
+  const WindowShape shape = ShapeOf(WindowsOf(spec), ViewOf(spec.x).inner, spec.relu);
   const std::int64_t taps = spec.window_h * spec.window_w;
   if (spec.kind == PoolKind::kMax) {
     LOCKSTEP_CHECK(taps <= std::numeric_limits<std::int32_t>::max(),

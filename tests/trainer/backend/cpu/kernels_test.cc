@@ -47,8 +47,8 @@ OpOutputs OnReference(Activation activation, const std::vector<float>& x,
   return RunOp(*backend, *op, {.x = x, .dy = dy}, {.training = true, .valid = 1});
 }
 
-PoolShape Pool(std::int64_t in, std::int64_t out, std::int64_t inner, std::int64_t window,
-               std::int64_t stride, std::int64_t pad) {
+WindowShape Pool(std::int64_t in, std::int64_t out, std::int64_t inner, std::int64_t window,
+                 std::int64_t stride, std::int64_t pad) {
   return {.in_h = in,
           .in_w = in,
           .out_h = out,
@@ -68,7 +68,7 @@ struct PoolRun {
   std::vector<std::uint8_t> chosen;
 };
 
-PoolRun RunMaxPool(const Kernels& kernels, const PoolShape& s) {
+PoolRun RunMaxPool(const Kernels& kernels, const WindowShape& s) {
   constexpr std::int64_t kPlanes = 3;
   const auto out = static_cast<std::size_t>(kPlanes * s.out_h * s.out_w * s.inner);
   const std::int64_t in = kPlanes * s.in_h * s.in_w * s.inner;
@@ -84,7 +84,7 @@ PoolRun RunMaxPool(const Kernels& kernels, const PoolShape& s) {
 
 TEST_P(KernelsTest, MaxPoolsAgreeInEveryWidthOfChannels) {
   for (const std::int64_t inner : {1, 5, 8, 16, 24, 32}) {
-    for (const PoolShape& shape :
+    for (const WindowShape& shape :
          {Pool(8, 4, inner, 2, 2, 0), Pool(9, 4, inner, 2, 2, 0), Pool(7, 4, inner, 3, 2, 1),
           Pool(6, 5, inner, 2, 1, 0), Pool(10, 3, inner, 2, 4, 0)}) {
       const PoolRun found = RunMaxPool(tested(), shape), expected = RunMaxPool(plain(), shape);
@@ -100,7 +100,7 @@ TEST_P(KernelsTest, AMaxPoolTakesAndKeepsNaN) {
     std::vector<float> x(4 * 16, -1.0f), y(16);
     std::vector<std::uint8_t> chosen(16);
     x[at * 16 + 7] = NAN;
-    PoolShape shape = Pool(2, 1, 16, 2, 2, 0);
+    WindowShape shape = Pool(2, 1, 16, 2, 2, 0);
     tested().max_pool(shape, x.data(), y.data(), chosen.data(), 1);
     EXPECT_TRUE(std::isnan(y[7])) << "NaN at tap " << at;
     EXPECT_EQ(y[6], 0.0f);

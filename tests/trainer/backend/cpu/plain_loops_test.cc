@@ -74,6 +74,12 @@ void ExpectProduct(const Kernels& kernels, const Extents& e, const ProductForm& 
   }
 }
 
+// A volatile float is rounded, whatever the compiler would like to fuse.
+float RoundedProduct(float a, float b) {
+  const volatile float product = a * b;
+  return product;
+}
+
 // Sizes below a tile, at its edges, and over a block in each extent.
 TEST_P(PlainLoopsTest, ProductsOfEveryShapeAndOrder) {
   for (const Extents& e : {Extents{1, 1, 1}, Extents{6, 32, 5}, Extents{7, 33, 3},
@@ -123,7 +129,7 @@ struct PoolResult {
   std::vector<float> y, dx;
   std::vector<std::uint8_t> chosen;
 };
-PoolResult RunMaxPool(const Kernels& kernels, const PoolShape& s, const std::vector<float>& x,
+PoolResult RunMaxPool(const Kernels& kernels, const WindowShape& s, const std::vector<float>& x,
                       const std::vector<float>& dy) {
   PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN),
                     std::vector<std::uint8_t>(dy.size())};
@@ -131,7 +137,7 @@ PoolResult RunMaxPool(const Kernels& kernels, const PoolShape& s, const std::vec
   kernels.max_pool_backward(s, dy.data(), result.chosen.data(), result.dx.data(), 1);
   return result;
 }
-PoolResult RunAveragePool(const Kernels& kernels, const PoolShape& s, const std::vector<float>& x,
+PoolResult RunAveragePool(const Kernels& kernels, const WindowShape& s, const std::vector<float>& x,
                           const std::vector<float>& dy) {
   PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN), {}};
   kernels.average_pool(s, x.data(), result.y.data(), 1);
@@ -150,19 +156,19 @@ std::vector<T> Lane(const std::vector<T>& values, std::int64_t inner, std::int64
 TEST_P(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
   for (const std::int64_t inner : {4, 8, 12, 16, 32}) {
     for (const std::int64_t stride : {1, 2, 3}) {
-      const PoolShape wide{.in_h = 7,
-                           .in_w = 7,
-                           .out_h = 7 / stride,
-                           .out_w = 7 / stride,
-                           .inner = inner,
-                           .window_h = 2,
-                           .window_w = 3,
-                           .stride_h = stride,
-                           .stride_w = stride,
-                           .pad_h = 0,
-                           .pad_w = 1,
-                           .relu = true};
-      PoolShape single = wide;
+      const WindowShape wide{.in_h = 7,
+                             .in_w = 7,
+                             .out_h = 7 / stride,
+                             .out_w = 7 / stride,
+                             .inner = inner,
+                             .window_h = 2,
+                             .window_w = 3,
+                             .stride_h = stride,
+                             .stride_w = stride,
+                             .pad_h = 0,
+                             .pad_w = 1,
+                             .relu = true};
+      WindowShape single = wide;
       single.inner = 1;
       const std::vector<float> x = RandomValues(7 * 7 * inner, 1);
       const std::vector<float> dy = RandomValues(wide.out_h * wide.out_w * inner, 2);
@@ -184,16 +190,16 @@ TEST_P(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
 
 // A window's taps are numbered in two bytes where one is too few.
 TEST_P(PlainLoopsTest, AWidePoolIsAPool) {
-  const PoolShape s{.in_h = 8,
-                    .in_w = 7,
-                    .out_h = 4,
-                    .out_w = 3,
-                    .inner = 20,
-                    .window_h = 2,
-                    .window_w = 2,
-                    .stride_h = 2,
-                    .stride_w = 2,
-                    .relu = true};
+  const WindowShape s{.in_h = 8,
+                      .in_w = 7,
+                      .out_h = 4,
+                      .out_w = 3,
+                      .inner = 20,
+                      .window_h = 2,
+                      .window_w = 2,
+                      .stride_h = 2,
+                      .stride_w = 2,
+                      .relu = true};
   const std::vector<float> x = RandomValues(8 * 7 * 20, 1), dy = RandomValues(4 * 3 * 20, 2);
   const PoolResult expected = RunMaxPool(tested(), s, x, dy);
   std::vector<float> y(dy.size(), NAN), dx(x.size(), NAN);
@@ -273,46 +279,37 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
                          .decay = 0.01f,
                          .scale = 0.7f};
   tested().adam(adam, gradient.data(), value.data(), m.data(), v.data(), kSize);
-  // A volatile float is rounded, whatever the compiler would like to fuse.
-  const auto times = [](float a, float b) {
-    const volatile float product = a * b;
-    return product;
-  };
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = times(adam.scale, gradient[i]);
-    const float mean = 0.1f + times(1 - adam.beta1, g - 0.1f);
-    const float square = 0.2f + times(1 - adam.beta2, times(g, g) - 0.2f);
+    const float g = RoundedProduct(adam.scale, gradient[i]);
+    const float mean = 0.1f + RoundedProduct(1 - adam.beta1, g - 0.1f);
+    const float square = 0.2f + RoundedProduct(1 - adam.beta2, RoundedProduct(g, g) - 0.2f);
     EXPECT_EQ(m[i], mean);
     EXPECT_EQ(v[i], square);
-    EXPECT_EQ(value[i], times(1 - adam.decay, start[i]) -
-                            times(adam.rate, mean) / (std::sqrt(square) + adam.epsilon));
+    EXPECT_EQ(value[i], RoundedProduct(1 - adam.decay, start[i]) -
+                            RoundedProduct(adam.rate, mean) / (std::sqrt(square) + adam.epsilon));
   }
   std::vector<float> moved = start, velocity(start.size(), 0.1f);
   const SgdFactors sgd{
       .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .scale = 0.7f, .nesterov = true};
   tested().sgd(sgd, gradient.data(), moved.data(), velocity.data(), kSize);
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = times(sgd.scale, gradient[i]);
-    const float speed = times(sgd.momentum, 0.1f) - times(sgd.rate, g);
+    const float g = RoundedProduct(sgd.scale, gradient[i]);
+    const float speed = RoundedProduct(sgd.momentum, 0.1f) - RoundedProduct(sgd.rate, g);
     EXPECT_EQ(velocity[i], speed);
-    EXPECT_EQ(moved[i],
-              times(1 - sgd.decay, start[i]) + times(sgd.momentum, speed) + times(-sgd.rate, g));
+    EXPECT_EQ(moved[i], RoundedProduct(1 - sgd.decay, start[i]) +
+                            RoundedProduct(sgd.momentum, speed) + RoundedProduct(-sgd.rate, g));
   }
 }
 
 TEST_P(PlainLoopsTest, OptimizersWithTrustsRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
-  const auto times = [](float a, float b) {
-    const volatile float product = a * b;  // rounded, as above
-    return product;
-  };
   const LarsFactors lars{
       .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .scale = 0.7f, .nesterov = true};
   std::vector<float> value = start, velocity(start.size(), 0.1f);
   double of_values = 0, of_gradients = 0;
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const double g = times(lars.scale, gradient[i]);
+    const double g = RoundedProduct(lars.scale, gradient[i]);
     of_values += static_cast<double>(start[i]) * start[i];
     of_gradients += g * g;
   }
@@ -335,15 +332,18 @@ TEST_P(PlainLoopsTest, OptimizersWithTrustsRoundAfterEachOperation) {
   tested().lamb(lamb, m.data(), v.data(), moved.data(), kSize);
   double of_updates = 0;
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = times(lars.scale, gradient[i]) + times(lars.decay, start[i]);
-    const float speed = times(lars.momentum, 0.1f) - times(lars.rate, g);
+    const float g = RoundedProduct(lars.scale, gradient[i]) + RoundedProduct(lars.decay, start[i]);
+    const float speed = RoundedProduct(lars.momentum, 0.1f) - RoundedProduct(lars.rate, g);
     EXPECT_EQ(velocity[i], speed);
-    EXPECT_EQ(value[i], start[i] + times(lars.momentum, speed) + times(-lars.rate, g));
-    const float mean = 0.1f + times(1 - lamb.beta1, times(lamb.scale, gradient[i]) - 0.1f);
+    EXPECT_EQ(value[i],
+              start[i] + RoundedProduct(lars.momentum, speed) + RoundedProduct(-lars.rate, g));
+    const float mean =
+        0.1f + RoundedProduct(1 - lamb.beta1, RoundedProduct(lamb.scale, gradient[i]) - 0.1f);
     EXPECT_EQ(m[i], mean);
     const float update =
-        times(5, mean) / (std::sqrt(times(30, v[i])) + lamb.epsilon) + times(lamb.decay, start[i]);
-    EXPECT_EQ(moved[i], start[i] - times(lamb.rate, update));
+        RoundedProduct(5, mean) / (std::sqrt(RoundedProduct(30, v[i])) + lamb.epsilon) +
+        RoundedProduct(lamb.decay, start[i]);
+    EXPECT_EQ(moved[i], start[i] - RoundedProduct(lamb.rate, update));
     of_updates += static_cast<double>(update) * update;
   }
   EXPECT_NEAR(of_lamb.values, of_values, 1e-12);
@@ -353,32 +353,28 @@ TEST_P(PlainLoopsTest, OptimizersWithTrustsRoundAfterEachOperation) {
 TEST_P(PlainLoopsTest, OptimizersOfSquaresRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
-  const auto times = [](float a, float b) {
-    const volatile float product = a * b;  // rounded, as above
-    return product;
-  };
   std::vector<float> value = start, squares(start.size(), 0.2f), velocity(start.size(), 0.1f);
   const RmspropFactors rmsprop{
       .rate = 0.1f, .rho = 0.9f, .epsilon = 1e-7f, .momentum = 0.8f, .decay = 0.01f, .scale = 0.7f};
   tested().rmsprop(rmsprop, gradient.data(), value.data(), squares.data(), velocity.data(), kSize);
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = times(rmsprop.scale, gradient[i]);
-    const float square = 0.2f + times(1 - rmsprop.rho, times(g, g) - 0.2f);
-    const float speed = times(rmsprop.momentum, 0.1f) +
-                        times(rmsprop.rate, g) / std::sqrt(square + rmsprop.epsilon);
+    const float g = RoundedProduct(rmsprop.scale, gradient[i]);
+    const float square = 0.2f + RoundedProduct(1 - rmsprop.rho, RoundedProduct(g, g) - 0.2f);
+    const float speed = RoundedProduct(rmsprop.momentum, 0.1f) +
+                        RoundedProduct(rmsprop.rate, g) / std::sqrt(square + rmsprop.epsilon);
     EXPECT_EQ(squares[i], square);
     EXPECT_EQ(velocity[i], speed);
-    EXPECT_EQ(value[i], times(1 - rmsprop.decay, start[i]) - speed);
+    EXPECT_EQ(value[i], RoundedProduct(1 - rmsprop.decay, start[i]) - speed);
   }
   std::vector<float> moved = start, sums(start.size(), 0.1f);
   const AdagradFactors adagrad{.rate = 0.1f, .epsilon = 1e-7f, .decay = 0.01f, .scale = 0.7f};
   tested().adagrad(adagrad, gradient.data(), moved.data(), sums.data(), kSize);
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = times(adagrad.scale, gradient[i]);
-    const float sum = 0.1f + times(g, g);
+    const float g = RoundedProduct(adagrad.scale, gradient[i]);
+    const float sum = 0.1f + RoundedProduct(g, g);
     EXPECT_EQ(sums[i], sum);
-    EXPECT_EQ(moved[i], times(1 - adagrad.decay, start[i]) -
-                            times(adagrad.rate, g) / std::sqrt(sum + adagrad.epsilon));
+    EXPECT_EQ(moved[i], RoundedProduct(1 - adagrad.decay, start[i]) -
+                            RoundedProduct(adagrad.rate, g) / std::sqrt(sum + adagrad.epsilon));
   }
 }
 

@@ -13,7 +13,7 @@ constexpr int kTogether = 4;
 // kLanes channels of `kPixels` outputs in a row, whose windows have the taps of `span`. `window`
 // and `weight` are at the first tap of the first of them, whether it is in the span or not.
 template <int kLanes, int kPixels>
-[[gnu::always_inline]] inline void ConvolvePixels(const PoolShape& s, const Span& span,
+[[gnu::always_inline]] inline void ConvolvePixels(const WindowShape& s, const Span& span,
                                                   const float* window, const float* weight,
                                                   const float* bias, float* y) {
   using Float = typename Lanes<kLanes>::Float;
@@ -38,14 +38,14 @@ template <int kLanes, int kPixels>
 struct Whole {
   std::int64_t first, end;
 };
-inline Whole WholeWindows(const PoolShape& s) {
+inline Whole WholeWindows(const WindowShape& s) {
   const std::int64_t first = (s.pad_w + s.stride_w - 1) / s.stride_w;
   const std::int64_t room = s.in_w + s.pad_w - s.window_w;
   return {first, room < 0 ? 0 : Least(s.out_w, room / s.stride_w + 1)};
 }
 
 template <int kLanes>
-void ConvolveRow(const PoolShape& s, const float* x, const float* weight, const float* bias,
+void ConvolveRow(const WindowShape& s, const float* x, const float* weight, const float* bias,
                  float* y, std::int64_t p) {
   const Whole whole = WholeWindows(s);
   for (std::int64_t i = 0; i < s.inner; i += kLanes) {
@@ -67,7 +67,8 @@ void ConvolveRow(const PoolShape& s, const float* x, const float* weight, const 
 
 // Row h of dx: for each pixel, the products of all windows over it.
 template <int kLanes>
-void DataRow(const PoolShape& s, const float* dy, const float* weight, float* dx, std::int64_t h) {
+void DataRow(const WindowShape& s, const float* dy, const float* weight, float* dx,
+             std::int64_t h) {
   using Float = typename Lanes<kLanes>::Float;
   for (std::int64_t w = 0; w < s.in_w; ++w) {
     for (std::int64_t i = 0; i < s.inner; i += kLanes) {
@@ -94,7 +95,7 @@ struct TapsAt {
 
 // Adds the products of the outputs' gradients with what kTaps taps see to the sums of the taps.
 template <int kLanes, int kTaps>
-[[gnu::always_inline]] inline void AddTaps(const PoolShape& s, const float* x, const float* dy,
+[[gnu::always_inline]] inline void AddTaps(const WindowShape& s, const float* x, const float* dy,
                                            float* sums, const TapsAt& at) {
   using Float = typename Lanes<kLanes>::Float;
   const float* line = x + (at.p * s.stride_h - s.pad_h + at.r) * s.in_w * s.inner;
@@ -120,7 +121,7 @@ template <int kLanes, int kTaps>
 }
 
 template <int kLanes>
-void WeightRow(const PoolShape& s, const float* x, const float* dy, float* sums, float* bias,
+void WeightRow(const WindowShape& s, const float* x, const float* dy, float* sums, float* bias,
                std::int64_t p) {
   using Float = typename Lanes<kLanes>::Float;
   const Span span = SpanOf(s, p, 0);
@@ -141,7 +142,7 @@ void WeightRow(const PoolShape& s, const float* x, const float* dy, float* sums,
 }
 
 // The outputs q of a row for which tap c is inside the image: [first, end).
-inline Whole InsideOf(const PoolShape& s, std::int64_t c) {
+inline Whole InsideOf(const WindowShape& s, std::int64_t c) {
   const std::int64_t before = s.pad_w - c, room = s.in_w + s.pad_w - c;
   return {before <= 0 ? 0 : (before + s.stride_w - 1) / s.stride_w,
           room <= 0 ? 0 : Least(s.out_w, (room - 1) / s.stride_w + 1)};
@@ -174,7 +175,7 @@ inline float Dot(const float* a, std::int64_t a_step, const float* b, std::int64
 // the part of each output row that each tap contributes to. Pixels of x are s.inner floats apart,
 // those of y `y_step`.
 template <typename Visit>
-void ForEachTapOfRow(const PoolShape& s, std::int64_t y_step, const Visit& visit) {
+void ForEachTapOfRow(const WindowShape& s, std::int64_t y_step, const Visit& visit) {
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     const Span span = SpanOf(s, p, 0);
     for (std::int64_t r = span.h; r < span.h_end; ++r) {
@@ -192,8 +193,8 @@ void ForEachTapOfRow(const PoolShape& s, std::int64_t y_step, const Visit& visit
 
 }  // namespace
 
-void Depthwise(const PoolShape& s, const float* x, const float* weight, const float* bias, float* y,
-               RowRange rows) {
+void Depthwise(const WindowShape& s, const float* x, const float* weight, const float* bias,
+               float* y, RowRange rows) {
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t p = rows.first; p < rows.last; ++p) {
       ConvolveRow<kLanes>(s, x, weight, bias, y, p);
@@ -201,15 +202,15 @@ void Depthwise(const PoolShape& s, const float* x, const float* weight, const fl
   });
 }
 
-void DepthwiseData(const PoolShape& s, const float* dy, const float* weight, float* dx,
+void DepthwiseData(const WindowShape& s, const float* dy, const float* weight, float* dx,
                    RowRange rows) {
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t h = rows.first; h < rows.last; ++h) DataRow<kLanes>(s, dy, weight, dx, h);
   });
 }
 
-void DepthwiseWeight(const PoolShape& s, const float* x, const float* dy, float* sums, float* bias,
-                     RowRange rows) {
+void DepthwiseWeight(const WindowShape& s, const float* x, const float* dy, float* sums,
+                     float* bias, RowRange rows) {
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t p = rows.first; p < rows.last; ++p) {
       WeightRow<kLanes>(s, x, dy, sums, bias, p);
@@ -217,7 +218,7 @@ void DepthwiseWeight(const PoolShape& s, const float* x, const float* dy, float*
   });
 }
 
-void DepthwisePlane(const PoolShape& s, const float* x, const float* weight, float bias, float* y,
+void DepthwisePlane(const WindowShape& s, const float* x, const float* weight, float bias, float* y,
                     std::int64_t y_step) {
   const std::int64_t size = s.out_h * s.out_w;
   for (std::int64_t i = 0; i < size; ++i) y[i * y_step] = bias;
@@ -231,7 +232,7 @@ void DepthwisePlane(const PoolShape& s, const float* x, const float* weight, flo
   }
 }
 
-void DepthwisePlaneData(const PoolShape& s, const float* dy, std::int64_t y_step,
+void DepthwisePlaneData(const WindowShape& s, const float* dy, std::int64_t y_step,
                         const float* weight, float* dx) {
   ForEachTapOfRow(s, y_step,
                   [&](std::int64_t tap, std::int64_t in, std::int64_t out, std::int64_t count) {
@@ -239,8 +240,8 @@ void DepthwisePlaneData(const PoolShape& s, const float* dy, std::int64_t y_step
                   });
 }
 
-void DepthwisePlaneWeight(const PoolShape& s, const float* x, const float* dy, std::int64_t y_step,
-                          float* sums, float* bias) {
+void DepthwisePlaneWeight(const WindowShape& s, const float* x, const float* dy,
+                          std::int64_t y_step, float* sums, float* bias) {
   ForEachTapOfRow(s, y_step,
                   [&](std::int64_t tap, std::int64_t in, std::int64_t out, std::int64_t count) {
                     sums[tap] += Dot(x + in, s.stride_w * s.inner, dy + out, y_step, count);

@@ -18,7 +18,7 @@ enum class Isa { kBaseline, kAvx2, kAvx512 };
 
 // The window of a pool or a depthwise convolution over one plane: height x width x inner, see
 // ImageView.
-struct PoolShape {
+struct WindowShape {
   std::int64_t in_h, in_w, out_h, out_w, inner;
   std::int64_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;  // pad: at the beginning
   bool relu;
@@ -168,36 +168,36 @@ struct Kernels {
   // Pools over contiguous planes. `chosen` is the tap (row-major in the window) that receives dy,
   // or the number of taps if none does (relu). Requires fewer than 255 taps with uint8_t, fewer
   // than 2^31 with uint32_t.
-  void (*max_pool)(const PoolShape& shape, const float* x, float* y, std::uint8_t* chosen,
+  void (*max_pool)(const WindowShape& shape, const float* x, float* y, std::uint8_t* chosen,
                    std::int64_t planes);
-  void (*max_pool_backward)(const PoolShape& shape, const float* dy, const std::uint8_t* chosen,
+  void (*max_pool_backward)(const WindowShape& shape, const float* dy, const std::uint8_t* chosen,
                             float* dx, std::int64_t planes);
-  void (*max_pool_wide)(const PoolShape& shape, const float* x, float* y, std::uint32_t* chosen,
+  void (*max_pool_wide)(const WindowShape& shape, const float* x, float* y, std::uint32_t* chosen,
                         std::int64_t planes);
-  void (*max_pool_wide_backward)(const PoolShape& shape, const float* dy,
+  void (*max_pool_wide_backward)(const WindowShape& shape, const float* dy,
                                  const std::uint32_t* chosen, float* dx, std::int64_t planes);
-  void (*average_pool)(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
-  void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
+  void (*average_pool)(const WindowShape& shape, const float* x, float* y, std::int64_t planes);
+  void (*average_pool_backward)(const WindowShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);
 
   // Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
   // Those rows of y = act(bias + sum over the taps of x * weight); `bias`: inner,
   // or null.
-  void (*depthwise)(const PoolShape& shape, const float* x, const float* weight, const float* bias,
-                    float* y, RowRange rows);
+  void (*depthwise)(const WindowShape& shape, const float* x, const float* weight,
+                    const float* bias, float* y, RowRange rows);
   // Rows of dx = the sum over the windows of dy * weight.
-  void (*depthwise_data)(const PoolShape& shape, const float* dy, const float* weight, float* dx,
+  void (*depthwise_data)(const WindowShape& shape, const float* dy, const float* weight, float* dx,
                          RowRange rows);
   // Adds to `sums`, taps x inner, and `bias`, inner, what output rows add to the gradients.
-  void (*depthwise_weight)(const PoolShape& shape, const float* x, const float* dy, float* sums,
+  void (*depthwise_weight)(const WindowShape& shape, const float* x, const float* dy, float* sums,
                            float* bias, RowRange rows);
   // Of the plane of one channel, whose pixels are shape.inner floats apart in x and y_step in y,
   // with a weight for each tap. The gradients are added to dx, sums and *bias.
-  void (*depthwise_plane)(const PoolShape& shape, const float* x, const float* weight, float bias,
+  void (*depthwise_plane)(const WindowShape& shape, const float* x, const float* weight, float bias,
                           float* y, std::int64_t y_step);
-  void (*depthwise_plane_data)(const PoolShape& shape, const float* dy, std::int64_t y_step,
+  void (*depthwise_plane_data)(const WindowShape& shape, const float* dy, std::int64_t y_step,
                                const float* weight, float* dx);
-  void (*depthwise_plane_weight)(const PoolShape& shape, const float* x, const float* dy,
+  void (*depthwise_plane_weight)(const WindowShape& shape, const float* x, const float* dy,
                                  std::int64_t y_step, float* sums, float* bias);
 
   // Unlike the kernels above, the following ones up to winograd_gradient_weight may differ in the

@@ -48,24 +48,25 @@ TrustSquares LambMoments(const LambFactors& factors, const float* gradient, cons
                          float* m, float* v, std::int64_t size);
 void Lamb(const LambFactors& factors, const float* m, const float* v, float* value,
           std::int64_t size);
-void Depthwise(const PoolShape& shape, const float* x, const float* weight, const float* bias,
+void Depthwise(const WindowShape& shape, const float* x, const float* weight, const float* bias,
                float* y, RowRange rows);
-void DepthwiseData(const PoolShape& shape, const float* dy, const float* weight, float* dx,
+void DepthwiseData(const WindowShape& shape, const float* dy, const float* weight, float* dx,
                    RowRange rows);
-void DepthwiseWeight(const PoolShape& shape, const float* x, const float* dy, float* sums,
+void DepthwiseWeight(const WindowShape& shape, const float* x, const float* dy, float* sums,
                      float* bias, RowRange rows);
-void DepthwisePlane(const PoolShape& shape, const float* x, const float* weight, float bias,
+void DepthwisePlane(const WindowShape& shape, const float* x, const float* weight, float bias,
                     float* y, std::int64_t y_step);
-void DepthwisePlaneData(const PoolShape& shape, const float* dy, std::int64_t y_step,
+void DepthwisePlaneData(const WindowShape& shape, const float* dy, std::int64_t y_step,
                         const float* weight, float* dx);
-void DepthwisePlaneWeight(const PoolShape& shape, const float* x, const float* dy,
+void DepthwisePlaneWeight(const WindowShape& shape, const float* x, const float* dy,
                           std::int64_t y_step, float* sums, float* bias);
 template <typename Index>
-void MaxPool(const PoolShape& shape, const float* x, float* y, Index* chosen, std::int64_t planes);
+void MaxPool(const WindowShape& shape, const float* x, float* y, Index* chosen,
+             std::int64_t planes);
 template <typename Index>
-void MaxPoolBackward(const PoolShape& shape, const float* dy, const Index* chosen, float* dx,
+void MaxPoolBackward(const WindowShape& shape, const float* dy, const Index* chosen, float* dx,
                      std::int64_t planes);
-void AveragePool(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
-void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx, std::int64_t planes);
+void AveragePool(const WindowShape& shape, const float* x, float* y, std::int64_t planes);
+void AveragePoolBackward(const WindowShape& shape, const float* dy, float* dx, std::int64_t planes);
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

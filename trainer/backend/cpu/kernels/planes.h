@@ -19,14 +19,14 @@ inline std::int64_t Most(std::int64_t a, std::int64_t b) {
   return a > b ? a : b;
 }
 
-inline Span SpanOf(const PoolShape& s, std::int64_t p, std::int64_t q) {
+inline Span SpanOf(const WindowShape& s, std::int64_t p, std::int64_t q) {
   const std::int64_t top = p * s.stride_h - s.pad_h, left = q * s.stride_w - s.pad_w;
   return {Most(0, -top), Least(s.window_h, s.in_h - top), Most(0, -left),
           Least(s.window_w, s.in_w - left)};
 }
 
 // Floats from the plane's start to the window's first tap at output p, q.
-inline std::int64_t Corner(const PoolShape& s, std::int64_t p, std::int64_t q) {
+inline std::int64_t Corner(const WindowShape& s, std::int64_t p, std::int64_t q) {
   return ((p * s.stride_h - s.pad_h) * s.in_w + q * s.stride_w - s.pad_w) * s.inner;
 }
 

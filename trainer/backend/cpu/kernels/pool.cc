@@ -8,7 +8,7 @@ namespace {
 
 // Stores the largest of the taps of `span` and its index. NaN wins.
 template <int kLanes, typename Index>
-[[gnu::always_inline]] inline void MaxOf(const PoolShape& s, const Span& span, const float* x,
+[[gnu::always_inline]] inline void MaxOf(const WindowShape& s, const Span& span, const float* x,
                                          float* y, Index* chosen) {
   using L = Lanes<kLanes>;
   using Float = typename L::Float;
@@ -33,7 +33,7 @@ template <int kLanes, typename Index>
 }
 
 template <int kLanes, typename Index>
-void MaxPlane(const PoolShape& s, const float* x, float* y, Index* chosen) {
+void MaxPlane(const WindowShape& s, const float* x, float* y, Index* chosen) {
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     for (std::int64_t q = 0; q < s.out_w; ++q) {
       const Span span = SpanOf(s, p, q);
@@ -47,18 +47,18 @@ void MaxPlane(const PoolShape& s, const float* x, float* y, Index* chosen) {
 }
 
 // True if no input is in two windows, so that Backward can write instead of adding.
-inline bool Disjoint(const PoolShape& s) {
+inline bool Disjoint(const WindowShape& s) {
   return s.stride_h >= s.window_h && s.stride_w >= s.window_w;
 }
 // True if the windows cover the plane, so that it need not be zeroed first.
-inline bool Covering(const PoolShape& s) {
+inline bool Covering(const WindowShape& s) {
   return s.stride_h <= s.window_h && s.stride_w <= s.window_w &&
          (s.out_h - 1) * s.stride_h - s.pad_h + s.window_h >= s.in_h &&
          (s.out_w - 1) * s.stride_w - s.pad_w + s.window_w >= s.in_w;
 }
 
 template <int kLanes, bool kAdd, typename Index>
-void MaxPlaneBackward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
+void MaxPlaneBackward(const WindowShape& s, const float* dy, const Index* chosen, float* dx) {
   using L = Lanes<kLanes>;
   using Float = typename L::Float;
   using Int = typename L::Int;
@@ -85,26 +85,26 @@ void MaxPlaneBackward(const PoolShape& s, const float* dy, const Index* chosen, 
 }
 
 // The most common window.
-inline bool IsTwoByTwo(const PoolShape& s) {
+inline bool IsTwoByTwo(const WindowShape& s) {
   return s.window_h == 2 && s.window_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 &&
          s.pad_w == 0 && s.in_h >= 2 * s.out_h && s.in_w >= 2 * s.out_w;
 }
 
 // The forward pass for 2x2 windows known to the compiler: four loads, two stores.
 template <int kLanes, typename Index>
-void MaxPlane2x2(const PoolShape& s, const float* x, float* y, Index* chosen) {
-  const PoolShape known{.in_h = s.in_h,
-                        .in_w = s.in_w,
-                        .out_h = s.out_h,
-                        .out_w = s.out_w,
-                        .inner = s.inner,
-                        .window_h = 2,
-                        .window_w = 2,
-                        .stride_h = 2,
-                        .stride_w = 2,
-                        .pad_h = 0,
-                        .pad_w = 0,
-                        .relu = s.relu};
+void MaxPlane2x2(const WindowShape& s, const float* x, float* y, Index* chosen) {
+  const WindowShape known{.in_h = s.in_h,
+                          .in_w = s.in_w,
+                          .out_h = s.out_h,
+                          .out_w = s.out_w,
+                          .inner = s.inner,
+                          .window_h = 2,
+                          .window_w = 2,
+                          .stride_h = 2,
+                          .stride_w = 2,
+                          .pad_h = 0,
+                          .pad_w = 0,
+                          .relu = s.relu};
   const Span whole{0, 2, 0, 2};
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     for (std::int64_t q = 0; q < s.out_w; ++q) {
@@ -118,7 +118,7 @@ void MaxPlane2x2(const PoolShape& s, const float* x, float* y, Index* chosen) {
 }
 
 template <int kLanes, typename Index>
-void MaxPlane2x2Backward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
+void MaxPlane2x2Backward(const WindowShape& s, const float* dy, const Index* chosen, float* dx) {
   using L = Lanes<kLanes>;
   using Float = typename L::Float;
   using Int = typename L::Int;
@@ -147,7 +147,7 @@ inline void Zero(float* data, std::int64_t size) {
 }
 
 template <int kLanes>
-void AveragePlane(const PoolShape& s, const float* x, float* y) {
+void AveragePlane(const WindowShape& s, const float* x, float* y) {
   using Float = typename Lanes<kLanes>::Float;
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     for (std::int64_t q = 0; q < s.out_w; ++q) {
@@ -168,7 +168,7 @@ void AveragePlane(const PoolShape& s, const float* x, float* y) {
 }
 
 template <int kLanes>
-void AveragePlaneBackward(const PoolShape& s, const float* dy, float* dx) {
+void AveragePlaneBackward(const WindowShape& s, const float* dy, float* dx) {
   using Float = typename Lanes<kLanes>::Float;
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     for (std::int64_t q = 0; q < s.out_w; ++q) {
@@ -188,17 +188,17 @@ void AveragePlaneBackward(const PoolShape& s, const float* dy, float* dx) {
   }
 }
 
-std::int64_t InFloats(const PoolShape& s) {
+std::int64_t InFloats(const WindowShape& s) {
   return s.in_h * s.in_w * s.inner;
 }
-std::int64_t OutFloats(const PoolShape& s) {
+std::int64_t OutFloats(const WindowShape& s) {
   return s.out_h * s.out_w * s.inner;
 }
 
 }  // namespace
 
 template <typename Index>
-void MaxPool(const PoolShape& s, const float* x, float* y, Index* chosen, std::int64_t planes) {
+void MaxPool(const WindowShape& s, const float* x, float* y, Index* chosen, std::int64_t planes) {
   const std::int64_t in = InFloats(s), out = OutFloats(s);
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
@@ -212,7 +212,7 @@ void MaxPool(const PoolShape& s, const float* x, float* y, Index* chosen, std::i
 }
 
 template <typename Index>
-void MaxPoolBackward(const PoolShape& s, const float* dy, const Index* chosen, float* dx,
+void MaxPoolBackward(const WindowShape& s, const float* dy, const Index* chosen, float* dx,
                      std::int64_t planes) {
   const std::int64_t in = InFloats(s), out = OutFloats(s);
   if (!Disjoint(s) || !Covering(s)) Zero(dx, planes * in);
@@ -229,14 +229,14 @@ void MaxPoolBackward(const PoolShape& s, const float* dy, const Index* chosen, f
   });
 }
 
-template void MaxPool(const PoolShape&, const float*, float*, std::uint8_t*, std::int64_t);
-template void MaxPool(const PoolShape&, const float*, float*, std::uint32_t*, std::int64_t);
-template void MaxPoolBackward(const PoolShape&, const float*, const std::uint8_t*, float*,
+template void MaxPool(const WindowShape&, const float*, float*, std::uint8_t*, std::int64_t);
+template void MaxPool(const WindowShape&, const float*, float*, std::uint32_t*, std::int64_t);
+template void MaxPoolBackward(const WindowShape&, const float*, const std::uint8_t*, float*,
                               std::int64_t);
-template void MaxPoolBackward(const PoolShape&, const float*, const std::uint32_t*, float*,
+template void MaxPoolBackward(const WindowShape&, const float*, const std::uint32_t*, float*,
                               std::int64_t);
 
-void AveragePool(const PoolShape& s, const float* x, float* y, std::int64_t planes) {
+void AveragePool(const WindowShape& s, const float* x, float* y, std::int64_t planes) {
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
       AveragePlane<kLanes>(s, x + i * InFloats(s), y + i * OutFloats(s));
@@ -244,7 +244,7 @@ void AveragePool(const PoolShape& s, const float* x, float* y, std::int64_t plan
   });
 }
 
-void AveragePoolBackward(const PoolShape& s, const float* dy, float* dx, std::int64_t planes) {
+void AveragePoolBackward(const WindowShape& s, const float* dy, float* dx, std::int64_t planes) {
   Zero(dx, planes * InFloats(s));
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
