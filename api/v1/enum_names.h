@@ -100,6 +100,14 @@ inline constexpr EnumName<CleanPodPolicy> kEnumNames<CleanPodPolicy>[] = {
     {CleanPodPolicy::kAll, "All"},
     {CleanPodPolicy::kNone, "None"}};
 template <>
+inline constexpr EnumName<FailureAction> kEnumNames<FailureAction>[] = {
+    {FailureAction::kFailJob, "FailJob"},
+    {FailureAction::kIgnore, "Ignore"},
+    {FailureAction::kCount, "Count"}};
+template <>
+inline constexpr EnumName<ExitCodeOperator> kEnumNames<ExitCodeOperator>[] = {
+    {ExitCodeOperator::kIn, "In"}, {ExitCodeOperator::kNotIn, "NotIn"}};
+template <>
 inline constexpr EnumName<NetworkPolicy> kEnumNames<NetworkPolicy>[] = {
     {NetworkPolicy::kIsolated, "Isolated"}, {NetworkPolicy::kNone, "None"}};
 template <>

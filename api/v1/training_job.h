@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/role.h"
+#include "api/v1/run_policy.h"
 #include "api/v1/shared_json.h"
 #include "base/clock.h"
 
@@ -35,14 +37,6 @@ struct ObjectMeta {
   std::optional<Time> creation_time, deletion_time;
   bool operator==(const ObjectMeta&) const = default;
 };
-
-enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
-// Returns the key in replicaSpecs: "Chief", "Worker", "PS" or "Evaluator".
-std::string_view RoleKey(Role role);
-// Returns the name in labels, pod names and TF_CONFIG: "chief", "worker", "ps" or "evaluator".
-std::string_view RoleName(Role role);
-std::optional<Role> RoleFromKey(std::string_view key);
-std::optional<Role> RoleFromName(std::string_view name);
 
 enum class StrategyType {
   kMirrored,
@@ -262,24 +256,8 @@ struct ElasticSpec {
 };
 enum class RestartScope { kInPlace, kGang, kPod };
 enum class SuccessPolicy { kChiefOrWorker0, kAllWorkers };
-enum class CleanPodPolicy { kRunning, kAll, kNone };
 enum class NetworkPolicy { kIsolated, kNone };
 enum class TokenMount { kMounted, kNone };
-struct SchedulingPolicySpec {           // for the gang, with a gang scheduler
-  std::optional<int> min_available;     // pods that start together or not at all
-  std::string queue, priority_class;    // priority_class applies to the pods too
-  Json min_resources = Json::object();  // resource -> quantity; empty: what those pods request
-  std::optional<std::int64_t> schedule_timeout_seconds;
-  bool operator==(const SchedulingPolicySpec&) const = default;
-};
-struct RunPolicySpec {
-  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
-  std::optional<std::int64_t> ttl_seconds_after_finished, active_deadline_seconds;
-  int backoff_limit = 6;
-  std::optional<SchedulingPolicySpec> scheduling_policy;
-  bool operator==(const RunPolicySpec&) const = default;
-};
-
 struct TrainingJobSpec {
   bool suspend = false;
   std::string managed_by;

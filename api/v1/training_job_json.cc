@@ -46,6 +46,22 @@ void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
               IntegerRange{1, kMaxSeconds});
 }
 
+void Fields(auto& visit, Like<ExitCodesSpec> auto& codes) {
+  visit.Field("operator", codes.op);
+  visit.Field("values", codes.values, IntegerRange{1, 255});
+}
+
+void Fields(auto& visit, Like<PodFailureRuleSpec> auto& rule) {
+  visit.Field("action", rule.action);
+  visit.Field("roles", rule.roles);
+  visit.Field("onExitCodes", rule.on_exit_codes);
+  visit.Field("onReasons", rule.on_reasons);
+}
+
+void Fields(auto& visit, Like<PodFailurePolicySpec> auto& policy) {
+  visit.Field("rules", policy.rules);
+}
+
 void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
   visit.Field("cleanPodPolicy", policy.clean_pod_policy);
   visit.Field("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished,
@@ -53,6 +69,7 @@ void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
   visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, IntegerRange{1, kMaxInt32});
   visit.Field("backoffLimit", policy.backoff_limit, AtLeast(0));
   visit.Field("schedulingPolicy", policy.scheduling_policy);
+  visit.Field("podFailurePolicy", policy.pod_failure_policy);
 }
 
 void Fields(auto& visit, Like<TrainingJobSpec> auto& spec) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -58,7 +60,36 @@ void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
   }
 }
 
+void ValidateFailureRule(const PodFailureRuleSpec& rule, const std::string& path, Errors& errors) {
+  if (!rule.action) {
+    errors.push_back({path + ".action", "found none, expected FailJob, Ignore or Count"});
+  }
+  if (std::ranges::find(rule.roles, Role::kEvaluator) != rule.roles.end()) {
+    errors.push_back(
+        {path + ".roles",
+         "found Evaluator, expected Chief, Worker or PS: an Evaluator's failures do not "
+         "end a job"});
+  }
+  if (!rule.on_exit_codes && rule.on_reasons.empty()) {
+    errors.push_back({path, "found neither onExitCodes nor onReasons, expected one of them"});
+  }
+  if (rule.on_exit_codes && rule.on_exit_codes->values.empty()) {
+    errors.push_back({path + ".onExitCodes.values", "found none, expected exit codes"});
+  }
+}
+
+void ValidateFailurePolicy(const TrainingJobSpec& spec, Errors& errors) {
+  const auto& policy = spec.run_policy.pod_failure_policy;
+  if (!policy) return;
+  const std::string path = "spec.runPolicy.podFailurePolicy.rules";
+  if (policy->rules.empty()) errors.push_back({path, "found none, expected at least one"});
+  for (std::size_t i = 0; i < policy->rules.size(); ++i) {
+    ValidateFailureRule(policy->rules[i], fmt::format("{}[{}]", path, i), errors);
+  }
+}
+
 void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {
+  ValidateFailurePolicy(spec, errors);
   if (!spec.run_policy.scheduling_policy) return;
   for (const auto& [resource, quantity] :
        spec.run_policy.scheduling_policy->min_resources.items()) {

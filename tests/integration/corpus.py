@@ -48,6 +48,10 @@ def scheduling(**policy):
     return job(runPolicy={"schedulingPolicy": policy})
 
 
+def failures(**rule):
+    return job(runPolicy={"podFailurePolicy": {"rules": [{"action": "FailJob", **rule}]}})
+
+
 def independent(*variants):
     return changed(training_job(variants=list(variants)), strategy={"type": "Independent"})
 
@@ -222,6 +226,12 @@ GOOD = {
         "minResources": {"cpu": 2, "memory": "+1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
     "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
+    "rules about failures": job(runPolicy={"podFailurePolicy": {"rules": [
+        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 255]}},
+        {"action": "Ignore", "roles": ["Worker", "PS"], "onReasons": ["Evicted", "NodeLost"]},
+        {"action": "Count", "roles": ["Chief"], "onReasons": ["OOMKilled"],
+         "onExitCodes": {"operator": "NotIn", "values": [42]}}]}}),
+    "a rule with the usual operator": failures(onExitCodes={"values": [42]}),
 }
 
 NAMES = [
@@ -673,6 +683,25 @@ POLICIES = [
         "spec.runPolicy.backOffLimit"),
 ]
 
+RULE = "spec.runPolicy.podFailurePolicy.rules[0]"
+FAILURES = [
+    Bad("a policy without rules", job(runPolicy={"podFailurePolicy": {"rules": []}}),
+        "spec.runPolicy.podFailurePolicy.rules"),
+    Bad("a rule without a condition", failures(), RULE),
+    Bad("a rule without an action", failures(action=None, onReasons=["Evicted"]), RULE + ".action"),
+    Bad("an unknown action", failures(action="Restart", onReasons=["Evicted"]), RULE + ".action"),
+    Bad("a rule about an Evaluator", failures(roles=["Evaluator"], onReasons=["Evicted"]), RULE + ".roles"),
+    Bad("exit code 0", failures(onExitCodes={"values": [0]}), RULE + ".onExitCodes.values[0]"),
+    Bad("exit code 256", failures(onExitCodes={"values": [256]}), RULE + ".onExitCodes.values[0]"),
+    Bad("no exit codes", failures(onExitCodes={"values": []}), RULE + ".onExitCodes.values"),
+    Bad("an unknown operator", failures(onExitCodes={"operator": "Exists", "values": [1]}),
+        RULE + ".onExitCodes.operator"),
+    Bad("an unknown field of a rule", failures(onReasons=["Evicted"], onPodConditions=[]), RULE + ".onPodConditions"),
+    Bad("21 rules", job(runPolicy={"podFailurePolicy": {
+        "rules": 21 * [{"action": "FailJob", "onReasons": ["Evicted"]}]}}),
+        "spec.runPolicy.podFailurePolicy.rules", SERVER),
+]
+
 ELASTIC = [
     Bad("fewer workers than minReplicas", elastic(0), "spec.replicaSpecs.Worker.replicas"),
     Bad("more workers than maxReplicas", elastic(5), "spec.replicaSpecs.Worker.replicas"),
@@ -704,4 +733,4 @@ SCHEDULING = [
         "spec.runPolicy.schedulingPolicy.minMember"),
 ]
 
-BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + ELASTIC + SCHEDULING
+BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + FAILURES + ELASTIC + SCHEDULING

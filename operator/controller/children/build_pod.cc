@@ -19,9 +19,11 @@ namespace {
 
 using kube::Object;
 
-// The kubelet restarts containers only with restartScope Pod; the operator decides about ExitCode.
+// The kubelet restarts containers only with restartScope Pod; the operator decides about ExitCode
+// and about failures that rules may be about.
 const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
+  if (job.spec.run_policy.pod_failure_policy && role != api::Role::kEvaluator) return "Never";
   switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
     case api::RestartPolicy::kAlways:
       return "Always";

@@ -40,19 +40,33 @@ const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFa
   return cause;
 }
 
+// Returns the earliest failure that a rule of the job is about; null if there is none. A program
+// whose user says what its exit code means has told why it ended, and those of exit codes that no
+// rule names have not.
+const PodFailure* FindNamedByRule(const std::vector<PodFailure>& failures) {
+  const auto found = std::ranges::find_if(
+      failures, [](const PodFailure& failure) { return failure.rule.has_value(); });
+  return found == failures.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failures) {
   Blame blame{.first = &failures.front(), .job = &observed.job};
   if (IsSharedWork(observed.job)) {
     const PodFailure* cause = FindCause(observed.job, failures);
-    if (cause != nullptr) blame.first = cause;
     blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
+    if (!blame.has_cause) {
+      blame.by_rule = cause = FindNamedByRule(failures);
+      blame.has_cause = cause != nullptr;
+    }
+    if (cause != nullptr) blame.first = cause;
     blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors exit together
     blame.is_free = std::ranges::all_of(
         failures, [&blame](const PodFailure& failure) { return blame.Explains(failure); });
   }
-  blame.first_may_be_consequence = MayBeConsequence(observed.job, *blame.first);
+  blame.first_may_be_consequence =
+      blame.first != blame.by_rule && MayBeConsequence(observed.job, *blame.first);
   return blame;
 }
 

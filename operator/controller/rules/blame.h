@@ -17,8 +17,11 @@ struct Blame {
   bool is_free = false;      // charge none: all follow from an earlier cause or a missing member
   const api::TrainingJob* job = nullptr;
 
+  // The cause if only a rule of the job tells it from a consequence: the exit code alone does not.
+  const PodFailure* by_rule = nullptr;
+
   bool Explains(const PodFailure& failure) const {
-    return has_cause && MayBeConsequence(*job, failure);
+    return has_cause && &failure != by_rule && MayBeConsequence(*job, failure);
   }
 };
 

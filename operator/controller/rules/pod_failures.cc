@@ -10,6 +10,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "base/shorten.h"
+#include "operator/controller/rules/failure_policy.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/status.h"
 
@@ -33,11 +34,57 @@ bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
   return !IsCounted(observed, pod);
 }
 
+// A container ended before its pod was deleted if its end is earlier by this much. The kubelet sets
+// the time of the end and the API server that of the deletion, each by its own clock.
+constexpr Duration kClockDifference = std::chrono::seconds(5);
+
+// A failure before the deletion is still charged. If this process has seen the failure before the
+// deletion, that is certain. If it has seen both at once, their times decide; if these are close,
+// the deletion counts as first, since a program that ends because it is deleted must not fail its
+// job.
+bool EndedBeforeItsDeletion(const ObservedPod& pod) {
+  if (pod.failed_since && pod.deleting_since && *pod.failed_since < *pod.deleting_since) {
+    return true;
+  }
+  return pod.deletion && pod.termination && pod.termination->finished_at &&
+         *pod.termination->finished_at + kClockDifference < pod.deletion->RequestedAt();
+}
+
+// Returns true if the pod was lost to something other than its program: it was preempted, drained,
+// evicted because the node was short of something, or deleted.
+bool WasDisrupted(const ObservedPod& pod) {
+  const bool named =
+      std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
+      pod.reason.starts_with(kNoRoomPrefix);
+  const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
+  return pod.disruption_target || deleted || named;
+}
+
+PodFailureCause CauseOf(api::FailureAction action) {
+  switch (action) {
+    case api::FailureAction::kFailJob:
+      return PodFailureCause::kPermanent;
+    case api::FailureAction::kIgnore:
+      return PodFailureCause::kDisruption;
+    case api::FailureAction::kCount:
+      break;
+  }
+  return PodFailureCause::kApplication;
+}
+
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
   const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
-  return {&pod,
-          {pod.role, pod.index},
-          node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)};
+  PodFailure failure{
+      .pod = &pod,
+      .replica = {pod.role, pod.index},
+      .cause = node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)};
+  const bool is_own = HasFailed(pod) && !WasDisrupted(pod) && !WasEndedByNode(pod);
+  failure.rule = FindFailureRule(observed.job, {&pod, is_own, node_lost});
+  if (failure.rule) {
+    const auto& rules = observed.job.spec.run_policy.pod_failure_policy->rules;
+    failure.cause = CauseOf(rules[*failure.rule].action.value_or(api::FailureAction::kCount));
+  }
+  return failure;
 }
 
 // Returns how many workers had a pod when the status last counted them, have not finished, and have
@@ -142,22 +189,6 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
   }
 }
 
-// A container ended before its pod was deleted if its end is earlier by this much. The kubelet sets
-// the time of the end and the API server that of the deletion, each by its own clock.
-constexpr Duration kClockDifference = std::chrono::seconds(5);
-
-// A failure before the deletion is still charged. If this process has seen the failure before the
-// deletion, that is certain. If it has seen both at once, their times decide; if these are close,
-// the deletion counts as first, since a program that ends because it is deleted must not fail its
-// job.
-bool EndedBeforeItsDeletion(const ObservedPod& pod) {
-  if (pod.failed_since && pod.deleting_since && *pod.failed_since < *pod.deleting_since) {
-    return true;
-  }
-  return pod.deletion && pod.termination && pod.termination->finished_at &&
-         *pod.termination->finished_at + kClockDifference < pod.deletion->RequestedAt();
-}
-
 // Bytes; the CRD allows at least as many characters.
 constexpr std::size_t kLongestFailureReason = 512, kLongestFailureMessage = 16'384,
                       kLongestFailureNode = 253;
@@ -226,11 +257,7 @@ bool IsCounted(const Observed& observed, const ObservedPod& pod) {
 }
 
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
-  const bool named =
-      std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
-      pod.reason.starts_with(kNoRoomPrefix);
-  const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
-  if (pod.disruption_target || deleted || named) return PodFailureCause::kDisruption;
+  if (WasDisrupted(pod)) return PodFailureCause::kDisruption;
   const auto policy = job.spec.replica_specs.at(pod.role).restart_policy;
   switch (policy.value_or(api::RestartPolicy::kExitCode)) {
     case api::RestartPolicy::kNever:

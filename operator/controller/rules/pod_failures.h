@@ -1,6 +1,7 @@
 // The pod failures of a job that have not been charged yet. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,10 +21,12 @@ struct PodFailure {
   const ObservedPod* pod = nullptr;  // null: the pod has vanished
   Replica replica;
   PodFailureCause cause = PodFailureCause::kApplication;
+  std::optional<std::size_t> rule = {};  // of the job's podFailurePolicy that gave the cause
 };
 
-// Returns the cause of a pod that has failed or is being deleted. A pod that failed before it was
-// deleted, by a few seconds at least if this process saw both at once, counts as failed.
+// Returns the cause of a pod that has failed or is being deleted, by its role's restartPolicy. A
+// pod that failed before it was deleted, by a few seconds at least if this process saw both at
+// once, counts as failed.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
 // Returns true if the status has charged, or excused, the pod's failure. The pod must be deleted

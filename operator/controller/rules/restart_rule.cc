@@ -153,6 +153,11 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
 }  // namespace
 
 Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
+  if (permanent.rule) {
+    return FailedPlan(observed, BaseStatus(observed), permanent, "PodFailurePolicy",
+                      fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
+                                  Describe(permanent), *permanent.rule));
+  }
   return FailedPlan(observed, BaseStatus(observed), permanent, "ReplicaFailed",
                     Describe(permanent) + ", which is not retried");
 }

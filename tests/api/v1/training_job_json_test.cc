@@ -352,6 +352,20 @@ class JobSource {
       spec.run_policy.scheduling_policy =
           SchedulingPolicySpec{Small(), Text(), Text(), Json{{"cpu", "2"}}, Small()};
     if (Flip()) spec.run_policy.scheduling_policy = SchedulingPolicySpec{};
+    if (Flip()) Draw(spec.run_policy.pod_failure_policy.emplace());
+  }
+
+  void Draw(PodFailurePolicySpec& policy) {
+    policy.rules.resize(2);
+    PodFailureRuleSpec& rule = policy.rules.front();
+    rule.action = Pick({FailureAction::kFailJob, FailureAction::kIgnore});
+    if (Flip()) rule.roles = {Role::kWorker, Role::kParameterServer};
+    if (Flip()) {
+      rule.on_exit_codes =
+          ExitCodesSpec{Pick({ExitCodeOperator::kIn, ExitCodeOperator::kNotIn}), {1, 255}};
+    }
+    if (Flip()) rule.on_reasons = {Text(), "OOMKilled"};
+    policy.rules.back() = {FailureAction::kCount, {}, std::nullopt, {"Evicted"}};
   }
 
   void Draw(TrainingJobStatus& status) {

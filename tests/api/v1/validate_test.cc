@@ -48,6 +48,35 @@ TEST(ValidateTest, UsualJobsAreValid) {
   EXPECT_EQ(Faults(Job("idle").Chief().Workers(0)), "");
 }
 
+TEST(ValidateTest, RulesOfAFailurePolicyAreComplete) {
+  const auto faults = [](const PodFailureRuleSpec& rule) {
+    return Faults(Job("j").Workers(1).With([&rule](TrainingJob& job) {
+      job.spec.run_policy.pod_failure_policy = PodFailurePolicySpec{{rule}};
+    }));
+  };
+  const PodFailureRuleSpec good{
+      FailureAction::kIgnore, {Role::kWorker}, ExitCodesSpec{ExitCodeOperator::kIn, {42}}, {}};
+  EXPECT_EQ(faults(good), "");
+  PodFailureRuleSpec bad = good;
+  bad.action.reset();
+  const std::string rule = "spec.runPolicy.podFailurePolicy.rules[0]";
+  EXPECT_EQ(faults(bad), rule + ".action: found none, expected FailJob, Ignore or Count");
+  bad = good;
+  bad.roles.push_back(Role::kEvaluator);
+  EXPECT_EQ(faults(bad),
+            rule +
+                ".roles: found Evaluator, expected Chief, Worker or PS: an Evaluator's failures "
+                "do not end a job");
+  bad = good;
+  bad.on_exit_codes.reset();
+  EXPECT_EQ(faults(bad), rule + ": found neither onExitCodes nor onReasons, expected one of them");
+  bad.on_exit_codes.emplace();
+  EXPECT_EQ(faults(bad), rule + ".onExitCodes.values: found none, expected exit codes");
+  EXPECT_EQ(Faults(Job("j").Workers(1).With(
+                [](TrainingJob& job) { job.spec.run_policy.pod_failure_policy.emplace(); })),
+            "spec.runPolicy.podFailurePolicy.rules: found none, expected at least one");
+}
+
 TEST(ValidateTest, JobNamesAreDnsLabels) {
   for (const char* name : {"", "Mnist", "1mnist", "-mnist", "mnist-", "mn_ist", "mn.ist"}) {
     EXPECT_THAT(Validate(Job(name).Workers(1).BuildWithDefaults()),

@@ -126,6 +126,18 @@ TEST(BuildPodTest, RestartPolicyFollowsTheScope) {
   }
 }
 
+TEST(BuildPodTest, TheKubeletRestartsNothingThatRulesMayBeAbout) {
+  auto job = Job("j").Workers(1).Evaluator().RestartScope(api::RestartScope::kPod);
+  job.With([](api::TrainingJob& built) {
+    built.spec.run_policy.pod_failure_policy.emplace();
+    for (auto& [role, replicas] : built.spec.replica_specs) {
+      replicas.restart_policy = api::RestartPolicy::kOnFailure;
+    }
+  });
+  EXPECT_EQ(Pod(job)["spec"]["restartPolicy"], "Never");
+  EXPECT_EQ(Pod(job, Role::kEvaluator)["spec"]["restartPolicy"], "OnFailure");
+}
+
 TEST(BuildPodTest, SidecarsGetTheVariablesThatDoNotGrowWithTheJob) {
   api::Json pod_template = testing::Template("mine");
   pod_template["spec"]["containers"].push_back({{"name", "sidecar"}, {"image", "s"}});

@@ -1,0 +1,25 @@
+// spec.runPolicy.podFailurePolicy: what the job's own rules say of a failure. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "api/v1/training_job.h"
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// How a pod was lost, as far as the rules ask.
+struct PodEnd {
+  const ObservedPod* pod = nullptr;  // not null
+  // The program ended by itself: its pod was neither deleted nor disrupted before, and its node did
+  // not end it.
+  bool is_own = false;
+  bool node_is_lost = false;  // the pod cannot be reached
+};
+
+// Returns the index of the first rule that applies; nullopt if there is none. Exit codes are
+// compared only of programs that ended by themselves: others have been told to.
+std::optional<std::size_t> FindFailureRule(const api::TrainingJob& job, const PodEnd& end);
+
+}  // namespace lockstep::controller
