@@ -13,6 +13,15 @@
 namespace lockstep::controller {
 namespace {
 
+// For a time that was noted before the clock was set back: the job must not wait until that time
+// comes again.
+void NotAfter(Time now, Time& noted) {
+  noted = std::min(noted, now);
+}
+void NotAfter(Time now, std::optional<Time>& noted) {
+  if (noted) NotAfter(now, *noted);
+}
+
 // Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
 // Evaluator's; null if there is none.
 const ObservedPod* ReportingPod(const Observed& observed) {
@@ -36,16 +45,6 @@ bool Observer::IsSilentNode(const std::string& node) const {
   if (!known) return true;
   return !known->value && !stores_.node_health->IsWideOutage();
 }
-
-namespace {
-
-// For a time that was noted before the clock was set back: the job must not wait until that time
-// comes again.
-void NotAfter(Time now, std::optional<Time>& noted) {
-  if (noted) noted = std::min(*noted, now);
-}
-
-}  // namespace
 
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Time now = context.observed.now;
@@ -106,7 +105,8 @@ void Observer::Observe(ReconcileContext& context) const {
   for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
     NotAfter(observed.now, *noted);
   }
-  if (memory.incident) memory.incident->since = std::min(memory.incident->since, observed.now);
+  NotAfter(observed.now, memory.first_seen);
+  if (memory.incident) NotAfter(observed.now, memory.incident->since);
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.last_cause = context.memory.last_cause;
