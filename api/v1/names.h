@@ -26,8 +26,8 @@ inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-c
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // The NetworkPolicy that was created before the pods of its attempt.
 inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
-// The operator's trainer image that a pod of the bundled trainer was created with, which all pods
-// of an attempt share. Empty if the job names its own image.
+// The operator's trainer images, for pods without and with GPUs, when it created a pod of the
+// bundled trainer; all pods of an attempt share both. Empty if the job names its own image.
 inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer-image";
 inline constexpr char kAnnotationTrainerGpuImage[] = "training.lockstep.dev/trainer-gpu-image";
 // Annotation of a Workload: a hash of the pod templates it was created from.

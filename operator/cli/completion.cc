@@ -7,7 +7,7 @@
 
 #include "operator/cli/cluster_access.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/kube/rest/kubeconfig.h"
+#include "operator/kube/rest/rest_config.h"
 
 namespace lockstep::cli {
 namespace {

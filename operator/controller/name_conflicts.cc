@@ -48,7 +48,8 @@ absl::Status NameConflicts::Look(kube::Client& client, const Stores& stores,
   // No store shows changes of an object without our label, and a watch may be stalled.
   std::vector<std::pair<const std::string, Conflict>*> due;
   for (auto& entry : by_name_) {
-    if (now - entry.second.looked_at >= kConflictLook) due.push_back(&entry);
+    const Time looked_at = entry.second.looked_at;  // after `now` if the clock was set back
+    if (looked_at > now || now - looked_at >= kConflictLook) due.push_back(&entry);
   }
   std::ranges::stable_sort(due, {}, [](const auto* entry) { return entry->second.looked_at; });
   if (due.size() > kMostLooks) due.resize(kMostLooks);

@@ -13,10 +13,18 @@
 namespace lockstep::controller {
 namespace {
 
+// For a time that was noted before the clock was set back: the job must not wait until that time
+// comes again.
+void NotAfter(Time now, Time& noted) {
+  noted = std::min(noted, now);
+}
+void NotAfter(Time now, std::optional<Time>& noted) {
+  if (noted) NotAfter(now, *noted);
+}
+
 // Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
-// Evaluator's; null if there is none.
+// Evaluator's; null if there is none. The job must have a training group and a valid spec.
 const ObservedPod* ReportingPod(const Observed& observed) {
-  if (!api::HasTrainingGroup(observed.job) || observed.invalid) return nullptr;
   for (const Replica& replica : {LeadingReplica(observed.job), Replica{api::Role::kEvaluator, 0}}) {
     const ObservedPod* pod = FindPod(observed, replica);
     if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) return pod;
@@ -36,16 +44,6 @@ bool Observer::IsSilentNode(const std::string& node) const {
   if (!known) return true;
   return !known->value && !stores_.node_health->IsWideOutage();
 }
-
-namespace {
-
-// For a time that was noted before the clock was set back: the job must not wait until that time
-// comes again.
-void NotAfter(Time now, std::optional<Time>& noted) {
-  if (noted) noted = std::min(*noted, now);
-}
-
-}  // namespace
 
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Time now = context.observed.now;
@@ -106,7 +104,8 @@ void Observer::Observe(ReconcileContext& context) const {
   for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
     NotAfter(observed.now, *noted);
   }
-  if (memory.incident) memory.incident->since = std::min(memory.incident->since, observed.now);
+  NotAfter(observed.now, memory.first_seen);
+  if (memory.incident) NotAfter(observed.now, memory.incident->since);
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.last_cause = context.memory.last_cause;
@@ -156,6 +155,10 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
     with_.progress.Forget(job.metadata.uid);
     return std::nullopt;
   }
+  if (!api::HasTrainingGroup(job) || observed.invalid) {
+    with_.progress.Pause(job.metadata.uid);
+    return std::nullopt;
+  }
   const ObservedPod* asked = ReportingPod(observed);
   const bool is_evaluator = asked != nullptr && asked->role == api::Role::kEvaluator;
   // Without one, another pod may have the polled address by now.
@@ -168,8 +171,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
                                                 .is_evaluator = is_evaluator,
                                                 .attempt = asked->attempt});
   if (asked != nullptr && !is_evaluator) return said;
-  const bool reports = api::HasTrainingGroup(job) && !observed.invalid;
-  const ObservedPod* leader = reports ? FindPod(observed, LeadingReplica(job)) : nullptr;
+  const ObservedPod* leader = FindPod(observed, LeadingReplica(job));
   if (leader == nullptr || IsActive(*leader)) return std::nullopt;
   const std::optional<Termination>& end = leader->termination;
   return end && end->progress ? end->progress : said;

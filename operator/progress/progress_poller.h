@@ -1,5 +1,5 @@
-// Polls the leading pods of jobs for training progress, and their Evaluators after training, over
-// gRPC, off the reconcile path.
+// Polls the leading pods of jobs for training progress, or their Evaluators while no leading pod
+// runs, over gRPC, off the reconcile path.
 #pragma once
 
 #include <condition_variable>

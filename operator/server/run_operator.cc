@@ -10,18 +10,18 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 
+#include "base/cluster_domain.h"
 #include "base/descriptor_limit.h"
 #include "base/http_server.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_controller.h"
@@ -33,7 +33,6 @@
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
-#include "operator/server/cluster_domain.h"
 
 namespace lockstep::server {
 namespace {
@@ -82,10 +81,7 @@ kube::RestClientOptions LeaseOptions() {
 std::string ClusterDomainOf(const Flags& flags, const kube::RestConfig& cluster) {
   if (!flags.cluster_domain.empty()) return flags.cluster_domain == "0" ? "" : flags.cluster_domain;
   if (cluster.pod_namespace.empty()) return "";
-  const std::ifstream file("/etc/resolv.conf");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return ClusterDomainIn(text.str());
+  return ClusterDomainIn(ReadFile("/etc/resolv.conf", "the resolver's configuration").value_or(""));
 }
 
 // Outside a pod the operator has no namespace that a NetworkPolicy could admit: the namespace of a

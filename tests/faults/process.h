@@ -2,27 +2,18 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "operator/controller/job_controller.h"
 #include "tests/faults/fault_client.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::testing {
 
 inline const SystemClock kRealTime;
 inline const controller::DnsAddresses kAddresses;
 inline const kube::Key kOperatorKey{"default", "operator-key"};
-inline bool Eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(300));
-  }
-  return true;
-}
 
 // One life of the operator's process.
 class Process {

@@ -130,8 +130,8 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
-// Python writes what it prints at once then, and not when its buffer is full or it ends. No event
-// tells of a template that sets this itself: nothing about the job is overridden.
+// Makes Python write its output at once, not only when its buffer is full or it exits.
+// OverriddenEnv leaves this out: a template that sets it overrides nothing that the job asks for.
 void AddDefaults(const api::TrainingJob& job, std::vector<EnvVar>& env) {
   if (!api::UsesBundledTrainer(job)) env.push_back({"PYTHONUNBUFFERED", "1"});
 }

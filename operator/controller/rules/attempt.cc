@@ -4,14 +4,18 @@
 
 namespace lockstep::controller {
 
+void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
+  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
+    status.completed_indexes.clear();
+  }
+}
+
 void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status) {
   ++status.attempt;
   status.counted_pods.clear();
   // The next attempt has no completed replicas yet; see HasCompleted.
   for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;
-  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
-    status.completed_indexes.clear();
-  }
+  ForgetCompleted(job, status);
 }
 
 void OpenNextAttempt(const Observed& observed, const std::string& reason,

@@ -7,6 +7,9 @@
 
 namespace lockstep::controller {
 
+// Forgets which replicas have completed, except of Independent replicas, which do not run again.
+void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
+
 // Ends the present attempt and increments the number, so that its pods can be told from the next
 // attempt's. The next attempt keeps only what Independent replicas have completed. Charges nothing.
 void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status);

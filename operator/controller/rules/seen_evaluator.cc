@@ -1,5 +1,7 @@
 #include "operator/controller/rules/seen_evaluator.h"
 
+#include <algorithm>
+
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
@@ -20,6 +22,8 @@ std::optional<Time> SeenEvaluator::Note(const Observed& observed) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt || ReplicaCount(observed.job, api::Role::kEvaluator) == 0) *this = {};
   attempt_ = attempt;
+  // Unless the clock was set back since, it is no later anyway.
+  if (due_) due_ = std::min(*due_, observed.now + RestartDelay(observed.settings, in_a_row_));
   const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
   if (pod != nullptr && !IsMember(observed, *pod)) pod = nullptr;
   const std::string uid = pod == nullptr ? "" : pod->uid;

@@ -43,14 +43,11 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // Those of a counted pod are among status.restarts.
     if (!IsCounted(observed, pod)) kubelet_restarts += pod.restart_count;
   }
-  for (const int index : observed.job.status.completed_indexes) {
+  for (int index = 0; index < ReplicaCount(observed.job, api::Role::kWorker); ++index) {
     const Replica worker{api::Role::kWorker, index};
-    const auto workers = status.replica_statuses.find(worker.role);
-    const bool is_counted = workers == status.replica_statuses.end() ||
-                            index >= workers->second.desired ||
-                            FindPod(observed, worker) != nullptr;
-    if (is_counted || !HasCompleted(observed.job, worker)) continue;
-    ++workers->second.succeeded;
+    if (!HasCompleted(observed.job, worker)) continue;
+    if (FindPod(observed, worker) != nullptr) continue;  // counted above
+    ++status.replica_statuses.at(worker.role).succeeded;
     ++ready;
   }
   const auto chief = status.replica_statuses.find(api::Role::kChief);

@@ -52,9 +52,7 @@ std::optional<Plan> PlanResumed(const Observed& observed) {
   plan.status = BaseStatus(observed);
   SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
   // The strategy may have been edited since the attempt was closed.
-  if (!api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) {
-    plan.status.completed_indexes.clear();
-  }
+  ForgetCompleted(observed.job, plan.status);
   plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
   return plan;
 }

@@ -8,6 +8,16 @@
 #include "api/v1/defaults.h"
 
 namespace lockstep::controller {
+namespace {
+
+// Returns false while what has completed is of an attempt that has ended, before the strategy was
+// edited: only Independent replicas do not run again.
+bool CountsCompleted(const api::TrainingJob& job) {
+  return !api::IsTrue(job.status, api::kSuspended) ||
+         api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+}
+
+}  // namespace
 
 int ReplicaCount(const api::TrainingJob& job, api::Role role) {
   const auto spec = job.spec.replica_specs.find(role);
@@ -21,17 +31,6 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
   }
   return replicas;
 }
-
-namespace {
-
-// Returns false while what has completed is of an attempt that has ended, before the strategy was
-// edited: only Independent replicas do not run again.
-bool CountsCompleted(const api::TrainingJob& job) {
-  return !api::IsTrue(job.status, api::kSuspended) ||
-         api::HasStrategy(job.spec, api::StrategyType::kIndependent);
-}
-
-}  // namespace
 
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kWorker) {

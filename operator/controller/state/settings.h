@@ -10,7 +10,7 @@
 
 namespace lockstep::controller {
 
-// The operator's images of the trainer, of one version, which pods get that name no image.
+// The operator's trainer images, of one version, for pods that name no image.
 struct TrainerImages {
   std::string cpu;
   std::string gpu;  // of pods whose main container asks for GPUs

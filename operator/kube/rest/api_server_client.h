@@ -51,7 +51,6 @@ class ApiServerClient final : public RestClient {
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
                              const char* subresource);
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
-                                       std::string_view under = "",
                                        const FieldMask* keep = nullptr);
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request);
 

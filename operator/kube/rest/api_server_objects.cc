@@ -103,7 +103,7 @@ absl::StatusOr<Object> ApiServerClient::Put(const char* verb, const Kind& kind,
                       object.dump()};
   request.accept = kAcceptLine;
   LOCKSTEP_ASSIGN_OR_RETURN(const Object answer,
-                            CallForObject(what, std::move(request), "", &MetadataAlone()));
+                            CallForObject(what, std::move(request), &MetadataAlone()));
   Object written = {{"metadata", object.at("metadata")}};
   written["metadata"]["resourceVersion"] = ResourceVersion(answer);
   return written;
@@ -112,7 +112,7 @@ absl::StatusOr<Object> ApiServerClient::Put(const char* verb, const Kind& kind,
 absl::StatusOr<Object> ApiServerClient::CallForMetadata(const std::string& what,
                                                         HttpRequest request) {
   request.accept = kAcceptMetadata;
-  return CallForObject(what, std::move(request), "", &MetadataAlone());
+  return CallForObject(what, std::move(request), &MetadataAlone());
 }
 
 absl::StatusOr<std::string> ApiServerClient::GetFromPod(const Key& pod, int port,

@@ -1,9 +1,8 @@
-// Parses and merges kubeconfig files. Pure, except ContextNames.
+// Parses and merges kubeconfig files. Pure.
 #pragma once
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "operator/kube/rest/rest_config.h"
@@ -30,8 +29,5 @@ void MergeKubeconfig(Kubeconfig& into, Kubeconfig from);
 // An empty `context` selects current-context. `source` prefixes errors.
 absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std::string& source,
                                          const std::string& context);
-
-// Returns the names of the contexts in the files that LoadKubeconfig would read. Errors: its own.
-absl::StatusOr<std::vector<std::string>> ContextNames(const std::string& path);
 
 }  // namespace lockstep::kube

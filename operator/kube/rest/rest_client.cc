@@ -94,11 +94,10 @@ absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, Http
 }
 
 absl::StatusOr<Object> ApiServerClient::CallForObject(const std::string& what, HttpRequest request,
-                                                      std::string_view under,
                                                       const FieldMask* keep) {
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
   if (answer.too_long) return absl::InternalError(what + ": the answer is too long to be read");
-  absl::StatusOr<Object> object = ParseObject(answer.body, under, keep);
+  absl::StatusOr<Object> object = ParseObject(answer.body, "", keep);
   if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
   return object;
 }

@@ -45,6 +45,8 @@ absl::StatusOr<RestConfig> InClusterConfig(
 // An empty `path` means $KUBECONFIG (files merged as kubectl does), else ~/.kube/config. An empty
 // `context` selects the current one. Errors name the file and the entry.
 absl::StatusOr<RestConfig> LoadKubeconfig(const std::string& path, const std::string& context = "");
+// Returns the names of the contexts in the files that LoadKubeconfig would read. Errors: its own.
+absl::StatusOr<std::vector<std::string>> ContextNames(const std::string& path);
 // Parses one file's text; relative file names are resolved against `directory`.
 absl::StatusOr<RestConfig> ParseKubeconfig(const std::string& text, const std::string& directory,
                                            const std::string& context = "");

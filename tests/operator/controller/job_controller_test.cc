@@ -5,29 +5,21 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <thread>
 
 #include "operator/controller/state/kinds.h"
 #include "tests/operator/controller/world.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_kubelet.h"
 
 namespace lockstep::controller {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::Eventually;
 using testing::FakeKubelet;
 using testing::HookedClient;
 using testing::Job;
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!holds() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return holds();
-}
 
 class NamespacesTest : public ::testing::Test {
  protected:

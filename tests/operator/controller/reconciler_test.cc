@@ -1472,6 +1472,37 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
   EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoLookAtATakenName) {
+  World world(Job("j").Workers(1).Build());
+  const kube::Key key{"default", "j-worker-0"};
+  world.client.Add(kube::kPodKind, {{"metadata", {{"name", key.name}, {"namespace", "default"}}}});
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
+  world.client.Remove(kube::kPodKind, key);
+  world.clock.Advance(-std::chrono::minutes(50));
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_EQ(kube::ControllerUid(world.Pods().front()), world.Job()->metadata.uid);
+}
+
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoEndOfAJobWithAnEvaluator) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.checkpoint.directory = "/checkpoints";
+  World world(Job("j").Workers(1).Evaluator().Training(training).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.clock.Advance(-std::chrono::minutes(50));
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(std::chrono::minutes(6));  // longer than the Evaluator's grace
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
   world.Settle();

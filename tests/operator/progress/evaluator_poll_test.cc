@@ -5,26 +5,17 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "operator/progress/progress_poller.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::progress {
 namespace {
 
-// False if the condition does not hold within 20 s.
-bool Holds(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+using testing::Eventually;
 
 // Answers as a leading pod at step 7 that has an Evaluator's number too, or as an Evaluator.
 class FakePod final : public proto::TrainerStatus::Service {
@@ -44,7 +35,7 @@ class FakePod final : public proto::TrainerStatus::Service {
   // Waits until the poller has what was set before the call: the answer before the last is read.
   bool IsRead() {
     const int asked = asked_;
-    return Holds([this, asked] { return asked_ >= asked + 3; });
+    return Eventually([this, asked] { return asked_ >= asked + 3; });
   }
 
   grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest*,
@@ -77,36 +68,36 @@ TEST_F(EvaluatorPollTest, TheTimeSinceItLastToldOfNewBatchesIsKnown) {
   ASSERT_TRUE(evaluator.IsRead());
   EXPECT_FALSE(Since().has_value()) << "it has begun nothing";
   evaluator.SetBatches(5);
-  ASSERT_TRUE(Holds([this] { return Since().has_value(); }));
+  ASSERT_TRUE(Eventually([this] { return Since().has_value(); }));
   const Duration first = *Since();
   ASSERT_TRUE(evaluator.IsRead());
   const Duration later = *Since();
   EXPECT_GT(later, first) << "the same batches again";
   evaluator.SetBatches(6);
-  EXPECT_TRUE(Holds([&] { return *Since() < later; }));
+  EXPECT_TRUE(Eventually([&] { return *Since() < later; }));
 }
 
 // The process was started again within its pod.
 TEST_F(EvaluatorPollTest, FewerBatchesAreNewOnesToo) {
   FakePod evaluator(true, 50);
   poller_.Latest(evaluator.Target());
-  ASSERT_TRUE(Holds([this] { return Since().has_value(); }));
+  ASSERT_TRUE(Eventually([this] { return Since().has_value(); }));
   evaluator.SetBatches(0);
   ASSERT_TRUE(evaluator.IsRead());
   const Duration before = *Since();
   evaluator.SetBatches(3);
-  EXPECT_TRUE(Holds([&] { return *Since() < before; }));
+  EXPECT_TRUE(Eventually([&] { return *Since() < before; }));
 }
 
 TEST_F(EvaluatorPollTest, TheLeadingPodsReportStaysAndItIsNotTakenForSilent) {
   FakePod evaluator(true, 5);
   {
     FakePod leader(/*is_evaluator=*/false, 9);
-    ASSERT_TRUE(Holds([&] { return poller_.Latest(leader.Target()).has_value(); }));
+    ASSERT_TRUE(Eventually([&] { return poller_.Latest(leader.Target()).has_value(); }));
     EXPECT_FALSE(Since().has_value()) << "a leading pod evaluates nothing";
   }
   EXPECT_EQ(poller_.Latest(evaluator.Target())->step, 7);
-  ASSERT_TRUE(Holds([this] { return Since().has_value(); }));
+  ASSERT_TRUE(Eventually([this] { return Since().has_value(); }));
   EXPECT_EQ(poller_.Latest(evaluator.Target())->step, 7);
   const controller::GroupReport report = poller_.Group("uid");
   EXPECT_EQ(report, (controller::GroupReport{.since_evaluation = report.since_evaluation}));
@@ -116,7 +107,7 @@ TEST_F(EvaluatorPollTest, TheLeadingPodsReportStaysAndItIsNotTakenForSilent) {
 TEST_F(EvaluatorPollTest, ItsSuccessorsTimeCountsFromItsOwnLastSign) {
   auto evaluator = std::make_unique<FakePod>(true, 5);
   poller_.Latest(evaluator->Target());
-  ASSERT_TRUE(Holds([this] { return Since().has_value(); }));
+  ASSERT_TRUE(Eventually([this] { return Since().has_value(); }));
   evaluator.reset();
   poller_.Pause("uid");
   const std::optional<Duration> paused = Since();

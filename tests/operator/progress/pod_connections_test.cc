@@ -4,17 +4,16 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <chrono>
 #include <string>
-#include <thread>
 
 #include "base/descriptor.h"
 #include "base/listener.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::progress {
 namespace {
 
-using namespace std::chrono_literals;
+using testing::Eventually;
 
 // A pod that accepts every connection.
 class Pod {
@@ -30,16 +29,6 @@ class Pod {
  private:
   const Listener listener_;
 };
-
-template <typename Holds>
-bool Eventually(Holds holds) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 // A pod that has accepted one connection.
 class PodConnectionsTest : public ::testing::Test {

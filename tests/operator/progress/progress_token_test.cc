@@ -5,27 +5,18 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "operator/progress/progress_poller.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::progress {
 namespace {
 
-// False if the condition does not hold within 20 s.
-bool Eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+using testing::Eventually;
 
 class GuardedTrainer final : public proto::TrainerStatus::Service {
  public:
@@ -69,11 +60,7 @@ PollerOptions Knowing(const api::JobToken& token) {
 // Returns nullopt if no answer arrives within 20 s.
 std::optional<api::Progress> Ask(ProgressPoller& poller, const GuardedTrainer& trainer) {
   std::optional<api::Progress> progress;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!progress && std::chrono::steady_clock::now() < deadline) {
-    progress = poller.Latest(trainer.Target());
-    std::this_thread::yield();
-  }
+  Eventually([&] { return (progress = poller.Latest(trainer.Target())).has_value(); });
   return progress;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +27,12 @@ using enum cuda_sim::Result;
 
 // The number of threads that a block may have.
 constexpr unsigned kMostThreads = 1024;
+
+// Of a call that needs a context and cannot be captured: kSuccess if it may go on.
+int UncapturedError() {
+  if (const int error = ContextError()) return error;
+  return UncapturedCall();
+}
 
 }  // namespace
 
@@ -131,29 +136,25 @@ CUDA_SIM_EXPORT int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
-  if (const int error = ContextError()) return error;
-  if (const int refused = UncapturedCall()) return refused;
+  if (const int error = UncapturedError()) return error;
   if (bytes == 0) return kInvalidValue;
   void* const address = cuda_sim::AllocateDevice(bytes);
   *memory = reinterpret_cast<std::uint64_t>(address);
   return address == nullptr ? kOutOfMemory : kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemFree_v2(std::uint64_t memory) {
-  if (const int error = ContextError()) return error;
-  if (const int refused = UncapturedCall()) return refused;
+  if (const int error = UncapturedError()) return error;
   return cuda_sim::FreeDevice(reinterpret_cast<const void*>(memory)) ? kSuccess : kInvalidValue;
 }
 
 CUDA_SIM_EXPORT int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
-  if (const int error = ContextError()) return error;
-  if (const int refused = UncapturedCall()) return refused;
+  if (const int error = UncapturedError()) return error;
   if (bytes == 0 || flags != 0) return kInvalidValue;
   *memory = cuda_sim::AllocatePinned(bytes);
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuMemFreeHost(void* memory) {
-  if (const int error = ContextError()) return error;
-  if (const int refused = UncapturedCall()) return refused;
+  if (const int error = UncapturedError()) return error;
   return cuda_sim::FreePinned(memory) ? kSuccess : kInvalidValue;
 }
 
@@ -192,14 +193,12 @@ CUDA_SIM_EXPORT int cuMemsetD8Async(std::uint64_t memory, unsigned char value, s
 
 // Any image holds all kernels of the simulator.
 CUDA_SIM_EXPORT int cuModuleLoadData(const void** module, const void* image) {
-  if (const int error = ContextError()) return error;
-  if (const int refused = UncapturedCall()) return refused;
+  if (const int error = UncapturedError()) return error;
   *module = image;
   return image == nullptr ? kInvalidValue : kSuccess;
 }
 CUDA_SIM_EXPORT int cuModuleUnload(const void*) {
-  if (const int error = ContextError()) return error;
-  return UncapturedCall();
+  return UncapturedError();
 }
 CUDA_SIM_EXPORT int cuModuleGetFunction(const Kernel** function, const void*, const char* name) {
   if (const int error = ContextError()) return error;

@@ -21,6 +21,14 @@ struct GraphExec {
   std::shared_ptr<const Graph> graph;
 };
 
+// Of a device that has failed, too.
+template <typename T>
+int Destroy(const T* object) {
+  const int error = ContextError();
+  if (error != kInvalidContext) delete object;
+  return error;
+}
+
 }  // namespace
 
 CUDA_SIM_EXPORT int cuStreamCreate(SimStream** stream, unsigned) {
@@ -29,9 +37,7 @@ CUDA_SIM_EXPORT int cuStreamCreate(SimStream** stream, unsigned) {
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuStreamDestroy_v2(SimStream* stream) {
-  const int error = ContextError();
-  if (error != kInvalidContext) delete stream;
-  return error;
+  return Destroy(stream);
 }
 CUDA_SIM_EXPORT int cuStreamSynchronize(SimStream* stream) {
   if (const int error = ContextError()) return error;
@@ -52,9 +58,7 @@ CUDA_SIM_EXPORT int cuEventCreate(SimEvent** event, unsigned) {
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuEventDestroy_v2(SimEvent* event) {
-  const int error = ContextError();
-  if (error != kInvalidContext) delete event;
-  return error;
+  return Destroy(event);
 }
 CUDA_SIM_EXPORT int cuEventRecord(SimEvent* event, SimStream* stream) {
   if (const int error = ContextError()) return error;
@@ -84,9 +88,7 @@ CUDA_SIM_EXPORT int cuStreamEndCapture(SimStream* stream, Graph** graph) {
   return result;
 }
 CUDA_SIM_EXPORT int cuGraphDestroy(Graph* graph) {
-  const int error = ContextError();
-  if (error != kInvalidContext) delete graph;
-  return error;
+  return Destroy(graph);
 }
 CUDA_SIM_EXPORT int cuGraphInstantiateWithFlags(GraphExec** exec, const Graph* graph,
                                                 unsigned long long flags) {
@@ -96,9 +98,7 @@ CUDA_SIM_EXPORT int cuGraphInstantiateWithFlags(GraphExec** exec, const Graph* g
   return kSuccess;
 }
 CUDA_SIM_EXPORT int cuGraphExecDestroy(GraphExec* exec) {
-  const int error = ContextError();
-  if (error != kInvalidContext) delete exec;
-  return error;
+  return Destroy(exec);
 }
 CUDA_SIM_EXPORT int cuGraphLaunch(const GraphExec* exec, SimStream* stream) {
   if (const int error = ContextError()) return error;

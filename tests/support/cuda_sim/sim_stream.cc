@@ -76,6 +76,7 @@ Result SimEvent::Synchronize() {
 }
 
 SimStream::~SimStream() {
+  if (!is_captured_) return;
   const std::lock_guard lock(captures_mutex);
   if (capture_ == nullptr) return;
   capture_->is_valid = false;

@@ -29,6 +29,7 @@ using testing::kBeingDeleted;
 using testing::kReady;
 using testing::PodState;
 using testing::Seen;
+using ::testing::SizeIs;
 
 const DeletePod kDeleted{"j-evaluator-0", "j-evaluator-0-uid"};
 
@@ -167,6 +168,17 @@ TEST(EvaluatorRuleTest, OneThatHasRunForLongStartsAgainAtOnce) {
   seen.Plan();
   seen.Later(minutes(10)).With([](Observed& observed) { Exited(137)(observed.pods.back()); });
   EXPECT_EQ(DeletedPods(seen.Write().Plan()).size(), 1u);
+}
+
+TEST(EvaluatorRuleTest, AClockThatIsSetBackDelaysNoRestart) {
+  Seen seen = Trains(Exited(137));
+  seen.Write();
+  ReplacePod(seen, Exited(137));
+  seen.Write();
+  for (const Duration passed : {seconds(0), seconds(-3000)}) {
+    EXPECT_THAT(DeletedPods(seen.Later(passed).Plan()), IsEmpty());
+  }
+  EXPECT_THAT(DeletedPods(seen.Later(seconds(10)).Plan()), SizeIs(1));
 }
 
 TEST(EvaluatorRuleTest, TheNextAttemptForgetsItsLosses) {

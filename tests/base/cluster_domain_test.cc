@@ -1,8 +1,8 @@
-#include "operator/server/cluster_domain.h"
+#include "base/cluster_domain.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::server {
+namespace lockstep {
 namespace {
 
 TEST(ClusterDomainTest, IsWhatFollowsTheServicesInTheSearchList) {
@@ -26,4 +26,4 @@ TEST(ClusterDomainTest, OutsideAClusterThereIsNone) {
 }
 
 }  // namespace
-}  // namespace lockstep::server
+}  // namespace lockstep

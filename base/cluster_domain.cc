@@ -1,8 +1,8 @@
-#include "operator/server/cluster_domain.h"
+#include "base/cluster_domain.h"
 
 #include <sstream>
 
-namespace lockstep::server {
+namespace lockstep {
 
 std::string ClusterDomainIn(std::string_view resolv_conf) {
   constexpr std::string_view kServices = "svc.";
@@ -14,12 +14,11 @@ std::string ClusterDomainIn(std::string_view resolv_conf) {
     if (!(words >> word) || word != "search") continue;
     domain.clear();  // as for the resolver, the last list counts
     while (words >> word) {
-      const bool is_services = domain.empty() && word.starts_with(kServices);
-      if (is_services) domain = word.substr(kServices.size());
+      if (domain.empty() && word.starts_with(kServices)) domain = word.substr(kServices.size());
     }
   }
-  if (domain.ends_with('.')) domain.pop_back();
+  while (domain.ends_with('.')) domain.pop_back();
   return domain;
 }
 
-}  // namespace lockstep::server
+}  // namespace lockstep

@@ -1,13 +1,13 @@
-// The DNS domain of the cluster that the operator runs in.
+// The DNS domain of the cluster that this process runs in.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace lockstep::server {
+namespace lockstep {
 
 // Returns the domain, such as "cluster.local", from the text of a pod's /etc/resolv.conf, whose
 // search list has "svc.<domain>"; "" if it has no such entry. Pure.
 std::string ClusterDomainIn(std::string_view resolv_conf);
 
-}  // namespace lockstep::server
+}  // namespace lockstep
