@@ -38,7 +38,8 @@ std::string Summary(const CheckReport& report) {
   if (report.is_right()) return fmt::format("ok: {} cases in {:.1f} s\n", cases, report.seconds);
   const auto failed = std::ranges::count_if(report.measurements, &Measurement::has_failed);
   return fmt::format("FAILED: {} faults in {} cases{}, in {:.1f} s\n", faults, cases,
-                     failed == 0 ? "" : fmt::format(" and {} benchmarks", failed), report.seconds);
+                     failed == 0 ? "" : fmt::format(" and {} measurements", failed),
+                     report.seconds);
 }
 
 nlohmann::ordered_json GroupJson(const CheckGroup& group) {

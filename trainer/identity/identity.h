@@ -52,8 +52,8 @@ struct Incarnation {
 
 // The version of what the trainers of a job say to each other: the messages of the rendezvous and
 // of parameter servers, and the rendezvous' store with the meaning of its values. Increment it with
-// every change that an older trainer would not understand: it is then refused by name, before it
-// starts generations that fail or takes a message for another.
+// every change that an older trainer would not understand. Trainers of different versions then
+// refuse each other by name, instead of starting generations that fail or misreading messages.
 inline constexpr int kProtocol = 4;
 
 struct Identity {

@@ -88,6 +88,11 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const DataFacts& facts, std:
   return BytesKept(spec, facts.shape, facts.element, samples);
 }
 
+// The training samples and those that are held out of them, which are kept, too.
+double WithHeldOut(const api::DatasetSpec& spec, std::int64_t samples) {
+  return static_cast<double>(samples) / (1 - spec.validation_fraction);
+}
+
 // Counts what a replica will keep of data sets that are not opened.
 void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
   if (BytesKept(spec, data.train, 1) == 0) return;
@@ -96,8 +101,7 @@ void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
         "samples that are kept in memory are not counted; give their number (--samples)";
     return;
   }
-  const auto train = static_cast<double>(*data.train.samples);
-  data.bytes = BytesKept(spec, data.train, std::llround(train / (1 - spec.validation_fraction)));
+  data.bytes = BytesKept(spec, data.train, std::llround(WithHeldOut(spec, *data.train.samples)));
   if (!data.test || spec.validation_fraction > 0) return;
   if (data.test->samples) {
     data.bytes += BytesKept(spec, *data.test, *data.test->samples);
@@ -130,15 +134,11 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
     return absl::InvalidArgumentError(fmt::format(
         "--sample-shape: found {:.4g} elements, expected at most {:.0f}", elements, kMostElements));
   }
-  // Those that are held out are kept, too.
-  const double samples = given.samples ? static_cast<double>(*given.samples) /
-                                             (1 - training.dataset.validation_fraction)
-                                       : 1;
-  if (samples * elements > kMostOfAll) {
-    return absl::InvalidArgumentError(
-        fmt::format("--samples: found {:.0f} samples of {:.0f} elements, expected at most {:.4g} "
-                    "elements in all",
-                    samples, elements, kMostOfAll));
+  if (given.samples && WithHeldOut(training.dataset, *given.samples) * elements > kMostOfAll) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--samples: found {} samples of {:.0f} elements, expected at most {:.4g} elements in all, "
+        "with the samples that are held out",
+        *given.samples, elements, kMostOfAll));
   }
   PlannedData data;
   data.train = {

@@ -45,6 +45,17 @@ bool CallerCheck::AcceptsStoreCall(std::uint64_t session, const std::string& con
   return proven || Refuse("Put or Get");
 }
 
+// The nonce goes to anyone, what `tell` adds only to a proven caller, and the proof covers it all.
+void CallerCheck::Answer(const proto::GetStatusRequest& request, proto::GetStatusResponse& response,
+                         const std::function<void()>& tell) {
+  response.set_nonce(StatusNonce());
+  if (!AcceptsStatusCall(request)) return;
+  tell();
+  if (request.answer_nonce().empty()) return;
+  response.set_proof(token_.Prove(api::kProofOfStatusAnswer, request.answer_nonce(),
+                                  response.SerializeAsString()));
+}
+
 bool CallerCheck::AcceptsStatusCall(const proto::GetStatusRequest& request) {
   if (!token_.present()) return true;
   if (request.proof().empty()) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -26,14 +27,12 @@ class CallerCheck {
   std::string ProofFor(const proto::Join& join) const {
     return token_.Prove(api::kProofOfLeader, join.nonce(), join.proof());
   }
-  // Proves to the sender of an accepted request that `response`, without its proof, is the
-  // leader's. Empty without a token or if no proof is asked for.
-  std::string ProofFor(const proto::GetStatusRequest& request,
-                       const proto::GetStatusResponse& response) const {
-    if (request.answer_nonce().empty()) return "";
-    return token_.Prove(api::kProofOfStatusAnswer, request.answer_nonce(),
-                        response.SerializeAsString());
-  }
+  // Answers with the nonce for the next call. If the request is accepted, calls `tell`, which adds
+  // all else to `response`, and then adds the proof that a process of the job has sent it; without
+  // a token, or if no proof is asked for, there is none. A request without a proof only asks for a
+  // nonce: it does not count as refused.
+  void Answer(const proto::GetStatusRequest& request, proto::GetStatusResponse& response,
+              const std::function<void()>& tell);
   // Proves to the sender of an accepted report that `answer`, without its proof, is the leader's.
   // Empty without a token.
   std::string ProofFor(const proto::EvaluationReport& report,
@@ -44,16 +43,15 @@ class CallerCheck {
   // `content`: the result of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);
-  // Returns false for a request without a proof but does not count it: it only asks for a nonce.
-  bool AcceptsStatusCall(const proto::GetStatusRequest& request);
-  // Likewise.
+  // Returns false for a report without a proof but does not count it: it only asks for a nonce.
   bool AcceptsEvaluation(const proto::EvaluationReport& report);
-  // The nonce for the two calls above; empty without a token.
+  // The nonce for GetStatus and for reports; empty without a token.
   std::string StatusNonce() const;
 
   std::int64_t refusals() const { return refusals_; }
 
  private:
+  bool AcceptsStatusCall(const proto::GetStatusRequest& request);
   bool Refuse(const char* call);
   bool IsFresh(const std::string& nonce) const;
   std::int64_t Second() const;

@@ -8,11 +8,10 @@ namespace lockstep::train {
 void Coordinator::Describe(const std::string& peer, const proto::GetStatusRequest& request,
                            proto::GetStatusResponse& response) {
   const std::lock_guard lock(mutex_);
-  response.set_nonce(callers_.StatusNonce());
-  if (!callers_.AcceptsStatusCall(request)) return;
-  proven_(peer);
-  Tell(response);
-  response.set_proof(callers_.ProofFor(request, response));
+  callers_.Answer(request, response, [&] {
+    proven_(peer);
+    Tell(response);
+  });
 }
 
 void Coordinator::Tell(proto::GetStatusResponse& response) const {

@@ -25,7 +25,6 @@ class GrpcEvaluatorStatus final : public EvaluatorStatus,
   absl::Status Listen(const std::string& address) {
     return server_.Start(address, /*members=*/0, clock_, {this});
   }
-  ~GrpcEvaluatorStatus() override { server_.Stop(); }
 
   int port() const override { return server_.port(); }
 
@@ -47,13 +46,12 @@ class GrpcEvaluatorStatus final : public EvaluatorStatus,
   void Describe(const std::string& peer, const proto::GetStatusRequest& request,
                 proto::GetStatusResponse& response) {
     const std::lock_guard lock(mutex_);
-    response.set_nonce(callers_.StatusNonce());
-    if (!callers_.AcceptsStatusCall(request)) return;
-    server_.Prove(peer);
-    response.set_job(job_);
-    response.set_job_uid(job_uid_);
-    response.set_evaluated_batches(evaluated_batches_);
-    response.set_proof(callers_.ProofFor(request, response));
+    callers_.Answer(request, response, [&] {
+      server_.Prove(peer);
+      response.set_job(job_);
+      response.set_job_uid(job_uid_);
+      response.set_evaluated_batches(evaluated_batches_);
+    });
   }
 
   const std::string job_, job_uid_;
@@ -61,7 +59,7 @@ class GrpcEvaluatorStatus final : public EvaluatorStatus,
   std::mutex mutex_;
   CallerCheck callers_;                 // guarded by mutex_
   std::int64_t evaluated_batches_ = 0;  // guarded by mutex_
-  GatedServer server_;
+  GatedServer server_;                  // last: its handlers use all of the above
 };
 
 }  // namespace

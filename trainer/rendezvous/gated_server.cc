@@ -5,8 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "trainer/rendezvous/grpc_options.h"
-
 namespace lockstep::train {
 namespace {
 
@@ -32,19 +30,13 @@ absl::Status GatedServer::Start(const std::string& address, std::size_t members,
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
   // Members do not compress, and 16 KiB from a stranger could decompress to 16 MiB.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      External::FROM_FD, grpc::InsecureServerCredentials());
+  acceptor_ = AcceptSockets(builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
   if (!server_) {
     return absl::UnavailableError(fmt::format("cannot serve at {}: gRPC did not start", address));
   }
-  gate_->Open([this](Descriptor caller) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = caller.Release();
-    acceptor_->HandleNewConnection(&connection);
-  });
+  gate_->Open([this](Descriptor caller) { HandOver(std::move(caller), *acceptor_); });
   return absl::OkStatus();
 }
 

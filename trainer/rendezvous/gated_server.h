@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "trainer/rendezvous/connection_gate.h"
+#include "trainer/rendezvous/grpc_options.h"
 
 namespace lockstep::train {
 
@@ -36,7 +37,7 @@ class GatedServer {
 
  private:
   std::unique_ptr<ConnectionGate> gate_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<SocketAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
 };
 

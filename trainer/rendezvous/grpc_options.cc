@@ -51,6 +51,18 @@ void SetServerOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
 
+std::unique_ptr<SocketAcceptor> AcceptSockets(grpc::ServerBuilder& builder) {
+  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  return builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD,
+                                                              grpc::InsecureServerCredentials());
+}
+
+void HandOver(Descriptor caller, SocketAcceptor& acceptor) {
+  SocketAcceptor::NewConnectionParameters connection;
+  connection.fd = caller.Release();
+  acceptor.HandleNewConnection(&connection);
+}
+
 void StartGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {

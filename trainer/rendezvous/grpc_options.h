@@ -3,6 +3,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
+
+#include "base/descriptor.h"
+
 namespace lockstep::train {
 
 // Returns options for a channel that shares nothing with earlier ones, so that neither their
@@ -10,6 +14,12 @@ namespace lockstep::train {
 grpc::ChannelArguments ChannelOptions();
 
 void SetServerOptions(grpc::ServerBuilder& builder);
+
+// A server whose connections come from a gate: it listens nowhere itself.
+using SocketAcceptor = grpc::experimental::ExternalConnectionAcceptor;
+std::unique_ptr<SocketAcceptor> AcceptSockets(grpc::ServerBuilder& builder);
+// Gives the server the connection to a caller. Requires: the server has started. Thread-safe.
+void HandOver(Descriptor caller, SocketAcceptor& acceptor);
 
 // Starts gRPC for the rest of the process's life, and routes its log lines to our log, at debug
 // level. Idempotent. Otherwise gRPC shuts down when its last object is destroyed, and that

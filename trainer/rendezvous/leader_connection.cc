@@ -1,7 +1,6 @@
 // The client's connection to the leader, and what it makes of the leader's messages.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "base/hmac.h"

@@ -1,10 +1,8 @@
 #include "trainer/rendezvous/rendezvous_service.h"
 
-#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>

@@ -59,8 +59,8 @@ class Strategy {
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
   // Blocks until all ranks have called it. After a failure the next step's sums fail, too.
   virtual absl::Status Barrier() = 0;
-  // The first failure of this generation's sums, and of BroadcastFirst, that are done; of a
-  // device's, it is known once the device has done what was queued after them.
+  // The first failure among this generation's finished sums and BroadcastFirst calls. If a device
+  // does them, a failure is known only once the device has done what was queued after them.
   virtual absl::Status SumStatus() const = 0;
   // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
   // step's end calls it, because FinishGradients does not know it of a device's sums.

@@ -99,7 +99,8 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, const Ti
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
-  const bool records_steps = options.records_steps && !options.explain;  // which times each op
+  // --explain times each op, which a recorded step does not allow
+  const bool records_steps = options.records_steps && !options.explain;
   LOCKSTEP_ASSIGN_OR_RETURN(auto session, Session::Create({.training = BenchTraining(options),
                                                            .threads = threads,
                                                            .backend = options.backend,

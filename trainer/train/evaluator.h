@@ -62,7 +62,7 @@ class Evaluator {
   //   kFailed: a checkpoint is not of this job's model or settings, the session cannot be made, or
   //   a test sample cannot be read.
   LoopOutcome Run();
-  // The job ends only with its Evaluator, and holds its resources until then.
+  // Bounded, because the job keeps its resources while it waits for its Evaluator.
   static constexpr Duration kForTheOthers = std::chrono::minutes(2);
 
   // The evaluation of the latest step, of this process or an earlier one; step -1: none yet.

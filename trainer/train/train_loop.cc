@@ -234,6 +234,7 @@ TrainLoop::Ended TrainLoop::Initialize() {
       LoadInitialWeights(session.training().initial_weights, RealFileSystem(), session);
   if (!loaded.ok()) return FailedFor(loaded);
   state = RunState{.step = 0};
+  restored = {};
   return std::nullopt;
 }
 

@@ -52,7 +52,6 @@ void ForwardPart(Session& session, PhaseClock& phases) {
     const PhaseTimer timer(phases, Phase::kForward);
     session.model().Forward(Mode::kTraining);
   }
-  const PhaseTimer timer(phases, Phase::kBackward);
   session.training_loss().Run();
 }
 
@@ -62,7 +61,6 @@ using OnReady = std::function<void(std::int64_t offset, std::int64_t floats)>;
 // parts' gradients become ready.
 void RunLastPart(Session& session, PhaseClock& phases, const OnReady& on_ready) {
   ForwardPart(session, phases);
-  const PhaseTimer timer(phases, Phase::kBackward);
   session.OfferStatesAndTotals();
   on_ready(std::ssize(session.model().gradients()), 0);
   session.model().Backward([&](std::int64_t offset, std::int64_t floats) {
@@ -74,7 +72,6 @@ void RunLastPart(Session& session, PhaseClock& phases, const OnReady& on_ready) 
 // Runs forward, loss and backward of a part that is not the last.
 void RunEarlierPart(Session& session, PhaseClock& phases) {
   ForwardPart(session, phases);
-  const PhaseTimer timer(phases, Phase::kBackward);
   session.model().Backward([](std::int64_t, std::int64_t) {});
   session.KeepGradients();
 }
@@ -84,15 +81,14 @@ void RunEarlierPart(Session& session, PhaseClock& phases) {
 // peers, this pass is not recorded, so that the sums over ranks begin meanwhile.
 void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
                       PhaseClock& phases) {
+  const PhaseTimer timer(phases, Phase::kBackward);  // but for what has a timer of its own
   StepRecorder& recorder = session.recorder();
   for (int part = 0; part + 1 < session.parts(); ++part) {
     LoadPart(session, batch, part, phases);
-    const PhaseTimer timer(phases, Phase::kBackward);
     recorder.Queue(StepPiece::kEarlierPart, [&] { RunEarlierPart(session, phases); });
   }
   LoadPart(session, batch, session.parts() - 1, phases);
   if (session.plan().world == 1) {
-    const PhaseTimer timer(phases, Phase::kBackward);
     recorder.Queue(StepPiece::kLastPart,
                    [&] { RunLastPart(session, phases, [](std::int64_t, std::int64_t) {}); });
     return;

@@ -69,7 +69,7 @@ TEST(ReportTableTest, NamesTheBenchmarksThatFailed) {
   report.measurements[1].has_failed = true;
   const std::string table = ReportTable(report);
   EXPECT_THAT(table, HasSubstr("\nFAILED resnet-50 float32 in steps/s: an illegal address\n"));
-  EXPECT_THAT(table, HasSubstr("\nFAILED: 0 faults in 15 cases and 1 benchmarks, in 4.0 s\n"));
+  EXPECT_THAT(table, HasSubstr("\nFAILED: 0 faults in 15 cases and 1 measurements, in 4.0 s\n"));
   const auto json = ReportJson(report);
   EXPECT_EQ(json.at("ok"), false);
   EXPECT_EQ(json.at("benchmarks").at(0).at("ok"), true);

@@ -109,6 +109,8 @@ TEST(PlanDataTest, HeldOutSamplesThatNoMemoryHoldsAreRefused) {
   options.training.dataset.validation_fraction = 1 - 1e-12;
   const auto data = PlanData(options, {.samples = 1'000'000'000, .classes = 3, .shape = Shape{12}});
   EXPECT_TRUE(absl::IsInvalidArgument(data.status())) << data.status();
+  EXPECT_THAT(std::string(data.status().message()),
+              HasSubstr("--samples: found 1000000000 samples of 12 elements"));
 }
 
 TEST(PlanDataTest, DescribedSyntheticDataKeepWhatGeneratedOnesDo) {

@@ -521,10 +521,11 @@ class FullStore final : public CheckpointStore {
     return absl::ResourceExhaustedError("the disk is full");
   }
   absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override { return held_; }
+  void Lose() { held_.reset(); }
   absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
 
  private:
-  const Snapshot held_;
+  std::optional<Snapshot> held_;
 };
 
 TEST(SnapshotTest, ARestoredStateIsNotSavedAgainWhenNothingFollows) {
@@ -540,6 +541,24 @@ TEST(SnapshotTest, ARestoredStateIsNotSavedAgainWhenNothingFollows) {
   EXPECT_EQ(resumed.loop.state, whole.loop.state);
   const LoopOutcome stopped = resumed.loop.SaveAlone();
   EXPECT_EQ(stopped.end, LoopEnd::kStopped) << stopped.reason;
+}
+
+TEST(SnapshotTest, AStateThatIsReachedAgainAfterItsCheckpointIsLostIsSaved) {
+  const api::TrainingSpec training = SmallTraining();
+  LocalRendezvousHub hub(1);
+  Rank whole(training, 1, hub, 0);
+  EXPECT_TRUE(whole.Train());
+  FullStore store(MakeSnapshot(whole.loop.session, whole.loop.state, Time()));
+  LocalRendezvousHub next_hub(1);
+  Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
+  EXPECT_EQ(resumed.loop.RestoreOrInitialize(), std::nullopt);
+  EXPECT_EQ(resumed.loop.state, whole.loop.state);
+  store.Lose();
+  EXPECT_EQ(resumed.loop.RestoreOrInitialize(), std::nullopt);
+  EXPECT_EQ(resumed.loop.state.step, 0);
+  const LoopOutcome done = resumed.RunOnce();
+  EXPECT_EQ(resumed.loop.state, whole.loop.state);
+  EXPECT_EQ(done.reason.message(), "the disk is full");
 }
 
 // In memory; each load takes 500 s of the rank's clock.

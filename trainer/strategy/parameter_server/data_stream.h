@@ -62,7 +62,8 @@ class DataSource {
 class DataSink {
  public:
   explicit DataSink(std::vector<std::span<float>> ranges) : ranges_(std::move(ranges)) {}
-  // Returns false if the message is not the next one, or has more floats than there is room for.
+  // Returns false if the message is not the next one, which changes nothing, or has more floats
+  // than there is room for, which are counted all the same.
   bool Take(const proto::Data& data) {
     if (data.offset() != offset_ || data.floats().size() % sizeof(float) != 0) return false;
     const char* from = data.floats().data();
@@ -82,7 +83,7 @@ class DataSink {
     }
     return true;
   }
-  std::int64_t taken() const { return offset_; }
+  std::int64_t taken() const { return offset_; }  // floats
 
  private:
   std::vector<std::span<float>> ranges_;

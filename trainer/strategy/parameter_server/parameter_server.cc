@@ -74,20 +74,14 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     gate_ = *std::move(gate);
     grpc::ServerBuilder builder;
     Configure(threads_, builder);
-    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        External::FROM_FD, grpc::InsecureServerCredentials());
+    acceptor_ = AcceptSockets(builder);
     builder.RegisterService(static_cast<proto::ParameterServer::Service*>(this));
     server_ = builder.BuildAndStart();
     if (!server_) {
       return absl::UnavailableError(
           fmt::format("parameter server {}: gRPC did not start", options_.index));
     }
-    gate_->Open([this](Descriptor caller) {
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = caller.Release();
-      acceptor_->HandleNewConnection(&connection);
-    });
+    gate_->Open([this](Descriptor caller) { HandOver(std::move(caller), *acceptor_); });
     return absl::OkStatus();
   }
 
@@ -245,7 +239,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   ShardSession::Events events_;
   int streams_ = 0;
   std::condition_variable changed_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<SocketAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -249,26 +250,27 @@ absl::StatusOr<std::unique_ptr<SharedContent>> ShardSession::RoomFor(
   return SharedContent::Create(floats);
 }
 
-// The floats arrive where they stay, because another copy, in memory that grows, takes longer than
-// all the rest. If there is no room for them, reads them to be able to answer.
+// The floats are received where they will stay: copying them from a growing buffer took longer than
+// all the rest. A load that is refused is still read to its end, so that it can be answered.
 bool ShardSession::Load(const proto::Load& load) {
   ShardLayout layout = LayoutOf(load);
   absl::StatusOr<std::unique_ptr<SharedContent>> content = RoomFor(layout);
-  const std::int64_t room = content.ok() ? (*content)->size() : 0;
-  std::int64_t found = 0;
+  std::vector<std::span<float>> room;
+  if (content.ok()) {
+    room.emplace_back((*content)->data(), static_cast<std::size_t>((*content)->size()));
+  }
+  DataSink sink(std::move(room));
   proto::ShardRequest request;
   do {
     if (!stream_.Read(&request) || !request.has_data()) return false;
-    const std::string& bytes = request.data().floats();
-    if (bytes.size() % sizeof(float) != 0) return false;
-    const std::int64_t before = found;
-    found += static_cast<std::int64_t>(bytes.size() / sizeof(float));
-    if (found <= room) std::memcpy((*content)->data() + before, bytes.data(), bytes.size());
+    const std::int64_t before = sink.taken();
+    if (!sink.Take(request.data()) && sink.taken() == before) return false;
   } while (!request.data().last());
   absl::Status loaded = content.status();
-  if (loaded.ok() && found != room) {
+  if (loaded.ok() && sink.taken() != (*content)->size()) {
     loaded = absl::InvalidArgumentError(
-        fmt::format("parameter server: found {} floats to load, expected {}", found, room));
+        fmt::format("parameter server: found {} floats to load, expected {}", sink.taken(),
+                    (*content)->size()));
   }
   if (loaded.ok()) {
     loaded =

@@ -26,17 +26,17 @@ void SharedContent::Use(std::byte* memory) {
 }
 
 absl::StatusOr<std::unique_ptr<SharedContent>> SharedContent::Create(std::int64_t floats) {
-  if (const std::uint64_t available = AvailableMemory(); BytesFor(floats) > available) {
-    return absl::ResourceExhaustedError(fmt::format(
-        "parameter server: {} floats take {} bytes of memory, of which {} are available", floats,
-        BytesFor(floats), available));
-  }
   std::unique_ptr<SharedContent> content(new SharedContent(floats));
   auto segment = SharedSegment::Create(BytesFor(floats));
   if (segment.ok()) {
     content->segment_ = *std::move(segment);
     content->Use(content->segment_->data());
     return content;
+  }
+  if (const std::uint64_t available = AvailableMemory(); BytesFor(floats) > available) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "parameter server: {} floats take {} bytes of memory, of which {} are available", floats,
+        BytesFor(floats), available));
   }
   LogWarning("no memory to share with workers of this host",
              {{"reason", std::string(segment.status().message())}});

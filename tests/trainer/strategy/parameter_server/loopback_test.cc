@@ -285,13 +285,14 @@ TEST_F(LoopbackTest, ALoadForWhichThereIsNoMemoryIsRefused) {
   constexpr std::int64_t kMany = std::int64_t{1} << 46;
   ShardLink link("ps 0", addresses_[0]);
   ASSERT_TRUE(link.Meet(Worker0(), std::chrono::seconds(30)).ok());
-  proto::ShardRequest load, data;
+  proto::ShardRequest load, nothing, data;
   load.mutable_load()->set_fence(7);
   load.mutable_load()->set_parameters(kMany);
   load.mutable_load()->add_ranges()->set_end(kMany);
+  nothing.mutable_data();
   data.mutable_data()->set_floats(std::string(8, '\0'));
   data.mutable_data()->set_last(true);
-  ASSERT_TRUE(link.Write(load).ok() && link.Write(data).ok());
+  ASSERT_TRUE(link.Write(load).ok() && link.Write(nothing).ok() && link.Write(data).ok());
   const auto reply = link.Read();
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_THAT(reply->loaded().refusal(), HasSubstr("bytes of memory, of which"));
