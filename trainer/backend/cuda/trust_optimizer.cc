@@ -10,16 +10,6 @@ namespace {
 // Blocks enough for every GPU in a large tensor, and not many in a small one.
 constexpr std::int64_t kMostInPiece = 8192;
 
-template <typename T>
-const T* UploadTable(const Device& device, const std::vector<T>& table, Buffer& buffer) {
-  T* const to = buffer.Reserve<T>(std::ssize(table));
-  device.Check(device.driver().MemcpyHtoDAsync(AddressOf(to), table.data(),
-                                               table.size() * sizeof(T), device.stream()),
-               "cuMemcpyHtoDAsync");
-  device.Synchronize();  // the table may be gone then
-  return to;
-}
-
 }  // namespace
 
 TrustOptimizer::TrustOptimizer(const char* name, const Device& device, double coefficient,
@@ -41,8 +31,8 @@ void TrustOptimizer::Bind(const OptimizerMemory& memory) {
   const std::vector<OptimizerPiece> pieces = PiecesOf(segments, kMostInPiece);
   tables_ = {.piece_count = std::ssize(pieces), .segment_count = std::ssize(segments)};
   if (pieces.empty()) return;
-  tables_.pieces = UploadTable(device_, pieces, pieces_);
-  tables_.segments = UploadTable(device_, segments, segments_);
+  tables_.pieces = pieces_.Upload(pieces);
+  tables_.segments = segments_.Upload(segments);
   tables_.squares = squares_.Reserve<TrustSquares>(tables_.piece_count);
   tables_.trusts = trusts_.Reserve<float>(tables_.segment_count);
 }
