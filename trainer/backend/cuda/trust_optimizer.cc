@@ -10,6 +10,16 @@ namespace {
 // Blocks enough for every GPU in a large tensor, and not many in a small one.
 constexpr std::int64_t kMostInPiece = 8192;
 
+// See TrustTables. Each segment has a piece.
+std::vector<std::int64_t> FirstsOf(const std::vector<OptimizerPiece>& pieces) {
+  std::vector<std::int64_t> firsts;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].segment == std::ssize(firsts)) firsts.push_back(static_cast<std::int64_t>(i));
+  }
+  firsts.push_back(std::ssize(pieces));
+  return firsts;
+}
+
 }  // namespace
 
 TrustOptimizer::TrustOptimizer(const char* name, const Device& device, double coefficient,
@@ -20,6 +30,7 @@ TrustOptimizer::TrustOptimizer(const char* name, const Device& device, double co
       decay_(decay),
       slots_(slots),
       pieces_(device),
+      firsts_(device),
       segments_(device),
       squares_(device),
       trusts_(device) {}
@@ -32,6 +43,7 @@ void TrustOptimizer::Bind(const OptimizerMemory& memory) {
   tables_ = {.piece_count = std::ssize(pieces), .segment_count = std::ssize(segments)};
   if (pieces.empty()) return;
   tables_.pieces = pieces_.Upload(pieces);
+  tables_.firsts = firsts_.Upload(FirstsOf(pieces));
   tables_.segments = segments_.Upload(segments);
   tables_.squares = squares_.Reserve<TrustSquares>(tables_.piece_count);
   tables_.trusts = trusts_.Reserve<float>(tables_.segment_count);
@@ -43,8 +55,8 @@ void TrustOptimizer::Step() {
   device_.Launch(
       LOCKSTEP_CUDA_KERNEL(ChooseTrusts),
       {.blocks_x = static_cast<unsigned>(tables_.segment_count), .threads_x = Device::kThreads},
-      tables_.pieces, tables_.piece_count, tables_.segments, tables_.squares, memory_.step,
-      coefficient_, decay_, tables_.trusts);
+      tables_.firsts, tables_.segments, tables_.squares, memory_.step, coefficient_, decay_,
+      tables_.trusts);
   Update();
 }
 

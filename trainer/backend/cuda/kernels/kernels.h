@@ -193,8 +193,8 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
                                         std::int64_t count, const OptimizerStep* step,
                                         float weight_decay, float epsilon);
 
-// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. Those with `pieces`
-// and without their number have a block for each.
+// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. All but
+// ChooseTrusts run one block for each piece.
 LOCKSTEP_DECLARE_KERNEL MeasureForLars(const float* values, const float* gradients,
                                        const OptimizerPiece* pieces, const OptimizerStep* step,
                                        TrustSquares* squares);
@@ -204,11 +204,10 @@ LOCKSTEP_DECLARE_KERNEL MeasureForLamb(const float* values, const float* gradien
                                        const OptimizerSegment* segments, const OptimizerStep* step,
                                        float weight_decay, float beta1, float beta2, float epsilon,
                                        TrustSquares* squares);
-// One block for each segment, whose pieces are neighbors.
-LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const OptimizerPiece* pieces, std::int64_t piece_count,
-                                     const OptimizerSegment* segments, const TrustSquares* squares,
-                                     const OptimizerStep* step, double coefficient, double decay,
-                                     float* trusts);
+// One block for each segment, whose pieces are those from firsts[block] to firsts[block + 1].
+LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const std::int64_t* firsts, const OptimizerSegment* segments,
+                                     const TrustSquares* squares, const OptimizerStep* step,
+                                     double coefficient, double decay, float* trusts);
 LOCKSTEP_DECLARE_KERNEL UpdateByLars(float* values, const float* gradients, float* velocities,
                                      const OptimizerPiece* pieces, const OptimizerSegment* segments,
                                      const float* trusts, const OptimizerStep* step,
