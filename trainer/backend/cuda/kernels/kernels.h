@@ -33,7 +33,8 @@ LOCKSTEP_DECLARE_KERNEL AddBias(void* y, int type, const float* bias, std::int64
       std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
       std::int64_t out_h, std::int64_t out_w
 
-// depthwise.cu: convolutions of images with channels last, each with `multiplier` filters.
+// depthwise.cu: convolutions of images with channels last, with `multiplier` filters for each
+// channel.
 // `weight`: of x's type, a filter's next tap being channels * multiplier elements on.
 LOCKSTEP_DECLARE_KERNEL Depthwise(const void* x, const void* weight, void* y, int type,
                                   std::int64_t images, std::int64_t channels,
