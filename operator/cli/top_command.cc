@@ -12,6 +12,7 @@
 
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/exit_codes.h"
@@ -61,7 +62,7 @@ void SetTimes(SeenJobs& jobs, Before& before) {
 std::string TextOf(const TopOptions& options, const SeenJobs& jobs) {
   std::string text;
   if (options.output == "json") {
-    for (const SeenJob& job : jobs) text += ToJson(job.top).dump() + '\n';
+    for (const SeenJob& job : jobs) text += AsciiJson(ToJson(job.top)) + '\n';
     return text;
   }
   if (!options.job.empty() || !options.work_dir.empty()) return TopOfJob(jobs.front().top);

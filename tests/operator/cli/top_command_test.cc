@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 
@@ -149,6 +150,22 @@ TEST_F(TopCommandTest, OnATerminalATextReplacesTheOneBefore) {
   const absl::Status shown = ShowTop({.job = "j"}, look, [] { return true; }, terminal.out());
   EXPECT_TRUE(shown.ok()) << shown;
   EXPECT_EQ(terminal.ReadTo("step 3\r\n"), "j: \r\nstep 1\r\n\033[2A\033[Jj: \r\nstep 3\r\n");
+}
+
+TEST_F(TopCommandTest, AnObjectIsAsciiWhateverPodsAnswer) {
+  const auto look = []() -> absl::StatusOr<std::vector<SeenJob>> {
+    SeenJob seen;
+    seen.top.name = "w\xFF";
+    seen.top.unread = {{"worker-0", absl::UnavailableError("\u202Enot \xC3 to see")}};
+    seen.over = true;
+    return std::vector<SeenJob>{seen};
+  };
+  ASSERT_TRUE(ShowTop({.work_dir = "w", .output = "json"}, look, [] { return true; }, out_).ok());
+  const std::string printed = Printed();
+  EXPECT_TRUE(std::ranges::all_of(printed, [](unsigned char c) { return c < 0x80; })) << printed;
+  const auto json = nlohmann::json::parse(printed);
+  EXPECT_EQ(json["job"], "w\uFFFD");
+  EXPECT_EQ(json["unread"][0]["why"], "\u202Enot \uFFFD to see");
 }
 
 TEST_F(TopCommandTest, AFolderThatNoRunUsesIsAnError) {
