@@ -126,11 +126,11 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   const std::string space = options.all_namespaces ? "" : namespace_name;
   const bool document = IsForPrograms(options);
   const bool watch = options.watch.value_or(!document && isatty(fileno(out)) != 0);
-  Screen screen(out);
+  Screen screen(out, /*in_place=*/!document);
   while (true) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, space, options.job));
     if (document) {
-      screen.Append(Document(jobs, options.output));
+      screen.Show(Document(jobs, options.output));
     } else {
       std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
       if (!options.job.empty()) text += JobDetails(jobs.front());

@@ -158,11 +158,11 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
-  Screen screen(out);
+  Screen screen(out, /*in_place=*/options.output == "text");
   Before before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
-  if (screen.is_terminal() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
+  if (screen.redraws() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
   for (int failures = 0; !AllAreOver(jobs) && wait();) {
     absl::StatusOr<SeenJobs> next = look();
     failures = next.ok() ? 0 : failures + 1;

@@ -152,6 +152,44 @@ TEST_F(TopCommandTest, OnATerminalATextReplacesTheOneBefore) {
   EXPECT_EQ(terminal.ReadTo("step 3\r\n"), "j: \r\nstep 1\r\n\033[2A\033[Jj: \r\nstep 3\r\n");
 }
 
+// Shows a job of this name at steps 1 and 2.
+absl::Status ShowTwoSteps(const std::string& name, const std::string& output, std::FILE* out) {
+  SeenJob seen;
+  seen.top.name = name;
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> {
+    seen.over = ++seen.top.step == 2;
+    return std::vector<SeenJob>{seen};
+  };
+  return ShowTop({.job = "j", .output = output}, look, [] { return true; }, out);
+}
+
+TEST_F(TopCommandTest, ALineThatATerminalWrapsIsReplacedWhole) {
+  const auto shown = [](const std::string& name) {
+    const testing::Terminal terminal;
+    terminal.SetColumns(40);
+    EXPECT_TRUE(ShowTwoSteps(name, "text", terminal.out()).ok());
+    return terminal.ReadTo("step 2\r\n");
+  };
+  const std::string full(38, 'j');  // with ": "
+  EXPECT_THAT(shown(full), HasSubstr("\033[2A\033[J"));
+  EXPECT_THAT(shown(full + "j"), HasSubstr("\033[3A\033[J"));
+  EXPECT_THAT(shown(full + full + "jjjjj"), HasSubstr("\033[4A\033[J"));
+  std::string letters;  // of two bytes each
+  for (std::size_t i = 0; i < full.size(); ++i) letters += "\u00E9";
+  EXPECT_THAT(shown(letters), HasSubstr("\033[2A\033[J"));
+}
+
+TEST_F(TopCommandTest, ObjectsAreNotDrawnOverEachOther) {
+  const testing::Terminal terminal;
+  EXPECT_TRUE(ShowTwoSteps("j", "json", terminal.out()).ok());
+  std::fputs("end", terminal.out());
+  std::fflush(terminal.out());
+  const std::string shown = terminal.ReadTo("end");
+  EXPECT_THAT(shown, HasSubstr(R"("step":2.0,)"));
+  EXPECT_THAT(shown, Not(HasSubstr("\033")));
+  EXPECT_THAT(shown, Not(HasSubstr(R"("step":1.0,)"))) << "no interval has passed by then";
+}
+
 TEST_F(TopCommandTest, AnObjectIsAsciiWhateverPodsAnswer) {
   const auto look = []() -> absl::StatusOr<std::vector<SeenJob>> {
     SeenJob seen;
