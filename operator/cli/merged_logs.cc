@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -71,6 +72,8 @@ class LogCollector {
   std::unique_ptr<FollowedLog> MakeLog(const Object& pod, const std::string& container,
                                        Reading& reading);
   void Read(Reading& reading, int restarts);
+  // Requires mutex_.
+  void End(Reading& reading, const absl::Status& read);
 
   kube::RestClient& client_;
   const kube::Key job_;
@@ -132,7 +135,12 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
   reading.source = merge_.AddSource();
   reading.goes_on = true;
   names_.push_back(ReplicaName(pod));
-  readers_.emplace_back([this, &reading, restarts] { Read(reading, restarts); });
+  try {
+    readers_.emplace_back([this, &reading, restarts] { Read(reading, restarts); });
+  } catch (const std::system_error& error) {
+    End(reading, absl::ResourceExhaustedError(
+                     fmt::format("no thread can be started to read its log: {}", error.what())));
+  }
 }
 
 std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std::string& container,
@@ -151,6 +159,10 @@ std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std:
 void LogCollector::Read(Reading& reading, int restarts) {
   const absl::Status read = reading.log->Read(restarts);
   const std::scoped_lock lock(mutex_);
+  End(reading, read);
+}
+
+void LogCollector::End(Reading& reading, const absl::Status& read) {
   merge_.End(reading.source);
   reading.goes_on = false;
   if (read.ok()) return;
@@ -220,6 +232,18 @@ absl::Status LookUntilTheEnd(LogCollector& collector, Duration period) {
   }
 }
 
+// Looks at the job until there will be no further logs.
+absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
+                      const MergedLogsOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
+  if (!collector.HasLogs()) {
+    if (!goes_on) return NoLog(job, options, collector.state());
+    fmt::print(stderr, "lockstep: there is no log yet: the job is {}\n",
+               Printable(collector.state()));
+  }
+  return goes_on ? LookUntilTheEnd(collector, options.poll_period) : absl::OkStatus();
+}
+
 // Returns after the last line of the last log.
 void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOptions& options,
                 std::FILE* out) {
@@ -240,15 +264,10 @@ absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
   LogMerge merge(options.log.follow ? std::optional(options.index ? Duration::zero() : kPatience)
                                     : std::nullopt);
   LogCollector collector(client, job, options, merge);
-  LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
-  if (!collector.HasLogs()) {
-    if (!goes_on) return NoLog(job, options, collector.state());
-    fmt::print(stderr, "lockstep: there is no log yet: the job is {}\n",
-               Printable(collector.state()));
-  }
   absl::Status looked;
+  // Starts before the readers, which may be so many that no further thread can start.
   std::jthread watcher([&] {
-    if (goes_on) looked = LookUntilTheEnd(collector, options.poll_period);
+    looked = FindLogs(collector, job, options);
     merge.Close();
   });
   PrintLines(merge, collector, options, out);
