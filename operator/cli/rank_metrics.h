@@ -15,7 +15,20 @@ namespace lockstep::cli {
 inline constexpr std::array<const char*, 9> kPhases = {"input",      "compute",    "communication",
                                                        "optimizer",  "checkpoint", "evaluation",
                                                        "rendezvous", "rework",     "idle"};
-inline constexpr std::size_t kStepPhases = 4;  // the first: the phases of a step
+// Their places in kPhases. The first four are the phases of a step.
+enum Phase : std::size_t {
+  kInput,
+  kCompute,
+  kCommunication,
+  kOptimizer,
+  kCheckpoint,
+  kEvaluation,
+  kRendezvous,
+  kRework,
+  kIdle
+};
+inline constexpr std::size_t kStepPhases = kOptimizer + 1;
+static_assert(kPhases.size() == kIdle + 1);
 
 using PhaseSeconds = std::array<double, kPhases.size()>;  // in the order of kPhases
 

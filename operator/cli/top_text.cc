@@ -19,26 +19,29 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostRanks = 20;
 constexpr std::size_t kMostUnread = 3;
 
-// The columns of a table: a phase, or several together, as indexes of kPhases.
+// The columns of a table: a phase, or several together.
 struct Column {
   const char* title;
   const char* name;
-  std::vector<std::size_t> phases;
+  std::vector<Phase> phases;
 };
 
 const std::vector<Column>& Columns() {
   static const std::vector<Column> columns = {
-      {"INPUT", "input", {0}},           {"COMPUTE", "compute", {1}},
-      {"COMM", "communication", {2}},    {"OPTIMIZER", "optimizer", {3}},
-      {"CHECKPOINT", "checkpoint", {4}}, {"OTHER", "other", {5, 7}},
-      {"IDLE", "idle", {6, 8}},
+      {"INPUT", "input", {kInput}},
+      {"COMPUTE", "compute", {kCompute}},
+      {"COMM", "communication", {kCommunication}},
+      {"OPTIMIZER", "optimizer", {kOptimizer}},
+      {"CHECKPOINT", "checkpoint", {kCheckpoint}},
+      {"OTHER", "other", {kEvaluation, kRework}},
+      {"IDLE", "idle", {kRendezvous, kIdle}},
   };
   return columns;
 }
 
 double ShareOf(const RankTimes& times, const Column& column) {
   double share = 0;
-  for (const std::size_t phase : column.phases) share += times.Share(phase);
+  for (const Phase phase : column.phases) share += times.Share(phase);
   return share;
 }
 
@@ -100,10 +103,10 @@ std::size_t StragglersOf(const StepTimes& times) {
       std::ranges::count_if(times.ranks, [](const RankTimes& rank) { return !!rank.slow; }));
 }
 
-// The ranks that a table has room for: the slowest ones, by their numbers.
+// The ranks that a table has room for: stragglers first, then those that wait least for others; in
+// the order of their numbers.
 std::vector<RankTimes> Shown(std::vector<RankTimes> ranks) {
   if (ranks.size() <= kMostRanks) return ranks;
-  constexpr std::size_t kCommunication = 2;
   // Whoever waits least for others is waited for.
   std::ranges::stable_sort(ranks, {}, [](const RankTimes& rank) {
     return std::pair(-rank.slow.value_or(0), rank.Share(kCommunication));
