@@ -35,11 +35,8 @@ const CLI::App* FindVerb(const CLI::App& app, const std::string& name) {
 
 // Returns the option that `word` names and that needs a value; null otherwise.
 const CLI::Option* FindOption(const CLI::App& command, const std::string& word) {
-  if (!word.starts_with('-')) return nullptr;
-  const auto options = command.get_options([&word](const CLI::Option* option) {
-    return option->check_name(word) && option->get_items_expected_max() > 0;
-  });
-  return options.empty() ? nullptr : options.front();
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0 ? option : nullptr;
 }
 
 // The words before the last one, taken apart.

@@ -225,7 +225,7 @@ std::string DescribeJob(const JobFacts& facts, Time now) {
     text += fmt::format("\nThe events cannot be read: {}\n", facts.events_error);
   }
   if (facts.log) text += LogText(*facts.log);
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 }  // namespace lockstep::cli

@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "operator/cli/followed_log.h"
 #include "operator/cli/job_pods.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/log_merge.h"
 #include "operator/cli/log_printer.h"
 #include "operator/cli/pod_state.h"
@@ -70,7 +71,7 @@ class LogCollector {
   void TellOfNone(const Object& pod) const;
   void Begin(const Object& pod, const std::string& container);
   std::unique_ptr<FollowedLog> MakeLog(const Object& pod, const std::string& container,
-                                       Reading& reading);
+                                       int restarts, Reading& reading);
   void Read(Reading& reading, int restarts);
   // Requires mutex_.
   void End(Reading& reading, const absl::Status& read);
@@ -96,7 +97,7 @@ absl::StatusOr<bool> LogCollector::Look() {
         fmt::format("job {} was replaced by another of its name", job_.name));
   }
   uid_ = job.metadata.uid;
-  state_ = job.status.state.empty() ? "new" : job.status.state;
+  state_ = StateName(job.status);
   const bool over = api::IsTerminal(job.status);
   // The job is read first: the pods of a job that has ended do not change.
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Object> pods,
@@ -131,7 +132,7 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
   const std::scoped_lock lock(mutex_);
   Reading& reading = readings_[kube::Uid(pod)];
   if (reading.goes_on || (reading.log && reading.log->restarts() == restarts)) return;
-  if (!reading.log) reading.log = MakeLog(pod, container, reading);
+  if (!reading.log) reading.log = MakeLog(pod, container, restarts, reading);
   reading.source = merge_.AddSource();
   reading.goes_on = true;
   names_.push_back(ReplicaName(pod));
@@ -144,15 +145,15 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
 }
 
 std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std::string& container,
-                                                   Reading& reading) {
+                                                   int restarts, Reading& reading) {
   kube::PodLogOptions log = options_.log;
   if (looked_) {  // this log has begun since
     log.tail_lines.reset();
     log.since.reset();
   }
   return std::make_unique<FollowedLog>(
-      client_, PodContainer{kube::KeyOf(pod), kube::Uid(pod), container},
-      RestartsOf(pod, container), log, options_.poll_period,
+      client_, PodContainer{kube::KeyOf(pod), kube::Uid(pod), container}, restarts, log,
+      options_.poll_period,
       [this, &reading](std::string_view text) { merge_.Add(reading.source, text); });
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <map>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "api/v1/conditions.h"
@@ -17,6 +16,7 @@
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/screen.h"
 #include "operator/cli/work_dir.h"
 #include "operator/controller/observe_job.h"
@@ -29,17 +29,21 @@ using SeenJobs = std::vector<SeenJob>;
 
 constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
 
+void SetRead(PodsRead read, SeenJob& seen) {
+  seen.ranks = std::move(read.ranks);
+  seen.top.unread = std::move(read.unread);
+}
+
 absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job) {
   SeenJob seen;
   seen.top.namespace_name = job.metadata.namespace_name;
   seen.top.name = job.metadata.name;
-  seen.top.state = job.status.state.empty() ? "new" : job.status.state;
+  seen.top.state = StateName(job.status);
   seen.top.ready = job.status.ready_replicas;
   seen.over = api::IsTerminal(job.status);
   if (!seen.over) {
     LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job));
-    seen.ranks = std::move(read.ranks);
-    seen.top.unread = std::move(read.unread);
+    SetRead(std::move(read), seen);
   }
   SetProgress(seen.ranks, job.status, seen.top);
   if (seen.over) seen.top.remaining_seconds.reset();  // whatever its last report said
@@ -84,6 +88,18 @@ absl::Status WasRead(const SeenJobs& jobs) {
 
 bool AllAreOver(const SeenJobs& jobs) {
   return std::ranges::all_of(jobs, [](const SeenJob& job) { return job.over; });
+}
+
+// Returns LookAtRun, which tells once a run was seen that it has ended.
+std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& work_dir) {
+  return [&work_dir, was_seen = false]() mutable -> absl::StatusOr<SeenJobs> {
+    absl::StatusOr<SeenJobs> seen = LookAtRun(work_dir);
+    if (!seen.ok() && was_seen) {
+      return SeenJobs{{.top = {.name = work_dir, .state = "Ended"}, .over = true}};
+    }
+    was_seen = true;
+    return seen;
+  };
 }
 
 }  // namespace
@@ -148,9 +164,7 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
   SeenJob seen;
   seen.top.name = work_dir;
   seen.top.state = "Running";
-  PodsRead read = ReadTrainerPods(addresses);
-  seen.ranks = std::move(read.ranks);
-  seen.top.unread = std::move(read.unread);
+  SetRead(ReadTrainerPods(addresses), seen);
   SetProgress(seen.ranks, {}, seen.top);
   return SeenJobs{std::move(seen)};
 }
@@ -177,31 +191,18 @@ absl::Status ShowTop(const TopOptions& options,
 }
 
 int RunTop(const TopOptions& options) {
-  const auto wait = [&options] {
-    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
-    return true;  // Ctrl-C ends the program at any time
-  };
-  absl::Status shown;
-  if (!options.work_dir.empty()) {
-    bool has_run = false;
-    const auto look_at_run = [&]() -> absl::StatusOr<SeenJobs> {
-      absl::StatusOr<SeenJobs> seen = LookAtRun(options.work_dir);
-      if (!seen.ok() && has_run) {
-        return SeenJobs{{.top = {.name = options.work_dir, .state = "Ended"}, .over = true}};
-      }
-      has_run = true;
-      return seen;
+  const auto show = [&options](const std::function<absl::StatusOr<SeenJobs>()>& look) {
+    const auto wait = [&options] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+      return true;  // Ctrl-C ends the program at any time
     };
-    shown = ShowTop(options, look_at_run, wait, stdout);
+    const absl::Status shown = ShowTop(options, look, wait, stdout);
     return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
-  }
+  };
+  if (!options.work_dir.empty()) return show(LookAtRunToItsEnd(options.work_dir));
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
-  const auto look = [&] {
-    return LookAtCluster(*access->client, access->namespace_name, options.job);
-  };
-  shown = ShowTop(options, look, wait, stdout);
-  return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+  return show([&] { return LookAtCluster(*access->client, access->namespace_name, options.job); });
 }
 
 }  // namespace lockstep::cli

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
 #include "base/printable.h"
+#include "operator/cli/or_null.h"
 #include "operator/cli/progress_line.h"
 #include "operator/cli/text_table.h"
 
@@ -148,10 +148,6 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
   return text;
 }
 
-Json NumberOrNull(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 Json PhasesJson(const RankTimes& times) {
   if (times.seconds <= 0) return nullptr;
   Json phases = Json::object();
@@ -206,7 +202,7 @@ std::string TopOfJob(const JobTop& job) {
   if (!job.ready.empty()) text += fmt::format(", {} ready", job.ready);
   text += '\n' + ProgressOf(job) + StepTimeOf(job.times.total) + RankTable(job.times) +
           UnreadText(job.unread);
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 nlohmann::ordered_json ToJson(const JobTop& job) {
@@ -215,28 +211,25 @@ nlohmann::ordered_json ToJson(const JobTop& job) {
     ranks.push_back({{"rank", rank.rank},
                      {"replica", rank.replica},
                      {"step", rank.step},
-                     {"step_seconds", NumberOrNull(rank.StepSeconds())},
+                     {"step_seconds", OrNull(rank.StepSeconds())},
                      {"phases", PhasesJson(rank)},
-                     {"straggles_by", NumberOrNull(rank.slow)}});
+                     {"straggles_by", OrNull(rank.slow)}});
   }
   Json unread = Json::array();
   for (const UnreadPod& pod : job.unread) {
     unread.push_back({{"replica", pod.replica}, {"why", std::string(pod.why.message())}});
   }
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-  };
-  return {{"namespace", text_or_null(job.namespace_name)},
+  return {{"namespace", OrNull(job.namespace_name)},
           {"job", job.name},
           {"state", job.state},
-          {"ready", text_or_null(job.ready)},
+          {"ready", OrNull(job.ready)},
           {"step", job.step},
           {"total_steps", job.total_steps},
-          {"loss", NumberOrNull(job.loss)},
+          {"loss", OrNull(job.loss)},
           {"examples_per_second", job.examples_per_second},
-          {"remaining_seconds", NumberOrNull(job.remaining_seconds)},
-          {"goodput", NumberOrNull(job.times.goodput)},
-          {"step_seconds", NumberOrNull(job.times.total.StepSeconds())},
+          {"remaining_seconds", OrNull(job.remaining_seconds)},
+          {"goodput", OrNull(job.times.goodput)},
+          {"step_seconds", OrNull(job.times.total.StepSeconds())},
           {"phases", PhasesJson(job.times.total)},
           {"ranks", std::move(ranks)},
           {"unread", std::move(unread)}};

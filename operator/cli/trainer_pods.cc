@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 
