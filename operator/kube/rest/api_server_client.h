@@ -57,10 +57,11 @@ class ApiServerClient final : public RestClient {
 
   // Returns a successful response, or one that is too long to read. Waits and retries if the server
   // asks for it.
-  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request) {
-    return Call(what, std::move(request), options_.request_deadline);
-  }
-  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request, Duration timeout);
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  // The same for what another program answers through the server: it is sent once, whatever the
+  // answer asks for, and our credentials are kept.
+  absl::StatusOr<HttpResponse> CallThrough(const std::string& what, HttpRequest request,
+                                           Duration timeout);
   struct ListAnswer {
     Object list;
     std::size_t bytes = 0;
