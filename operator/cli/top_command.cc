@@ -34,7 +34,8 @@ void SetRead(PodsRead read, SeenJob& seen) {
   seen.top.unread = std::move(read.unread);
 }
 
-absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job) {
+absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job,
+                               SteadyTime deadline) {
   SeenJob seen;
   seen.top.namespace_name = job.metadata.namespace_name;
   seen.top.name = job.metadata.name;
@@ -42,7 +43,7 @@ absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob&
   seen.top.ready = job.status.ready_replicas;
   seen.over = api::IsTerminal(job.status);
   if (!seen.over) {
-    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job));
+    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job, deadline));
     SetRead(std::move(read), seen);
   }
   SetProgress(seen.ranks, job.status, seen.top);
@@ -129,7 +130,8 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 }
 
 absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
-                                       const std::string& job) {
+                                       const std::string& job, Duration most) {
+  const SteadyTime end = std::chrono::steady_clock::now() + most;
   std::vector<api::TrainingJob> jobs;
   if (!job.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
@@ -152,8 +154,11 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
     std::ranges::sort(jobs, {}, [](const api::TrainingJob& one) { return one.metadata.name; });
   }
   SeenJobs seen;
-  for (const api::TrainingJob& one : jobs) {
-    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, one));
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    // Silent pods of one job must leave time for the others.
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const SteadyTime deadline = now + (end - now) / static_cast<int>(jobs.size() - i);
+    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], deadline));
     seen.push_back(std::move(next));
   }
   return seen;
@@ -164,7 +169,7 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
   SeenJob seen;
   seen.top.name = work_dir;
   seen.top.state = "Running";
-  SetRead(ReadTrainerPods(addresses), seen);
+  SetRead(ReadTrainerPods(addresses, std::chrono::steady_clock::now() + kLookTime), seen);
   SetProgress(seen.ranks, {}, seen.top);
   return SeenJobs{std::move(seen)};
 }

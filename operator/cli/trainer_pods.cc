@@ -20,30 +20,41 @@ namespace {
 
 constexpr char kMetricsPath[] = "/metrics";
 constexpr std::size_t kMostBytes = std::size_t{4} << 20U;  // a thousand ranks take half of it
-constexpr Duration kTimeout = std::chrono::seconds(5);
+constexpr Duration kMostOfPod = std::chrono::seconds(2);
 constexpr std::size_t kMostAtOnce = 16;
 
 struct Pod {
   std::string replica;
-  std::function<absl::StatusOr<std::string>()> read;
+  std::function<absl::StatusOr<std::string>(Duration timeout)> read;
 };
 
-std::vector<absl::StatusOr<std::string>> ReadAll(const std::vector<Pod>& pods) {
+absl::StatusOr<std::string> ReadUntil(SteadyTime deadline, const Pod& pod) {
+  const Duration left = deadline - std::chrono::steady_clock::now();
+  if (left <= Duration::zero()) {
+    return absl::DeadlineExceededError("not asked: the time was over while others were silent");
+  }
+  return pod.read(std::min(left, kMostOfPod));
+}
+
+std::vector<absl::StatusOr<std::string>> ReadAll(const std::vector<Pod>& pods,
+                                                 SteadyTime deadline) {
   std::vector<absl::StatusOr<std::string>> texts(pods.size());
   std::atomic<std::size_t> next = 0;
   std::vector<std::jthread> readers(std::min(pods.size(), kMostAtOnce));
   for (std::jthread& reader : readers) {
     reader = std::jthread([&] {
-      for (std::size_t i = next++; i < pods.size(); i = next++) texts[i] = pods[i].read();
+      for (std::size_t i = next++; i < pods.size(); i = next++) {
+        texts[i] = ReadUntil(deadline, pods[i]);
+      }
     });
   }
   readers.clear();  // joins
   return texts;
 }
 
-PodsRead ReadEach(const std::vector<Pod>& pods) {
+PodsRead ReadEach(const std::vector<Pod>& pods, SteadyTime deadline) {
   PodsRead all;
-  const std::vector<absl::StatusOr<std::string>> texts = ReadAll(pods);
+  const std::vector<absl::StatusOr<std::string>> texts = ReadAll(pods, deadline);
   for (std::size_t i = 0; i < pods.size(); ++i) {
     if (!texts[i].ok()) {
       all.unread.push_back({pods[i].replica, texts[i].status()});
@@ -58,14 +69,14 @@ PodsRead ReadEach(const std::vector<Pod>& pods) {
   return all;
 }
 
-absl::StatusOr<std::string> ReadAt(const std::string& address) {
+absl::StatusOr<std::string> ReadAt(const std::string& address, Duration timeout) {
   kube::HttpTransportOptions options;
   options.server = "http://" + address;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto transport, kube::MakeHttpTransport(std::move(options)));
   kube::HttpRequest request{"GET", kMetricsPath};
   request.accept = "*/*";
   request.most_bytes = kMostBytes;
-  LOCKSTEP_ASSIGN_OR_RETURN(kube::HttpResponse answer, transport->Send(request, kTimeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(kube::HttpResponse answer, transport->Send(request, timeout));
   if (answer.status == 200 && !answer.too_long) return std::move(answer.body);
   return absl::InternalError(fmt::format("{}{} answered with status {}, expected 200", address,
                                          kMetricsPath, answer.status));
@@ -73,27 +84,28 @@ absl::StatusOr<std::string> ReadAt(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job) {
+absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
+                                         SteadyTime deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<kube::Object> objects, ReadPods(client, job));
   std::vector<Pod> pods;
   for (const kube::Object& object : objects) {
     const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));
     const bool trains = role == api::Role::kChief || role == api::Role::kWorker;
     if (!trains || !IsRunning(object, controller::MainContainerName(object))) continue;
-    pods.push_back({ReplicaName(object), [&client, key = kube::KeyOf(object)] {
+    pods.push_back({ReplicaName(object), [&client, key = kube::KeyOf(object)](Duration timeout) {
                       return client.GetFromPod(key, api::kMetricsPort, kMetricsPath, kMostBytes,
-                                               kTimeout);
+                                               timeout);
                     }});
   }
-  return ReadEach(pods);
+  return ReadEach(pods, deadline);
 }
 
-PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses) {
+PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, SteadyTime deadline) {
   std::vector<Pod> pods;
   for (const auto& [replica, address] : addresses) {
-    pods.push_back({replica, [&address] { return ReadAt(address); }});
+    pods.push_back({replica, [&address](Duration timeout) { return ReadAt(address, timeout); }});
   }
-  return ReadEach(pods);
+  return ReadEach(pods, deadline);
 }
 
 }  // namespace lockstep::cli

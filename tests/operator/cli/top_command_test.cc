@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 
 #include "api/v1/names.h"
@@ -58,12 +59,16 @@ class TopCommandTest : public ::testing::Test {
       job["metadata"]["uid"] = "uid-of-j";
       job["status"] = {{"state", "Running"}, {"readyReplicas", "2/2"}};
       if (target.ends_with("/j")) return to.Respond(200, job.dump());
-      const Object list = {{"metadata", {{"resourceVersion", "1"}}}, {"items", {job}}};
+      const Object list = {{"metadata", {{"resourceVersion", "1"}}}, {"items", Object(jobs_, job)}};
       return to.Respond(200, list.dump());
     }
     for (int i = 0; i < 2; ++i) {
       const std::string path = fmt::format("/pods/j-worker-{}%3A8080/proxy/metrics", i);
       if (target.find(path) == std::string::npos) continue;
+      if (silent_-- > 0) {
+        to.AwaitClose();
+        return to.Cut();
+      }
       if (i == 1 && refuses_) {
         return to.Respond(503, R"({"kind": "Status", "message": "i/o timeout"})");
       }
@@ -71,8 +76,9 @@ class TopCommandTest : public ::testing::Test {
       return to.Respond(200, Metrics(i, read, read * (i + 1)));
     }
     EXPECT_EQ(target.find("/proxy"), std::string::npos) << target;
-    const Object list = {{"metadata", {{"resourceVersion", "1"}}},
-                         {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
+    Object list = {{"metadata", {{"resourceVersion", "1"}}},
+                   {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
+    for (int i = 2; i < more_; ++i) list["items"].push_back(Pod("worker", i % 2));
     to.Respond(200, list.dump());
   }
 
@@ -88,6 +94,9 @@ class TopCommandTest : public ::testing::Test {
 
   std::atomic<bool> trains_ = true, refuses_ = false;
   std::atomic<int> reads_ = 0;
+  std::atomic<int> silent_ = 0;  // of so many reads nothing is answered
+  std::size_t jobs_ = 1;         // in the list, with the same pods
+  int more_ = 0;                 // so many workers, which are read at the addresses of the two
   TempDirectory folder_;
   std::FILE* const out_ = std::fopen(folder_.At("out").c_str(), "w");
   testing::FakeCluster cluster_;
@@ -114,6 +123,30 @@ TEST_F(TopCommandTest, APodThatCannotBeReadIsNamed) {
   EXPECT_TRUE(Show({.job = "j", .once = true}).ok());
   EXPECT_THAT(Printed(), AllOf(HasSubstr("worker-0"), HasSubstr("no metrics of worker-1: "),
                                HasSubstr("i/o timeout")));
+}
+
+TEST_F(TopCommandTest, ALookEndsHoweverManyPodsAreSilent) {
+  silent_ = 1000;
+  more_ = 80;  // five times those that are read at once
+  const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  const auto seen = LookAtCluster(*access->client, "n", "j", std::chrono::milliseconds(500));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  const std::vector<UnreadPod>& unread = seen->front().top.unread;
+  ASSERT_EQ(unread.size(), 80u);
+  for (const UnreadPod& pod : unread) EXPECT_TRUE(absl::IsDeadlineExceeded(pod.why)) << pod.why;
+  EXPECT_THAT(std::string(unread.back().why.message()), HasSubstr("not asked"));
+}
+
+TEST_F(TopCommandTest, SilentPodsLeaveTimeForTheOtherJobs) {
+  silent_ = 2;
+  jobs_ = 2;
+  const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+  const auto seen = LookAtCluster(*access->client, "n", "", std::chrono::seconds(1));
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  EXPECT_EQ(seen->at(0).top.unread.size(), 2u);
+  EXPECT_EQ(seen->at(1).ranks.size(), 2u);
 }
 
 TEST_F(TopCommandTest, AJobOfAnotherImageIsRefused) {
