@@ -45,7 +45,7 @@ struct RankMetrics {
 
 // Returns the ranks in `text`, a pod's metrics in Prometheus' text format, by their numbers. The
 // owner of the pod decides what it serves: lines that are not understood are passed over, and of
-// more than 1,024 ranks the others.
-std::vector<RankMetrics> ParseRankMetrics(std::string_view text);
+// more than `most` ranks the others.
+std::vector<RankMetrics> ParseRankMetrics(std::string_view text, std::size_t most);
 
 }  // namespace lockstep::cli

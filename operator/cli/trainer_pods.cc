@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "operator/cli/job_pods.h"
 #include "operator/cli/pod_state.h"
+#include "operator/controller/children/replica_env.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/kube/rest/http_transport.h"
 
@@ -19,12 +21,16 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kMetricsPath[] = "/metrics";
-constexpr std::size_t kMostBytes = std::size_t{4} << 20U;  // a thousand ranks take half of it
+constexpr std::size_t kMostProcesses = 256;                // of a pod
+constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  // so many ranks take half of it
 constexpr Duration kMostOfPod = std::chrono::seconds(2);
 constexpr std::size_t kMostAtOnce = 16;
 
+using Ranks = std::vector<RankMetrics>;
+
 struct Pod {
   std::string replica;
+  std::size_t processes = kMostProcesses;  // each is a rank
   std::function<absl::StatusOr<std::string>(Duration timeout)> read;
 };
 
@@ -36,33 +42,37 @@ absl::StatusOr<std::string> ReadUntil(SteadyTime deadline, const Pod& pod) {
   return pod.read(std::min(left, kMostOfPod));
 }
 
-std::vector<absl::StatusOr<std::string>> ReadAll(const std::vector<Pod>& pods,
-                                                 SteadyTime deadline) {
-  std::vector<absl::StatusOr<std::string>> texts(pods.size());
+// Keeps of the answer, which has megabytes if the pod's owner likes, the ranks alone.
+absl::StatusOr<Ranks> RanksOf(const Pod& pod, SteadyTime deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadUntil(deadline, pod));
+  Ranks ranks = ParseRankMetrics(text, pod.processes);
+  for (RankMetrics& rank : ranks) rank.replica = pod.replica;
+  return ranks;
+}
+
+std::vector<absl::StatusOr<Ranks>> ReadAll(const std::vector<Pod>& pods, SteadyTime deadline) {
+  std::vector<absl::StatusOr<Ranks>> answers(pods.size());
   std::atomic<std::size_t> next = 0;
   std::vector<std::jthread> readers(std::min(pods.size(), kMostAtOnce));
   for (std::jthread& reader : readers) {
     reader = std::jthread([&] {
       for (std::size_t i = next++; i < pods.size(); i = next++) {
-        texts[i] = ReadUntil(deadline, pods[i]);
+        answers[i] = RanksOf(pods[i], deadline);
       }
     });
   }
   readers.clear();  // joins
-  return texts;
+  return answers;
 }
 
 PodsRead ReadEach(const std::vector<Pod>& pods, SteadyTime deadline) {
   PodsRead all;
-  const std::vector<absl::StatusOr<std::string>> texts = ReadAll(pods, deadline);
+  std::vector<absl::StatusOr<Ranks>> answers = ReadAll(pods, deadline);
   for (std::size_t i = 0; i < pods.size(); ++i) {
-    if (!texts[i].ok()) {
-      all.unread.push_back({pods[i].replica, texts[i].status()});
-      continue;
-    }
-    for (RankMetrics& rank : ParseRankMetrics(*texts[i])) {
-      rank.replica = pods[i].replica;
-      all.ranks.push_back(std::move(rank));
+    if (answers[i].ok()) {
+      std::ranges::move(*answers[i], std::back_inserter(all.ranks));
+    } else {
+      all.unread.push_back({pods[i].replica, answers[i].status()});
     }
   }
   std::ranges::stable_sort(all.ranks, {}, &RankMetrics::rank);
@@ -92,10 +102,11 @@ absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::Tr
     const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));
     const bool trains = role == api::Role::kChief || role == api::Role::kWorker;
     if (!trains || !IsRunning(object, controller::MainContainerName(object))) continue;
-    pods.push_back({ReplicaName(object), [&client, key = kube::KeyOf(object)](Duration timeout) {
-                      return client.GetFromPod(key, api::kMetricsPort, kMetricsPath, kMostBytes,
-                                               timeout);
-                    }});
+    const auto processes = static_cast<std::size_t>(controller::ProcessesPerPod(job, *role));
+    pods.push_back(
+        {ReplicaName(object), processes, [&client, key = kube::KeyOf(object)](Duration timeout) {
+           return client.GetFromPod(key, api::kMetricsPort, kMetricsPath, kMostBytes, timeout);
+         }});
   }
   return ReadEach(pods, deadline);
 }
@@ -103,7 +114,8 @@ absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::Tr
 PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, SteadyTime deadline) {
   std::vector<Pod> pods;
   for (const auto& [replica, address] : addresses) {
-    pods.push_back({replica, [&address](Duration timeout) { return ReadAt(address, timeout); }});
+    pods.push_back({replica, kMostProcesses,
+                    [&address](Duration timeout) { return ReadAt(address, timeout); }});
   }
   return ReadEach(pods, deadline);
 }

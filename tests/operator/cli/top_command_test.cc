@@ -73,7 +73,9 @@ class TopCommandTest : public ::testing::Test {
         return to.Respond(503, R"({"kind": "Status", "message": "i/o timeout"})");
       }
       const int read = ++reads_;  // the ranks' steps differ, but not what a step takes
-      return to.Respond(200, Metrics(i, read, read * (i + 1)));
+      std::string metrics = Metrics(i, read, read * (i + 1));
+      for (int rank = 2; rank < boasts_; ++rank) metrics += Metrics(rank, read, 0);
+      return to.Respond(200, metrics);
     }
     EXPECT_EQ(target.find("/proxy"), std::string::npos) << target;
     Object list = {{"metadata", {{"resourceVersion", "1"}}},
@@ -95,6 +97,7 @@ class TopCommandTest : public ::testing::Test {
   std::atomic<bool> trains_ = true, refuses_ = false;
   std::atomic<int> reads_ = 0;
   std::atomic<int> silent_ = 0;  // of so many reads nothing is answered
+  std::atomic<int> boasts_ = 0;  // each pod has so many ranks, it says
   std::size_t jobs_ = 1;         // in the list, with the same pods
   int more_ = 0;                 // so many workers, which are read at the addresses of the two
   TempDirectory folder_;
@@ -137,6 +140,12 @@ TEST_F(TopCommandTest, ALookEndsHoweverManyPodsAreSilent) {
   ASSERT_EQ(unread.size(), 80u);
   for (const UnreadPod& pod : unread) EXPECT_TRUE(absl::IsDeadlineExceeded(pod.why)) << pod.why;
   EXPECT_THAT(std::string(unread.back().why.message()), HasSubstr("not asked"));
+}
+
+TEST_F(TopCommandTest, APodHasNoMoreRanksThanItRunsProcesses) {
+  boasts_ = 50;
+  EXPECT_TRUE(Show({.job = "j", .once = true, .output = "json"}).ok());
+  EXPECT_EQ(nlohmann::json::parse(Printed())["ranks"].size(), 2u);
 }
 
 TEST_F(TopCommandTest, SilentPodsLeaveTimeForTheOtherJobs) {
