@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "operator/cli/one_line.h"
 #include "operator/cli/or_null.h"
 #include "operator/cli/progress_line.h"
 #include "operator/cli/text_table.h"
@@ -143,7 +144,8 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
     if (&pod - unread.data() == kMostUnread) {
       return text + fmt::format("and of {} others\n", unread.size() - kMostUnread);
     }
-    text += fmt::format("no metrics of {}: {}\n", pod.replica, std::string(pod.why.message()));
+    text +=
+        fmt::format("no metrics of {}: {}\n", pod.replica, OneLine(std::string(pod.why.message())));
   }
   return text;
 }

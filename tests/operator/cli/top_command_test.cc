@@ -128,6 +128,21 @@ TEST_F(TopCommandTest, APodThatCannotBeReadIsNamed) {
                                HasSubstr("i/o timeout")));
 }
 
+// A pod decides what it answers, with what status, and so what this says.
+TEST_F(TopCommandTest, WhyAPodCannotBeReadTakesOneLine) {
+  SeenJob seen;
+  seen.top.name = "j";
+  seen.top.unread = {{"worker-0", absl::UnavailableError("x\nvictim   Failed")},
+                     {"worker-1", absl::UnavailableError(std::string(10'000, 'x'))}};
+  seen.over = true;
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> { return std::vector{seen}; };
+  for (const char* job : {"", "j"}) {
+    ASSERT_TRUE(ShowTop({.job = job}, look, [] { return true; }, out_).ok());
+  }
+  EXPECT_THAT(Printed(), AllOf(HasSubstr("worker-0: x victim   Failed\n"),
+                               Not(HasSubstr(std::string(500, 'x')))));
+}
+
 TEST_F(TopCommandTest, ALookEndsHoweverManyPodsAreSilent) {
   silent_ = 1000;
   more_ = 80;  // five times those that are read at once
