@@ -14,7 +14,7 @@ struct ClusterNames {
   std::function<std::vector<std::string>(const ClusterOptions&)> jobs, namespaces, contexts;
 };
 
-// Asks the cluster itself, for at most 2 s.
+// Asks the cluster itself, for at most 2 s, after a credential plugin has had its time.
 ClusterNames NamesOfCluster();
 
 struct Completions {
