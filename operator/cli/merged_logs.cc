@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "api/v1/conditions.h"
 #include "api/v1/names.h"
 #include "base/printable.h"
@@ -245,6 +246,14 @@ absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
   return goes_on ? LookUntilTheEnd(collector, options.poll_period) : absl::OkStatus();
 }
 
+// Programs redraw a line by a carriage return: each redraw gets a line of its own. Without a prefix
+// it could pass for another replica's. Returns at least one line.
+std::vector<std::string> RedrawsOf(const std::string& line) {
+  std::vector<std::string> redraws = absl::StrSplit(line, '\r', absl::SkipEmpty());
+  if (redraws.empty()) redraws.emplace_back();
+  return redraws;
+}
+
 // Returns after the last line of the last log.
 void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOptions& options,
                 std::FILE* out) {
@@ -252,9 +261,15 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
   LogPrinter printer(out);
   const int digits = options.index ? 9 : 3;  // of a single log's times, as the API server has them
   while (const std::optional<LogMerge::Line> line = merge.Next()) {
-    if (!options.index) prefix.Print(collector.NameOf(line->source));
-    printer.Print((options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "") + line->text +
-                  '\n');
+    const std::string time = options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "";
+    if (options.index) {
+      printer.Print(time + line->text + '\n');
+      continue;
+    }
+    for (const std::string& redraw : RedrawsOf(line->text)) {
+      prefix.Print(collector.NameOf(line->source));
+      printer.Print(time + redraw + '\n');
+    }
   }
 }
 

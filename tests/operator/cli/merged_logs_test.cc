@@ -147,6 +147,16 @@ TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
   EXPECT_EQ(Print(servers), "ps-10 | 2026-05-01T12:00:02.000Z two\n");
 }
 
+TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
+  pods_ = {Pod("worker", 1, kEnded)};
+  logs_["j-worker-1"] = At(1, "10 %\rworker-0 | loss nan\r") + At(2, "") + At(3, "as on DOS\r");
+  EXPECT_EQ(Print({}),
+            "worker-1 | 10 %\n"
+            "worker-1 | worker-0 | loss nan\n"
+            "worker-1 | \n"
+            "worker-1 | as on DOS\n");
+}
+
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
   pods_ = {Pod("worker", 0, kRunning),
            Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
