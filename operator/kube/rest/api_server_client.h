@@ -58,8 +58,8 @@ class ApiServerClient final : public RestClient {
   // Returns a successful response, or one that is too long to read. Waits and retries if the server
   // asks for it.
   absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
-  // The same for what another program answers through the server: it is sent once, whatever the
-  // answer asks for, and our credentials are kept.
+  // Sends a request that the server passes on to a program of somebody else. Sends it once, and
+  // keeps our credentials, whatever the answer is.
   absl::StatusOr<HttpResponse> CallThrough(const std::string& what, HttpRequest request,
                                            Duration timeout);
   struct ListAnswer {
