@@ -2,6 +2,8 @@
 """The scripts of `lockstep completion`, in the shells that are installed."""
 import os
 import pathlib
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -13,17 +15,22 @@ KUBECONFIG = """
 apiVersion: v1
 kind: Config
 current-context: here
-contexts: [{name: here, context: {cluster: c, user: u}}, {name: there, context: {cluster: c, user: u}}]
+contexts:
+- {name: here, context: {cluster: c, user: u}}
+- {name: there, context: {cluster: c, user: u}}
+- {name: "team:admin@kubernetes", context: {cluster: c, user: u}}
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
 users: [{name: u, user: {}}]
 """
 BASH = """
 source <(lockstep completion bash)
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lockstep; printf '%s\\n' "${COMPREPLY[@]}"
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+_lockstep "$1" "${@: -1}"; printf '%s\\n' "${COMPREPLY[@]}"
 """
 # compadd works within a completion alone; what it is given is what counts.
+PROMPT = "what next? "
 ZSH = """
-compdef() { : }; compadd() { print -l -- "${(@P)2}" }; _files() { print -l -- * }
+compset() { : }; compdef() { : }; compadd() { print -l -- "${(@P)2}" }; _files() { print -l -- * }
 source <(lockstep completion zsh)
 words=("$@"); CURRENT=$#; _lockstep
 """
@@ -38,6 +45,10 @@ class CompletionTest(unittest.TestCase):
         for name in ("job.yaml", "kubeconfig"):
             (pathlib.Path(self.folder.name) / name).write_text(KUBECONFIG)
 
+    def environment(self):
+        return {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": self.folder.name,
+                "KUBECONFIG": f"{self.folder.name}/kubeconfig"}
+
     def run_in(self, command, *words):
         """What may follow, in the order of the shell."""
         if shutil.which(command[0]) is None:
@@ -45,8 +56,7 @@ class CompletionTest(unittest.TestCase):
         done = subprocess.run(
             [*command, "lockstep", *words], cwd=self.folder.name, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
-            env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": self.folder.name,
-                 "KUBECONFIG": f"{self.folder.name}/kubeconfig"})
+            env=self.environment())
         self.assertEqual("", done.stderr)
         return [line.split("\t")[0] for line in done.stdout.splitlines() if line]
 
@@ -56,12 +66,44 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(["--work-dir"], self.run_in(command, "run", "--work"))
         self.assertEqual({"json", "text"}, set(self.run_in(command, "run", "--output", "")))
         self.assertIn("job.yaml", self.run_in(command, "validate", ""))
-        self.assertEqual(["there"], self.run_in(command, "status", "--context", "t"))
+        self.assertEqual(["there"], self.run_in(command, "status", "--context", "th"))
+
+    def press_tab_in_bash(self, typed):
+        """The words of the line after a press of Tab behind `typed`, as readline has it."""
+        start = pathlib.Path(self.folder.name) / "bashrc"
+        start.write_text(f"source <(lockstep completion bash)\nPS1='{PROMPT}'\n")
+        terminal, end = pty.openpty()
+        with os.fdopen(terminal, "r+b", buffering=0) as typist, subprocess.Popen(
+                ["bash", "--noprofile", "--rcfile", start, "-i"], cwd=self.folder.name, stdin=end,
+                stdout=end, stderr=end, start_new_session=True,
+                env={**self.environment(), "TERM": "dumb", "INPUTRC": "/dev/null"}) as bash:
+            os.close(end)
+            shown = b""
+            while PROMPT.encode() not in shown:
+                shown += typist.read(4096)
+            # Ctrl-A, which goes to the line's beginning, makes it a command that prints its words.
+            typist.write(typed.encode() + b"\t\x01printf '<%s>\\n' \n exit\n")
+            try:
+                while more := typist.read(4096):
+                    shown += more
+            except OSError:  # the terminal's other end is closed
+                pass
+            bash.wait(60)
+        return re.findall(r"^<(.*)>\r?$", shown.decode(), re.MULTILINE)
 
     def test_bash(self):
         self.check("bash", "--norc", "-c", BASH, "bash")
-        self.assertEqual(["json"], self.run_in(("bash", "--norc", "-c", BASH, "bash"),
-                                               "run", "--output", "=", "j"))
+
+    def test_bash_where_readline_splits_words(self):
+        for typed, last in (("validate jo", "job.yaml"), ("run --output=j", "--output=json"),
+                            ("status --context team:", "team:admin@kubernetes"),
+                            ("status --context team:admin@k", "team:admin@kubernetes"),
+                            ("status --context=team:admin@", "--context=team:admin@kubernetes"),
+                            ("status --kubeconfig=kubec", "--kubeconfig=kubeconfig"),
+                            ("status --context team:admin@kubernetes --out", "--output")):
+            with self.subTest(typed):
+                words = self.press_tab_in_bash(f"lockstep {typed}")
+                self.assertEqual(last, words[-1] if words else None)
 
     def test_zsh(self):
         self.check("zsh", "-f", "-c", ZSH, "zsh")

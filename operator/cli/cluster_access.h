@@ -1,7 +1,6 @@
 // Connects the verbs that show a cluster's jobs to it.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,8 +19,8 @@ struct ClusterAccess {
 
 // Connects with the kubeconfig; in a pod without one, with the pod's service account.
 // A request takes at most `deadline`.
-absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options,
-                                           Duration deadline = std::chrono::seconds(30));
+absl::StatusOr<ClusterAccess> ReachCluster(
+    const ClusterOptions& options, Duration deadline = kube::RestClientOptions().request_deadline);
 
 // Calls `visit` with each object of the list, page by page. Errors: those of List; some objects may
 // have been visited by then.

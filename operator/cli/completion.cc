@@ -35,11 +35,8 @@ const CLI::App* FindVerb(const CLI::App& app, const std::string& name) {
 
 // Returns the option that `word` names and that needs a value; null otherwise.
 const CLI::Option* FindOption(const CLI::App& command, const std::string& word) {
-  if (!word.starts_with('-')) return nullptr;
-  const auto options = command.get_options([&word](const CLI::Option* option) {
-    return option->check_name(word) && option->get_items_expected_max() > 0;
-  });
-  return options.empty() ? nullptr : options.front();
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0 ? option : nullptr;
 }
 
 // The words before the last one, taken apart.
@@ -63,7 +60,6 @@ Line TakeApart(const CLI::App& verb, const std::vector<std::string>& words) {
   Line line;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "=") continue;  // bash makes "--output=json" three words
     if (line.open != nullptr) {
       SetCluster(LongName(*line.open), word, line.cluster);
       line.open = nullptr;
@@ -106,6 +102,16 @@ void AddValues(const CLI::Option& option, const ClusterOptions& cluster, const C
   }
 }
 
+// Adds "--output=json" for "--output=j".
+void AddValuesOfOption(const CLI::App& verb, const std::string& last, const Line& line,
+                       const ClusterNames& names, Completions& found) {
+  const std::string name = last.substr(0, last.find('='));
+  const CLI::Option* option = FindOption(verb, name);
+  if (option == nullptr) return;
+  AddValues(*option, line.cluster, names, found);
+  for (std::string& word : found.words) word.insert(0, name + '=');
+}
+
 void AddVerbs(const CLI::App& app, Completions& found) {
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     found.words.push_back(verb->get_name());
@@ -143,7 +149,7 @@ Completions Complete(const CLI::App& app, const std::vector<std::string>& words,
                      const ClusterNames& names) {
   Completions found;
   if (words.empty()) return found;
-  const std::string last = words.back() == "=" ? "" : words.back();
+  const std::string& last = words.back();
   const CLI::App* verb = words.size() > 1 ? FindVerb(app, words.front()) : &app;
   if (verb == nullptr) return found;
   if (verb == &app) {
@@ -156,6 +162,8 @@ Completions Complete(const CLI::App& app, const std::vector<std::string>& words,
     const Line line = TakeApart(*verb, words);
     if (line.open != nullptr) {
       AddValues(*line.open, line.cluster, names, found);
+    } else if (last.starts_with("--") && last.find('=') != std::string::npos) {
+      AddValuesOfOption(*verb, last, line, names, found);
     } else if (last.starts_with('-')) {
       AddOptions(*verb, found);
     } else {

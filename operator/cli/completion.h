@@ -14,7 +14,7 @@ struct ClusterNames {
   std::function<std::vector<std::string>(const ClusterOptions&)> jobs, namespaces, contexts;
 };
 
-// Asks the cluster itself, for at most 2 s.
+// Asks the cluster itself, for at most 2 s, after a credential plugin has had its time.
 ClusterNames NamesOfCluster();
 
 struct Completions {
@@ -22,7 +22,8 @@ struct Completions {
   bool files = false;              // names of files and folders are also expected
 };
 
-// `words` are those after the program's name; the last one, which may be empty, is to be completed.
+// `words` are those after the program's name, as blanks separate them; the last one, which may be
+// empty, is to be completed.
 // Verbs, options and their choices are those that `app` declares.
 Completions Complete(const CLI::App& app, const std::vector<std::string>& words,
                      const ClusterNames& names);

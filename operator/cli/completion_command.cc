@@ -16,17 +16,32 @@ constexpr char kFiles[] = ":files";
 
 constexpr char kBash[] = R"(# bash: source <(lockstep completion bash)
 _lockstep() {
-  local current=${COMP_WORDS[COMP_CWORD]} line
-  [[ $current == = ]] && current=
+  local rest=${COMP_LINE:0:COMP_POINT} words=() n=-1 word line value
+  # Readline splits words at "=", ":" and "@" as well; those that blanks separate are completed.
+  for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    if [[ $n == -1 || $rest == [[:blank:]]* ]]; then
+      rest=${rest#"${rest%%[![:blank:]]*}"}
+      words[++n]=
+    fi
+    [[ $rest == "$word"* ]] || word=$rest # the cursor is within it
+    words[n]+=$word
+    rest=${rest:${#word}}
+  done
+  # Readline replaces $2 only, the end of the last word.
+  local kept=$((${#words[n]} - ${#2}))
   COMPREPLY=()
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
       compopt -o filenames 2>/dev/null
-      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+      value=${words[n]}
+      [[ $value == --*=* ]] && value=${value#*=}
+      while IFS= read -r line; do
+        COMPREPLY+=("${line:${#value}-${#2}}")
+      done < <(compgen -f -- "$value")
     else
-      COMPREPLY+=("$line")
+      COMPREPLY+=("${line:kept}")
     fi
-  done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
 }
 complete -F _lockstep lockstep
 )";
@@ -45,7 +60,7 @@ _lockstep() {
     fi
   done
   (( ${#found} )) && compadd -a found
-  [[ -n $files ]] && _files
+  [[ -n $files ]] && { compset -P '--*='; _files; }
 }
 compdef _lockstep lockstep
 )";

@@ -11,9 +11,9 @@
 #include "api/v1/names.h"
 #include "base/printable.h"
 #include "base/rfc3339.h"
-#include "base/shorten.h"
 #include "operator/cli/job_pods.h"
 #include "operator/cli/job_table.h"
+#include "operator/cli/one_line.h"
 #include "operator/cli/plan_text.h"
 #include "operator/cli/pod_state.h"
 #include "operator/cli/text_table.h"
@@ -27,12 +27,6 @@ using kube::Object;
 using kube::TextMember;
 
 constexpr std::size_t kMostReplicas = 40, kMostEvents = 20;  // lines
-constexpr std::size_t kLongestText = 400;                    // bytes of another's message
-
-std::string OneLine(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return Shortened(std::move(text), kLongestText, "…");
-}
 
 std::string AgeOf(const std::optional<Time>& time, Time now) {
   return time ? FormatAge(now - *time) : "-";
@@ -225,7 +219,7 @@ std::string DescribeJob(const JobFacts& facts, Time now) {
     text += fmt::format("\nThe events cannot be read: {}\n", facts.events_error);
   }
   if (facts.log) text += LogText(*facts.log);
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 }  // namespace lockstep::cli

@@ -108,6 +108,10 @@ std::string FailureLine(const api::Failure& failure) {
 
 }  // namespace
 
+std::string StateName(const api::TrainingJobStatus& status) {
+  return status.state.empty() ? "new" : status.state;
+}
+
 std::string ProgressBar(double fraction, int cells) {
   fraction = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
   const auto full = static_cast<std::size_t>(std::floor(fraction * cells));
@@ -171,7 +175,7 @@ std::string JobDetails(const api::TrainingJob& job) {
   }
   if (job.status.failure) text += FailureLine(*job.status.failure);
   text += VariantTable(job.status.variants);
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 }  // namespace lockstep::cli

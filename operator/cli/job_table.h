@@ -27,6 +27,9 @@ std::string JobDetails(const api::TrainingJob& job);
 // marked. Empty without variants.
 std::string VariantTable(const std::vector<api::VariantResult>& variants);
 
+// Returns the state that the operator has given the job: "new" before it has seen the job.
+std::string StateName(const api::TrainingJobStatus& status);
+
 // Returns "[######----]  60%", `cells` wide between the brackets.
 std::string ProgressBar(double fraction, int cells);
 

@@ -9,9 +9,15 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kMostWaiting = std::size_t{1} << 20U;  // bytes of a source
+// Bytes: of all sources, and of each at least and at most.
+constexpr std::size_t kMostOfAll = std::size_t{256} << 20U;
+constexpr std::size_t kLeastOfOne = std::size_t{64} << 10U, kMostOfOne = std::size_t{1} << 20U;
 
 }  // namespace
+
+std::size_t LogMerge::MostWaiting(std::size_t sources) {
+  return std::clamp(kMostOfAll / std::max<std::size_t>(sources, 1), kLeastOfOne, kMostOfOne);
+}
 
 int LogMerge::AddSource() {
   const std::scoped_lock lock(mutex_);
@@ -23,12 +29,12 @@ void LogMerge::Add(int source, std::string_view text) {
   std::unique_lock lock(mutex_);
   Source& to = sources_[static_cast<std::size_t>(source)];
   while (!text.empty()) {
-    changed_.wait(lock, [&to] { return to.bytes < kMostWaiting; });
+    changed_.wait(lock, [&] { return to.bytes < MostWaiting(sources_.size()); });
     const std::size_t end = text.find('\n');
     to.partial += text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     // A line without an end must not fill the memory.
-    if (end != std::string_view::npos || to.partial.size() >= kMostWaiting) {
+    if (end != std::string_view::npos || to.partial.size() >= MostWaiting(sources_.size())) {
       AddLine(to, std::exchange(to.partial, {}));
     }
   }

@@ -27,11 +27,15 @@ class LogMerge {
   // that is followed appears although another is silent.
   explicit LogMerge(std::optional<Duration> patience = std::nullopt) : patience_(patience) {}
 
+  // Returns how many bytes of a source may wait for the others: a megabyte, of many sources less,
+  // so that a log that is silent does not have the program fill the memory with all others.
+  static std::size_t MostWaiting(std::size_t sources);
+
   // Adds a log that has not ended. Requires: Close has not been called.
   int AddSource();
   // Adds text of lines that begin with their time (RFC 3339) and a space, as an API server sends
   // them. `text` may begin and end within a line. A line without a time belongs after the line
-  // before it. Blocks while a megabyte of the source is waiting.
+  // before it. Blocks while as much of the source is waiting as may.
   void Add(int source, std::string_view text);
   // Ends a source. What is left of its last line becomes a line.
   void End(int source);

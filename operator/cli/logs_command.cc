@@ -16,6 +16,7 @@
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/log_printer.h"
 #include "operator/cli/merged_logs.h"
 #include "operator/controller/children/addresses.h"
@@ -202,7 +203,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
     return absl::NotFoundError(fmt::format(
         "pod {} does not exist: the job is {}, and runPolicy.cleanPodPolicy may have deleted the "
         "pod",
-        key.name, observed.job.status.state.empty() ? "new" : observed.job.status.state));
+        key.name, StateName(observed.job.status)));
   }
   if (!pod.ok()) return pod.status();
   LogSource source{key, options.container};

@@ -11,10 +11,12 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "api/v1/conditions.h"
 #include "api/v1/names.h"
 #include "base/printable.h"
@@ -22,6 +24,7 @@
 #include "base/status.h"
 #include "operator/cli/followed_log.h"
 #include "operator/cli/job_pods.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/log_merge.h"
 #include "operator/cli/log_printer.h"
 #include "operator/cli/pod_state.h"
@@ -69,8 +72,10 @@ class LogCollector {
   void TellOfNone(const Object& pod) const;
   void Begin(const Object& pod, const std::string& container);
   std::unique_ptr<FollowedLog> MakeLog(const Object& pod, const std::string& container,
-                                       Reading& reading);
+                                       int restarts, Reading& reading);
   void Read(Reading& reading, int restarts);
+  // Requires mutex_.
+  void End(Reading& reading, const absl::Status& read);
 
   kube::RestClient& client_;
   const kube::Key job_;
@@ -93,7 +98,7 @@ absl::StatusOr<bool> LogCollector::Look() {
         fmt::format("job {} was replaced by another of its name", job_.name));
   }
   uid_ = job.metadata.uid;
-  state_ = job.status.state.empty() ? "new" : job.status.state;
+  state_ = StateName(job.status);
   const bool over = api::IsTerminal(job.status);
   // The job is read first: the pods of a job that has ended do not change.
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Object> pods,
@@ -128,29 +133,38 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
   const std::scoped_lock lock(mutex_);
   Reading& reading = readings_[kube::Uid(pod)];
   if (reading.goes_on || (reading.log && reading.log->restarts() == restarts)) return;
-  if (!reading.log) reading.log = MakeLog(pod, container, reading);
+  if (!reading.log) reading.log = MakeLog(pod, container, restarts, reading);
   reading.source = merge_.AddSource();
   reading.goes_on = true;
   names_.push_back(ReplicaName(pod));
-  readers_.emplace_back([this, &reading, restarts] { Read(reading, restarts); });
+  try {
+    readers_.emplace_back([this, &reading, restarts] { Read(reading, restarts); });
+  } catch (const std::system_error& error) {
+    End(reading, absl::ResourceExhaustedError(
+                     fmt::format("no thread can be started to read its log: {}", error.what())));
+  }
 }
 
 std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std::string& container,
-                                                   Reading& reading) {
+                                                   int restarts, Reading& reading) {
   kube::PodLogOptions log = options_.log;
   if (looked_) {  // this log has begun since
     log.tail_lines.reset();
     log.since.reset();
   }
   return std::make_unique<FollowedLog>(
-      client_, PodContainer{kube::KeyOf(pod), kube::Uid(pod), container},
-      RestartsOf(pod, container), log, options_.poll_period,
+      client_, PodContainer{kube::KeyOf(pod), kube::Uid(pod), container}, restarts, log,
+      options_.poll_period,
       [this, &reading](std::string_view text) { merge_.Add(reading.source, text); });
 }
 
 void LogCollector::Read(Reading& reading, int restarts) {
   const absl::Status read = reading.log->Read(restarts);
   const std::scoped_lock lock(mutex_);
+  End(reading, read);
+}
+
+void LogCollector::End(Reading& reading, const absl::Status& read) {
   merge_.End(reading.source);
   reading.goes_on = false;
   if (read.ok()) return;
@@ -220,6 +234,26 @@ absl::Status LookUntilTheEnd(LogCollector& collector, Duration period) {
   }
 }
 
+// Looks at the job until there will be no further logs.
+absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
+                      const MergedLogsOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
+  if (!collector.HasLogs()) {
+    if (!goes_on) return NoLog(job, options, collector.state());
+    fmt::print(stderr, "lockstep: there is no log yet: the job is {}\n",
+               Printable(collector.state()));
+  }
+  return goes_on ? LookUntilTheEnd(collector, options.poll_period) : absl::OkStatus();
+}
+
+// Programs redraw a line by a carriage return: each redraw gets a line of its own. Without a prefix
+// it could pass for another replica's. Returns at least one line.
+std::vector<std::string> RedrawsOf(const std::string& line) {
+  std::vector<std::string> redraws = absl::StrSplit(line, '\r', absl::SkipEmpty());
+  if (redraws.empty()) redraws.emplace_back();
+  return redraws;
+}
+
 // Returns after the last line of the last log.
 void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOptions& options,
                 std::FILE* out) {
@@ -227,9 +261,15 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
   LogPrinter printer(out);
   const int digits = options.index ? 9 : 3;  // of a single log's times, as the API server has them
   while (const std::optional<LogMerge::Line> line = merge.Next()) {
-    if (!options.index) prefix.Print(collector.NameOf(line->source));
-    printer.Print((options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "") + line->text +
-                  '\n');
+    const std::string time = options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "";
+    if (options.index) {
+      printer.Print(time + line->text + '\n');
+      continue;
+    }
+    for (const std::string& redraw : RedrawsOf(line->text)) {
+      prefix.Print(collector.NameOf(line->source));
+      printer.Print(time + redraw + '\n');
+    }
   }
 }
 
@@ -240,15 +280,10 @@ absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
   LogMerge merge(options.log.follow ? std::optional(options.index ? Duration::zero() : kPatience)
                                     : std::nullopt);
   LogCollector collector(client, job, options, merge);
-  LOCKSTEP_ASSIGN_OR_RETURN(const bool goes_on, collector.Look());
-  if (!collector.HasLogs()) {
-    if (!goes_on) return NoLog(job, options, collector.state());
-    fmt::print(stderr, "lockstep: there is no log yet: the job is {}\n",
-               Printable(collector.state()));
-  }
   absl::Status looked;
+  // Starts before the readers, which may be so many that no further thread can start.
   std::jthread watcher([&] {
-    if (goes_on) looked = LookUntilTheEnd(collector, options.poll_period);
+    looked = FindLogs(collector, job, options);
     merge.Close();
   });
   PrintLines(merge, collector, options, out);

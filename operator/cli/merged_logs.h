@@ -25,7 +25,8 @@ struct MergedLogsOptions {
   Duration poll_period = std::chrono::seconds(2);  // between two looks at the job's pods
 };
 
-// Prints each line once, as "<replica> | <line>" to `out`, in the order of the lines' times;
+// Prints each line once, as "<replica> | <line>" to `out`, in the order of the lines' times; a line
+// that its program has redrawn, by carriage returns, as one line for each redraw;
 // followed logs, as they come, also if the connection to one is lost in between or its container is
 // restarted. Prints to stderr, and goes on, if a replica has no log or its log cannot be read.
 // Returns the first such failure to read; NotFound: the job does not exist, or has ended and none

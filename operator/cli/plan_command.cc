@@ -62,12 +62,7 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   CLI::App* command =
       app.add_subcommand("plan", "Print what a TrainingJob would do and need, without training");
   AddJobFileOptions(*command, options.job);
-  command
-      ->add_option_function<std::string>(
-          "--output", [&options](const std::string& format) { options.json = format == "json"; },
-          "text, or json: one object")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("text|json");
+  AddOutputOption(*command, options.output, {"text", "json"}, "text, or json: one object");
   command->add_option("--work-dir", options.work_dir,
                       "The folder that `run` would use, for data in its volumes [runs/<job>]");
   AddVolumeOption(*command, options.volumes);
@@ -97,7 +92,7 @@ int RunPlan(const PlanOptions& options) {
     return Fail(kExitError, plan.status());
   }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
-  if (options.json) {
+  if (options.output == "json") {
     fmt::print("{}\n", AsciiJson(*plan));
   } else {
     fmt::print("{}", PlanText(*plan));

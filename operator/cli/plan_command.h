@@ -14,7 +14,7 @@ struct PlanOptions {
   JobFileOptions job;
   std::string work_dir;              // empty: runs/<job>
   std::vector<std::string> volumes;  // --volume NAME=PATH
-  bool json = false;                 // --output json
+  std::string output = "text";       // or json
   // Say of the data set what is not to be read.
   std::optional<std::int64_t> samples, classes;
   std::string sample_shape;  // "3,224,224"; empty: not given

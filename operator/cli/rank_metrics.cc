@@ -10,7 +10,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "lockstep_trainer_";
-constexpr std::size_t kMostRanksOfPod = 1024;
 constexpr double kMostReplicas = 1e6;
 constexpr double kMostCount = 1e15;  // of steps, seconds and the like
 
@@ -83,7 +82,7 @@ void Set(RankMetrics& rank, const Sample& sample) {
 
 }  // namespace
 
-std::vector<RankMetrics> ParseRankMetrics(std::string_view text) {
+std::vector<RankMetrics> ParseRankMetrics(std::string_view text, std::size_t most) {
   std::map<int, RankMetrics> ranks;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -94,7 +93,7 @@ std::vector<RankMetrics> ParseRankMetrics(std::string_view text) {
     int number = -1;
     const auto [rest, error] = std::from_chars(label.data(), label.data() + label.size(), number);
     if (error != std::errc() || rest != label.data() + label.size() || number < 0) continue;
-    if (ranks.size() == kMostRanksOfPod && !ranks.contains(number)) continue;
+    if (ranks.size() == most && !ranks.contains(number)) continue;
     RankMetrics& rank = ranks[number];
     rank.rank = number;
     Set(rank, *sample);

@@ -15,7 +15,20 @@ namespace lockstep::cli {
 inline constexpr std::array<const char*, 9> kPhases = {"input",      "compute",    "communication",
                                                        "optimizer",  "checkpoint", "evaluation",
                                                        "rendezvous", "rework",     "idle"};
-inline constexpr std::size_t kStepPhases = 4;  // the first: the phases of a step
+// Their places in kPhases. The first four are the phases of a step.
+enum Phase : std::size_t {
+  kInput,
+  kCompute,
+  kCommunication,
+  kOptimizer,
+  kCheckpoint,
+  kEvaluation,
+  kRendezvous,
+  kRework,
+  kIdle
+};
+inline constexpr std::size_t kStepPhases = kOptimizer + 1;
+static_assert(kPhases.size() == kIdle + 1);
 
 using PhaseSeconds = std::array<double, kPhases.size()>;  // in the order of kPhases
 
@@ -32,7 +45,7 @@ struct RankMetrics {
 
 // Returns the ranks in `text`, a pod's metrics in Prometheus' text format, by their numbers. The
 // owner of the pod decides what it serves: lines that are not understood are passed over, and of
-// more than 1,024 ranks the others.
-std::vector<RankMetrics> ParseRankMetrics(std::string_view text);
+// more than `most` ranks the others.
+std::vector<RankMetrics> ParseRankMetrics(std::string_view text, std::size_t most);
 
 }  // namespace lockstep::cli

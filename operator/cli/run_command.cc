@@ -60,7 +60,7 @@ class Session {
         run_(run),
         inbox_(inbox),
         clock_(clock),
-        console_(stdout, clock, options.json),
+        console_(stdout, clock, /*quiet=*/options.output == "json"),
         start_(clock.SteadyNow()),
         last_step_(start_) {
     if (options.timeout_seconds) {
@@ -250,12 +250,8 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   command->add_option("--work-dir", options.work_dir,
                       "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
                       "again in the same folder resumes from its checkpoint");
-  command
-      ->add_option_function<std::string>(
-          "--output", [&options](const std::string& format) { options.json = format == "json"; },
-          "text, or json: one object on stdout at the end")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("text|json");
+  AddOutputOption(*command, options.output, {"text", "json"},
+                  "text, or json: one object on stdout at the end");
   AddVolumeOption(*command, options.volumes);
   command->add_option("--timeout", options.timeout_seconds, "Stop the job after this many seconds")
       ->check(CLI::Range(0.001, 1e9))
@@ -271,7 +267,7 @@ int RunRun(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
-  if (options.json) {
+  if (options.output == "json") {
     fmt::print("{}\n", AsciiJson(ToJson(*report)));
   } else {
     fmt::print("{}", ToText(*report));

@@ -12,7 +12,7 @@ namespace lockstep::cli {
 struct RunOptions {
   JobFileOptions job;
   std::string work_dir;              // empty: runs/<job>
-  bool json = false;                 // --output json: prints one object on stdout at the end
+  std::string output = "text";       // or json: one object on stdout at the end
   std::vector<std::string> volumes;  // --volume NAME=PATH
   std::optional<double> timeout_seconds;
 };

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/job_table.h"
+#include "operator/cli/or_null.h"
 #include "operator/cli/progress_line.h"
 
 namespace lockstep::cli {
@@ -19,15 +20,6 @@ std::string State(const RunReport& report) {
   if (report.end == RunReport::End::kInterrupted) return "Interrupted";
   if (report.end == RunReport::End::kTimedOut) return "TimedOut";
   return report.status.state;
-}
-
-template <typename T>
-OrderedJson OrNull(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson();
-}
-
-OrderedJson OrNull(const std::string& text) {
-  return text.empty() ? OrderedJson() : OrderedJson(text);
 }
 
 int Restarts(const api::TrainingJobStatus& status) {
@@ -167,7 +159,7 @@ std::string ToText(const RunReport& report) {
   if (!report.summaries.empty()) {
     text += fmt::format("TensorBoard    tensorboard --logdir {}\n", report.summaries);
   }
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 }  // namespace lockstep::cli

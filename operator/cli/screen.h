@@ -9,18 +9,17 @@ namespace lockstep::cli {
 // Not thread-safe.
 class Screen {
  public:
-  explicit Screen(std::FILE* out);
+  // Without `in_place`, a terminal is like any other file.
+  explicit Screen(std::FILE* out, bool in_place = true);
 
-  // Draws the text, which ends with a line feed, over the one before it on a terminal, below it
-  // elsewhere. Does nothing if the two are equal.
+  // Prints the text, which ends with a line feed, over the one before it if this redraws, else
+  // below it. Does nothing if the two are equal.
   void Show(const std::string& text);
-  // Prints the text below the one before it, also on a terminal, unless the two are equal.
-  void Append(const std::string& text);
-  bool is_terminal() const { return terminal_; }
+  bool redraws() const { return redraws_; }
 
  private:
   std::FILE* const out_;
-  const bool terminal_;
+  const bool redraws_;
   std::string shown_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "api/v1/conditions.h"
 #include "api/v1/yaml.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/console.h"
@@ -66,13 +67,13 @@ std::string Document(const Jobs& jobs, const std::string& format) {
   Json list = Json::array();
   for (const api::TrainingJob& job : jobs) {
     const auto object = api::TrainingJobToJson(job);
-    list.push_back({{"namespace", job.metadata.namespace_name},
-                    {"name", job.metadata.name},
-                    {"status", object.contains("status") ? Json::parse(object.at("status").dump())
-                                                         : Json::object()}});
+    list.push_back(
+        {{"namespace", job.metadata.namespace_name},
+         {"name", job.metadata.name},
+         {"status", object.contains("status") ? Json(object.at("status")) : Json::object()}});
   }
   const Json document = {{"jobs", std::move(list)}};
-  return format == "json" ? document.dump() + '\n' : "---\n" + api::ToYaml(document);
+  return format == "json" ? AsciiJson(document) + '\n' : "---\n" + api::ToYaml(document);
 }
 
 std::string Table(const Jobs& jobs, const std::string& namespace_name, bool wide, Time now,
@@ -125,11 +126,11 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   const std::string space = options.all_namespaces ? "" : namespace_name;
   const bool document = IsForPrograms(options);
   const bool watch = options.watch.value_or(!document && isatty(fileno(out)) != 0);
-  Screen screen(out);
+  Screen screen(out, /*in_place=*/!document);
   while (true) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, space, options.job));
     if (document) {
-      screen.Append(Document(jobs, options.output));
+      screen.Show(Document(jobs, options.output));
     } else {
       std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
       if (!options.job.empty()) text += JobDetails(jobs.front());

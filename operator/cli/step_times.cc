@@ -1,6 +1,7 @@
 #include "operator/cli/step_times.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <numeric>
@@ -10,9 +11,10 @@ namespace lockstep::cli {
 namespace {
 
 constexpr double kSlow = 0.2;
-constexpr std::array<std::size_t, 4> kWork = {0, 1, 3, 4};  // all but communication
+// Not communication, in which it waits for others.
+constexpr std::array<Phase, 4> kWork = {kInput, kCompute, kOptimizer, kCheckpoint};
 
-// A pod that was replaced counts from 0 again; so does a look at another process.
+// The counters of a new pod, or of a new process in it, begin at 0 again.
 RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
   RankTimes times;
   times.rank = after.rank;
@@ -31,7 +33,7 @@ RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
 
 double WorkForAStep(const RankTimes& rank) {
   double work = 0;
-  for (const std::size_t phase : kWork) work += rank.by_phase[phase];
+  for (const Phase phase : kWork) work += rank.by_phase[phase];
   return work / rank.steps;
 }
 
@@ -64,10 +66,11 @@ StepTimes TimesBetween(const std::vector<RankMetrics>& before,
   for (const RankMetrics& rank : before) old[{rank.replica, rank.rank}] = &rank;
   StepTimes times;
   std::size_t lived = 0;
+  int world = 0;  // ranks that train together
   for (const RankMetrics& rank : after) {
     const auto same = old.find({rank.replica, rank.rank});
     times.ranks.push_back(TimesOf(same == old.end() ? nullptr : same->second, rank));
-    times.world = std::max(times.world, rank.world);
+    world = std::max(world, rank.world);
     const RankTimes& one = times.ranks.back();
     if (one.seconds <= 0) continue;
     ++lived;
@@ -78,7 +81,7 @@ StepTimes TimesBetween(const std::vector<RankMetrics>& before,
   if (lived > 0) {
     double kept = 0;
     for (std::size_t i = 0; i < kStepPhases; ++i) kept += times.total.Share(i);
-    const std::size_t size = std::max(lived, static_cast<std::size_t>(std::max(0, times.world)));
+    const std::size_t size = std::max(lived, static_cast<std::size_t>(world));
     times.goodput = kept * static_cast<double>(lived) / static_cast<double>(size);
   }
   MarkStragglers(times.ranks);

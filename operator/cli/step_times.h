@@ -28,7 +28,6 @@ struct RankTimes {
 struct StepTimes {
   std::vector<RankTimes> ranks;  // in the order of the second look
   RankTimes total;               // sums over the ranks
-  int world = 0;                 // ranks that train together
   // The time in steps that are kept, per second and per rank of the job's size. nullopt: no rank
   // lived between the looks.
   std::optional<double> goodput;

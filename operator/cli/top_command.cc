@@ -7,15 +7,16 @@
 #include <chrono>
 #include <map>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/screen.h"
 #include "operator/cli/work_dir.h"
 #include "operator/controller/observe_job.h"
@@ -28,17 +29,22 @@ using SeenJobs = std::vector<SeenJob>;
 
 constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
 
-absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job) {
+void SetRead(PodsRead read, SeenJob& seen) {
+  seen.ranks = std::move(read.ranks);
+  seen.top.unread = std::move(read.unread);
+}
+
+absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job,
+                               SteadyTime deadline) {
   SeenJob seen;
   seen.top.namespace_name = job.metadata.namespace_name;
   seen.top.name = job.metadata.name;
-  seen.top.state = job.status.state.empty() ? "new" : job.status.state;
+  seen.top.state = StateName(job.status);
   seen.top.ready = job.status.ready_replicas;
   seen.over = api::IsTerminal(job.status);
   if (!seen.over) {
-    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job));
-    seen.ranks = std::move(read.ranks);
-    seen.top.unread = std::move(read.unread);
+    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job, deadline));
+    SetRead(std::move(read), seen);
   }
   SetProgress(seen.ranks, job.status, seen.top);
   if (seen.over) seen.top.remaining_seconds.reset();  // whatever its last report said
@@ -61,7 +67,7 @@ void SetTimes(SeenJobs& jobs, Before& before) {
 std::string TextOf(const TopOptions& options, const SeenJobs& jobs) {
   std::string text;
   if (options.output == "json") {
-    for (const SeenJob& job : jobs) text += ToJson(job.top).dump() + '\n';
+    for (const SeenJob& job : jobs) text += AsciiJson(ToJson(job.top)) + '\n';
     return text;
   }
   if (!options.job.empty() || !options.work_dir.empty()) return TopOfJob(jobs.front().top);
@@ -83,6 +89,18 @@ absl::Status WasRead(const SeenJobs& jobs) {
 
 bool AllAreOver(const SeenJobs& jobs) {
   return std::ranges::all_of(jobs, [](const SeenJob& job) { return job.over; });
+}
+
+// Returns LookAtRun, which tells once a run was seen that it has ended.
+std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& work_dir) {
+  return [&work_dir, was_seen = false]() mutable -> absl::StatusOr<SeenJobs> {
+    absl::StatusOr<SeenJobs> seen = LookAtRun(work_dir);
+    if (!seen.ok() && was_seen) {
+      return SeenJobs{{.top = {.name = work_dir, .state = "Ended"}, .over = true}};
+    }
+    was_seen = true;
+    return seen;
+  };
 }
 
 }  // namespace
@@ -112,7 +130,8 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 }
 
 absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
-                                       const std::string& job) {
+                                       const std::string& job, Duration most) {
+  const SteadyTime end = std::chrono::steady_clock::now() + most;
   std::vector<api::TrainingJob> jobs;
   if (!job.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
@@ -135,8 +154,11 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
     std::ranges::sort(jobs, {}, [](const api::TrainingJob& one) { return one.metadata.name; });
   }
   SeenJobs seen;
-  for (const api::TrainingJob& one : jobs) {
-    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, one));
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    // Silent pods of one job must leave time for the others.
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const SteadyTime deadline = now + (end - now) / static_cast<int>(jobs.size() - i);
+    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], deadline));
     seen.push_back(std::move(next));
   }
   return seen;
@@ -147,9 +169,7 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
   SeenJob seen;
   seen.top.name = work_dir;
   seen.top.state = "Running";
-  PodsRead read = ReadTrainerPods(addresses);
-  seen.ranks = std::move(read.ranks);
-  seen.top.unread = std::move(read.unread);
+  SetRead(ReadTrainerPods(addresses, std::chrono::steady_clock::now() + kLookTime), seen);
   SetProgress(seen.ranks, {}, seen.top);
   return SeenJobs{std::move(seen)};
 }
@@ -157,11 +177,11 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
-  Screen screen(out);
+  Screen screen(out, /*in_place=*/options.output == "text");
   Before before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
-  if (screen.is_terminal() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
+  if (screen.redraws() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
   for (int failures = 0; !AllAreOver(jobs) && wait();) {
     absl::StatusOr<SeenJobs> next = look();
     failures = next.ok() ? 0 : failures + 1;
@@ -176,31 +196,18 @@ absl::Status ShowTop(const TopOptions& options,
 }
 
 int RunTop(const TopOptions& options) {
-  const auto wait = [&options] {
-    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
-    return true;  // Ctrl-C ends the program at any time
-  };
-  absl::Status shown;
-  if (!options.work_dir.empty()) {
-    bool has_run = false;
-    const auto look_at_run = [&]() -> absl::StatusOr<SeenJobs> {
-      absl::StatusOr<SeenJobs> seen = LookAtRun(options.work_dir);
-      if (!seen.ok() && has_run) {
-        return SeenJobs{{.top = {.name = options.work_dir, .state = "Ended"}, .over = true}};
-      }
-      has_run = true;
-      return seen;
+  const auto show = [&options](const std::function<absl::StatusOr<SeenJobs>()>& look) {
+    const auto wait = [&options] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+      return true;  // Ctrl-C ends the program at any time
     };
-    shown = ShowTop(options, look_at_run, wait, stdout);
+    const absl::Status shown = ShowTop(options, look, wait, stdout);
     return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
-  }
+  };
+  if (!options.work_dir.empty()) return show(LookAtRunToItsEnd(options.work_dir));
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
-  const auto look = [&] {
-    return LookAtCluster(*access->client, access->namespace_name, options.job);
-  };
-  shown = ShowTop(options, look, wait, stdout);
-  return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+  return show([&] { return LookAtCluster(*access->client, access->namespace_name, options.job); });
 }
 
 }  // namespace lockstep::cli

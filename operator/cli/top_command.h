@@ -1,6 +1,7 @@
 // `lockstep top [JOB]`.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -36,12 +37,17 @@ struct SeenJob {
   bool over = false;
 };
 
+// The most that a look waits for the metrics of pods, which can be silent.
+inline constexpr Duration kLookTime = std::chrono::seconds(5);
+
 // Looks at the jobs of a namespace that use the bundled trainer: at `job`, or at those that have
-// not ended if it is empty. FailedPrecondition: `job` does not use it. Other errors are those of
-// the client.
+// not ended if it is empty. Pods that do not answer within `most`, of which each job has its part,
+// are unread. FailedPrecondition: `job` does not use the trainer. Other errors are those of the
+// client.
 absl::StatusOr<std::vector<SeenJob>> LookAtCluster(kube::RestClient& client,
                                                    const std::string& namespace_name,
-                                                   const std::string& job);
+                                                   const std::string& job,
+                                                   Duration most = kLookTime);
 
 // Looks at the run of a work directory, until it has ended. FailedPrecondition: there is none.
 absl::StatusOr<std::vector<SeenJob>> LookAtRun(const std::string& work_dir);

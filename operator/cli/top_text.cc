@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
 #include "base/printable.h"
+#include "operator/cli/one_line.h"
+#include "operator/cli/or_null.h"
 #include "operator/cli/progress_line.h"
 #include "operator/cli/text_table.h"
 
@@ -19,26 +20,29 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostRanks = 20;
 constexpr std::size_t kMostUnread = 3;
 
-// The columns of a table: a phase, or several together, as indexes of kPhases.
+// The columns of a table: a phase, or several together.
 struct Column {
   const char* title;
   const char* name;
-  std::vector<std::size_t> phases;
+  std::vector<Phase> phases;
 };
 
 const std::vector<Column>& Columns() {
   static const std::vector<Column> columns = {
-      {"INPUT", "input", {0}},           {"COMPUTE", "compute", {1}},
-      {"COMM", "communication", {2}},    {"OPTIMIZER", "optimizer", {3}},
-      {"CHECKPOINT", "checkpoint", {4}}, {"OTHER", "other", {5, 7}},
-      {"IDLE", "idle", {6, 8}},
+      {"INPUT", "input", {kInput}},
+      {"COMPUTE", "compute", {kCompute}},
+      {"COMM", "communication", {kCommunication}},
+      {"OPTIMIZER", "optimizer", {kOptimizer}},
+      {"CHECKPOINT", "checkpoint", {kCheckpoint}},
+      {"OTHER", "other", {kEvaluation, kRework}},
+      {"IDLE", "idle", {kRendezvous, kIdle}},
   };
   return columns;
 }
 
 double ShareOf(const RankTimes& times, const Column& column) {
   double share = 0;
-  for (const std::size_t phase : column.phases) share += times.Share(phase);
+  for (const Phase phase : column.phases) share += times.Share(phase);
   return share;
 }
 
@@ -100,10 +104,10 @@ std::size_t StragglersOf(const StepTimes& times) {
       std::ranges::count_if(times.ranks, [](const RankTimes& rank) { return !!rank.slow; }));
 }
 
-// The ranks that a table has room for: the slowest ones, by their numbers.
+// The ranks that a table has room for: stragglers first, then those that wait least for others; in
+// the order of their numbers.
 std::vector<RankTimes> Shown(std::vector<RankTimes> ranks) {
   if (ranks.size() <= kMostRanks) return ranks;
-  constexpr std::size_t kCommunication = 2;
   // Whoever waits least for others is waited for.
   std::ranges::stable_sort(ranks, {}, [](const RankTimes& rank) {
     return std::pair(-rank.slow.value_or(0), rank.Share(kCommunication));
@@ -140,13 +144,10 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
     if (&pod - unread.data() == kMostUnread) {
       return text + fmt::format("and of {} others\n", unread.size() - kMostUnread);
     }
-    text += fmt::format("no metrics of {}: {}\n", pod.replica, std::string(pod.why.message()));
+    text +=
+        fmt::format("no metrics of {}: {}\n", pod.replica, OneLine(std::string(pod.why.message())));
   }
   return text;
-}
-
-Json NumberOrNull(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 Json PhasesJson(const RankTimes& times) {
@@ -203,7 +204,7 @@ std::string TopOfJob(const JobTop& job) {
   if (!job.ready.empty()) text += fmt::format(", {} ready", job.ready);
   text += '\n' + ProgressOf(job) + StepTimeOf(job.times.total) + RankTable(job.times) +
           UnreadText(job.unread);
-  return Printable(std::move(text));
+  return Printable(text);
 }
 
 nlohmann::ordered_json ToJson(const JobTop& job) {
@@ -212,28 +213,25 @@ nlohmann::ordered_json ToJson(const JobTop& job) {
     ranks.push_back({{"rank", rank.rank},
                      {"replica", rank.replica},
                      {"step", rank.step},
-                     {"step_seconds", NumberOrNull(rank.StepSeconds())},
+                     {"step_seconds", OrNull(rank.StepSeconds())},
                      {"phases", PhasesJson(rank)},
-                     {"straggles_by", NumberOrNull(rank.slow)}});
+                     {"straggles_by", OrNull(rank.slow)}});
   }
   Json unread = Json::array();
   for (const UnreadPod& pod : job.unread) {
     unread.push_back({{"replica", pod.replica}, {"why", std::string(pod.why.message())}});
   }
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-  };
-  return {{"namespace", text_or_null(job.namespace_name)},
+  return {{"namespace", OrNull(job.namespace_name)},
           {"job", job.name},
           {"state", job.state},
-          {"ready", text_or_null(job.ready)},
+          {"ready", OrNull(job.ready)},
           {"step", job.step},
           {"total_steps", job.total_steps},
-          {"loss", NumberOrNull(job.loss)},
+          {"loss", OrNull(job.loss)},
           {"examples_per_second", job.examples_per_second},
-          {"remaining_seconds", NumberOrNull(job.remaining_seconds)},
-          {"goodput", NumberOrNull(job.times.goodput)},
-          {"step_seconds", NumberOrNull(job.times.total.StepSeconds())},
+          {"remaining_seconds", OrNull(job.remaining_seconds)},
+          {"goodput", OrNull(job.times.goodput)},
+          {"step_seconds", OrNull(job.times.total.StepSeconds())},
           {"phases", PhasesJson(job.times.total)},
           {"ranks", std::move(ranks)},
           {"unread", std::move(unread)}};

@@ -1,7 +1,6 @@
 // What `lockstep top` shows of a job: for users, and for programs. Pure.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -33,7 +32,7 @@ void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobSt
 std::string TopTable(const std::vector<JobTop>& jobs);
 
 // Returns the job's progress, its time for a step by phase, and a line for each rank: of more than
-// 20 those whose work takes longest.
+// 20 ranks, the stragglers and those that wait least for others.
 std::string TopOfJob(const JobTop& job);
 
 // Returns the members of docs/cli.md#top; what is not known is null.

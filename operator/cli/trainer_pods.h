@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
+#include "base/clock.h"
 #include "operator/cli/rank_metrics.h"
 #include "operator/kube/rest/rest_client.h"
 
@@ -25,11 +26,12 @@ struct PodsRead {
   std::vector<UnreadPod> unread;   // by their replicas
 };
 
-// Reads the running pods that train, several at a time, each for at most 5 s. Errors: those of
-// listing the pods.
-absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job);
+// Reads the running pods that train, several at a time, each for at most 2 s. Those that have not
+// answered by `deadline` are unread. Errors: those of listing the pods.
+absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
+                                         SteadyTime deadline);
 
 // Reads replicas at their addresses: "worker-0" at "127.77.0.1:8080".
-PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses);
+PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, SteadyTime deadline);
 
 }  // namespace lockstep::cli

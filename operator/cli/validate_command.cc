@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json_text.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/job_file.h"
@@ -46,7 +47,7 @@ int RunValidate(const ValidateOptions& options) {
                          {"job", loaded.ok() ? Json(loaded->job.metadata.name) : Json(nullptr)},
                          {"valid", loaded.ok()},
                          {"faults", FaultsOf(loaded.status(), source)}};
-    fmt::print("{}\n", report.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", AsciiJson(report));
     return loaded.ok() ? kExitDone : kExitUsage;
   }
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());

@@ -40,6 +40,16 @@ pid_t ReadPid(int fd) {
   return got > 0 ? std::atoi(text.data()) : 0;
 }
 
+bool IsGone(pid_t process) {
+  return kill(process, 0) != 0 && errno == ESRCH;
+}
+
+// Does nothing if there is none.
+void RemoveFile(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+}
+
 }  // namespace
 
 WorkDir::WorkDir(std::string shown, int lock_fd)
@@ -76,7 +86,7 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const pid_t holder = ReadPid(fd);
     // The holder was killed, and its guardian is killing what it left behind: that takes no time.
-    const bool ending = holder > 0 && kill(holder, 0) != 0 && errno == ESRCH;
+    const bool ending = holder > 0 && IsGone(holder);
     if (!ending || flock(fd, LOCK_EX) != 0) {
       close(fd);
       return absl::AbortedError(fmt::format(
@@ -131,8 +141,7 @@ absl::Status WorkDir::WriteReport(const std::string& json) const {
 }
 
 void WorkDir::RemoveReport() const {
-  std::error_code error;  // there may be none
-  std::filesystem::remove(path_ + kReport, error);
+  RemoveFile(path_ + kReport);
 }
 
 absl::Status WorkDir::WriteMetricsAddresses(
@@ -141,8 +150,7 @@ absl::Status WorkDir::WriteMetricsAddresses(
 }
 
 void WorkDir::RemoveMetricsAddresses() const {
-  std::error_code error;
-  std::filesystem::remove(path_ + kMetrics, error);
+  RemoveFile(path_ + kMetrics);
 }
 
 // A run that was killed leaves the file, and its addresses may be another's by now.
@@ -151,7 +159,7 @@ absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses
   const Descriptor lock(open((path + kLock).c_str(), O_RDONLY | O_CLOEXEC));
   const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
   std::ifstream file(path + kMetrics);
-  if (!file || holder <= 0 || (kill(holder, 0) != 0 && errno == ESRCH)) {
+  if (!file || holder <= 0 || IsGone(holder)) {
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;

@@ -69,13 +69,23 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
-{{/* (dict "image" .Values.image "context" $), and "variant" "-cuda" for another default tag */}}
+{{/* (dict "image" .Values.image "context" $) */}}
 {{- define "lockstep.image" -}}
 {{- if .image.digest -}}
 {{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .image.repository (.image.tag | default (print .context.Chart.AppVersion (.variant | default ""))) -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .context.Chart.AppVersion) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The trainer's image for GPUs: beside the other one unless its values say where, so that it comes from
+     the same registry. */}}
+{{- define "lockstep.gpuImage" -}}
+{{- $cpu := .Values.trainer.image -}}
+{{- $gpu := .Values.trainer.gpuImage -}}
+{{- $repository := $gpu.repository | default $cpu.repository -}}
+{{- $tag := $gpu.tag | default (print ($cpu.tag | default .Chart.AppVersion) "-cuda") -}}
+{{- include "lockstep.image" (dict "image" (dict "repository" $repository "tag" $tag "digest" $gpu.digest) "context" $) -}}
 {{- end -}}
 
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}

@@ -147,9 +147,21 @@ void AddEnvOfContainers(const ClusterSpec& cluster, const Replica& replica, int 
   }
 }
 
+// Kubernetes refuses a pod with more search domains, or with more characters, spaces between them
+// included.
+constexpr std::size_t kMostSearches = 32, kMostSearchCharacters = 2048;
+
+bool HasRoomFor(const std::string& domain, const Object& searches) {
+  std::size_t characters = domain.size();
+  for (const Object& search : searches) {
+    if (search.is_string()) characters += search.get_ref<const std::string&>().size() + 1;
+  }
+  return searches.size() < kMostSearches && characters <= kMostSearchCharacters;
+}
+
 // Lets the pods resolve each other's bare names, which Kubeflow's programs know each other by.
 // Every lookup of an outer name may try the domain too, so the bundled trainer's pods, which use
-// full names, go without.
+// full names, go without; so does a template that leaves no room for it.
 void AddSearchDomain(const api::TrainingJob& job, const Settings& settings, Object& spec) {
   if (settings.cluster_domain.empty() || api::UsesBundledTrainer(job)) return;
   Object& config = spec["dnsConfig"];
@@ -158,9 +170,11 @@ void AddSearchDomain(const api::TrainingJob& job, const Settings& settings, Obje
   Object& searches = config["searches"];
   if (searches.is_null()) searches = Object::array();
   if (!searches.is_array()) return;
-  const Object domain = fmt::format("{}.{}.svc.{}", job.metadata.name, job.metadata.namespace_name,
-                                    settings.cluster_domain);
-  if (std::ranges::find(searches, domain) == searches.end()) searches.push_back(domain);
+  const std::string domain = fmt::format("{}.{}.svc.{}", job.metadata.name,
+                                         job.metadata.namespace_name, settings.cluster_domain);
+  const auto is_domain = [&domain](const Object& search) { return search == domain; };
+  if (std::ranges::any_of(searches, is_domain) || !HasRoomFor(domain, searches)) return;
+  searches.push_back(domain);
 }
 
 }  // namespace

@@ -56,10 +56,11 @@ class ApiServerClient final : public RestClient {
 
   // Returns a successful response, or one that is too long to read. Waits and retries if the server
   // asks for it.
-  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request) {
-    return Call(what, std::move(request), options_.request_deadline);
-  }
-  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request, Duration timeout);
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  // Sends a request that the server passes on to a program of somebody else. Sends it once, and
+  // keeps our credentials, whatever the answer is.
+  absl::StatusOr<HttpResponse> CallThrough(const std::string& what, HttpRequest request,
+                                           Duration timeout);
   struct ListAnswer {
     Object list;
     std::size_t bytes = 0;

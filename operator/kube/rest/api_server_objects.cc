@@ -124,7 +124,7 @@ absl::StatusOr<std::string> ApiServerClient::GetFromPod(const Key& pod, int port
   HttpRequest request{"GET", ObjectPath(kPodKind, at) + "/proxy" + path};
   request.accept = "*/*";
   request.most_bytes = most_bytes;
-  LOCKSTEP_ASSIGN_OR_RETURN(HttpResponse answer, Call(what, std::move(request), timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(HttpResponse answer, CallThrough(what, std::move(request), timeout));
   if (answer.too_long) {
     return absl::InternalError(
         fmt::format("{}: the answer has more than {} bytes", what, most_bytes));

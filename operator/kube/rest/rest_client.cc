@@ -26,6 +26,10 @@ bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
   return absl::IsUnavailable(response.status());
 }
 
+bool IsSuccess(const HttpResponse& response) {
+  return response.status >= 200 && response.status < 300;
+}
+
 }  // namespace
 
 absl::Status ApiServerClient::Connect(const RestConfig& config) {
@@ -62,10 +66,19 @@ absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, Ste
   return response;
 }
 
-absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request,
-                                                   Duration timeout) {
+absl::StatusOr<HttpResponse> ApiServerClient::CallThrough(const std::string& what,
+                                                          HttpRequest request, Duration timeout) {
   limiter_.WaitForTurn();
-  const SteadyTime deadline = Now() + timeout;
+  Duration waited{};
+  absl::StatusOr<HttpResponse> response = SendOnce(request, Now() + timeout, waited);
+  if (!response.ok()) return Annotate(what, response.status());
+  if (response->too_long || IsSuccess(*response)) return response;
+  return ErrorOf(what, *response);
+}
+
+absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
+  limiter_.WaitForTurn();
+  const SteadyTime deadline = Now() + options_.request_deadline;
   bool renewed = false, repeated = false;
   Duration waited{};  // for the server, not for a turn of our own
   const auto marked = [&](absl::Status error, bool overloaded) {
@@ -79,8 +92,7 @@ absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, Http
       continue;
     }
     if (!response.ok()) return marked(Annotate(what, response.status()), is_slow);
-    if (response->too_long) return response;
-    if (response->status >= 200 && response->status < 300) return response;
+    if (response->too_long || IsSuccess(*response)) return response;
     if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
       renewed = true;
       continue;

@@ -68,8 +68,9 @@ class RestClient : public Client {
                                   const std::function<void(const std::string& text)>& on_text) = 0;
   // Returns what the pod serves at `path` of a port, over HTTP, as the API server passes it on:
   // `get` of `pods/proxy`. The pod's owner decides what that is; it has at most `most_bytes`, else
-  // Internal. Unavailable: nobody answers there, or the network does not let the API server in.
-  // DeadlineExceeded: after `timeout`.
+  // Internal. The request is sent once: neither a 401, which does not renew our credentials, nor a
+  // Retry-After has it repeated. Unavailable: nobody answers there, or the network does not let the
+  // API server in. DeadlineExceeded: after `timeout`.
   virtual absl::StatusOr<std::string> GetFromPod(const Key& pod, int port, const std::string& path,
                                                  std::size_t most_bytes, Duration timeout) = 0;
 };

@@ -47,7 +47,8 @@ TEST_F(CompletionTest, VerbsThenOptionsThenWhatTheyExpect) {
   EXPECT_THAT(Of({"logs", "--"}).words, Not(Contains("JOB")));
   EXPECT_THAT(Of({"logs", "--tail", ""}).words, IsEmpty());
   EXPECT_THAT(Of({"run", "--output", ""}).words, ElementsAre("json", "text"));
-  EXPECT_THAT(Of({"run", "--output", "=", "j"}).words, ElementsAre("json")) << "as bash has it";
+  EXPECT_THAT(Of({"run", "--output=j"}).words, ElementsAre("--output=json"));
+  EXPECT_THAT(Of({"run", "--fly=j"}).words, IsEmpty());
   EXPECT_THAT(Of({"logs", "--role", "w"}).words, ElementsAre("worker"));
   EXPECT_THAT(Of({"fly", ""}).words, IsEmpty());
 }
@@ -64,6 +65,7 @@ TEST_F(CompletionTest, NamesComeFromTheClusterThatTheLineNames) {
 TEST_F(CompletionTest, FilesWhereOneIsExpected) {
   EXPECT_TRUE(Of({"run", ""}).files);
   EXPECT_TRUE(Of({"run", "job.yaml", "--work-dir", ""}).files);
+  EXPECT_TRUE(Of({"run", "job.yaml", "--work-dir=r"}).files);
   EXPECT_FALSE(Of({"run", "job.yaml", ""}).files);
   EXPECT_FALSE(Of({"logs", ""}).files);
 }

@@ -102,5 +102,12 @@ TEST(LogMergeTest, WhatIsNotTakenHoldsItsReader) {
   EXPECT_EQ(bytes, kLines * 1000u + 3'000'000u);
 }
 
+TEST(LogMergeTest, ManyLogsShareTheMemory) {
+  EXPECT_EQ(LogMerge::MostWaiting(1), 1u << 20U);
+  EXPECT_EQ(LogMerge::MostWaiting(256), 1u << 20U);
+  EXPECT_EQ(LogMerge::MostWaiting(1024), 1u << 18U);
+  EXPECT_EQ(LogMerge::MostWaiting(1'000'000), 1u << 16U);
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -92,6 +93,7 @@ class MergedLogsTest : public ::testing::Test {
       return to.EndChunks();
     }
     if (target.find("/log") != std::string::npos) return to.Respond(404, R"({"kind": "Status"})");
+    if (pods_listed_) pods_listed_();
     Object selected = Object::array();
     for (const Object& pod : pods_) {
       if (IsAskedFor(pod, target)) selected.push_back(pod);
@@ -124,6 +126,7 @@ class MergedLogsTest : public ::testing::Test {
   std::vector<Object> pods_;
   std::map<std::string, std::string> logs_;
   std::string previous_log_;                                   // from before a restart
+  std::function<void()> pods_listed_;                          // before each list of the pods
   std::function<void()> looked_;                               // after each list of the pods
   std::vector<std::string> asked_;                             // requests for logs
   std::function<void(FakeHttpServer::Connection&)> log_read_;  // instead of the end of a log
@@ -144,6 +147,16 @@ TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
   EXPECT_EQ(Print(servers), "ps-10 | 2026-05-01T12:00:02.000Z two\n");
 }
 
+TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
+  pods_ = {Pod("worker", 1, kEnded)};
+  logs_["j-worker-1"] = At(1, "10 %\rworker-0 | loss nan\r") + At(2, "") + At(3, "as on DOS\r");
+  EXPECT_EQ(Print({}),
+            "worker-1 | 10 %\n"
+            "worker-1 | worker-0 | loss nan\n"
+            "worker-1 | \n"
+            "worker-1 | as on DOS\n");
+}
+
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
   pods_ = {Pod("worker", 0, kRunning),
            Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
@@ -159,6 +172,24 @@ TEST_F(MergedLogsTest, ALogThatCannotBeReadIsNamedAndTheOthersArePrinted) {
   EXPECT_EQ(Print({}), "worker-0 | one\n");
   EXPECT_FALSE(status_.ok());
   EXPECT_THAT(errors_, HasSubstr("lockstep: worker-1: "));
+}
+
+// RLIMIT_NPROC does not bind root, so threads get stacks that no address space has room for.
+TEST_F(MergedLogsTest, AReplicaThatGetsNoThreadIsNamed) {
+  pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
+  logs_ = {{"j-worker-0", At(1, "one")}, {"j-worker-1", At(2, "two")}};
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 60U), 0);
+  pods_listed_ = [&huge] { EXPECT_EQ(pthread_setattr_default_np(&huge), 0); };
+  EXPECT_EQ(Print({}), "");
+  EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(status_)) << status_;
+  EXPECT_THAT(errors_, AllOf(HasSubstr("lockstep: worker-0: no thread can be started"),
+                             HasSubstr("lockstep: worker-1: no thread can be started")));
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
 }
 
 TEST_F(MergedLogsTest, WithoutPodsTheStateOfTheJobIsTold) {

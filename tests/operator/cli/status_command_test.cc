@@ -86,6 +86,13 @@ TEST_F(StatusCommandTest, ProgramsGetTheStatusOfTheApi) {
   EXPECT_THAT(Printed(), HasSubstr("state: Running\n"));
 }
 
+TEST_F(StatusCommandTest, NothingInAnObjectActsOnATerminal) {
+  Add("team", "a");
+  SetState("a", "\u202ERunning");
+  ASSERT_TRUE(Show({.output = "json"}).ok());
+  EXPECT_THAT(Printed(), AllOf(HasSubstr(R"("\u202eRunning")"), Not(HasSubstr("\u202E"))));
+}
+
 TEST_F(StatusCommandTest, AWideTableHasMoreColumns) {
   Add("team", "a");
   kube::Object job = *client_.Get(kTrainingJobKind, {"team", "a"});

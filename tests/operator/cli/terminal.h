@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,6 +25,10 @@ class Terminal {
     close(master_);
   }
   std::FILE* out() const { return out_; }
+  void SetColumns(unsigned short columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    EXPECT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
+  }
   // Returns the output, which arrives in pieces, up to `last`, or less if `last` does not arrive.
   std::string ReadTo(const std::string& last) const {
     std::string text;

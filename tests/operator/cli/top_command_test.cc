@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 
 #include "api/v1/names.h"
@@ -57,21 +59,28 @@ class TopCommandTest : public ::testing::Test {
       job["metadata"]["uid"] = "uid-of-j";
       job["status"] = {{"state", "Running"}, {"readyReplicas", "2/2"}};
       if (target.ends_with("/j")) return to.Respond(200, job.dump());
-      const Object list = {{"metadata", {{"resourceVersion", "1"}}}, {"items", {job}}};
+      const Object list = {{"metadata", {{"resourceVersion", "1"}}}, {"items", Object(jobs_, job)}};
       return to.Respond(200, list.dump());
     }
     for (int i = 0; i < 2; ++i) {
       const std::string path = fmt::format("/pods/j-worker-{}%3A8080/proxy/metrics", i);
       if (target.find(path) == std::string::npos) continue;
+      if (silent_-- > 0) {
+        to.AwaitClose();
+        return to.Cut();
+      }
       if (i == 1 && refuses_) {
         return to.Respond(503, R"({"kind": "Status", "message": "i/o timeout"})");
       }
       const int read = ++reads_;  // the ranks' steps differ, but not what a step takes
-      return to.Respond(200, Metrics(i, read, read * (i + 1)));
+      std::string metrics = Metrics(i, read, read * (i + 1));
+      for (int rank = 2; rank < boasts_; ++rank) metrics += Metrics(rank, read, 0);
+      return to.Respond(200, metrics);
     }
     EXPECT_EQ(target.find("/proxy"), std::string::npos) << target;
-    const Object list = {{"metadata", {{"resourceVersion", "1"}}},
-                         {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
+    Object list = {{"metadata", {{"resourceVersion", "1"}}},
+                   {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
+    for (int i = 2; i < more_; ++i) list["items"].push_back(Pod("worker", i % 2));
     to.Respond(200, list.dump());
   }
 
@@ -87,6 +96,10 @@ class TopCommandTest : public ::testing::Test {
 
   std::atomic<bool> trains_ = true, refuses_ = false;
   std::atomic<int> reads_ = 0;
+  std::atomic<int> silent_ = 0;  // of so many reads nothing is answered
+  std::atomic<int> boasts_ = 0;  // each pod has so many ranks, it says
+  std::size_t jobs_ = 1;         // in the list, with the same pods
+  int more_ = 0;                 // so many workers, which are read at the addresses of the two
   TempDirectory folder_;
   std::FILE* const out_ = std::fopen(folder_.At("out").c_str(), "w");
   testing::FakeCluster cluster_;
@@ -113,6 +126,51 @@ TEST_F(TopCommandTest, APodThatCannotBeReadIsNamed) {
   EXPECT_TRUE(Show({.job = "j", .once = true}).ok());
   EXPECT_THAT(Printed(), AllOf(HasSubstr("worker-0"), HasSubstr("no metrics of worker-1: "),
                                HasSubstr("i/o timeout")));
+}
+
+// A pod decides what it answers, with what status, and so what this says.
+TEST_F(TopCommandTest, WhyAPodCannotBeReadTakesOneLine) {
+  SeenJob seen;
+  seen.top.name = "j";
+  seen.top.unread = {{"worker-0", absl::UnavailableError("x\nvictim   Failed")},
+                     {"worker-1", absl::UnavailableError(std::string(10'000, 'x'))}};
+  seen.over = true;
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> { return std::vector{seen}; };
+  for (const char* job : {"", "j"}) {
+    ASSERT_TRUE(ShowTop({.job = job}, look, [] { return true; }, out_).ok());
+  }
+  EXPECT_THAT(Printed(), AllOf(HasSubstr("worker-0: x victim   Failed\n"),
+                               Not(HasSubstr(std::string(500, 'x')))));
+}
+
+TEST_F(TopCommandTest, ALookEndsHoweverManyPodsAreSilent) {
+  silent_ = 1000;
+  more_ = 80;  // five times those that are read at once
+  const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  const auto seen = LookAtCluster(*access->client, "n", "j", std::chrono::milliseconds(500));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  const std::vector<UnreadPod>& unread = seen->front().top.unread;
+  ASSERT_EQ(unread.size(), 80u);
+  for (const UnreadPod& pod : unread) EXPECT_TRUE(absl::IsDeadlineExceeded(pod.why)) << pod.why;
+  EXPECT_THAT(std::string(unread.back().why.message()), HasSubstr("not asked"));
+}
+
+TEST_F(TopCommandTest, APodHasNoMoreRanksThanItRunsProcesses) {
+  boasts_ = 50;
+  EXPECT_TRUE(Show({.job = "j", .once = true, .output = "json"}).ok());
+  EXPECT_EQ(nlohmann::json::parse(Printed())["ranks"].size(), 2u);
+}
+
+TEST_F(TopCommandTest, SilentPodsLeaveTimeForTheOtherJobs) {
+  silent_ = 2;
+  jobs_ = 2;
+  const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+  const auto seen = LookAtCluster(*access->client, "n", "", std::chrono::seconds(1));
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  EXPECT_EQ(seen->at(0).top.unread.size(), 2u);
+  EXPECT_EQ(seen->at(1).ranks.size(), 2u);
 }
 
 TEST_F(TopCommandTest, AJobOfAnotherImageIsRefused) {
@@ -149,6 +207,60 @@ TEST_F(TopCommandTest, OnATerminalATextReplacesTheOneBefore) {
   const absl::Status shown = ShowTop({.job = "j"}, look, [] { return true; }, terminal.out());
   EXPECT_TRUE(shown.ok()) << shown;
   EXPECT_EQ(terminal.ReadTo("step 3\r\n"), "j: \r\nstep 1\r\n\033[2A\033[Jj: \r\nstep 3\r\n");
+}
+
+// Shows a job of this name at steps 1 and 2.
+absl::Status ShowTwoSteps(const std::string& name, const std::string& output, std::FILE* out) {
+  SeenJob seen;
+  seen.top.name = name;
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> {
+    seen.over = ++seen.top.step == 2;
+    return std::vector<SeenJob>{seen};
+  };
+  return ShowTop({.job = "j", .output = output}, look, [] { return true; }, out);
+}
+
+TEST_F(TopCommandTest, ALineThatATerminalWrapsIsReplacedWhole) {
+  const auto shown = [](const std::string& name) {
+    const testing::Terminal terminal;
+    terminal.SetColumns(40);
+    EXPECT_TRUE(ShowTwoSteps(name, "text", terminal.out()).ok());
+    return terminal.ReadTo("step 2\r\n");
+  };
+  const std::string full(38, 'j');  // with ": "
+  EXPECT_THAT(shown(full), HasSubstr("\033[2A\033[J"));
+  EXPECT_THAT(shown(full + "j"), HasSubstr("\033[3A\033[J"));
+  EXPECT_THAT(shown(full + full + "jjjjj"), HasSubstr("\033[4A\033[J"));
+  std::string letters;  // of two bytes each
+  for (std::size_t i = 0; i < full.size(); ++i) letters += "\u00E9";
+  EXPECT_THAT(shown(letters), HasSubstr("\033[2A\033[J"));
+}
+
+TEST_F(TopCommandTest, ObjectsAreNotDrawnOverEachOther) {
+  const testing::Terminal terminal;
+  EXPECT_TRUE(ShowTwoSteps("j", "json", terminal.out()).ok());
+  std::fputs("end", terminal.out());
+  std::fflush(terminal.out());
+  const std::string shown = terminal.ReadTo("end");
+  EXPECT_THAT(shown, HasSubstr(R"("step":2.0,)"));
+  EXPECT_THAT(shown, Not(HasSubstr("\033")));
+  EXPECT_THAT(shown, Not(HasSubstr(R"("step":1.0,)"))) << "no interval has passed by then";
+}
+
+TEST_F(TopCommandTest, AnObjectIsAsciiWhateverPodsAnswer) {
+  const auto look = []() -> absl::StatusOr<std::vector<SeenJob>> {
+    SeenJob seen;
+    seen.top.name = "w\xFF";
+    seen.top.unread = {{"worker-0", absl::UnavailableError("\u202Enot \xC3 to see")}};
+    seen.over = true;
+    return std::vector<SeenJob>{seen};
+  };
+  ASSERT_TRUE(ShowTop({.work_dir = "w", .output = "json"}, look, [] { return true; }, out_).ok());
+  const std::string printed = Printed();
+  EXPECT_TRUE(std::ranges::all_of(printed, [](unsigned char c) { return c < 0x80; })) << printed;
+  const auto json = nlohmann::json::parse(printed);
+  EXPECT_EQ(json["job"], "w\uFFFD");
+  EXPECT_EQ(json["unread"][0]["why"], "\u202Enot \uFFFD to see");
 }
 
 TEST_F(TopCommandTest, AFolderThatNoRunUsesIsAnError) {

@@ -44,6 +44,14 @@ TEST_F(ValidateCommandTest, ProgramsGetOneObject) {
   EXPECT_THAT(report["faults"][0].get<std::string>(), ::testing::StartsWith("spec."));
 }
 
+TEST_F(ValidateCommandTest, NothingInAnObjectActsOnATerminal) {
+  const std::string name = "\u202Ejob.yaml";
+  WriteTextFile(folder_.At(name), testing::ShellJob("job", 2, "exit 0"));
+  const Ended valid = testing::RunProgram(folder_.path(), {"validate", name, "--output", "json"});
+  EXPECT_EQ(valid.out, R"({"file":"\u202ejob.yaml","job":"job","valid":true,"faults":[]})"
+                       "\n");
+}
+
 TEST_F(ValidateCommandTest, ListsEveryFault) {
   const Ended invalid = Validate({"--set", "spec.suspend=maybe", "--set", "spec.fancy=1"});
   EXPECT_EQ(invalid.code, 2);

@@ -84,6 +84,22 @@ TEST(BuildPodTest, PodsOfAnOwnImageFindEachOtherByTheirBareNames) {
             1U);
 }
 
+TEST(BuildPodTest, ASearchListThatIsFullIsLeftAsItIs) {
+  const auto searches = [](const Object& given) {
+    Object tmpl = testing::Template();
+    tmpl["spec"]["dnsConfig"]["searches"] = given;
+    const auto job = Job("mnist").Namespace("ml").Workers(1).PodTemplate(Role::kWorker, tmpl);
+    const Object pod = BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()),
+                                {.cluster_domain = "cluster.local"}, {Role::kWorker, 0}, 0);
+    return pod["spec"]["dnsConfig"]["searches"].size();
+  };
+  EXPECT_EQ(searches(Object(31, "example.com")), 32U);
+  EXPECT_EQ(searches(Object(32, "example.com")), 32U);
+  const std::size_t room = 2048 - 1 - std::string("mnist.ml.svc.cluster.local").size();
+  EXPECT_EQ(searches({std::string(room, 'a')}), 2U);
+  EXPECT_EQ(searches({std::string(room + 1, 'a')}), 1U);
+}
+
 TEST(BuildPodTest, KubeflowsLabelsAreSetIfTheOperatorIsToldTo) {
   const auto labels = [](const testing::JobBuilder& job, Role role, bool wanted) {
     const Object pod = BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()),

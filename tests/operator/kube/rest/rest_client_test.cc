@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "operator/kube/rest/api_errors.h"
+#include "operator/kube/rest/api_server_client.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
 
@@ -623,6 +624,30 @@ TEST_F(RestClientTest, ALogWaitsForItsReader) {
   });
   EXPECT_TRUE(end.ok()) << end;
   EXPECT_EQ(size, 10'000'000u);
+}
+
+// The pod's owner decides what it answers, and must not make us send more, or log in again.
+TEST_F(RestClientTest, APodIsAskedOnceWhateverItAnswers) {
+  std::atomic<int> status{0};
+  FakeHttpServer server(
+      [&](const Request&, Connection& to) { to.Respond(status, "no", {{"Retry-After", "0"}}); });
+  const TempDirectory folder;
+  RestConfig config;
+  config.server = server.url();
+  config.token_file = folder.At("token");
+  WriteTextFile(config.token_file, "first");
+  ApiServerClient client(config, {});  // MakeRestClient sends tokens over https only
+  ASSERT_TRUE(client.Connect(config).ok());
+  for (const int answer : {401, 429, 503}) {
+    status = answer;
+    EXPECT_FALSE(client.GetFromPod({"x", "a"}, 8080, "/metrics", 1000, seconds(5)).ok());
+    WriteTextFile(config.token_file, "second");
+  }
+  const std::vector<Request> requests = server.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  for (const Request& request : requests) {
+    EXPECT_EQ(request.headers.at("authorization"), "Bearer first");
+  }
 }
 
 TEST_F(RestClientTest, TheServersPrefixStandsBeforeEveryPath) {
