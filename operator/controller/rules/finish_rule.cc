@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/v1/defaults.h"
+#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
@@ -60,8 +61,19 @@ void AddCleanUp(const Observed& observed, Plan& plan) {
   }
 }
 
+// The change that suspends a job may have edited its strategy as well. If no pod tells under which
+// one the replicas have completed, they do not count: a run that was really done starts from its
+// last checkpoint when the job is resumed, while a job that has succeeded can never train again.
+bool CountsCompletedOnes(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  const bool may_be_edited =
+      job.spec.suspend && job.status.observed_generation != job.metadata.generation;
+  return !may_be_edited || IsIndependentAttempt(observed).has_value();
+}
+
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone
+  const bool has_completed = HasCompleted(observed.job, replica);  // its pod may be gone
+  if (has_completed && CountsCompletedOnes(observed)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
@@ -155,6 +167,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
 
 std::optional<Time> TrainingEnd(const Observed& observed) {
   if (NodeCount(observed.job) == 0) return std::nullopt;  // a job scaled to zero is not trained
+  if (HasOtherStrategy(observed)) return std::nullopt;
   const std::vector<Replica> deciding = Deciding(observed.job);
   return HaveSucceeded(observed, deciding) ? TrainedAt(observed, deciding)
                                            : EndWithoutLeader(observed);
