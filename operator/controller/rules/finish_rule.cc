@@ -135,6 +135,17 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   return latest;
 }
 
+// Returns since when this process has known that the deciding replicas have ended. An API server or
+// a node that cannot be reached delays the news, and a node's clock may be behind.
+Time KnownSince(const Observed& observed, const std::vector<Replica>& deciding) {
+  Time known = observed.first_seen;
+  for (const Replica& replica : deciding) {
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod != nullptr) known = std::max(known, pod->succeeded_since.value_or(known));
+  }
+  return known;
+}
+
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
   const std::string first = Describe(deciding.front());
   if (!is_seen) return first + " has told the parameter servers that it has finished";
@@ -176,8 +187,9 @@ std::optional<Time> TrainingEnd(const Observed& observed) {
 std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;
-  if (auto waiting = PlanLastEvaluation(observed, *end)) return waiting;
   const std::vector<Replica> deciding = Deciding(observed.job);
+  const Time known = KnownSince(observed, deciding);
+  if (auto waiting = PlanLastEvaluation(observed, *end, known)) return waiting;
   std::string who = WhatHasFinished(deciding, HaveSucceeded(observed, deciding));
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
