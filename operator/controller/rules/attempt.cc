@@ -6,11 +6,17 @@
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
+namespace {
+
+void ForgetAllCompleted(api::TrainingJobStatus& status) {
+  status.completed_indexes.clear();
+  status.variants.clear();
+}
+
+}  // namespace
 
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
-  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
-    status.completed_indexes.clear();
-  }
+  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) ForgetAllCompleted(status);
 }
 
 std::optional<bool> IsIndependentAttempt(const Observed& observed) {
@@ -33,7 +39,7 @@ void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   // The next attempt has no completed replicas yet; see HasCompleted.
   for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;
   ForgetCompleted(observed.job, status);
-  if (HasOtherStrategy(observed)) status.completed_indexes.clear();
+  if (HasOtherStrategy(observed)) ForgetAllCompleted(status);
 }
 
 void OpenNextAttempt(const Observed& observed, const std::string& reason,

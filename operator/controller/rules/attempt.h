@@ -8,7 +8,8 @@
 
 namespace lockstep::controller {
 
-// Forgets which replicas have completed, except of Independent replicas, which do not run again.
+// Forgets which replicas have completed, and the results of variants, except of Independent
+// replicas, which do not run again.
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
 // Returns whether the replicas of the present attempt train independently; nullopt if none of its
