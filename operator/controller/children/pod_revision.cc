@@ -21,8 +21,10 @@ bool TakesWorkersIn(const api::TrainingJob& job) {
 }  // namespace
 
 std::string ClusterShape(const api::TrainingJob& job) {
-  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
-  if (independent || TakesWorkersIn(job)) return "";
+  if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
+    return std::string(kIndependentShape);
+  }
+  if (TakesWorkersIn(job)) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (role == api::Role::kEvaluator) continue;  // no replica's peer

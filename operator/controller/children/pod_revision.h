@@ -9,11 +9,14 @@
 
 namespace lockstep::controller {
 
+// The shape of an Independent job: its replicas have no peers, so their number does not matter.
+inline constexpr std::string_view kIndependentShape = "independent";
+
 // Returns the replica counts that every replica's cluster spec reflects: "chief=1,worker=2". Jobs
 // that are not elastic have them too, since their size changes while they are suspended, which the
-// operator may not have seen. Empty for jobs whose pods need not know of a change: Independent, and
-// elastic jobs with ParameterServer (the sparse form) or restartScope Pod (the program finds its
-// peers by itself, as torchrun does).
+// operator may not have seen. Returns kIndependentShape for an Independent job, and nothing for
+// elastic jobs whose pods need not know of a change: those with ParameterServer (the sparse form)
+// or restartScope Pod (the program finds its peers by itself, as torchrun does).
 std::string ClusterShape(const api::TrainingJob& job);
 
 // Returns a hash that changes with what the role's pods are created from: template, `training`,

@@ -1,18 +1,30 @@
 // An attempt: the time from the creation of a gang's pods to the loss of one of them. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 
-// Forgets which replicas have completed, except of Independent replicas, which do not run again.
+// Forgets which replicas have completed, and the results of variants, except of Independent
+// replicas, which do not run again.
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
+// Returns whether the replicas of the present attempt train independently; nullopt if none of its
+// pods tells. Those that an older operator created do not.
+std::optional<bool> IsIndependentAttempt(const Observed& observed);
+
+// Returns true if the present attempt trains independently and the job's replicas are to train
+// together, or the reverse: the strategy was edited, and no operator has closed the attempt since.
+// What has completed in it is no part of what the job is to train now.
+bool HasOtherStrategy(const Observed& observed);
+
 // Ends the present attempt and increments the number, so that its pods can be told from the next
-// attempt's. The next attempt keeps only what Independent replicas have completed. Charges nothing.
-void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status);
+// attempt's. The next attempt keeps only what Independent replicas have completed, and nothing if
+// the present one has another strategy. Charges nothing.
+void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status);
 
 // Starts all pods again under the next number, once those of the present attempt are deleted.
 // Writes `reason` and `message` to the conditions. Charges nothing.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/v1/defaults.h"
+#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
@@ -60,8 +61,19 @@ void AddCleanUp(const Observed& observed, Plan& plan) {
   }
 }
 
+// The change that suspends a job may have edited its strategy as well. If no pod tells under which
+// one the replicas have completed, they do not count: a run that was really done starts from its
+// last checkpoint when the job is resumed, while a job that has succeeded can never train again.
+bool CountsCompletedOnes(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  const bool may_be_edited =
+      job.spec.suspend && job.status.observed_generation != job.metadata.generation;
+  return !may_be_edited || IsIndependentAttempt(observed).has_value();
+}
+
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone
+  const bool has_completed = HasCompleted(observed.job, replica);  // its pod may be gone
+  if (has_completed && CountsCompletedOnes(observed)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
@@ -123,6 +135,17 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   return latest;
 }
 
+// Returns since when this process has known that the deciding replicas have ended. An API server or
+// a node that cannot be reached delays the news, and a node's clock may be behind.
+Time KnownSince(const Observed& observed, const std::vector<Replica>& deciding) {
+  Time known = observed.first_seen;
+  for (const Replica& replica : deciding) {
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod != nullptr) known = std::max(known, pod->succeeded_since.value_or(known));
+  }
+  return known;
+}
+
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
   const std::string first = Describe(deciding.front());
   if (!is_seen) return first + " has told the parameter servers that it has finished";
@@ -155,6 +178,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
 
 std::optional<Time> TrainingEnd(const Observed& observed) {
   if (NodeCount(observed.job) == 0) return std::nullopt;  // a job scaled to zero is not trained
+  if (HasOtherStrategy(observed)) return std::nullopt;
   const std::vector<Replica> deciding = Deciding(observed.job);
   return HaveSucceeded(observed, deciding) ? TrainedAt(observed, deciding)
                                            : EndWithoutLeader(observed);
@@ -163,8 +187,9 @@ std::optional<Time> TrainingEnd(const Observed& observed) {
 std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;
-  if (auto waiting = PlanLastEvaluation(observed, *end)) return waiting;
   const std::vector<Replica> deciding = Deciding(observed.job);
+  const Time known = KnownSince(observed, deciding);
+  if (auto waiting = PlanLastEvaluation(observed, *end, known)) return waiting;
   std::string who = WhatHasFinished(deciding, HaveSucceeded(observed, deciding));
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);

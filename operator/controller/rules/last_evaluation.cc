@@ -20,7 +20,7 @@ namespace {
 
 constexpr Replica kEvaluator{api::Role::kEvaluator, 0};
 
-// Within this time, an operator that has just started knows whether the Evaluator works.
+// Within this time, an operator that has just learned of the end knows whether the Evaluator works.
 constexpr Duration kFirstAnswer = std::chrono::seconds(15);
 
 bool MayRun(const Observed& observed) {
@@ -28,13 +28,12 @@ bool MayRun(const Observed& observed) {
   return !observed.invalid && !observed.job.spec.suspend && !LacksQuota(observed);
 }
 
-Duration TimeLeft(const Observed& observed, Time trained) {
+Duration TimeLeft(const Observed& observed, Time trained, Time known) {
   Time worked = trained;
   if (const std::optional<Duration>& since = observed.group.since_evaluation) {
     worked = std::max(worked, observed.now - *since);
   }
-  const Time end =
-      std::max(worked + observed.settings.evaluator_grace, observed.first_seen + kFirstAnswer);
+  const Time end = std::max(worked + observed.settings.evaluator_grace, known + kFirstAnswer);
   return std::min(end - observed.now, UntilDeadline(observed).value_or(Duration::max()));
 }
 
@@ -82,8 +81,8 @@ std::string MissingEvaluation(const Observed& observed) {
          "with the leading pod?";
 }
 
-std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {
-  const Duration left = TimeLeft(observed, trained);
+std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained, Time known) {
+  const Duration left = TimeLeft(observed, trained, known);
   if (!LacksLastEvaluation(observed) || !MayRun(observed) || left <= Duration::zero()) {
     return std::nullopt;
   }

@@ -12,12 +12,14 @@ namespace lockstep::controller {
 
 // Waits until the Evaluator has finished the last checkpoint. The wait is over
 // Settings::evaluator_grace after `trained`, when training ended, or after the Evaluator last told
-// that it evaluates; and with the job's deadline. Meanwhile a pod of it that is lost, or fails and
+// that it evaluates, but not before the Evaluator could answer a first question: it is asked from
+// `known` on, when this process learned that training had ended. The job's deadline ends the wait
+// too. Meanwhile a pod of it that is lost, or fails and
 // may be retried, is counted and replaced as during training; the other replicas are left alone.
 // Returns nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it
 // will not run again (a permanent failure, the job is suspended or its quota is taken back, its
 // back-off lasts longer), or the wait is over.
-std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained);
+std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained, Time known);
 
 // Returns what the status of a job that has succeeded says about its Evaluator, if it has one that
 // has not: "; the Evaluator has not finished: evaluator-0 exited with code 11". Names what has

@@ -37,7 +37,8 @@ constexpr Rule kRules[] = {
 
     // Training that is done stays done, whatever else is seen with it. PlanQueued and PlanSuspended
     // would stop the job and forget which replicas have finished, PlanDeadline and PlanRestart
-    // would fail or restart it, and PlanHeld would leave it as it is.
+    // would fail or restart it, and PlanHeld would leave it as it is. Work under an earlier
+    // strategy does not count as training: PlanSuspended or PlanRescaled ends such an attempt.
     PlanSucceeded,
 
     // Kueue's decision is what spec.suspend follows. PlanSuspended applies for as long as
@@ -72,7 +73,7 @@ constexpr Rule kRules[] = {
     // PlanRescaled opens the next attempt, and failures of an earlier one are never charged.
     PlanRestart,
 
-    // PlanRunning would mix pods of two sizes in one attempt.
+    // PlanRunning would mix pods of two sizes, or of two strategies, in one attempt.
     PlanRescaled,
 
     // A job whose status says Suspended has no pods, so PlanRunning may create them only after this

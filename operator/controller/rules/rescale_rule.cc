@@ -3,14 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
+namespace {
 
-std::optional<Plan> PlanRescaled(const Observed& observed) {
+struct ShapeChange {
+  std::string reason, what;
+};
+
+std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
+  if (HasOtherStrategy(observed)) {
+    const bool independent = api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent);
+    return ShapeChange{"StrategyChanged", fmt::format("strategy has changed {} Independent",
+                                                      independent ? "to" : "from")};
+  }
   const std::string shape = ClusterShape(observed.job);
   if (shape.empty()) return std::nullopt;
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
@@ -18,15 +29,23 @@ std::optional<Plan> PlanRescaled(const Observed& observed) {
            !pod.cluster_shape.empty() && pod.cluster_shape != shape;
   });
   if (other == observed.pods.end()) return std::nullopt;
-  const std::string message = fmt::format(
-      "the job's size has changed from {} to {}; all replicas restart, which does not count "
-      "against backoffLimit",
-      other->cluster_shape, shape);
+  return ShapeChange{"Rescaled",
+                     fmt::format("size has changed from {} to {}", other->cluster_shape, shape)};
+}
+
+}  // namespace
+
+std::optional<Plan> PlanRescaled(const Observed& observed) {
+  const std::optional<ShapeChange> change = FindShapeChange(observed);
+  if (!change) return std::nullopt;
+  const std::string message =
+      fmt::format("the job's {}; all replicas restart, which does not count against backoffLimit",
+                  change->what);
   Plan plan;
   plan.status = BaseStatus(observed);
   plan.status.next_retry_time.reset();
-  OpenNextAttempt(observed, "Rescaled", message, plan.status);
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Rescaled", message});
+  OpenNextAttempt(observed, change->reason, message, plan.status);
+  plan.events.push_back({PlannedEvent::Type::kNormal, change->reason, message});
   return plan;
 }
 

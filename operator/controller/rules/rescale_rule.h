@@ -1,5 +1,5 @@
-// Jobs whose replica count has changed: an elastic job's by a spec edit or the scale subresource,
-// any other's while it was suspended. Pure.
+// Jobs whose replica count or strategy has changed: an elastic job's count by a spec edit or the
+// scale subresource, anything else while the job was suspended. Pure.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 namespace lockstep::controller {
 
 // Restarts all replicas as the next attempt, free of every budget, if every member's cluster spec
-// names all others (ClusterShape) and a pod has another size. Otherwise returns nullopt, and
-// PlanRunning adds and removes pods. A pod without a note of its size (an older operator created
-// it) counts as up to date.
+// names all others (ClusterShape) and a pod has another size, or if the attempt has another
+// strategy (HasOtherStrategy). Otherwise returns nullopt, and PlanRunning adds and removes pods. A
+// pod without a note of its size (an older operator created it) counts as up to date.
 std::optional<Plan> PlanRescaled(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -39,7 +39,7 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   }
   ClearCondition(observed, plan.status, kRunning, "Suspended", message);
   ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
-  if (!observed.pods.empty() || job.status.start_time) CloseAttempt(job, plan.status);
+  if (!observed.pods.empty() || job.status.start_time) CloseAttempt(observed, plan.status);
   plan.status.next_retry_time.reset();
   plan.events.push_back({PlannedEvent::Type::kNormal, "Suspended", message});
   return plan;

@@ -30,7 +30,7 @@ TEST(PodRevisionTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
       {"full TF_CONFIG",
        Job("j").Workers(2).ParameterServers(1).Strategy(StrategyType::kParameterServer),
        "worker=2,ps=1"},
-      {"nobody's peers", Job("j").Workers(2).Strategy(StrategyType::kIndependent), ""},
+      {"nobody's peers", Job("j").Workers(2).Strategy(StrategyType::kIndependent), "independent"},
       {"gang", Elastic(), "worker=2"},
       {"in place", Elastic().Training(), "worker=2"},
       {"chief", Elastic().Chief(), "chief=1,worker=2"},

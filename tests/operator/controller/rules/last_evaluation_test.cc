@@ -83,6 +83,19 @@ TEST(LastEvaluationTest, AnOperatorThatHasJustStartedFirstAsksTheEvaluator) {
   EXPECT_EQ(State(seen.Later(seconds(1))), "Succeeded");
 }
 
+// The leading pod's node, or the API server, could not be reached for an hour; or the node's clock
+// is an hour behind.
+TEST(LastEvaluationTest, AnOperatorThatLearnsLateOfTheEndFirstAsksTheEvaluator) {
+  Seen seen = Trained();
+  seen.Later(hours(1)).With(
+      [](Observed& observed) { observed.pods.front().succeeded_since = observed.now; });
+  EXPECT_EQ(State(seen.Later(seconds(14))), "Running");
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
+  Seen answered = seen;
+  EXPECT_EQ(State(Worked(answered.Later(seconds(1)), seconds(3))), "Running");
+  EXPECT_EQ(State(seen.Later(seconds(1))), "Succeeded");
+}
+
 TEST(LastEvaluationTest, TheJobsDeadlineEndsTheWaitAndDoesNotFailTheJob) {
   Seen seen = Trained(Job("j").ActiveDeadlineSeconds(3600));
   Worked(seen.Later(seconds(3599)), seconds(1));

@@ -91,5 +91,26 @@ TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
   }
 }
 
+TEST(SuspendRuleTest, ResultsOfVariantsAreForgottenWithTheStrategyThatHadThem) {
+  const auto train_together = [](Observed& observed) {
+    observed.job.spec.strategy->type = api::StrategyType::kMultiWorkerMirrored;
+  };
+  for (const bool edited_at_once : {false, true}) {
+    Seen seen(Job("j").Workers(2).Training().Strategy(api::StrategyType::kIndependent));
+    seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+      Exited(0)(pod);
+      pod.termination->results = {{.index = 1, .step = 4}};
+    });
+    ASSERT_THAT(seen.Write().Build().job.status.variants, SizeIs(1));
+    seen.With([](Observed& observed) { observed.job.spec.suspend = true; });
+    if (edited_at_once) seen.With(train_together);
+    seen.Write();
+    EXPECT_THAT(seen.Build().job.status.variants, SizeIs(edited_at_once ? 0 : 1));
+    seen.NoPods().With(train_together);
+    seen.With([](Observed& observed) { observed.job.spec.suspend = false; }).Write();
+    EXPECT_THAT(seen.Build().job.status.variants, IsEmpty()) << edited_at_once;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller
