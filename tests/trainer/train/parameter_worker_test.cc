@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -175,6 +176,21 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
   EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
   EXPECT_EQ(rank->loop.state.step, 20);
   EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+TEST_F(ParameterWorkerTest, TheLeadingProcessExportsWhatTheServersHave) {
+  const TempDirectory out, checkpoints;
+  training_.checkpoint.export_to = out.At("model.safetensors");
+  StartServer();
+  const auto rank = MakeRank(nullptr, OpenStore(checkpoints, 1).get());
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  const std::string exported = ReadTextFile(out.At("model.safetensors"));
+  EXPECT_EQ(exported, ReadTextFile(checkpoints.At("step-00000020/model.safetensors")));
+  std::filesystem::remove(out.At("model.safetensors"));
+  server_.reset();  // the successor of a process that has died before its export needs none
+  const auto store = OpenStore(checkpoints, 2);
+  EXPECT_EQ(Run(*MakeRank(nullptr, store.get())).end, LoopEnd::kDone);
+  EXPECT_EQ(ReadTextFile(out.At("model.safetensors")), exported);
 }
 
 TEST_F(ParameterWorkerTest, ValuesBeyondTheLastStepEndTheRun) {
