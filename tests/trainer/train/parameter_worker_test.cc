@@ -180,17 +180,15 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
 
 TEST_F(ParameterWorkerTest, TheLeadingProcessExportsWhatTheServersHave) {
   const TempDirectory out, checkpoints;
-  training_.checkpoint.export_to = out.At("model.safetensors");
+  const std::string file = training_.checkpoint.export_to = out.At("model.safetensors");
   StartServer();
-  const auto rank = MakeRank(nullptr, OpenStore(checkpoints, 1).get());
-  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
-  const std::string exported = ReadTextFile(out.At("model.safetensors"));
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 1).get())).end, LoopEnd::kDone);
+  const std::string exported = ReadTextFile(file);
   EXPECT_EQ(exported, ReadTextFile(checkpoints.At("step-00000020/model.safetensors")));
-  std::filesystem::remove(out.At("model.safetensors"));
+  std::filesystem::remove(file);
   server_.reset();  // the successor of a process that has died before its export needs none
-  const auto store = OpenStore(checkpoints, 2);
-  EXPECT_EQ(Run(*MakeRank(nullptr, store.get())).end, LoopEnd::kDone);
-  EXPECT_EQ(ReadTextFile(out.At("model.safetensors")), exported);
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 2).get())).end, LoopEnd::kDone);
+  EXPECT_EQ(ReadTextFile(file), exported);
 }
 
 TEST_F(ParameterWorkerTest, ValuesBeyondTheLastStepEndTheRun) {
