@@ -138,6 +138,7 @@ void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
   visit.Field("everySteps", checkpoint.every_steps, AtLeast(0));
   visit.Field("keep", checkpoint.keep, IntegerRange{1, 10'000});
   visit.Field("keepBest", checkpoint.keep_best);
+  visit.Field("exportTo", checkpoint.export_to);
 }
 
 void Fields(auto& visit, Like<SummariesSpec> auto& summaries) {

@@ -207,6 +207,8 @@ struct CheckpointSpec {
   std::int64_t every_steps = 200;  // 0: only at the end
   int keep = 3;
   std::optional<BestMetric> keep_best;  // by the Evaluator; absent: it keeps none
+  // The file to write the trained model to at the end, an .onnx or .safetensors; empty: none.
+  std::string export_to;
   bool operator==(const CheckpointSpec&) const = default;
 };
 struct SummariesSpec {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -292,6 +293,16 @@ void ValidateSchedule(const TrainingSpec& training, Section& section) {
   }
 }
 
+void ValidateExport(const std::string& file, Section& section) {
+  section.Absolute("checkpoint.exportTo", file);
+  if (!file.starts_with('/')) return;
+  const std::string ending = std::filesystem::path(file).extension();
+  if (ending == ".onnx" || ending == ".safetensors") return;
+  section.Fault(
+      "checkpoint.exportTo",
+      fmt::format("found \"{}\", expected a file that ends in .onnx or .safetensors", file));
+}
+
 }  // namespace
 
 std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std::string& path) {
@@ -308,6 +319,7 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
+  ValidateExport(training.checkpoint.export_to, section);
   section.Absolute("summaries.directory", training.summaries.directory);
   return errors;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -68,6 +69,13 @@ void ValidateVariant(TrainingSpec training, int index, std::vector<FieldError>& 
 std::string Below(const std::string& folder, const std::string& name) {
   if (folder.empty()) return folder;
   return folder.ends_with('/') ? folder + name : fmt::format("{}/{}", folder, name);
+}
+
+// The file of the same name in the folder `name` beside it.
+std::string InFolder(const std::string& name, const std::string& file) {
+  if (file.empty()) return file;
+  const std::filesystem::path path(file);
+  return path.parent_path() / name / path.filename();
 }
 
 void ValidateCounts(const TrainingJob& job, std::vector<FieldError>& errors) {
@@ -138,6 +146,7 @@ absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int
   const std::string name = VariantName(training, index);
   own.checkpoint.directory = Below(own.checkpoint.directory, name);
   own.summaries.directory = Below(own.summaries.directory, name);
+  own.checkpoint.export_to = InFolder(name, own.checkpoint.export_to);
   return own;
 }
 

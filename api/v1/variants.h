@@ -20,9 +20,10 @@ inline constexpr int kMostVariantsPerPod = 16;
 std::string VariantName(const TrainingSpec& training, int index);
 
 // Returns what the process `index` trains. Merges the variant's fields other than `name` into
-// `training` (RFC 7386: a null removes a field), and appends its name to the folders of checkpoints
-// and summaries. Without variants, the processes differ in their seed: training's plus `index`.
-// InvalidArgument: the result cannot be read, or there is no such variant; names the field.
+// `training` (RFC 7386: a null removes a field), and appends its name to the folders of
+// checkpoints, of summaries and of the exported model. Without variants, the processes differ in
+// their seed: training's plus `index`. InvalidArgument: the result cannot be read, or there is no
+// such variant; names the field.
 absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int index);
 
 // Checks the variants of a job with `training`: that only an Independent job has some, one for each

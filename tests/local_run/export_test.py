@@ -1,4 +1,4 @@
-"""`lockstep export`: what a run has saved, as one file for other programs."""
+"""`lockstep export` and checkpoint.exportTo: what a run has learned, as one file for other programs."""
 import json
 import pathlib
 import subprocess
@@ -44,6 +44,40 @@ class ExportTest(RunTest):
 
         ended = self.export(saved, folder / "model.h5", code=2)
         self.assertIn("expected .onnx or .safetensors", ended.stderr)
+
+    def test_a_training_exports_at_its_end_with_every_strategy(self):
+        servers = {"type": "ParameterServer", "parameterServer": {"mode": "Sync"}}
+        for strategy, workers in (({"type": "Mirrored", "processesPerPod": 2}, 1),
+                                  ({"type": "CentralStorage", "processesPerPod": 2}, 1),
+                                  ({"type": "MultiWorkerMirrored"}, 2), (servers, 2)):
+            name = strategy["type"].lower()
+            with self.subTest(strategy["type"]):
+                training = {"model": {"name": "simple-cnn"}, "dataset": {"format": "synthetic"}, "steps": 2,
+                            "batchSize": {"global": 16},
+                            "checkpoint": {"directory": "/saved", "exportTo": "/out/new/model.safetensors"}}
+                job = json.loads(local_job.text(name, training, folders=["saved", "out"], workers=workers))
+                job["spec"]["strategy"] = strategy
+                if strategy is servers:
+                    job["spec"]["replicaSpecs"]["PS"] = {"replicas": 1}
+                path = pathlib.Path(self.folder, f"{name}.yaml")
+                path.write_text(json.dumps(job))
+                run = self.start(path, name)
+                code, _, err = run.finish()
+                self.assertEqual(0, code, f"{err}\n{run.logs()}")
+                volumes = run.work_dir / "volumes"
+                self.assertEqual((volumes / "saved/step-00000002/model.safetensors").read_bytes(),
+                                 (volumes / "out/new/model.safetensors").read_bytes())
+
+    def test_a_file_that_cannot_be_written_fails_the_job_by_name(self):
+        training = {"model": {"name": "mlp"}, "dataset": {"format": "synthetic"}, "steps": 2,
+                    "batchSize": {"global": 16}, "checkpoint": {"exportTo": "/out/model.onnx"}}
+        path = pathlib.Path(self.folder, "job.yaml")
+        path.write_text(local_job.text("job", training, folders=["out"], workers=1))
+        (pathlib.Path(self.folder) / "run/volumes/out/model.onnx").mkdir(parents=True)
+        run = self.start(path)
+        code, report, err = run.finish()
+        self.assertEqual((10, "Failed"), (code, report["state"]), err)
+        self.assertRegex(run.logs(), r"exportTo: the trained model is not exported: .*/out/model\.onnx")
 
 
 if __name__ == "__main__":

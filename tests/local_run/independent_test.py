@@ -39,6 +39,9 @@ class IndependentTest(RunTest):
                          [["adam", "done", "192"], ["adam-slow", "done", "192"], ["sgd", "done", "192"],
                           ["small-batch", "done", "250"]])
         self.assertEqual(sum(row[-1] == "best" for row in table), 1)
+        exported = pathlib.Path(self.folder, "run/volumes/results/models").glob("*/*")
+        self.assertEqual({f"{row[0]}/model.onnx" for row in table},
+                         {f"{path.parent.name}/{path.name}" for path in exported})
 
     def test_variants_are_what_each_would_be_alone_and_one_that_diverges_stops_no_other(self):
         code, report, err = self.start(job(self.folder, variants=[

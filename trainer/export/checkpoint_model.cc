@@ -28,24 +28,24 @@ absl::StatusOr<std::string> FindFolder(FileSystem& files, const std::string& pat
 
 }  // namespace
 
-absl::StatusOr<CheckpointModel> LoadCheckpointModel(FileSystem& files, const std::string& path) {
-  CheckpointModel result;
-  LOCKSTEP_ASSIGN_OR_RETURN(result.folder, FindFolder(files, path));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, result.folder));
+absl::StatusOr<TrainedModel> LoadCheckpointModel(FileSystem& files, const std::string& path) {
+  TrainedModel result;
+  LOCKSTEP_ASSIGN_OR_RETURN(result.origin, FindFolder(files, path));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, result.origin));
   if (!manifest.state.is_object() || !manifest.state.contains("model")) {
     return absl::FailedPreconditionError(
         fmt::format("{}/{}: found no state.model, expected the model's layers: an earlier version "
                     "of this program has saved the checkpoint. Resume the job to save another",
-                    result.folder, kManifestName));
+                    result.origin, kManifestName));
   }
   const absl::StatusOr<ModelDescription> model = DescriptionFromJson(manifest.state["model"]);
   if (!model.ok()) {
-    return absl::DataLossError(fmt::format("{}/{}: state.{}", result.folder, kManifestName,
+    return absl::DataLossError(fmt::format("{}/{}: state.{}", result.origin, kManifestName,
                                            std::string(model.status().message())));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       Snapshot snapshot,
-      LoadSnapshot(files, result.folder, manifest.model_hash, CheckpointParts::kModel));
+      LoadSnapshot(files, result.origin, manifest.model_hash, CheckpointParts::kModel));
   result.step = snapshot.step;
   result.model = *model;
   result.tensors = std::move(snapshot.model);

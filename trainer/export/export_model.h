@@ -13,10 +13,7 @@ struct ModelExport {
   std::string file;        // ends in ".onnx" or ".safetensors", which is its format
 };
 
-// Writes the file, or replaces it, in one step: on failure, it is as it was, unless its new name
-// may not survive a loss of power. Returns a line that says what was written. InvalidArgument: the
-// file's ending is another one, or the checkpoint's layers and tensors do not fit each other. Other
-// errors: see LoadCheckpointModel, EncodeOnnx and FileSystem.
+// Returns a line that says what was written. Errors: see LoadCheckpointModel and WriteModelFile.
 absl::StatusOr<std::string> ExportModel(const ModelExport& request, FileSystem& files);
 
 }  // namespace lockstep::train

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <limits>
 
 #include "base/check.h"
+#include "trainer/export/onnx_model.h"
 
 namespace lockstep::train {
 namespace {
@@ -112,10 +112,9 @@ absl::StatusOr<std::string> OnnxGraph::Finish(const Shape& sample, std::int64_t 
   model_.set_producer_name("Lockstep");
   model_.set_doc_string(doc);
   model_.add_opset_import()->set_version(kOperatorSet);
-  constexpr std::size_t kLargest = std::numeric_limits<std::int32_t>::max();
-  if (const std::size_t bytes = model_.ByteSizeLong(); bytes > kLargest) {
+  if (const std::size_t bytes = model_.ByteSizeLong(); bytes > kMostOnnxBytes) {
     return absl::ResourceExhaustedError(fmt::format(
-        "the model takes {} bytes, expected at most {} for an ONNX file", bytes, kLargest));
+        "the model takes {} bytes, expected at most {} for an ONNX file", bytes, kMostOnnxBytes));
   }
   return model_.SerializeAsString();
 }

@@ -1,6 +1,9 @@
 // Writes a trained model in the ONNX format, in which other runtimes load it for inference.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +12,9 @@
 #include "trainer/nn/model_description.h"
 
 namespace lockstep::train {
+
+// What a protocol buffer may have.
+inline constexpr std::size_t kMostOnnxBytes = std::numeric_limits<std::int32_t>::max();
 
 // Returns the file's bytes. The graph's input is called "input" and is float32, N,C,H,W or N,F; its
 // output is that of the last layer, N,outputs: logits, unless the layers end in softmax or sigmoid.

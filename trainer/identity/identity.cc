@@ -119,11 +119,12 @@ absl::Status CheckPeers(const Identity& id) {
 }
 
 // Clears the paths: pods may mount their data in different places, and only the leading pod needs
-// the initial weights, and folders for checkpoints and summaries.
+// the initial weights, and places for checkpoints, the exported model and summaries.
 api::TrainingSpec WithoutPaths(api::TrainingSpec training) {
   training.dataset.path.clear();
   training.initial_weights.path.clear();
   training.checkpoint.directory.clear();
+  training.checkpoint.export_to.clear();
   training.summaries.directory.clear();
   return training;
 }

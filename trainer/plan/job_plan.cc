@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -53,6 +54,7 @@ std::string MemoryKey(api::TrainingSpec training) {
   training.max_skipped_steps = 0;
   training.variants = api::Json::array();
   training.checkpoint.directory = training.checkpoint.directory.empty() ? "" : "/";
+  training.checkpoint.export_to = std::filesystem::path(training.checkpoint.export_to).extension();
   training.summaries.directory.clear();
   // What an optimizer multiplies by takes no memory, except that there is no momentum without.
   const api::OptimizerSpec& optimizer = training.optimizer;

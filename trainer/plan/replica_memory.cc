@@ -8,6 +8,7 @@
 #include "trainer/backend/measuring_backend.h"
 #include "trainer/data/gather.h"
 #include "trainer/data/loader.h"
+#include "trainer/export/model_file.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/followed_run.h"
@@ -91,6 +92,14 @@ std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   return read - std::min(read, of_step);
 }
 
+// What the export at the end needs, when no checkpoint is being saved any more: the tensors; and
+// for an ONNX file its graph, which holds them, and the graph's bytes.
+std::size_t BytesOfExport(const std::string& file, std::size_t model) {
+  if (file.empty()) return 0;
+  const auto format = ModelFormatOf(file);
+  return format.ok() && *format == ModelFormat::kOnnx ? 3 * model : model;
+}
+
 }  // namespace
 
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
@@ -114,8 +123,10 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   measured.model = ModelBytes(session);
   measured.snapshot = SnapshotBytes(session);
   const int copies = CheckpointCopies(session.training(), data, session.plan());
-  measured.memory.checkpoint = std::max(static_cast<std::size_t>(copies) * measured.snapshot,
-                                        copies > 0 ? BytesOfRestore(measured) : 0);
+  measured.memory.checkpoint =
+      std::max({static_cast<std::size_t>(copies) * measured.snapshot,
+                copies > 0 ? BytesOfRestore(measured) : 0,
+                BytesOfExport(session.training().checkpoint.export_to, measured.model)});
   if (identity.UsesParameterServers()) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));

@@ -29,7 +29,8 @@ struct ReplicaMemory {
   std::size_t staging = 0;  // of the largest parameter, on its way to or from the model
   std::size_t step = 0;     // labels, kept gradients, what a step decides by
   std::size_t servers = 0;  // values that parameter servers of the same host write
-  // Copies that are being saved, or one that is being read, whichever makes the total larger.
+  // Copies that are being saved or exported, or one that is being read, whichever makes the total
+  // larger.
   std::size_t checkpoint = 0;
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +

@@ -13,8 +13,8 @@ enum class LoopEnd {
   kStopped,         // a pod was asked to stop; saved at the same step on every rank
   kDiverged,        // loss, gradients, parameters or evaluation are not finite; nothing was saved
   kGenerationOver,  // a peer was lost, was too slow or never came: join the next generation
-  kStorage,         // a checkpoint cannot be read or written at present: join and retry
-  kStorageRefused,  // permanent: the checkpoints' disk is full or read-only, or denies access
+  kStorage,         // a checkpoint or the export cannot be read or written now: join and retry
+  kStorageRefused,  // permanent: the disk of either is full or read-only, or denies access
   kFailed,          // permanent: bad data or configuration
 };
 
@@ -30,8 +30,9 @@ inline LoopOutcome EndOfStrategy(absl::Status status) {
   return {for_good ? LoopEnd::kFailed : LoopEnd::kGenerationOver, std::move(status)};
 }
 
-// Classifies an error of a CheckpointStore. I/O errors may be transient (a file server restarts);
-// errors in the checkpoints themselves, lack of space and lack of permission are permanent.
+// Classifies an error of a CheckpointStore or of the export. I/O errors may be transient (a file
+// server restarts); errors in the checkpoints themselves, lack of space and lack of permission are
+// permanent.
 inline LoopOutcome EndOfStore(absl::Status status) {
   const bool may_pass = absl::IsUnavailable(status) || absl::IsNotFound(status);
   if (may_pass) return {LoopEnd::kStorage, std::move(status)};

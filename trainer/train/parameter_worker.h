@@ -29,8 +29,8 @@ class ParameterWorker {
   // Joins the rendezvous' next generation. Returns Rendezvous::Join's status.
   absl::Status Join();
   // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
-  // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved.
-  // At the end of the run, the leading process tells its supervisor, then the servers.
+  // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved or
+  // exported. At the end of the run, the leading process tells its supervisor, then the servers.
   // Requires: the process is a member of the rendezvous' current generation. Joins the next one
   // whenever a generation ends: the leading pod's supervisor hears of progress by the rendezvous.
   LoopOutcome Run();

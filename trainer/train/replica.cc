@@ -17,12 +17,14 @@
 #include "trainer/train/compute_device.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/evaluator_pod.h"
+#include "trainer/train/export_at_end.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"
 #include "trainer/train/parameter_server_pod.h"
 #include "trainer/train/parameter_worker.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/session.h"
+#include "trainer/train/snapshot.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {
@@ -99,6 +101,11 @@ int RunReplica(const Identity& identity, const Clock& clock) {
     if (!opened.ok()) return FailToOpen(opened.status());
     store = *std::move(opened);
     saver = std::make_unique<AsyncSaver>(*store);
+  }
+  if (place->saves) {
+    const absl::Status prepared =
+        PrepareExport(checkpoint.export_to, ModelBytes(**session), RealFileSystem());
+    if (!prepared.ok()) return FailToOpen(prepared);
   }
 
   const auto rendezvous = MakeRendezvous(identity, clock);

@@ -12,14 +12,6 @@
 namespace lockstep::train {
 namespace {
 
-NamedTensor Save(Backend& backend, const std::string& name, const TensorSlot& slot,
-                 const float* flat) {
-  NamedTensor tensor{.name = name, .shape = slot.desc.shape};
-  tensor.data.resize(static_cast<std::size_t>(slot.desc.shape.elements()));
-  backend.ToDense(slot.desc, flat + slot.offset, tensor.data.data());
-  return tensor;
-}
-
 using TensorsByName = std::map<std::string, const NamedTensor*>;
 
 TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
@@ -69,6 +61,18 @@ std::vector<SavedTensor> OptimizerTensors(Session& session) {
     }
   }
   return tensors;
+}
+
+std::vector<NamedTensor> CopyOf(const std::vector<SavedTensor>& tensors, Backend& backend) {
+  backend.Synchronize();
+  std::vector<NamedTensor> copies;
+  for (const SavedTensor& tensor : tensors) {
+    const TensorDesc& desc = tensor.slot->desc;
+    NamedTensor& copy = copies.emplace_back(NamedTensor{.name = tensor.name, .shape = desc.shape});
+    copy.data.resize(static_cast<std::size_t>(desc.shape.elements()));
+    backend.ToDense(desc, tensor.flat + tensor.slot->offset, copy.data.data());
+  }
+  return copies;
 }
 
 std::size_t BytesOfTensors(const std::vector<SavedTensor>& tensors) {
@@ -141,18 +145,17 @@ std::string ModelHash(Session& session) {
   return fmt::format("{:016x}", hash);
 }
 
+std::vector<NamedTensor> CopyModel(Session& session) {
+  return CopyOf(ModelTensors(session), session.backend());
+}
+
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
   Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session), .saved = now};
   snapshot.state = {{"run", RunStateToJson(state)},
                     {"settings", RunSettings(session)},
                     {"model", DescriptionToJson(session.model_description())}};
-  session.backend().Synchronize();
-  for (const SavedTensor& tensor : ModelTensors(session)) {
-    snapshot.model.push_back(Save(session.backend(), tensor.name, *tensor.slot, tensor.flat));
-  }
-  for (const SavedTensor& tensor : OptimizerTensors(session)) {
-    snapshot.optimizer.push_back(Save(session.backend(), tensor.name, *tensor.slot, tensor.flat));
-  }
+  snapshot.model = CopyModel(session);
+  snapshot.optimizer = CopyOf(OptimizerTensors(session), session.backend());
   return snapshot;
 }
 

@@ -20,6 +20,9 @@ namespace lockstep::train {
 // Equal for models whose tensors have the same names and shapes, whatever their memory layout.
 std::string ModelHash(Session& session);
 
+// Returns copies of the model's tensors: parameters and running statistics.
+std::vector<NamedTensor> CopyModel(Session& session);
+
 // `now` becomes Snapshot::saved.
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 

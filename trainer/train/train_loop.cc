@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/export_at_end.h"
 #include "trainer/train/host_view.h"
 #include "trainer/train/initial_weights.h"
 #include "trainer/train/snapshot.h"
@@ -231,7 +232,7 @@ TrainLoop::Ended TrainLoop::Initialize() {
   session.model().InitializeParameters();
   session.optimizer().ResetSlots();
   const absl::Status loaded =
-      LoadInitialWeights(session.training().initial_weights, RealFileSystem(), session);
+      LoadInitialWeights(session.training().initial_weights, *files, session);
   if (!loaded.ok()) return FailedFor(loaded);
   state = RunState{.step = 0};
   restored = {};
@@ -325,17 +326,27 @@ TrainLoop::Ended TrainLoop::LookAtSaver() {
 LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
+  if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
+  absl::Status kept = SaveAtEnd();
+  if (kept.ok() && end == LoopEnd::kDone) {
+    rendezvous.SetActivity(api::Activity::kCheckpoint);
+    kept = ExportAtEnd(session.training().checkpoint.export_to, state.step, session, *files);
+  }
+  if (!kept.ok()) return EndOfStore(std::move(kept));
+  return {.end = end, .reason = absl::OkStatus()};
+}
+
+absl::Status TrainLoop::SaveAtEnd() {
   // Nothing is new since the restore: a disk that is full by now must not fail what it holds.
   const bool on_disk = state == restored;
-  if (rank != 0 || saver == nullptr || on_disk) return {.end = end, .reason = absl::OkStatus()};
+  if (saver == nullptr || on_disk) return absl::OkStatus();
   absl::Status saved = WaitForSave();  // this step's save may still be running
   if (saver->outcome().last_saved_step != state.step) {
     StartSave();
     saved = WaitForSave();
   }
   reporter.CheckpointOutcome(saver->outcome());
-  if (!saved.ok()) return EndOfStore(std::move(saved));
-  return {.end = end, .reason = absl::OkStatus()};
+  return saved;
 }
 
 }  // namespace lockstep::train

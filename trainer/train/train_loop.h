@@ -24,7 +24,7 @@
 namespace lockstep::train {
 
 // The referenced objects live as long as the process. `store` and `saver` are null without
-// checkpoints; only rank 0 uses them.
+// checkpoints; only rank 0 uses them, and exports the model at the end.
 struct TrainLoop {
   Session& session;
   Strategy& strategy;
@@ -35,8 +35,9 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
-  RunState restored = {};   // what this process has read from a checkpoint
-  RunState last_save = {};  // what the last save since then was started with
+  RunState restored = {};                // what this process has read from a checkpoint
+  RunState last_save = {};               // what the last save since then was started with
+  FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -62,6 +63,8 @@ struct TrainLoop {
   // they tell the group that this rank saves. Require a saver.
   void StartSave();
   absl::Status WaitForSave();
+  // Saves `state` unless it is saved. With kDone, then exports the model, also if an earlier
+  // process has: it may have failed half-way.
   LoopOutcome SaveAndEnd(LoopEnd end, int rank);
   Ended LookAtSaver();
 
@@ -75,6 +78,7 @@ struct TrainLoop {
   Ended BeginStep(Loader& loader, std::int64_t step);
   Ended EndStep(StepTotals& totals);
   Ended ConfirmParameters();
+  absl::Status SaveAtEnd();
   LoopOutcome EndBegun(std::int64_t begun, LoopOutcome failed);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);

@@ -94,20 +94,21 @@ bool IsBelow(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// Returns true if nothing that the trainer writes is on its root file system: checkpoints and
-// summaries, by the leading replica alone. It writes no temporary files, and kubelets mount
-// /dev/termination-log.
+// Returns true if nothing that the trainer writes is on its root file system: checkpoints, the
+// exported model and summaries, by the leading replica alone. It writes no temporary files, and
+// kubelets mount /dev/termination-log.
 bool WritesOnlyToVolumes(const api::TrainingJob& job, api::Role role, const Object& container) {
   if (LeadingReplica(job).role != role) return true;
-  const auto is_mounted = [&container](const std::string& folder) {
-    return std::ranges::any_of(kube::ListMember(container, "volumeMounts"),
-                               [&folder](const Object& mount) {
-                                 return IsBelow(folder, kube::TextMember(mount, "mountPath"));
+  const auto is_elsewhere = [&container](const std::string& path) {
+    return path.empty() ||
+           std::ranges::any_of(kube::ListMember(container, "volumeMounts"),
+                               [&path](const Object& mount) {
+                                 return IsBelow(path, kube::TextMember(mount, "mountPath"));
                                });
   };
   const api::TrainingSpec& training = *job.spec.training;
-  return (training.checkpoint.directory.empty() || is_mounted(training.checkpoint.directory)) &&
-         (training.summaries.directory.empty() || is_mounted(training.summaries.directory));
+  return is_elsewhere(training.checkpoint.directory) &&
+         is_elsewhere(training.checkpoint.export_to) && is_elsewhere(training.summaries.directory);
 }
 
 }  // namespace

@@ -315,6 +315,7 @@ class JobSource {
     training.precision =
         Pick({Precision::kFloat32, Precision::kTF32, Precision::kBFloat16, Precision::kFloat16});
     training.checkpoint = {Flip() ? Text() : "", Small(), Small()};
+    if (Flip()) training.checkpoint.export_to = Text();
     training.summaries = {Flip() ? Text() : "", Small()};
     training.evaluation = {Flip(), Small()};
     training.rendezvous_timeout_seconds = Small();

@@ -519,6 +519,15 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.checkpoint.directory = "checkpoints"; },
        "spec.training.checkpoint.directory: found \"checkpoints\", expected an absolute path in "
        "the container"},
+      {[](TrainingSpec& t) { t.checkpoint.export_to = "model.onnx"; },
+       "spec.training.checkpoint.exportTo: found \"model.onnx\", expected an absolute path in the "
+       "container"},
+      {[](TrainingSpec& t) { t.checkpoint.export_to = "/checkpoints/model.pt"; },
+       "spec.training.checkpoint.exportTo: found \"/checkpoints/model.pt\", expected a file that "
+       "ends in .onnx or .safetensors"},
+      {[](TrainingSpec& t) { t.checkpoint.export_to = "/checkpoints/.onnx"; },
+       "spec.training.checkpoint.exportTo: found \"/checkpoints/.onnx\", expected a file that ends "
+       "in .onnx or .safetensors"},
       {[](TrainingSpec& t) { t.initial_weights.path = "pretrained.safetensors"; },
        "spec.training.initialWeights.path: found \"pretrained.safetensors\", expected an absolute "
        "path in the container"},

@@ -45,8 +45,12 @@ TEST(VariantsTest, EachHasFoldersOfItsOwn) {
   EXPECT_EQ(TrainingOfVariant(training, 0)->checkpoint.directory, "/checkpoints/a.1");
   EXPECT_EQ(TrainingOfVariant(training, 0)->summaries.directory, "/logs/a.1");
   EXPECT_EQ(TrainingOfVariant(training, 1)->checkpoint.directory, "/checkpoints/variant-1");
-  training.checkpoint.directory.clear();
+  training.checkpoint.export_to = "/results/model.onnx";
+  EXPECT_EQ(TrainingOfVariant(training, 0)->checkpoint.export_to, "/results/a.1/model.onnx");
+  EXPECT_EQ(TrainingOfVariant(training, 1)->checkpoint.export_to, "/results/variant-1/model.onnx");
+  training.checkpoint = {};
   EXPECT_EQ(TrainingOfVariant(training, 0)->checkpoint.directory, "") << "no checkpoints";
+  EXPECT_EQ(TrainingOfVariant(training, 0)->checkpoint.export_to, "") << "no export";
 }
 
 TEST(VariantsTest, WithoutVariantsTheSeedsDiffer) {

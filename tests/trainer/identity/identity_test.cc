@@ -203,6 +203,7 @@ TEST(ClusterHashTest, FoldersMayDifferBetweenPods) {
   other.training.dataset.path = "/elsewhere/mnist";
   other.training.initial_weights.path = "/elsewhere/weights.safetensors";
   other.training.checkpoint.directory = "/elsewhere/checkpoints";
+  other.training.checkpoint.export_to = "/elsewhere/model.onnx";
   other.training.summaries.directory = "/elsewhere/logs";
   EXPECT_EQ(first.ClusterHash(), other.ClusterHash());
   other.training.checkpoint.every_steps = first.training.checkpoint.every_steps + 1;

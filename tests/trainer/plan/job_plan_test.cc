@@ -106,6 +106,17 @@ TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
       << "the next one is made while one is written";
 }
 
+TEST(JobPlanTest, AnExportAtTheEndHasRoom) {
+  PlanOptions options = JobOf(1, 600);
+  const std::size_t model = ModelBytes(*RealSession(options));
+  EXPECT_EQ(Plan(options).memory.replica.checkpoint, 0u);
+  options.identity.training.checkpoint.export_to = "/out/model.safetensors";
+  EXPECT_EQ(Plan(options).memory.replica.checkpoint, model);
+  options.identity.training.checkpoint.export_to = "/out/model.onnx";
+  EXPECT_EQ(Plan(options).memory.replica.checkpoint, 3 * model)
+      << "the tensors, the graph that holds them, and the file's bytes";
+}
+
 // A run that goes on from a checkpoint reads it into memory of its own, but before its first step.
 TEST(JobPlanTest, ACheckpointThatIsReadAtTheStartHasRoom) {
   PlanOptions options = JobOf(1, 1);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -175,6 +176,19 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
   EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
   EXPECT_EQ(rank->loop.state.step, 20);
   EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+TEST_F(ParameterWorkerTest, TheLeadingProcessExportsWhatTheServersHave) {
+  const TempDirectory out, checkpoints;
+  const std::string file = training_.checkpoint.export_to = out.At("model.safetensors");
+  StartServer();
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 1).get())).end, LoopEnd::kDone);
+  const std::string exported = ReadTextFile(file);
+  EXPECT_EQ(exported, ReadTextFile(checkpoints.At("step-00000020/model.safetensors")));
+  std::filesystem::remove(file);
+  server_.reset();  // the successor of a process that has died before its export needs none
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 2).get())).end, LoopEnd::kDone);
+  EXPECT_EQ(ReadTextFile(file), exported);
 }
 
 TEST_F(ParameterWorkerTest, ValuesBeyondTheLastStepEndTheRun) {

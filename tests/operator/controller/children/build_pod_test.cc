@@ -312,6 +312,7 @@ TEST(BuildPodTest, TheTrainersRootIsReadOnlyIfAllItWritesIsOnVolumes) {
     const char* checkpoints;
     const char* summaries;
     bool is_read_only;
+    const char* export_to = "";
   };
   const auto mounted = [](const char* path) {
     return api::Json{{"volumeMounts", {{{"name", "v"}, {"mountPath", path}}}}};
@@ -323,6 +324,8 @@ TEST(BuildPodTest, TheTrainersRootIsReadOnlyIfAllItWritesIsOnVolumes) {
       {"checkpoints beside the volume", mounted("/check"), "/checkpoints", "", false},
       {"checkpoints that outlive no container", api::Json::object(), "/tmp/checkpoints", "", false},
       {"summaries on no volume", mounted("/checkpoints"), "/checkpoints", "/logs", false},
+      {"an export on a volume", mounted("/out"), "", "", true, "/out/model.onnx"},
+      {"an export on no volume", mounted("/out"), "/out", "/out", false, "/model.onnx"},
       {"an image of its own", {{"image", "own:1"}}, "", "", false},
       {"a command of its own", {{"command", {"sh"}}}, "", "", false},
       {"the template says otherwise",
@@ -340,6 +343,7 @@ TEST(BuildPodTest, TheTrainersRootIsReadOnlyIfAllItWritesIsOnVolumes) {
           api::Json{{"spec", {{"containers", api::Json::array({main})}}}};
       made.spec.training->checkpoint.directory = c.checkpoints;
       made.spec.training->summaries.directory = c.summaries;
+      made.spec.training->checkpoint.export_to = c.export_to;
     });
     const Object made = Pod(job)["spec"]["containers"][0]["securityContext"];
     EXPECT_EQ(made.value("readOnlyRootFilesystem", false), c.is_read_only) << c.name;

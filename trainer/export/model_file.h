@@ -1,0 +1,33 @@
+// A trained model as one file that other programs read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/nn/model_description.h"
+
+namespace lockstep::train {
+
+struct TrainedModel {
+  std::string origin;  // for messages: a checkpoint's folder, say
+  std::int64_t step = 0;
+  ModelDescription model;
+  std::vector<NamedTensor> tensors;  // parameters and running statistics
+};
+
+enum class ModelFormat { kOnnx, kSafetensors };
+
+// InvalidArgument: the path does not end in ".onnx" or ".safetensors".
+absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path);
+
+// Writes the file, or replaces it, in one step: on failure, it is as it was, unless its new name
+// may not survive a loss of power. InvalidArgument: the model's layers and tensors do not fit each
+// other. Other errors: see ModelFormatOf, EncodeOnnx and FileSystem.
+absl::Status WriteModelFile(const TrainedModel& model, const std::string& path, FileSystem& files);
+
+}  // namespace lockstep::train

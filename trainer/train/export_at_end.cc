@@ -1,0 +1,48 @@
+#include "trainer/train/export_at_end.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "trainer/export/model_file.h"
+#include "trainer/export/onnx_model.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr char kField[] = "spec.training.checkpoint.exportTo";
+
+}  // namespace
+
+absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, FileSystem& files) {
+  if (file.empty()) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const ModelFormat format, ModelFormatOf(file));
+  if (format == ModelFormat::kOnnx && model_bytes > kMostOnnxBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found {} with a model of {} bytes, expected at most {} for an ONNX file; "
+                    "a .safetensors file may be larger",
+                    kField, file, model_bytes, kMostOnnxBytes));
+  }
+  return files.CreateDirectories(std::filesystem::path(file).parent_path());
+}
+
+absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
+                         FileSystem& files) {
+  if (file.empty()) return absl::OkStatus();
+  const TrainedModel model{.origin = "the trained model",
+                           .step = step,
+                           .model = session.model_description(),
+                           .tensors = CopyModel(session)};
+  const absl::Status written = WriteModelFile(model, file, files);
+  if (!written.ok()) {
+    return {written.code(), fmt::format("{}: the trained model is not exported: {}", kField,
+                                        std::string(written.message()))};
+  }
+  LogInfo("exported the trained model", {{"file", file}, {"step", step}});
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,25 @@
+// The file that a training writes its model to at its end: training.checkpoint.exportTo.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/train/session.h"
+
+namespace lockstep::train {
+
+// Makes the file's folder, so that one that cannot be made ends a run before its first step and not
+// after its last. Does nothing without a `file`. InvalidArgument: the file's ending is another one
+// than ".onnx" or ".safetensors", or an ONNX file cannot hold `model_bytes` of tensors. Other
+// errors: see FileSystem.
+absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, FileSystem& files);
+
+// Writes the session's model, which has done `step` steps, and logs that. Does nothing without a
+// `file`. Errors: see WriteModelFile.
+absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
+                         FileSystem& files);
+
+}  // namespace lockstep::train
