@@ -35,8 +35,8 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
-  RunState restored = {};                // what this process has read from a checkpoint
-  RunState last_save = {};               // what the last save since then was started with
+  RunState restored = {};                 // what this process has read from a checkpoint
+  RunState last_save = {};                // what the last save since then was started with
   FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
 
   // On any outcome, `state` and the session are those of the last applied step.
