@@ -40,13 +40,17 @@ const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFa
   return cause;
 }
 
-// Returns the earliest failure that a rule of the job is about; null if there is none. A program
-// whose user says what its exit code means has told why it ended, and those of exit codes that no
-// rule names have not.
+// Returns the earliest failure that a rule of the job lists, else the earliest that a rule is
+// about; null if there is none. A program whose user says what its exit code means has told why it
+// ended, and those of other exit codes have not.
 const PodFailure* FindNamedByRule(const std::vector<PodFailure>& failures) {
-  const auto found = std::ranges::find_if(
-      failures, [](const PodFailure& failure) { return failure.rule.has_value(); });
-  return found == failures.end() ? nullptr : &*found;
+  const PodFailure* named = nullptr;
+  for (const PodFailure& failure : failures) {
+    if (!failure.rule) continue;
+    if (failure.rule->is_listed) return &failure;
+    if (named == nullptr) named = &failure;
+  }
+  return named;
 }
 
 }  // namespace
@@ -93,7 +97,8 @@ std::optional<Duration> UntilSettled(const Observed& observed,
 
 const PodFailure* FindPermanent(const std::vector<PodFailure>& failures, const Blame& blame) {
   for (const PodFailure& failure : failures) {
-    if (failure.cause == PodFailureCause::kPermanent && !blame.Explains(failure)) return &failure;
+    if (CountsAs(failure) != PodFailureCause::kPermanent) continue;
+    if (!blame.Explains(failure)) return &failure;
   }
   return nullptr;
 }

@@ -20,7 +20,7 @@ bool HasReason(const std::vector<std::string>& wanted, const PodEnd& end) {
   };
   const ObservedPod& pod = *end.pod;
   return is_wanted(pod.reason) || is_wanted(pod.disruption_reason) ||
-         (pod.termination && is_wanted(pod.termination->reason)) ||
+         (end.is_own && pod.termination && is_wanted(pod.termination->reason)) ||
          (end.node_is_lost && is_wanted("NodeLost"));
 }
 
@@ -34,13 +34,17 @@ bool Applies(const api::PodFailureRuleSpec& rule, const PodEnd& end) {
 
 }  // namespace
 
-std::optional<std::size_t> FindFailureRule(const api::TrainingJob& job, const PodEnd& end) {
+std::optional<FailureRuleMatch> FindFailureRule(const api::TrainingJob& job, const PodEnd& end) {
   const auto& policy = job.spec.run_policy.pod_failure_policy;
   if (!policy || end.pod->role == api::Role::kEvaluator) return std::nullopt;
   const auto found = std::ranges::find_if(
       policy->rules, [&end](const api::PodFailureRuleSpec& rule) { return Applies(rule, end); });
   if (found == policy->rules.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - policy->rules.begin());
+  const bool excludes =
+      found->on_exit_codes && found->on_exit_codes->op == api::ExitCodeOperator::kNotIn;
+  return FailureRuleMatch{.index = static_cast<std::size_t>(found - policy->rules.begin()),
+                          .action = found->action.value_or(api::FailureAction::kCount),
+                          .is_listed = !excludes || !found->on_reasons.empty()};
 }
 
 }  // namespace lockstep::controller

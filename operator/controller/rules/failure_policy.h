@@ -18,8 +18,15 @@ struct PodEnd {
   bool node_is_lost = false;  // the pod cannot be reached
 };
 
-// Returns the index of the first rule that applies; nullopt if there is none. Exit codes are
-// compared only of programs that ended by themselves: others have been told to.
-std::optional<std::size_t> FindFailureRule(const api::TrainingJob& job, const PodEnd& end);
+struct FailureRuleMatch {
+  std::size_t index = 0;  // of the rule
+  api::FailureAction action = api::FailureAction::kCount;
+  // The rule lists this end, by its exit code or a reason, rather than all ends but some.
+  bool is_listed = false;
+};
+
+// Returns the first rule that applies; nullopt if there is none. The main container's exit code and
+// reason are compared only if its program ended by itself: others have been told to.
+std::optional<FailureRuleMatch> FindFailureRule(const api::TrainingJob& job, const PodEnd& end);
 
 }  // namespace lockstep::controller

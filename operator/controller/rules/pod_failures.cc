@@ -10,7 +10,6 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "base/shorten.h"
-#include "operator/controller/rules/failure_policy.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/status.h"
 
@@ -60,31 +59,16 @@ bool WasDisrupted(const ObservedPod& pod) {
   return pod.disruption_target || deleted || named;
 }
 
-PodFailureCause CauseOf(api::FailureAction action) {
-  switch (action) {
-    case api::FailureAction::kFailJob:
-      return PodFailureCause::kPermanent;
-    case api::FailureAction::kIgnore:
-      return PodFailureCause::kDisruption;
-    case api::FailureAction::kCount:
-      break;
-  }
-  return PodFailureCause::kApplication;
+PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool node_is_lost) {
+  const bool is_own = HasFailed(pod) && !node_is_lost && !WasDisrupted(pod) && !WasEndedByNode(pod);
+  return {.pod = &pod,
+          .replica = {pod.role, pod.index},
+          .cause = node_is_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod),
+          .rule = FindFailureRule(observed.job, {&pod, is_own, node_is_lost})};
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
-  const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
-  PodFailure failure{
-      .pod = &pod,
-      .replica = {pod.role, pod.index},
-      .cause = node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)};
-  const bool is_own = HasFailed(pod) && !WasDisrupted(pod) && !WasEndedByNode(pod);
-  failure.rule = FindFailureRule(observed.job, {&pod, is_own, node_lost});
-  if (failure.rule) {
-    const auto& rules = observed.job.spec.run_policy.pod_failure_policy->rules;
-    failure.cause = CauseOf(rules[*failure.rule].action.value_or(api::FailureAction::kCount));
-  }
-  return failure;
+  return FailureOfPod(observed, pod, !HasFailed(pod) && IsUnreachable(observed, pod));
 }
 
 // Returns how many workers had a pod when the status last counted them, have not finished, and have
@@ -185,7 +169,7 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
     if (!pod.node_silent_since || !IsMember(observed, pod) || !IsActive(pod)) continue;
     if (pod.role == api::Role::kEvaluator || IsNewPodFailure(observed, pod)) continue;
     if (IsCounted(observed, pod)) continue;
-    failures.push_back({&pod, {pod.role, pod.index}, PodFailureCause::kDisruption});
+    failures.push_back(FailureOfPod(observed, pod, true));
   }
 }
 
@@ -201,6 +185,19 @@ api::Failure WithShortTexts(api::Failure failure) {
 }
 
 }  // namespace
+
+PodFailureCause CountsAs(const PodFailure& failure) {
+  if (!failure.rule) return failure.cause;
+  switch (failure.rule->action) {
+    case api::FailureAction::kFailJob:
+      return PodFailureCause::kPermanent;
+    case api::FailureAction::kIgnore:
+      return PodFailureCause::kDisruption;
+    case api::FailureAction::kCount:
+      break;
+  }
+  return PodFailureCause::kApplication;
+}
 
 bool IsSharedWork(const api::TrainingJob& job) {
   if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) return false;

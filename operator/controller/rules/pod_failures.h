@@ -1,11 +1,11 @@
 // The pod failures of a job that have not been charged yet. Pure.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "operator/controller/rules/failure_policy.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/state/replicas.h"
 
@@ -21,8 +21,12 @@ struct PodFailure {
   const ObservedPod* pod = nullptr;  // null: the pod has vanished
   Replica replica;
   PodFailureCause cause = PodFailureCause::kApplication;
-  std::optional<std::size_t> rule = {};  // of the job's podFailurePolicy that gave the cause
+  std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy
 };
+
+// Returns what the failure counts as: what the job's rule says, else its cause. What it may be a
+// consequence of is told by its cause alone.
+PodFailureCause CountsAs(const PodFailure& failure);
 
 // Returns the cause of a pod that has failed or is being deleted, by its role's restartPolicy. A
 // pod that failed before it was deleted, by a few seconds at least if this process saw both at

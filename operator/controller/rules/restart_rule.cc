@@ -63,7 +63,7 @@ Duration DelayOf(const Observed& observed, int restarts) {
 // Charges one restart for everything that a gang lost.
 void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
   if (blame.is_free) return;
-  const bool disrupted = blame.first->cause == PodFailureCause::kDisruption;
+  const bool disrupted = CountsAs(*blame.first) == PodFailureCause::kDisruption;
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
 }
 
@@ -74,7 +74,7 @@ void ChargePods(const std::vector<PodFailure>& failures, const Blame& blame,
     const bool is_charged =
         !blame.is_free && (&failure == blame.first || !(blame.Explains(failure) || is_one_of_many));
     if (is_charged) {
-      const bool disrupted = failure.cause == PodFailureCause::kDisruption;
+      const bool disrupted = CountsAs(failure) == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
     }
     status.restarts.application += failure.pod->restart_count;  // they are lost with the pod
@@ -156,7 +156,7 @@ Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
   if (permanent.rule) {
     return FailedPlan(observed, BaseStatus(observed), permanent, "PodFailurePolicy",
                       fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
-                                  Describe(permanent), *permanent.rule));
+                                  Describe(permanent), permanent.rule->index));
   }
   return FailedPlan(observed, BaseStatus(observed), permanent, "ReplicaFailed",
                     Describe(permanent) + ", which is not retried");

@@ -26,7 +26,7 @@ inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
 // when backoffLimit is spent. Returns nullopt if no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
-// Fails the job for a failure whose cause is kPermanent.
+// Fails the job for a failure that counts as kPermanent.
 Plan FailedForGood(const Observed& observed, const PodFailure& permanent);
 
 // Returns the delay before the n-th restart (>= 1) in a row without progress; the first is

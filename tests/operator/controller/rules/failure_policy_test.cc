@@ -102,6 +102,12 @@ TEST(FailurePolicyTest, ProgramsThatWereToldToEndAreNotJudgedByTheirExitCodes) {
   };
   EXPECT_EQ(StatusAfter(job, drained).restarts, (api::RestartCounts{0, 1, 1}));
   EXPECT_EQ(StatusAfter(job, testing::EvictedForItsOwnLimit(137)).state, "Restarting");
+  const auto by_reason = Gang({OnReasons(FailureAction::kFailJob, {"Error"})});
+  const PodState drained_with_reason = [&drained](ObservedPod& pod) {
+    drained(pod);
+    pod.termination->reason = "Error";
+  };
+  EXPECT_EQ(StatusAfter(by_reason, drained_with_reason).restarts, (api::RestartCounts{0, 1, 1}));
   EXPECT_EQ(StatusAfter(job, ExitedBefore(137)).state, "Failed");
 }
 
@@ -168,6 +174,44 @@ TEST(FailurePolicyTest, PeersThatEndBecauseOfAnEndThatARuleNamesAreItsConsequenc
     EXPECT_EQ(status.restarts, restarts) << state;
     EXPECT_EQ(status.failure->exit_code, 42);
   }
+}
+
+TEST(FailurePolicyTest, RulesAboutAllOtherEndsDoNotHideTheCause) {
+  const Time now = Time(seconds(1'700'000'000));
+  const auto after = [&now](std::vector<PodFailureRuleSpec> rules, const PodState& cause) {
+    Seen seen(Gang(std::move(rules)));
+    seen.Running().Pod(Role::kChief, 0, Exited(1, "Error", now));
+    return seen.Worker(0, Exited(1, "Error", now)).Worker(1, cause).Plan().status;
+  };
+  const PodState spent = Exited(42, "Error", now);
+  const auto failed = after({OnCodes(FailureAction::kFailJob, {42}),
+                             OnCodes(FailureAction::kIgnore, {42}, ExitCodeOperator::kNotIn)},
+                            spent);
+  EXPECT_EQ(failed.state, "Failed");
+  EXPECT_EQ(failed.failure->exit_code, 42);
+  const auto counted = after({OnCodes(FailureAction::kCount, {42}),
+                              OnCodes(FailureAction::kFailJob, {42}, ExitCodeOperator::kNotIn)},
+                             spent);
+  EXPECT_EQ(counted.restarts, (api::RestartCounts{1, 0, 1}));
+  const auto charged = after({OnCodes(FailureAction::kIgnore, {1})}, Exited(137, "OOMKilled", now));
+  EXPECT_EQ(charged.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(charged.failure->exit_code, 137);
+}
+
+TEST(FailurePolicyTest, EndsThatRulesAreAboutSettleLikeOthers) {
+  Seen seen(Gang({OnCodes(FailureAction::kIgnore, {1})}));
+  seen.Running().Pod(Role::kChief, 0, kReady).Worker(0, ExitedBefore(1, seconds(4)));
+  EXPECT_EQ(seen.Worker(1, kReady).Plan().requeue_after, Duration(seconds(6)));
+}
+
+TEST(FailurePolicyTest, APodOnASilentNodeThatAPeersEndRevealsHasTheReasonNodeLost) {
+  const PodState silent = [](ObservedPod& pod) {
+    kReady(pod);
+    pod.node_silent_since = Time(seconds(1'700'000'000));
+  };
+  Seen seen(Gang({OnReasons(FailureAction::kCount, {"NodeLost"})}));
+  seen.Running().Pod(Role::kChief, 0, ExitedBefore(1)).Worker(0, ExitedBefore(1));
+  EXPECT_EQ(seen.Worker(1, silent).Plan().status.restarts, (api::RestartCounts{1, 0, 1}));
 }
 
 TEST(FailurePolicyTest, AnEndThatFollowsFromALostPeerIsNotJudged) {
