@@ -221,12 +221,12 @@ class Backend {
 
   // Returns true if Record works, unless the device refuses.
   virtual bool Records() const { return false; }
-  // Returns the work that `queue` queues on stream(), to be queued by the host as a whole from then
-  // on; it does not run yet. Null if the back end cannot record it, or records nothing: then
-  // nothing is queued. `queue` may run and update ops, losses and optimizers, and call Copy, Zero,
-  // Accumulate, Scale, Multiply, WriteTail and DecideUpdate; each replay then does the same to the
-  // same memory. Requires: the same work has run before, so that what it needs is there, and no
-  // DecideUpdate of more values follows, which would need other memory.
+  // Calls `queue`, and records what it queues on stream() instead of running it. The host can then
+  // queue that work as a whole, by Replay. Returns null if the back end cannot record it, or
+  // records nothing: then nothing is queued. `queue` may run and update ops, losses and optimizers,
+  // and call Copy, Zero, Accumulate, Scale, Multiply, WriteTail and DecideUpdate; each replay then
+  // does the same to the same memory. Requires: the same work has run before, so that what it needs
+  // is there, and no DecideUpdate of more values follows, which would need other memory.
   virtual std::unique_ptr<Recording> Record(const std::function<void()>& /*queue*/) {
     return nullptr;
   }

@@ -1,5 +1,6 @@
 // The formulas of the optimizers, for one value: see op_spec.h. `g` is the scaled gradient, `rate`
-// the learning rate; weight decay is done already.
+// the learning rate. Weight decay is done already, except with LARS and LAMB, which say where it
+// goes.
 #pragma once
 
 #include <cmath>
@@ -40,11 +41,17 @@ LOCKSTEP_ALSO_ON_GPU inline float RateOf(const AdamSpec& spec, const OptimizerSt
                             (1 - Power(spec.beta1, step.step)));
 }
 
-// m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
-LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const AdamSpec& spec, float g, float rate,
-                                             float& value, float& m, float& v) {
+// Of Adam and LAMB: m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v)
+template <typename Spec>
+LOCKSTEP_ALSO_ON_GPU inline void UpdateMoments(const Spec& spec, float g, float& m, float& v) {
   m += (1 - spec.beta1) * (g - m);
   v += (1 - spec.beta2) * (g * g - v);
+}
+
+// UpdateMoments, then w -= rate * m / (sqrt(v) + epsilon)
+LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const AdamSpec& spec, float g, float rate,
+                                             float& value, float& m, float& v) {
+  UpdateMoments(spec, g, m, v);
   value -= rate * m / (std::sqrt(v) + spec.epsilon);
 }
 
@@ -97,11 +104,7 @@ LOCKSTEP_ALSO_ON_GPU inline LambCorrections CorrectionsOf(const LambSpec& spec,
           .v = static_cast<float>(1 / (1 - Power(spec.beta2, step.step)))};
 }
 
-// LAMB's update of m and v, and its u of what they are then. `decay`: 0 if the value does not.
-LOCKSTEP_ALSO_ON_GPU inline void UpdateMoments(const LambSpec& spec, float g, float& m, float& v) {
-  m += (1 - spec.beta1) * (g - m);
-  v += (1 - spec.beta2) * (g * g - v);
-}
+// LAMB's u, once m and v are updated. `decay`: 0 if the value does not.
 LOCKSTEP_ALSO_ON_GPU inline float DirectionOf(const LambSpec& spec,
                                               const LambCorrections& corrections, float decay,
                                               float value, float m, float v) {

@@ -34,7 +34,7 @@ Edges* FusedZeros(Layer& layer) {
   return pool != nullptr && pool->relu ? &pool->zeros : nullptr;
 }
 
-// True if Conv2dSpec or Pool2dSpec allows zeros at these edges.
+// True if the layer's spec, which is one of those in FusedZeros, allows zeros at these edges.
 bool MayHave(const Layer& layer, const Edges& edges) {
   const auto allows = [&](const auto& spec, std::int64_t height, std::int64_t width) {
     return spec.zeros == Edges{} && spec.padding == Padding::kValid && edges.top < height &&

@@ -112,8 +112,8 @@ class Model {
   virtual void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
   virtual ModelMemory Memory() const = 0;
 
-  // Starts to time each op's passes, which costs two clock reads per pass. Not those of a recorded
-  // step.
+  // Starts to time each op's passes, which costs two clock reads per pass. A recorded step is
+  // not timed.
   virtual void Watch() = 0;
   // Returns one entry per op, in forward order.
   virtual std::vector<OpReport> Report() const = 0;

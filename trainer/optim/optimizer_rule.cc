@@ -130,7 +130,9 @@ absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::Optim
         "such as \"{}\"",
         i, exclude[i], model.parameter_slots().empty() ? "" : model.parameter_slots().back().name));
   }
-  segments.back().end = static_cast<std::int64_t>(model.parameters().size());
+  if (!segments.empty()) {
+    segments.back().end = static_cast<std::int64_t>(model.parameters().size());
+  }
   return segments;
 }
 

@@ -204,6 +204,19 @@ TEST_F(OptimizerTest, ATensorOfZerosHasATrustOfOne) {
   EXPECT_EQ(parameters[0], -1.5f) << "no gradient, no step";
 }
 
+TEST(OptimizerSegmentsTest, AModelWithoutParametersHasNone) {
+  for (const char* backend : {"cpu", "reference"}) {
+    ModelBench bench({LayerJson("GlobalAveragePooling2D")},
+                     {.batch = 2, .input = {3, 2, 2}, .classes = 3}, backend);
+    for (const char* name : {"SGD", "LARS", "LAMB"}) {
+      const auto optimizer =
+          Optimizer::Create({.name = name}, bench.model(), bench.backend()).value();
+      *optimizer->step() = {.learning_rate = 0.5f, .step = 1};
+      optimizer->Step();
+    }
+  }
+}
+
 TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.name = "Lion"}),
             "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\", \"Adagrad\", "

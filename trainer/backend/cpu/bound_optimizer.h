@@ -1,23 +1,15 @@
 // What this backend's optimizers have in common: all but their factors and their kernel.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/cpu/update_range.h"
 #include "trainer/backend/segments.h"
 
 namespace lockstep::train::cpu {
-
-// Consecutive values that a kernel updates, and what belongs to them.
-struct UpdateRange {
-  const float* gradients = nullptr;
-  float* values = nullptr;
-  std::array<float*, 2> slots = {};  // null: the optimizer has no such slot
-  std::int64_t size = 0;
-};
 
 // `Rule` is an optimizer:
 //   static constexpr const char* kName
@@ -42,22 +34,12 @@ class BoundOptimizer final : public OptimizerOp {
       ForEachSegment(memory_, first, last, [&](std::int64_t begin, std::int64_t end, bool decays) {
         auto own = factors;
         if (!decays) own.decay = 0;
-        Rule::Run(device_.kernels, own, RangeOf(begin, end));
+        Rule::Run(device_.kernels, own, RangeOf(memory_, begin, end));
       });
     });
   }
 
  private:
-  UpdateRange RangeOf(std::int64_t begin, std::int64_t end) const {
-    UpdateRange range{.gradients = memory_.gradients + begin,
-                      .values = memory_.values + begin,
-                      .size = end - begin};
-    for (std::size_t i = 0; i < memory_.slots.size(); ++i) {
-      range.slots.at(i) = memory_.slots[i] + begin;
-    }
-    return range;
-  }
-
   const Device& device_;
   const Rule rule_;
   OptimizerMemory memory_;

@@ -116,18 +116,24 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
     }
   }
 
-  // Calls body(plane, first row, last row) until all planes' rows are done.
+  // Of planes of `rows` rows, numbered through, visits those from `begin` to `end`: calls
+  // body(plane, first row, last row) for each plane.
+  template <typename Body>
+  static void ForEachPlaneOf(std::int64_t rows, std::int64_t begin, std::int64_t end,
+                             const Body& body) {
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t plane = at / rows, first = at % rows;
+      const std::int64_t last = std::min(rows, first + end - at);
+      body(plane, first, last);
+      at += last - first;
+    }
+  }
+  // The same for the rows of all planes, on all threads.
   template <typename Body>
   void ForRows(std::int64_t rows, const Body& body) const {
-    ParallelFor(ThreadsFor(device().threads, x_.floats()), x_.rows * x_.outer * rows,
-                [&](std::int64_t begin, std::int64_t end) {
-                  for (std::int64_t at = begin; at < end;) {
-                    const std::int64_t plane = at / rows, first = at % rows;
-                    const std::int64_t last = std::min(rows, first + end - at);
-                    body(plane, first, last);
-                    at += last - first;
-                  }
-                });
+    ParallelFor(
+        ThreadsFor(device().threads, x_.floats()), x_.rows * x_.outer * rows,
+        [&](std::int64_t begin, std::int64_t end) { ForEachPlaneOf(rows, begin, end, body); });
   }
 
   void InputGradient() const {
@@ -165,15 +171,14 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
   }
 
   void AddRows(std::int64_t begin, std::int64_t end, float* sums) const {
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t plane = at / shape_.out_h, first = at % shape_.out_h;
-      const std::int64_t last = std::min(shape_.out_h, first + end - at);
-      const std::int64_t outer = plane % x_.outer;
-      device().kernels.depthwise_weight(shape_, x() + plane * PlaneOfX(), dy() + plane * PlaneOfY(),
-                                        sums + outer * taps() * x_.inner,
-                                        sums + padded_ * taps() + outer * x_.inner, {first, last});
-      at += last - first;
-    }
+    ForEachPlaneOf(shape_.out_h, begin, end,
+                   [&](std::int64_t plane, std::int64_t first, std::int64_t last) {
+                     const std::int64_t outer = plane % x_.outer;
+                     device().kernels.depthwise_weight(
+                         shape_, x() + plane * PlaneOfX(), dy() + plane * PlaneOfY(),
+                         sums + outer * taps() * x_.inner,
+                         sums + padded_ * taps() + outer * x_.inner, {first, last});
+                   });
   }
 
   float SumOfParts(std::int64_t at) const {
@@ -232,7 +237,9 @@ class DepthwiseOfPlanes final : public DepthwiseConv2d {
   }
 
   void InputGradient() const {
-    std::fill_n(dx(), x_.floats(), 0.0f);
+    ParallelForFloats(device().threads, x_.floats(), [this](std::int64_t begin, std::int64_t end) {
+      std::fill(dx() + begin, dx() + end, 0.0f);
+    });
     ForChannels(x_.rows * x_.channels, [this](std::int64_t at) {
       const std::int64_t n = at / x_.channels, c = at % x_.channels;
       for (std::int64_t m = 0; m < spec_.depth_multiplier; ++m) {

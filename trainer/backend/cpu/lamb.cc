@@ -10,7 +10,7 @@ struct Lamb {
   LambSpec spec;
 
   int Slots() const { return 2; }
-  LambFactors FactorsOf(const OptimizerStep& step, bool decays) const {
+  LambFactors FactorsOf(const OptimizerStep& step) const {
     const LambCorrections corrections = CorrectionsOf(spec, step);
     return {.rate = step.learning_rate,
             .beta1 = spec.beta1,
@@ -18,20 +18,16 @@ struct Lamb {
             .epsilon = spec.epsilon,
             .m_correction = corrections.m,
             .v_correction = corrections.v,
-            .decay = decays ? spec.weight_decay : 0,
+            .decay = spec.weight_decay,
             .scale = step.gradient_scale};
   }
   // Updates m and v, too.
   static TrustSquares Measure(const Kernels& kernels, const LambFactors& factors,
-                              const OptimizerMemory& x, const OptimizerPiece& piece) {
-    return kernels.lamb_moments(factors, x.gradients + piece.begin, x.values + piece.begin,
-                                x.slots[0] + piece.begin, x.slots[1] + piece.begin,
-                                piece.end - piece.begin);
+                              const UpdateRange& x) {
+    return kernels.lamb_moments(factors, x.gradients, x.values, x.slots[0], x.slots[1], x.size);
   }
-  static void Run(const Kernels& kernels, const LambFactors& factors, const OptimizerMemory& x,
-                  const OptimizerPiece& piece) {
-    kernels.lamb(factors, x.slots[0] + piece.begin, x.slots[1] + piece.begin,
-                 x.values + piece.begin, piece.end - piece.begin);
+  static void Run(const Kernels& kernels, const LambFactors& factors, const UpdateRange& x) {
+    kernels.lamb(factors, x.slots[0], x.slots[1], x.values, x.size);
   }
 };
 

@@ -10,22 +10,19 @@ struct Lars {
   LarsSpec spec;
 
   int Slots() const { return spec.momentum == 0 ? 0 : 1; }
-  LarsFactors FactorsOf(const OptimizerStep& step, bool decays) const {
+  LarsFactors FactorsOf(const OptimizerStep& step) const {
     return {.rate = step.learning_rate,
             .momentum = spec.momentum,
-            .decay = decays ? spec.weight_decay : 0,
+            .decay = spec.weight_decay,
             .scale = step.gradient_scale,
             .nesterov = spec.nesterov};
   }
   static TrustSquares Measure(const Kernels& kernels, const LarsFactors& factors,
-                              const OptimizerMemory& x, const OptimizerPiece& piece) {
-    return kernels.lars_squares(factors, x.gradients + piece.begin, x.values + piece.begin,
-                                piece.end - piece.begin);
+                              const UpdateRange& x) {
+    return kernels.lars_squares(factors, x.gradients, x.values, x.size);
   }
-  static void Run(const Kernels& kernels, const LarsFactors& factors, const OptimizerMemory& x,
-                  const OptimizerPiece& piece) {
-    kernels.lars(factors, x.gradients + piece.begin, x.values + piece.begin,
-                 x.slots.empty() ? nullptr : x.slots[0] + piece.begin, piece.end - piece.begin);
+  static void Run(const Kernels& kernels, const LarsFactors& factors, const UpdateRange& x) {
+    kernels.lars(factors, x.gradients, x.values, x.slots[0], x.size);
   }
 };
 

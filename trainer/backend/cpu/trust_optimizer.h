@@ -8,6 +8,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/cpu/update_range.h"
 #include "trainer/backend/segments.h"
 #include "trainer/backend/update_rules.h"
 
@@ -17,9 +18,10 @@ namespace lockstep::train::cpu {
 //   static constexpr const char* kName
 //   a member `spec`, of which TrustOf(spec, squares) is the trust
 //   int Slots() const
-//   Factors FactorsOf(const OptimizerStep&, bool decays) const   the kernels', of a trust of 1
-//   static TrustSquares Measure(const Kernels&, const Factors&, const OptimizerMemory&, piece)
-//   static void Run(const Kernels&, const Factors&, const OptimizerMemory&, piece)
+//   Factors FactorsOf(const OptimizerStep&) const
+//       the kernels', of values that decay and have a trust of 1
+//   static TrustSquares Measure(const Kernels&, const Factors&, const UpdateRange&)
+//   static void Run(const Kernels&, const Factors&, const UpdateRange&)
 // The sums' order depends on the segments alone, so that threads and instruction sets do not change
 // a bit.
 template <typename Rule>
@@ -39,16 +41,17 @@ class TrustOptimizer final : public OptimizerOp {
   void Step() override {
     const OptimizerStep& step = *memory_.step;
     if (!step.applies) return;
-    const auto decaying = rule_.FactorsOf(step, true), others = rule_.FactorsOf(step, false);
+    const auto decaying = rule_.FactorsOf(step);
+    auto others = decaying;
+    others.decay = 0;
     ForEachPiece([&](std::size_t i, bool decays) {
-      of_pieces_[i] =
-          Rule::Measure(device_.kernels, decays ? decaying : others, memory_, pieces_[i]);
+      of_pieces_[i] = Rule::Measure(device_.kernels, decays ? decaying : others, RangeOf(i));
     });
     ChooseTrusts();
     ForEachPiece([&](std::size_t i, bool decays) {
       auto own = decays ? decaying : others;
       own.rate *= trusts_[static_cast<std::size_t>(pieces_[i].segment)];
-      Rule::Run(device_.kernels, own, memory_, pieces_[i]);
+      Rule::Run(device_.kernels, own, RangeOf(i));
     });
   }
 
@@ -67,6 +70,9 @@ class TrustOptimizer final : public OptimizerOp {
                 });
   }
 
+  UpdateRange RangeOf(std::size_t piece) const {
+    return cpu::RangeOf(memory_, pieces_[piece].begin, pieces_[piece].end);
+  }
   const OptimizerSegment& SegmentOf(const OptimizerPiece& piece) const {
     return memory_.segments[static_cast<std::size_t>(piece.segment)];
   }

@@ -11,13 +11,7 @@ void BoundOptimizer::Bind(const OptimizerMemory& memory) {
   segment_count_ = 0;
   if (weight_decay_ == 0 || memory.segments.empty()) return;
   segment_count_ = static_cast<std::int64_t>(memory.segments.size());
-  auto* table = table_.Reserve<OptimizerSegment>(segment_count_);
-  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(table), memory.segments.data(),
-                                                 memory.segments.size() * sizeof(OptimizerSegment),
-                                                 device_.stream()),
-                "cuMemcpyHtoDAsync");
-  device_.Synchronize();  // the caller may free the table
-  segments_ = table;
+  segments_ = table_.Upload(memory.segments);
 }
 
 }  // namespace lockstep::train::cuda

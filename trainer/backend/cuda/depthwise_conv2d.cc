@@ -6,6 +6,7 @@
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/channels_last.h"
+#include "trainer/backend/cuda/launch_on_windows.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
@@ -76,13 +77,9 @@ class DepthwiseConv2d final : public BoundOp {
                                     std::max<std::int64_t>(1, pixels / kPixelsOfPart));
   }
 
-  // Launches a kernel that ends in LOCKSTEP_WINDOW_PARAMETERS.
   template <typename Kernel, typename... Arguments>
   void Launch(Kernel kernel, const Grid& grid, const Arguments&... arguments) const {
-    const auto& [rows, columns] = windows_;
-    device().Launch(kernel, grid, arguments..., rows.in, columns.in, rows.size, columns.size,
-                    rows.stride, columns.stride, rows.pad_begin, columns.pad_begin, rows.out,
-                    columns.out);
+    LaunchOnWindows(device(), windows_, kernel, grid, arguments...);
   }
 
   void BackwardWeights() {

@@ -55,4 +55,12 @@ void* Buffer::Reserve(std::size_t bytes) {
   return reinterpret_cast<void*>(memory_);
 }
 
+const void* Buffer::Upload(const void* from, std::size_t bytes) {
+  void* const to = Reserve(bytes);
+  device_.Check(device_.driver().MemcpyHtoDAsync(AddressOf(to), from, bytes, device_.stream()),
+                "cuMemcpyHtoDAsync");
+  device_.Synchronize();  // the caller may free the table
+  return to;
+}
+
 }  // namespace lockstep::train::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "trainer/backend/cuda/device.h"
 #include "trainer/core/memory_source.h"
@@ -36,8 +37,15 @@ class Buffer {
   T* Reserve(std::int64_t size) {
     return static_cast<T*>(Reserve(static_cast<std::size_t>(size) * sizeof(T)));
   }
+  // Reserves memory for `table`, copies it there in the order of the ops, and waits for them.
+  template <typename T>
+  const T* Upload(const std::vector<T>& table) {
+    return static_cast<const T*>(Upload(table.data(), table.size() * sizeof(T)));
+  }
 
  private:
+  const void* Upload(const void* from, std::size_t bytes);
+
   const Device& device_;
   DeviceAddress memory_ = 0;
   std::size_t bytes_ = 0;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "trainer/backend/cuda/bound_op.h"
+#include "trainer/backend/cuda/launch_on_windows.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/window.h"
 
@@ -18,13 +19,10 @@ class Pool2d : public BoundOp {
         planes_(PlanesOf(spec.x)) {}
 
  protected:
-  // Launches a kernel that ends in LOCKSTEP_WINDOW_PARAMETERS, on `size` elements.
+  // On `size` elements.
   template <typename Kernel, typename... Arguments>
   void Launch(Kernel kernel, std::int64_t size, const Arguments&... arguments) const {
-    const auto& [rows, columns] = windows_;
-    device().Launch(kernel, device().GridFor(size), arguments..., rows.in, columns.in, rows.size,
-                    columns.size, rows.stride, columns.stride, rows.pad_begin, columns.pad_begin,
-                    rows.out, columns.out);
+    LaunchOnWindows(device(), windows_, kernel, device().GridFor(size), arguments...);
   }
   const Planes& planes() const { return planes_; }
 

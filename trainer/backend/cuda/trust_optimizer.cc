@@ -10,14 +10,14 @@ namespace {
 // Blocks enough for every GPU in a large tensor, and not many in a small one.
 constexpr std::int64_t kMostInPiece = 8192;
 
-template <typename T>
-const T* UploadTable(const Device& device, const std::vector<T>& table, Buffer& buffer) {
-  T* const to = buffer.Reserve<T>(std::ssize(table));
-  device.Check(device.driver().MemcpyHtoDAsync(AddressOf(to), table.data(),
-                                               table.size() * sizeof(T), device.stream()),
-               "cuMemcpyHtoDAsync");
-  device.Synchronize();  // the table may be gone then
-  return to;
+// See TrustTables. Each segment has a piece.
+std::vector<std::int64_t> FirstsOf(const std::vector<OptimizerPiece>& pieces) {
+  std::vector<std::int64_t> firsts;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].segment == std::ssize(firsts)) firsts.push_back(static_cast<std::int64_t>(i));
+  }
+  firsts.push_back(std::ssize(pieces));
+  return firsts;
 }
 
 }  // namespace
@@ -30,6 +30,7 @@ TrustOptimizer::TrustOptimizer(const char* name, const Device& device, double co
       decay_(decay),
       slots_(slots),
       pieces_(device),
+      firsts_(device),
       segments_(device),
       squares_(device),
       trusts_(device) {}
@@ -41,8 +42,9 @@ void TrustOptimizer::Bind(const OptimizerMemory& memory) {
   const std::vector<OptimizerPiece> pieces = PiecesOf(segments, kMostInPiece);
   tables_ = {.piece_count = std::ssize(pieces), .segment_count = std::ssize(segments)};
   if (pieces.empty()) return;
-  tables_.pieces = UploadTable(device_, pieces, pieces_);
-  tables_.segments = UploadTable(device_, segments, segments_);
+  tables_.pieces = pieces_.Upload(pieces);
+  tables_.firsts = firsts_.Upload(FirstsOf(pieces));
+  tables_.segments = segments_.Upload(segments);
   tables_.squares = squares_.Reserve<TrustSquares>(tables_.piece_count);
   tables_.trusts = trusts_.Reserve<float>(tables_.segment_count);
 }
@@ -53,8 +55,8 @@ void TrustOptimizer::Step() {
   device_.Launch(
       LOCKSTEP_CUDA_KERNEL(ChooseTrusts),
       {.blocks_x = static_cast<unsigned>(tables_.segment_count), .threads_x = Device::kThreads},
-      tables_.pieces, tables_.piece_count, tables_.segments, tables_.squares, memory_.step,
-      coefficient_, decay_, tables_.trusts);
+      tables_.firsts, tables_.segments, tables_.squares, memory_.step, coefficient_, decay_,
+      tables_.trusts);
   Update();
 }
 

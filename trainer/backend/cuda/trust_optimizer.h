@@ -15,6 +15,7 @@ namespace lockstep::train::cuda {
 struct TrustTables {
   std::int64_t piece_count = 0, segment_count = 0;
   const OptimizerPiece* pieces = nullptr;
+  const std::int64_t* firsts = nullptr;  // each segment's first piece, then the number of pieces
   const OptimizerSegment* segments = nullptr;
   TrustSquares* squares = nullptr;  // of each piece
   float* trusts = nullptr;          // of each segment
@@ -49,7 +50,7 @@ class TrustOptimizer : public OptimizerOp {
   const double coefficient_, decay_;
   const int slots_;
   OptimizerMemory memory_;
-  Buffer pieces_, segments_, squares_, trusts_;
+  Buffer pieces_, firsts_, segments_, squares_, trusts_;
   TrustTables tables_;
 };
 

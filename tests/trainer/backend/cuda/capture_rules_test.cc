@@ -1,5 +1,5 @@
 // The simulated driver's rules of stream capture, which are those of the "CUDA C++ Programming
-// Guide": what a test does not find here, a GPU would refuse.
+// Guide". A violation that the simulator let pass would show only on a GPU.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -181,8 +181,8 @@ struct Kernels {
                                 std::int64_t planes);
 
   // Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
-  // Those rows of y = act(bias + sum over the taps of x * weight); `bias`: inner,
-  // or null.
+  // Computes the given rows of y = act(bias + sum over the taps of x * weight). `bias` has `inner`
+  // floats, or is null.
   void (*depthwise)(const WindowShape& shape, const float* x, const float* weight,
                     const float* bias, float* y, RowRange rows);
   // Rows of dx = the sum over the windows of dy * weight.

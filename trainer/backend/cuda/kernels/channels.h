@@ -120,7 +120,7 @@ struct Affine {
   __device__ float operator()(float x_hat) const { return x_hat * gamma + beta; }
 };
 
-// Those of a thread's channels.
+// Normalizing and Affine of the kCount channels that a thread visits.
 template <unsigned kCount>
 struct ChannelNorms {
   Normalizing normalized[kCount];

@@ -33,7 +33,8 @@ LOCKSTEP_DECLARE_KERNEL AddBias(void* y, int type, const float* bias, std::int64
       std::int64_t stride_h, std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, \
       std::int64_t out_h, std::int64_t out_w
 
-// depthwise.cu: convolutions of images with channels last, each with `multiplier` filters.
+// depthwise.cu: convolutions of images with channels last, with `multiplier` filters for each
+// channel.
 // `weight`: of x's type, a filter's next tap being channels * multiplier elements on.
 LOCKSTEP_DECLARE_KERNEL Depthwise(const void* x, const void* weight, void* y, int type,
                                   std::int64_t images, std::int64_t channels,
@@ -193,8 +194,8 @@ LOCKSTEP_DECLARE_KERNEL UpdateByAdagrad(float* values, const float* gradients, f
                                         std::int64_t count, const OptimizerStep* step,
                                         float weight_decay, float epsilon);
 
-// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. Those with `pieces`
-// and without their number have a block for each.
+// trust_optimizers.cu: OptimizerOp::Step of LARS and LAMB, in three launches. All but
+// ChooseTrusts run one block for each piece.
 LOCKSTEP_DECLARE_KERNEL MeasureForLars(const float* values, const float* gradients,
                                        const OptimizerPiece* pieces, const OptimizerStep* step,
                                        TrustSquares* squares);
@@ -204,11 +205,10 @@ LOCKSTEP_DECLARE_KERNEL MeasureForLamb(const float* values, const float* gradien
                                        const OptimizerSegment* segments, const OptimizerStep* step,
                                        float weight_decay, float beta1, float beta2, float epsilon,
                                        TrustSquares* squares);
-// One block for each segment, whose pieces are neighbors.
-LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const OptimizerPiece* pieces, std::int64_t piece_count,
-                                     const OptimizerSegment* segments, const TrustSquares* squares,
-                                     const OptimizerStep* step, double coefficient, double decay,
-                                     float* trusts);
+// One block for each segment, whose pieces are those from firsts[block] to firsts[block + 1].
+LOCKSTEP_DECLARE_KERNEL ChooseTrusts(const std::int64_t* firsts, const OptimizerSegment* segments,
+                                     const TrustSquares* squares, const OptimizerStep* step,
+                                     double coefficient, double decay, float* trusts);
 LOCKSTEP_DECLARE_KERNEL UpdateByLars(float* values, const float* gradients, float* velocities,
                                      const OptimizerPiece* pieces, const OptimizerSegment* segments,
                                      const float* trusts, const OptimizerStep* step,

@@ -65,27 +65,13 @@ LOCKSTEP_BLOCK_KERNEL(MeasureForLamb, const float* values, const float* gradient
   WriteSum(sum, squares + blockIdx.x);
 }
 
-LOCKSTEP_BLOCK_KERNEL(ChooseTrusts, const OptimizerPiece* pieces, std::int64_t piece_count,
-                      const OptimizerSegment* segments, const TrustSquares* squares,
-                      const OptimizerStep* step, double coefficient, double decay, float* trusts) {
+LOCKSTEP_BLOCK_KERNEL(ChooseTrusts, const std::int64_t* firsts, const OptimizerSegment* segments,
+                      const TrustSquares* squares, const OptimizerStep* step, double coefficient,
+                      double decay, float* trusts) {
   if (!step->applies) return;
   const std::int64_t segment = blockIdx.x;
-  // The first piece of the segment, and of the next.
-  const auto first_of = [=](std::int64_t sought) {
-    std::int64_t first = 0, last = piece_count;
-    while (first < last) {
-      const std::int64_t middle = (first + last) / 2;
-      if (pieces[middle].segment < sought) {
-        first = middle + 1;
-      } else {
-        last = middle;
-      }
-    }
-    return first;
-  };
-  const std::int64_t end = first_of(segment + 1);
   TrustSquares own;
-  for (std::int64_t i = first_of(segment) + threadIdx.x; i < end; i += blockDim.x) {
+  for (std::int64_t i = firsts[segment] + threadIdx.x; i < firsts[segment + 1]; i += blockDim.x) {
     own.values += squares[i].values;
     own.update += squares[i].update;
   }
