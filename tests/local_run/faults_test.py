@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from local_run import (SLOWNESS, TRAINER, Run, descendants, environment, kill9, wait_until_gone,
+from local_run import (SLOWNESS, TRAINER, Run, alive, descendants, environment, kill9, wait_until_gone,
                        write_job)
 
 
@@ -157,7 +157,7 @@ class FaultsTest(unittest.TestCase):
         run.wait_for_checkpoint()
         pids = descendants(run.process.pid)
         run.kill()
-        wait_until_gone(pids)
+        self.assertEqual([pid for pid in pids if alive(pid)], [], "kill() has returned too early")
         again = self.start("all")
         self.check_finish(again)
         self.assertRegex(again.logs(), "restored a checkpoint")

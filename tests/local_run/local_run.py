@@ -59,9 +59,12 @@ class Run:
         return self.process.returncode, json.loads(lines[-1]) if lines else None, err
 
     def kill(self):
+        """Returns when all processes of the run have ended, so that none writes into its folder any more."""
         if self.process.poll() is None:
+            started = descendants(self.process.pid)  # with the guardian, which ends those that start later
             self.process.kill()
             self.process.communicate()
+            wait_until_gone(started)
 
     def logs(self):
         return "\n".join(f"== {path}\n{path.read_text(errors='replace')}"

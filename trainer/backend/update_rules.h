@@ -1,6 +1,8 @@
 // The formulas of the optimizers, for one value: see op_spec.h. `g` is the scaled gradient, `rate`
 // the learning rate. Weight decay is done already, except with LARS and LAMB, which say where it
-// goes.
+// goes. Replicas on different processors must apply the same update, so each formula rounds after
+// the same operations, in the same order, as that of the back end "cpu" (cpu/kernels/optimizers.cc
+// and trust_optimizers.cc).
 #pragma once
 
 #include <cmath>
@@ -13,6 +15,11 @@
 
 namespace lockstep::train {
 
+// What a value that decays is multiplied by before its update.
+LOCKSTEP_ALSO_ON_GPU inline float KeptByDecay(float weight_decay, const OptimizerStep& step) {
+  return 1 - step.learning_rate * weight_decay;
+}
+
 // `velocity`: null without momentum.
 LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const SgdSpec& spec, float g, float rate, float& value,
                                              float* velocity) {
@@ -22,7 +29,7 @@ LOCKSTEP_ALSO_ON_GPU inline void UpdateValue(const SgdSpec& spec, float g, float
     return;
   }
   *velocity = spec.momentum * *velocity + move;
-  value += spec.nesterov ? spec.momentum * *velocity + move : *velocity;
+  value = spec.nesterov ? value + spec.momentum * *velocity + move : value + *velocity;
 }
 
 // Computes base^exponent by squaring. std::pow may differ in the last bit between processors, but

@@ -5,6 +5,7 @@
 
 #include "trainer/backend/backend.h"
 #include "trainer/backend/segments.h"
+#include "trainer/backend/update_rules.h"
 
 namespace lockstep::train::reference {
 
@@ -31,9 +32,9 @@ class BoundOptimizer final : public OptimizerOp {
     const float rate = rule_.Rate(step);
     ForEachSegment(memory_, 0, memory_.size,
                    [&](std::int64_t begin, std::int64_t end, bool decays) {
-                     const float decay = decays ? step.learning_rate * rule_.spec.weight_decay : 0;
+                     const float keep = decays ? KeptByDecay(rule_.spec.weight_decay, step) : 1;
                      for (std::int64_t i = begin; i < end; ++i) {
-                       memory_.values[i] -= decay * memory_.values[i];
+                       memory_.values[i] *= keep;
                        rule_.Update(memory_, i, step.gradient_scale * memory_.gradients[i], rate);
                      }
                    });

@@ -58,14 +58,14 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const api::TrainingSpec& tr
       new Shard(training, backend, static_cast<int>(rule.slot_names.size())));
 }
 
-absl::Status Shard::MakeOps() {
-  ops_.clear();
-  for (std::size_t i = 0; i < std::max<std::size_t>(layout_.ranges.size(), 1); ++i) {
+absl::StatusOr<Shard::Ops> Shard::MakeOps(std::size_t ranges) const {
+  Ops ops;
+  for (std::size_t i = 0; i < std::max<std::size_t>(ranges, 1); ++i) {
     LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
                               MakeOptimizerRule(training_.optimizer, backend_));
-    ops_.push_back(std::move(rule.op));
+    ops.push_back(std::move(rule.op));
   }
-  return absl::OkStatus();
+  return ops;
 }
 
 absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) const {
@@ -103,22 +103,21 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
   if (leader < leader_) return absl::AbortedError("a later process leads the run");
   // Repeated, since its answer was lost: gradients may have come since.
   if (fence != 0 && fence == fence_) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(Ops ops, MakeOps(layout.ranges.size()));
   fence_ = 0;  // nothing is valid until all of it is
-  LOCKSTEP_RETURN_IF_ERROR(Replace(std::move(layout), step, std::move(content)));
+  ops_ = std::move(ops);
+  Replace(std::move(layout), step, std::move(content));
   fence_ = fence;
   return absl::OkStatus();
 }
 
-absl::Status Shard::Replace(ShardLayout layout, std::int64_t step,
-                            std::unique_ptr<SharedContent> content) {
+void Shard::Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<SharedContent> content) {
   layout_ = std::move(layout);
-  LOCKSTEP_RETURN_IF_ERROR(MakeOps());
   memory_ = std::move(content);
   version_ = step;
   applied_ = AppliedSet(step);
   if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);
   BeginSum();
-  return absl::OkStatus();
 }
 
 void Shard::LeaderCame(const Incarnation& leader) {

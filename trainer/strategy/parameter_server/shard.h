@@ -121,13 +121,14 @@ class Shard {
   ShardCounts counts() const;
 
  private:
+  using Ops = std::vector<std::unique_ptr<OptimizerOp>>;  // for each range
+
   Shard(const api::TrainingSpec& training, Backend& backend, int slots)
       : training_(training), backend_(backend), slots_(slots) {}
   absl::Status CheckFence(std::uint64_t fence) const;
-  absl::Status MakeOps();
+  absl::StatusOr<Ops> MakeOps(std::size_t ranges) const;
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
-  absl::Status Replace(ShardLayout layout, std::int64_t step,
-                       std::unique_ptr<SharedContent> content);
+  void Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<SharedContent> content);
   float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
@@ -150,12 +151,12 @@ class Shard {
   Incarnation leader_;               // the newest
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
-  std::unique_ptr<SharedContent> memory_;          // [values | states | slots]
-  std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
-  std::int64_t version_ = 0;                       // updates made, skipped ones included
-  ShardCounts counts_;                             // without version, pulled_bytes
-  std::atomic<std::int64_t> pulled_bytes_ = 0;     // pulls hold the mutex together
-  AppliedSet applied_;                             // Async
+  std::unique_ptr<SharedContent> memory_;  // [values | states | slots]
+  Ops ops_;
+  std::int64_t version_ = 0;                    // updates made, skipped ones included
+  ShardCounts counts_;                          // without version, pulled_bytes
+  std::atomic<std::int64_t> pulled_bytes_ = 0;  // pulls hold the mutex together
+  AppliedSet applied_;                          // Async
   // Sync: the sum of the first `next_part_` parts of step `version_`, and those that came before
   // their turn (a skipped one is empty). Parts 0 and 1 have the same sum in either order.
   std::unique_ptr<Arena> sum_;

@@ -44,7 +44,10 @@ absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
 absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
   if (loaded.refusal().empty()) return absl::OkStatus();
   const std::string text = fmt::format("ps {}: {}", server, loaded.refusal());
-  return loaded.superseded() ? absl::AbortedError(text) : absl::InvalidArgumentError(text);
+  if (loaded.superseded()) return absl::AbortedError(text);
+  // What else runs on the server's node may end: the caller tries again, as after a lost
+  // connection.
+  return loaded.is_temporary() ? absl::UnavailableError(text) : absl::InvalidArgumentError(text);
 }
 
 }  // namespace

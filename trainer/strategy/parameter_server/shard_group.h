@@ -37,7 +37,8 @@ struct ShardGroupOptions {
 };
 
 // Not thread-safe. Errors of all calls:
-//   Unavailable: a connection is broken; names the server. Connect() again and repeat the call.
+//   Unavailable: a connection is broken, or a server has no memory now for what this process loads;
+//     names the server. Connect() again and repeat the call.
 //   FailedPrecondition: a server has another fence, or not the state that the call needs.
 //   PermissionDenied: the server at an address refuses this process.
 //   InvalidArgument: a server refuses what this process loads.

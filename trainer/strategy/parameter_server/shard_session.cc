@@ -117,6 +117,7 @@ bool ShardSession::ReplyLoaded(const absl::Status& status) {
   proto::ShardReply reply;
   reply.mutable_loaded()->set_refusal(std::string(status.message()));
   reply.mutable_loaded()->set_superseded(absl::IsAborted(status));
+  reply.mutable_loaded()->set_is_temporary(absl::IsResourceExhausted(status));
   return Reply(reply);
 }
 

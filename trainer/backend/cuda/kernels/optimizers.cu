@@ -25,11 +25,10 @@ template <typename Update>
 __device__ void UpdateValues(float* values, const float* gradients, std::int64_t size,
                              const OptimizerSegment* segments, std::int64_t count,
                              const OptimizerStep& step, float weight_decay, const Update& update) {
-  const float decay = step.learning_rate * weight_decay;
+  const float keep = KeptByDecay(weight_decay, step);
   const float scale = step.gradient_scale;
   ForEach(size, [&](std::int64_t i) {
-    float value = values[i];
-    value -= (Decays(segments, count, i) ? decay : 0) * value;
+    float value = (Decays(segments, count, i) ? keep : 1) * values[i];
     update(i, scale * gradients[i], value);
     values[i] = value;
   });
