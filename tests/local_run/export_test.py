@@ -68,7 +68,7 @@ class ExportTest(RunTest):
                 self.assertEqual((volumes / "saved/step-00000002/model.safetensors").read_bytes(),
                                  (volumes / "out/new/model.safetensors").read_bytes())
 
-    def test_a_file_that_cannot_be_written_fails_the_job_by_name(self):
+    def test_a_file_that_cannot_be_written_fails_the_job_before_its_first_step(self):
         training = {"model": {"name": "mlp"}, "dataset": {"format": "synthetic"}, "steps": 2,
                     "batchSize": {"global": 16}, "checkpoint": {"exportTo": "/out/model.onnx"}}
         path = pathlib.Path(self.folder, "job.yaml")
@@ -77,7 +77,7 @@ class ExportTest(RunTest):
         run = self.start(path)
         code, report, err = run.finish()
         self.assertEqual((10, "Failed"), (code, report["state"]), err)
-        self.assertRegex(run.logs(), r"exportTo: the trained model is not exported: .*/out/model\.onnx")
+        self.assertRegex(run.logs(), r"exportTo: the trained model cannot be exported: .*/out/model\.onnx: found a")
 
 
 if __name__ == "__main__":

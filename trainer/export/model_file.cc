@@ -14,12 +14,17 @@ namespace {
 
 using Pieces = std::vector<std::span<const std::byte>>;
 
+// Each process has its own, so that two that write one file do not mix their bytes.
+std::string DraftOf(const std::string& path) {
+  return fmt::format("{}.{}.tmp", path, ::getpid());
+}
+
 absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Pieces& pieces) {
-  const std::string unfinished = fmt::format("{}.{}.tmp", path, ::getpid());
-  absl::Status written = files.WriteFile(unfinished, pieces);
-  if (written.ok()) written = files.Rename(unfinished, path);
+  const std::string draft = DraftOf(path);
+  absl::Status written = files.WriteFile(draft, pieces);
+  if (written.ok()) written = files.Rename(draft, path);
   if (!written.ok()) {
-    files.RemoveRecursively(unfinished).IgnoreError();  // the first failure is what people need
+    files.RemoveRecursively(draft).IgnoreError();  // the first failure is what people need
     return written;
   }
   const std::string parent = std::filesystem::path(path).parent_path();
@@ -52,6 +57,18 @@ absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path) {
   if (ending == ".safetensors") return ModelFormat::kSafetensors;
   return absl::InvalidArgumentError(
       fmt::format("{}: found the ending '{}', expected .onnx or .safetensors", path, ending));
+}
+
+absl::Status PrepareModelFile(const std::string& path, FileSystem& files) {
+  LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(std::filesystem::path(path).parent_path()));
+  if (files.ListDirectory(path).ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: found a folder, expected a file or nothing", path));
+  }
+  const std::string draft = DraftOf(path);
+  const absl::Status written = files.WriteFile(draft, {});
+  const absl::Status removed = files.RemoveRecursively(draft);
+  return written.ok() ? removed : written;
 }
 
 absl::Status WriteModelFile(const TrainedModel& model, const std::string& path, FileSystem& files) {

@@ -25,6 +25,11 @@ enum class ModelFormat { kOnnx, kSafetensors };
 // InvalidArgument: the path does not end in ".onnx" or ".safetensors".
 absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path);
 
+// Makes the folder of the file, and writes and removes an empty draft there, so that people learn
+// early that WriteModelFile could not write. Leaves the file as it is. `path` is absolute.
+// FailedPrecondition: the path is a folder, or a link to one. Other errors: see FileSystem.
+absl::Status PrepareModelFile(const std::string& path, FileSystem& files);
+
 // Writes the file, or replaces it, in one step: on failure, it is as it was, unless its new name
 // may not survive a loss of power. InvalidArgument: the model's layers and tensors do not fit each
 // other. Other errors: see ModelFormatOf, EncodeOnnx and FileSystem.

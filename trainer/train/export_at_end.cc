@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "base/log.h"
 #include "base/status.h"
 #include "trainer/export/model_file.h"
@@ -26,7 +24,10 @@ absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, Fil
                     "a .safetensors file may be larger",
                     kField, file, model_bytes, kMostOnnxBytes));
   }
-  return files.CreateDirectories(std::filesystem::path(file).parent_path());
+  const absl::Status prepared = PrepareModelFile(file, files);
+  if (prepared.ok()) return absl::OkStatus();
+  return {prepared.code(), fmt::format("{}: the trained model cannot be exported: {}", kField,
+                                       std::string(prepared.message()))};
 }
 
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@ namespace lockstep::train {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using At = StrategyFaults::At;
 
@@ -158,6 +161,41 @@ TEST_F(ExportAtEndTest, TheFolderIsMadeBeforeTheFirstStep) {
   EXPECT_TRUE(PrepareExport("", 1, files_).ok());
   files_.FillDiskInOperation(1, /*stays_full=*/false);
   EXPECT_TRUE(absl::IsResourceExhausted(PrepareExport("/more/model.onnx", 1, files_)));
+}
+
+TEST_F(ExportAtEndTest, AFolderThatTakesNoFilesIsRefusedBeforeTheFirstStep) {
+  files_.FillDiskInOperation(2, /*stays_full=*/false);  // the draft, after the folder
+  const absl::Status refused = PrepareExport(kTensors, 1, files_);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("spec.training.checkpoint.exportTo: the trained model cannot be "
+                              "exported: /out/model.safetensors."),
+                    HasSubstr("space")));
+  EXPECT_EQ(*files_.ListDirectory("/out"), std::vector<std::string>{});
+}
+
+// The kernel refuses files there to every user.
+TEST_F(ExportAtEndTest, AFolderThatDeniesAccessIsRefusedBeforeTheFirstStep) {
+  const absl::Status refused = PrepareExport("/sys/model.onnx", 1, RealFileSystem());
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_EQ(EndOfStore(refused).end, LoopEnd::kStorageRefused);
+}
+
+TEST_F(ExportAtEndTest, AnEarlierFileStaysUntilTheLastStep) {
+  const std::string earlier = "earlier";
+  ASSERT_TRUE(files_.WriteFile(kTensors, {std::as_bytes(std::span(earlier))}).ok());
+  EXPECT_TRUE(PrepareExport(kTensors, 1, files_).ok());
+  EXPECT_EQ(files_.Content(kTensors), earlier);
+  EXPECT_THAT(*files_.ListDirectory("/out"), ElementsAre("model.safetensors"));
+}
+
+TEST_F(ExportAtEndTest, AFolderAtThePathIsRefusedBeforeTheFirstStep) {
+  ASSERT_TRUE(files_.CreateDirectories(kGraph).ok());
+  const absl::Status refused = PrepareExport(kGraph, 1, files_);
+  EXPECT_EQ(EndOfStore(refused).end, LoopEnd::kFailed);
+  EXPECT_EQ(refused.message(),
+            "spec.training.checkpoint.exportTo: the trained model cannot be exported: "
+            "/out/model.onnx: found a folder, expected a file or nothing");
 }
 
 TEST_F(ExportAtEndTest, AFileThatCannotHoldTheModelIsRefusedBeforeTheFirstStep) {
