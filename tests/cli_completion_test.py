@@ -68,10 +68,10 @@ class CompletionTest(unittest.TestCase):
         self.assertIn("job.yaml", self.run_in(command, "validate", ""))
         self.assertEqual(["there"], self.run_in(command, "status", "--context", "th"))
 
-    def press_tab_in_bash(self, typed):
+    def press_tab_in_bash(self, typed, setting=""):
         """The words of the line after a press of Tab behind `typed`, as readline has it."""
         start = pathlib.Path(self.folder.name) / "bashrc"
-        start.write_text(f"source <(lockstep completion bash)\nPS1='{PROMPT}'\n")
+        start.write_text(f"source <(lockstep completion bash)\n{setting}\nPS1='{PROMPT}'\n")
         terminal, end = pty.openpty()
         with os.fdopen(terminal, "r+b", buffering=0) as typist, subprocess.Popen(
                 ["bash", "--noprofile", "--rcfile", start, "-i"], cwd=self.folder.name, stdin=end,
@@ -104,6 +104,20 @@ class CompletionTest(unittest.TestCase):
             with self.subTest(typed):
                 words = self.press_tab_in_bash(f"lockstep {typed}")
                 self.assertEqual(last, words[-1] if words else None)
+
+    def test_bash_where_readline_does_not_split_words(self):
+        """Other programs' scripts take these characters from the variable: npm's "=" and "@", many ":"."""
+        (pathlib.Path(self.folder.name) / "folder" / "below").mkdir(parents=True)
+        for typed, last in (("status --kubeconfig=kubec", "--kubeconfig=kubeconfig"),
+                            ("status --kubeconfig=", "--kubeconfig="),
+                            ("run --work-dir=folder/be", "--work-dir=folder/below/"),
+                            ("run --output=j", "--output=json"),
+                            ("status --context=team:admin@", "--context=team:admin@kubernetes")):
+            for characters in ("=@", ":", "=:@"):
+                with self.subTest(typed, characters=characters):
+                    words = self.press_tab_in_bash(
+                        f"lockstep {typed}", f"COMP_WORDBREAKS=${{COMP_WORDBREAKS//[{characters}]}}")
+                    self.assertEqual(last, words[-1] if words else None)
 
     def test_zsh(self):
         self.check("zsh", "-f", "-c", ZSH, "zsh")

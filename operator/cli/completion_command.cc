@@ -16,7 +16,7 @@ constexpr char kFiles[] = ":files";
 
 constexpr char kBash[] = R"(# bash: source <(lockstep completion bash)
 _lockstep() {
-  local rest=${COMP_LINE:0:COMP_POINT} words=() n=-1 word line value
+  local rest=${COMP_LINE:0:COMP_POINT} words=() n=-1 word line value option
   # Readline splits words at "=", ":" and "@" as well; those that blanks separate are completed.
   for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
     if [[ $n == -1 || $rest == [[:blank:]]* ]]; then
@@ -35,8 +35,12 @@ _lockstep() {
       compopt -o filenames 2>/dev/null
       value=${words[n]}
       [[ $value == --*=* ]] && value=${value#*=}
+      option=${words[n]%"$value"}
       while IFS= read -r line; do
-        COMPREPLY+=("${line:${#value}-${#2}}")
+        # Readline ends a folder with "/" only where it replaces the whole path.
+        [[ $kept != "${#option}" && -d $line ]] && line+=/ && compopt -o nospace 2>/dev/null
+        line=$option$line
+        COMPREPLY+=("${line:kept}")
       done < <(compgen -f -- "$value")
     else
       COMPREPLY+=("${line:kept}")

@@ -29,13 +29,18 @@ using SeenJobs = std::vector<SeenJob>;
 
 constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
 
+// A job's pods have at least so long, however many jobs there are: an answer through the API server
+// of a distant cluster takes some tenths of a second.
+constexpr Duration kLeastOfJob = std::chrono::seconds(1);
+
 void SetRead(PodsRead read, SeenJob& seen) {
   seen.ranks = std::move(read.ranks);
   seen.top.unread = std::move(read.unread);
 }
 
-absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job,
-                               SteadyTime deadline) {
+// Takes from `left` the time in which the job's pods were read, which is at most `most`.
+absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job, Duration most,
+                               Duration& left) {
   SeenJob seen;
   seen.top.namespace_name = job.metadata.namespace_name;
   seen.top.name = job.metadata.name;
@@ -43,7 +48,8 @@ absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob&
   seen.top.ready = job.status.ready_replicas;
   seen.over = api::IsTerminal(job.status);
   if (!seen.over) {
-    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job, deadline));
+    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job, most));
+    left -= std::min(left, read.took);
     SetRead(std::move(read), seen);
   }
   SetProgress(seen.ranks, job.status, seen.top);
@@ -131,7 +137,6 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 
 absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
                                        const std::string& job, Duration most) {
-  const SteadyTime end = std::chrono::steady_clock::now() + most;
   std::vector<api::TrainingJob> jobs;
   if (!job.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
@@ -156,9 +161,8 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
   SeenJobs seen;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     // Silent pods of one job must leave time for the others.
-    const SteadyTime now = std::chrono::steady_clock::now();
-    const SteadyTime deadline = now + (end - now) / static_cast<int>(jobs.size() - i);
-    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], deadline));
+    const Duration part = std::max(most / static_cast<int>(jobs.size() - i), kLeastOfJob);
+    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], part, most));
     seen.push_back(std::move(next));
   }
   return seen;
@@ -169,7 +173,7 @@ absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
   SeenJob seen;
   seen.top.name = work_dir;
   seen.top.state = "Running";
-  SetRead(ReadTrainerPods(addresses, std::chrono::steady_clock::now() + kLookTime), seen);
+  SetRead(ReadTrainerPods(addresses, kLookTime), seen);
   SetProgress(seen.ranks, {}, seen.top);
   return SeenJobs{std::move(seen)};
 }

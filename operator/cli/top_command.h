@@ -37,13 +37,14 @@ struct SeenJob {
   bool over = false;
 };
 
-// The most that a look waits for the metrics of pods, which can be silent.
+// What a look has for the metrics of pods, which can be silent.
 inline constexpr Duration kLookTime = std::chrono::seconds(5);
 
 // Looks at the jobs of a namespace that use the bundled trainer: at `job`, or at those that have
-// not ended if it is empty. Pods that do not answer within `most`, of which each job has its part,
-// are unread. FailedPrecondition: `job` does not use the trainer. Other errors are those of the
-// client.
+// not ended if it is empty. Each job has its part of `most` for reading its pods, but at least 1 s,
+// so that a look at silent pods takes as many seconds as there are jobs if that is more. Listing
+// jobs and pods takes nothing from it. Pods that have not answered by then are unread.
+// FailedPrecondition: `job` does not use the trainer. Other errors are those of the client.
 absl::StatusOr<std::vector<SeenJob>> LookAtCluster(kube::RestClient& client,
                                                    const std::string& namespace_name,
                                                    const std::string& job,

@@ -65,9 +65,11 @@ std::vector<absl::StatusOr<Ranks>> ReadAll(const std::vector<Pod>& pods, SteadyT
   return answers;
 }
 
-PodsRead ReadEach(const std::vector<Pod>& pods, SteadyTime deadline) {
+PodsRead ReadEach(const std::vector<Pod>& pods, Duration most) {
   PodsRead all;
-  std::vector<absl::StatusOr<Ranks>> answers = ReadAll(pods, deadline);
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  std::vector<absl::StatusOr<Ranks>> answers = ReadAll(pods, begin + most);
+  all.took = std::chrono::steady_clock::now() - begin;
   for (std::size_t i = 0; i < pods.size(); ++i) {
     if (answers[i].ok()) {
       std::ranges::move(*answers[i], std::back_inserter(all.ranks));
@@ -95,7 +97,7 @@ absl::StatusOr<std::string> ReadAt(const std::string& address, Duration timeout)
 }  // namespace
 
 absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
-                                         SteadyTime deadline) {
+                                         Duration most) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<kube::Object> objects, ReadPods(client, job));
   std::vector<Pod> pods;
   for (const kube::Object& object : objects) {
@@ -108,16 +110,16 @@ absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::Tr
            return client.GetFromPod(key, api::kMetricsPort, kMetricsPath, kMostBytes, timeout);
          }});
   }
-  return ReadEach(pods, deadline);
+  return ReadEach(pods, most);
 }
 
-PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, SteadyTime deadline) {
+PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, Duration most) {
   std::vector<Pod> pods;
   for (const auto& [replica, address] : addresses) {
     pods.push_back({replica, kMostProcesses,
                     [&address](Duration timeout) { return ReadAt(address, timeout); }});
   }
-  return ReadEach(pods, deadline);
+  return ReadEach(pods, most);
 }
 
 }  // namespace lockstep::cli

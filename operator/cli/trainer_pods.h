@@ -24,14 +24,16 @@ struct UnreadPod {
 struct PodsRead {
   std::vector<RankMetrics> ranks;  // by their numbers
   std::vector<UnreadPod> unread;   // by their replicas
+  Duration took{};                 // to read them, without the time to list them
 };
 
 // Reads the running pods that train, several at a time, each for at most 2 s. Those that have not
-// answered by `deadline` are unread. Errors: those of listing the pods.
+// answered when `most` has passed since the pods were listed are unread. Errors: those of listing
+// the pods.
 absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
-                                         SteadyTime deadline);
+                                         Duration most);
 
 // Reads replicas at their addresses: "worker-0" at "127.77.0.1:8080".
-PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, SteadyTime deadline);
+PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, Duration most);
 
 }  // namespace lockstep::cli

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "api/v1/names.h"
+#include "base/status.h"
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/work_dir.h"
 #include "tests/operator/cli/fake_cluster.h"
@@ -69,6 +71,7 @@ class TopCommandTest : public ::testing::Test {
         to.AwaitClose();
         return to.Cut();
       }
+      std::this_thread::sleep_for(read_takes_);
       if (i == 1 && refuses_) {
         return to.Respond(503, R"({"kind": "Status", "message": "i/o timeout"})");
       }
@@ -78,6 +81,7 @@ class TopCommandTest : public ::testing::Test {
       return to.Respond(200, metrics);
     }
     EXPECT_EQ(target.find("/proxy"), std::string::npos) << target;
+    std::this_thread::sleep_for(list_takes_);
     Object list = {{"metadata", {{"resourceVersion", "1"}}},
                    {"items", {Pod("worker", 0), Pod("worker", 1), Pod("ps", 0)}}};
     for (int i = 2; i < more_; ++i) list["items"].push_back(Pod("worker", i % 2));
@@ -100,6 +104,7 @@ class TopCommandTest : public ::testing::Test {
   std::atomic<int> boasts_ = 0;  // each pod has so many ranks, it says
   std::size_t jobs_ = 1;         // in the list, with the same pods
   int more_ = 0;                 // so many workers, which are read at the addresses of the two
+  Duration list_takes_{}, read_takes_{};
   TempDirectory folder_;
   std::FILE* const out_ = std::fopen(folder_.At("out").c_str(), "w");
   testing::FakeCluster cluster_;
@@ -164,13 +169,41 @@ TEST_F(TopCommandTest, APodHasNoMoreRanksThanItRunsProcesses) {
 }
 
 TEST_F(TopCommandTest, SilentPodsLeaveTimeForTheOtherJobs) {
-  silent_ = 2;
+  silent_ = 16;  // as many as are read at once
+  more_ = 32;
   jobs_ = 2;
   const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
-  const auto seen = LookAtCluster(*access->client, "n", "", std::chrono::seconds(1));
+  const auto seen = LookAtCluster(*access->client, "n", "", std::chrono::seconds(3));
   ASSERT_TRUE(seen.ok()) << seen.status();
-  EXPECT_EQ(seen->at(0).top.unread.size(), 2u);
-  EXPECT_EQ(seen->at(1).ranks.size(), 2u);
+  EXPECT_EQ(seen->at(0).top.unread.size(), 32u);
+  EXPECT_TRUE(seen->at(1).top.unread.empty());
+}
+
+// Whether a look of `most` reads all pods of each job.
+absl::Status LookReadsAll(const std::string& kubeconfig, std::size_t jobs, Duration most) {
+  const auto access = ReachCluster({.kubeconfig = kubeconfig});
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto seen, LookAtCluster(*access->client, "n", "", most));
+  EXPECT_EQ(seen.size(), jobs);
+  for (const SeenJob& job : seen) {
+    if (!job.top.unread.empty()) return job.top.unread.front().why;
+  }
+  return absl::OkStatus();
+}
+
+TEST_F(TopCommandTest, ListingPodsTakesNothingFromTheTimeToReadThem) {
+  jobs_ = 2;
+  list_takes_ = std::chrono::milliseconds(1500);
+  const absl::Status read =
+      LookReadsAll(cluster_.kubeconfig(), jobs_, std::chrono::milliseconds(2400));
+  EXPECT_TRUE(read.ok()) << read;
+}
+
+TEST_F(TopCommandTest, HoweverManyJobsThereAreEachHasTimeForPromptPods) {
+  jobs_ = 50;
+  read_takes_ = std::chrono::milliseconds(20);
+  const absl::Status read =
+      LookReadsAll(cluster_.kubeconfig(), jobs_, std::chrono::milliseconds(500));
+  EXPECT_TRUE(read.ok()) << read;
 }
 
 TEST_F(TopCommandTest, AJobOfAnotherImageIsRefused) {
