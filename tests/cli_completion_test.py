@@ -29,6 +29,7 @@ _lockstep "$1" "${@: -1}"; printf '%s\\n' "${COMPREPLY[@]}"
 """
 # compadd works within a completion alone; what it is given is what counts.
 PROMPT = "what next? "
+COMPLETED = "(completed)"
 ZSH = """
 compset() { : }; compdef() { : }; compadd() { print -l -- "${(@P)2}" }; _files() { print -l -- * }
 source <(lockstep completion zsh)
@@ -71,7 +72,9 @@ class CompletionTest(unittest.TestCase):
     def press_tab_in_bash(self, typed, setting=""):
         """The words of the line after a press of Tab behind `typed`, as readline has it."""
         start = pathlib.Path(self.folder.name) / "bashrc"
-        start.write_text(f"source <(lockstep completion bash)\n{setting}\nPS1='{PROMPT}'\n")
+        start.write_text(f"source <(lockstep completion bash)\n{setting}\nPS1='{PROMPT}'\n"
+                         f"marked() {{ _lockstep \"$@\"; printf '{COMPLETED}' >&2; }}\n"
+                         "complete -F marked lockstep\n")
         terminal, end = pty.openpty()
         with os.fdopen(terminal, "r+b", buffering=0) as typist, subprocess.Popen(
                 ["bash", "--noprofile", "--rcfile", start, "-i"], cwd=self.folder.name, stdin=end,
@@ -81,8 +84,13 @@ class CompletionTest(unittest.TestCase):
             shown = b""
             while PROMPT.encode() not in shown:
                 shown += typist.read(4096)
-            # Ctrl-A, which goes to the line's beginning, makes it a command that prints its words.
-            typist.write(typed.encode() + b"\t\x01printf '<%s>\\n' \n exit\n")
+            typist.write(typed.encode() + b"\t")
+            # Bash changes the terminal's mode while programs run, and a kernel may then lose what is typed.
+            while COMPLETED.encode() not in shown:
+                shown += typist.read(4096)
+            # Behind Ctrl-A, which goes to the line's beginning, and Ctrl-E, which goes to its end: a command that
+            # prints the words.
+            typist.write(b"\x01printf '<%s>\\n' \x05; exit\n")
             try:
                 while more := typist.read(4096):
                     shown += more
