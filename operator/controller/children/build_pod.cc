@@ -72,9 +72,7 @@ Object Metadata(const api::TrainingJob& job, const Settings& settings, const Rep
                            api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
-  if (const std::string shape = ClusterShape(job); !shape.empty()) {
-    annotations[api::kAnnotationClusterShape] = shape;
-  }
+  annotations[api::kAnnotationClusterShape] = ClusterShape(job);
   return metadata;
 }
 

@@ -24,7 +24,7 @@ std::string ClusterShape(const api::TrainingJob& job) {
   if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
     return std::string(kIndependentShape);
   }
-  if (TakesWorkersIn(job)) return "";
+  if (TakesWorkersIn(job)) return std::string(kElasticShape);
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (role == api::Role::kEvaluator) continue;  // no replica's peer

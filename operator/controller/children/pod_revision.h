@@ -11,12 +11,15 @@ namespace lockstep::controller {
 
 // The shape of an Independent job: its replicas have no peers, so their number does not matter.
 inline constexpr std::string_view kIndependentShape = "independent";
+// The shape of an elastic job whose pods need not know of a change of its size: one with
+// ParameterServer (the sparse form) or restartScope Pod (the program finds its peers by itself, as
+// torchrun does).
+inline constexpr std::string_view kElasticShape = "elastic";
 
 // Returns the replica counts that every replica's cluster spec reflects: "chief=1,worker=2". Jobs
 // that are not elastic have them too, since their size changes while they are suspended, which the
-// operator may not have seen. Returns kIndependentShape for an Independent job, and nothing for
-// elastic jobs whose pods need not know of a change: those with ParameterServer (the sparse form)
-// or restartScope Pod (the program finds its peers by itself, as torchrun does).
+// operator may not have seen. Returns kIndependentShape or kElasticShape where no spec reflects
+// them.
 std::string ClusterShape(const api::TrainingJob& job);
 
 // Returns a hash that changes with what the role's pods are created from: template, `training`,

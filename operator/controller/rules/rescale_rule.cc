@@ -23,7 +23,6 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
                                                       independent ? "to" : "from")};
   }
   const std::string shape = ClusterShape(observed.job);
-  if (shape.empty()) return std::nullopt;
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
     return pod.attempt == observed.job.status.attempt && pod.role != api::Role::kEvaluator &&
            !pod.cluster_shape.empty() && pod.cluster_shape != shape;

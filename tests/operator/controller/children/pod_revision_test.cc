@@ -35,13 +35,13 @@ TEST(PodRevisionTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
       {"in place", Elastic().Training(), "worker=2"},
       {"chief", Elastic().Chief(), "chief=1,worker=2"},
       {"evaluator is nobody's peer", Elastic().Evaluator(), "worker=2"},
-      {"the program finds its peers", Elastic().RestartScope(RestartScope::kPod), ""},
+      {"the program finds its peers", Elastic().RestartScope(RestartScope::kPod), "elastic"},
       {"sparse TF_CONFIG",
        Elastic()
            .ParameterServers(1)
            .Strategy(StrategyType::kParameterServer)
            .RestartScope(RestartScope::kGang),
-       ""},
+       "elastic"},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(ClusterShape(c.job.BuildWithDefaults()), c.expected) << c.name;

@@ -113,22 +113,31 @@ TEST(AttemptTest, NorIfNoOperatorSeesTheSuspension) {
 }
 
 TEST(AttemptTest, AMemberThatHasFinishedIsNoVariant) {
-  for (const bool is_seen : {false, true}) {
-    SCOPED_TRACE(is_seen);
-    const auto world = Runs(StrategyType::kMultiWorkerMirrored);
-    world->SetPod("j-worker-1", "Succeeded");
-    world->Settle();
-    if (is_seen) {
-      Suspend(*world, kApart);
+  const auto rigid = Job("j").Workers(2).Strategy(StrategyType::kMultiWorkerMirrored);
+  auto elastic = Job("j").Workers(2).RestartScope(api::RestartScope::kPod);
+  elastic.With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+  for (const testing::JobBuilder& job : {rigid, elastic}) {
+    for (const bool is_seen : {false, true}) {
+      SCOPED_TRACE(is_seen);
+      const auto world = Runs(job);
+      world->SetPod("j-worker-1", "Succeeded");
       world->Settle();
-      EXPECT_EQ(world->Job()->status.state, "Suspended");
+      const auto edit = [&world](bool suspend) {
+        Edit(*world, [suspend](kube::Object& spec) {
+          spec["suspend"] = suspend;
+          spec["strategy"]["type"] = kApart;
+          spec.erase("elastic");
+          spec.erase("restartScope");
+        });
+        world->Settle();
+      };
+      if (is_seen) {
+        edit(true);
+        EXPECT_EQ(world->Job()->status.state, "Suspended");
+      }
+      edit(false);
+      ExpectBothStartAgain(*world);
     }
-    Edit(*world, [](kube::Object& spec) {
-      spec["suspend"] = false;
-      spec["strategy"]["type"] = kApart;
-    });
-    world->Settle();
-    ExpectBothStartAgain(*world);
   }
 }
 
