@@ -159,10 +159,11 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
     std::ranges::sort(jobs, {}, [](const api::TrainingJob& one) { return one.metadata.name; });
   }
   SeenJobs seen;
+  Duration left = most;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     // Silent pods of one job must leave time for the others.
-    const Duration part = std::max(most / static_cast<int>(jobs.size() - i), kLeastOfJob);
-    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], part, most));
+    const Duration part = std::max(left / static_cast<int>(jobs.size() - i), kLeastOfJob);
+    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], part, left));
     seen.push_back(std::move(next));
   }
   return seen;
