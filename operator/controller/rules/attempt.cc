@@ -19,11 +19,14 @@ void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status
   if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) ForgetAllCompleted(status);
 }
 
+bool NotesShape(const Observed& observed, const ObservedPod& pod) {
+  return pod.attempt == observed.job.status.attempt && pod.role != api::Role::kEvaluator &&
+         !pod.cluster_shape.empty();
+}
+
 std::optional<bool> IsIndependentAttempt(const Observed& observed) {
-  const auto pod = std::ranges::find_if(observed.pods, [&observed](const ObservedPod& each) {
-    return each.attempt == observed.job.status.attempt && each.role != api::Role::kEvaluator &&
-           !each.cluster_shape.empty();
-  });
+  const auto pod = std::ranges::find_if(
+      observed.pods, [&observed](const ObservedPod& each) { return NotesShape(observed, each); });
   if (pod == observed.pods.end()) return std::nullopt;
   return pod->cluster_shape == kIndependentShape;
 }

@@ -12,8 +12,12 @@ namespace lockstep::controller {
 // replicas, which do not run again.
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
+// Returns true if the pod is of the present attempt and notes its shape (ClusterShape). An
+// Evaluator's does not count, and one that an older operator created may have no note.
+bool NotesShape(const Observed& observed, const ObservedPod& pod);
+
 // Returns whether the replicas of the present attempt train independently; nullopt if none of its
-// pods tells. Those that an older operator created do not.
+// pods notes its shape.
 std::optional<bool> IsIndependentAttempt(const Observed& observed);
 
 // Returns true if the present attempt trains independently and the job's replicas are to train

@@ -14,8 +14,8 @@ namespace lockstep::controller {
 // Settings::evaluator_grace after `trained`, when training ended, or after the Evaluator last told
 // that it evaluates, but not before the Evaluator could answer a first question: it is asked from
 // `known` on, when this process learned that training had ended. The job's deadline ends the wait
-// too. Meanwhile a pod of it that is lost, or fails and
-// may be retried, is counted and replaced as during training; the other replicas are left alone.
+// too. Meanwhile a pod of it that is lost, or fails and may be retried, is counted and replaced as
+// during training; the other replicas are left alone.
 // Returns nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it
 // will not run again (a permanent failure, the job is suspended or its quota is taken back, its
 // back-off lasts longer), or the wait is over.

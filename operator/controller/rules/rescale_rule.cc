@@ -24,8 +24,7 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
   }
   const std::string shape = ClusterShape(observed.job);
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
-    return pod.attempt == observed.job.status.attempt && pod.role != api::Role::kEvaluator &&
-           !pod.cluster_shape.empty() && pod.cluster_shape != shape;
+    return NotesShape(observed, pod) && pod.cluster_shape != shape;
   });
   if (other == observed.pods.end()) return std::nullopt;
   return ShapeChange{"Rescaled",
