@@ -528,36 +528,38 @@ class FullStore final : public CheckpointStore {
   std::optional<Snapshot> held_;
 };
 
+// A run that has trained to its end, and one that finds its last state in the store.
+struct ResumedRun {
+  static Snapshot Trained(Rank& rank) {
+    EXPECT_TRUE(rank.Train());
+    return MakeSnapshot(rank.loop.session, rank.loop.state, Time());
+  }
+
+  api::TrainingSpec training = SmallTraining();
+  LocalRendezvousHub hub{1}, next_hub{1};
+  Rank whole{training, 1, hub, 0};
+  FullStore store{Trained(whole)};
+  Rank resumed{training, 1, next_hub, 0, nullptr, "reference", &store};
+};
+
 TEST(SnapshotTest, ARestoredStateIsNotSavedAgainWhenNothingFollows) {
-  const api::TrainingSpec training = SmallTraining();
-  LocalRendezvousHub hub(1);
-  Rank whole(training, 1, hub, 0);
-  EXPECT_TRUE(whole.Train());
-  FullStore store(MakeSnapshot(whole.loop.session, whole.loop.state, Time()));
-  LocalRendezvousHub next_hub(1);
-  Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
-  const LoopOutcome done = resumed.RunOnce();
+  ResumedRun run;
+  const LoopOutcome done = run.resumed.RunOnce();
   EXPECT_EQ(done.end, LoopEnd::kDone) << done.reason;
-  EXPECT_EQ(resumed.loop.state, whole.loop.state);
-  const LoopOutcome stopped = resumed.loop.SaveAlone();
+  EXPECT_EQ(run.resumed.loop.state, run.whole.loop.state);
+  const LoopOutcome stopped = run.resumed.loop.SaveAlone();
   EXPECT_EQ(stopped.end, LoopEnd::kStopped) << stopped.reason;
 }
 
 TEST(SnapshotTest, AStateThatIsReachedAgainAfterItsCheckpointIsLostIsSaved) {
-  const api::TrainingSpec training = SmallTraining();
-  LocalRendezvousHub hub(1);
-  Rank whole(training, 1, hub, 0);
-  EXPECT_TRUE(whole.Train());
-  FullStore store(MakeSnapshot(whole.loop.session, whole.loop.state, Time()));
-  LocalRendezvousHub next_hub(1);
-  Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
-  EXPECT_EQ(resumed.loop.RestoreOrInitialize(), std::nullopt);
-  EXPECT_EQ(resumed.loop.state, whole.loop.state);
-  store.Lose();
-  EXPECT_EQ(resumed.loop.RestoreOrInitialize(), std::nullopt);
-  EXPECT_EQ(resumed.loop.state.step, 0);
-  const LoopOutcome done = resumed.RunOnce();
-  EXPECT_EQ(resumed.loop.state, whole.loop.state);
+  ResumedRun run;
+  EXPECT_EQ(run.resumed.loop.RestoreOrInitialize(), std::nullopt);
+  EXPECT_EQ(run.resumed.loop.state, run.whole.loop.state);
+  run.store.Lose();
+  EXPECT_EQ(run.resumed.loop.RestoreOrInitialize(), std::nullopt);
+  EXPECT_EQ(run.resumed.loop.state.step, 0);
+  const LoopOutcome done = run.resumed.RunOnce();
+  EXPECT_EQ(run.resumed.loop.state, run.whole.loop.state);
   EXPECT_EQ(done.reason.message(), "the disk is full");
 }
 
