@@ -22,6 +22,10 @@ constexpr char kAcceptMetadata[] =
 constexpr char kAcceptLine[] =
     "application/json;as=Table;g=meta.k8s.io;v=v1, application/json;q=0.9";
 constexpr char kWithoutObject[] = "?includeObject=None";
+// The server looks for unknown and repeated fields at some cost, and would report them in warnings
+// that nobody reads.
+constexpr char kWithoutWarnings[] = "?fieldValidation=Ignore";
+constexpr char kWithoutObjectAndWarnings[] = "?includeObject=None&fieldValidation=Ignore";
 // The server answers a create with what was sent, of which each byte may take six as JSON, and with
 // the names of the fields, which it adds.
 constexpr std::size_t kAnsweredPerByteSent = 8;
@@ -60,7 +64,8 @@ absl::StatusOr<Object> ApiServerClient::Create(const Kind& kind, const Object& o
   if (kind.namespaced && Namespace(object).empty()) {
     return absl::InvalidArgumentError(what + ": metadata.namespace is empty");
   }
-  HttpRequest request{"POST", CollectionPath(kind, Namespace(object)), object.dump()};
+  HttpRequest request{"POST", CollectionPath(kind, Namespace(object)) + kWithoutWarnings,
+                      object.dump()};
   const ByteBudget::Share share(answers_, kAnsweredPerByteSent * request.body.size());
   return CallForMetadata(what, std::move(request));
 }
@@ -99,7 +104,8 @@ absl::StatusOr<Object> ApiServerClient::Put(const char* verb, const Kind& kind,
   if (ResourceVersion(object).empty()) {  // without it the server would overwrite unseen changes
     return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
   }
-  HttpRequest request{"PUT", ObjectPath(kind, KeyOf(object)) + subresource + kWithoutObject,
+  HttpRequest request{"PUT",
+                      ObjectPath(kind, KeyOf(object)) + subresource + kWithoutObjectAndWarnings,
                       object.dump()};
   request.accept = kAcceptLine;
   LOCKSTEP_ASSIGN_OR_RETURN(const Object answer,

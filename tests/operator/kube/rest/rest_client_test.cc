@@ -271,11 +271,12 @@ TEST_F(RestClientTest, WritesGoToTheirPlaces) {
   ASSERT_TRUE(client_->Delete(kPodKind, {"x", "a"}, "u").ok());
   const auto requests = server_->requests();
   ASSERT_EQ(requests.size(), 4U);
-  EXPECT_EQ(requests[0].method + requests[0].target, "POST/api/v1/namespaces/x/pods");
+  EXPECT_EQ(requests[0].method + requests[0].target,
+            "POST/api/v1/namespaces/x/pods?fieldValidation=Ignore");
   EXPECT_EQ(requests[1].method + requests[1].target,
-            "PUT/api/v1/namespaces/x/pods/a?includeObject=None");
+            "PUT/api/v1/namespaces/x/pods/a?includeObject=None&fieldValidation=Ignore");
   EXPECT_EQ(requests[2].method + requests[2].target,
-            "PUT/api/v1/namespaces/x/pods/a/status?includeObject=None");
+            "PUT/api/v1/namespaces/x/pods/a/status?includeObject=None&fieldValidation=Ignore");
   EXPECT_EQ(requests[3].method + requests[3].target,
             "DELETE/api/v1/namespaces/x/pods/a?includeObject=None");
   EXPECT_EQ(Object::parse(requests[0].body), Pod());
