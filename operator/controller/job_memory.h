@@ -14,6 +14,7 @@
 #include "operator/controller/failed_actions.h"
 #include "operator/controller/failed_creates.h"
 #include "operator/controller/name_conflicts.h"
+#include "operator/controller/rules/seen_completions.h"
 #include "operator/controller/rules/seen_evaluator.h"
 #include "operator/controller/rules/seen_workers.h"
 #include "operator/controller/state/observed.h"
@@ -57,6 +58,7 @@ struct JobMemory {
   Expectations expectations;
   NameConflicts conflicts;
   std::map<std::string, Sight> sights;  // by pod uid
+  SeenCompletions seen_completions;
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
   std::optional<Time> last_status_write;

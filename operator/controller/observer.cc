@@ -113,6 +113,9 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.incident = context.memory.incident;
   observed.settings = settings_;
   ObserveSights(context);
+  if (!IsLeftAlone(observed.job) && !IsTerminal(observed.job.status)) {
+    memory.seen_completions.Note(observed);
+  }
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;

@@ -7,6 +7,7 @@
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/warnings.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
@@ -17,6 +18,25 @@ void HoldBackCounts(const Observed& observed, Plan& plan) {
   if (!observed.last_status_write || !plan.status_can_wait || !plan.events.empty()) return;
   const Duration left =
       *observed.last_status_write + observed.settings.status_interval - observed.now;
+  if (left > Duration::zero()) PutOffStatus(observed, left, plan);
+}
+
+// Workers of a group end almost together, and each status costs the API server more than a pod
+// does: their ends are written together. Until then their pods show that they have succeeded, and
+// SeenCompletions knows it of pods that are deleted.
+void HoldBackCompletions(const Observed& observed, Plan& plan) {
+  const api::TrainingJobStatus& written = observed.job.status;
+  if (plan.status.completed_indexes == written.completed_indexes || !plan.events.empty()) return;
+  api::TrainingJobStatus others = plan.status;
+  others.completed_indexes = written.completed_indexes;
+  if (!DiffersOnlyInCounts(others, written)) return;
+  Duration left = observed.settings.completion_hold;
+  for (const int index : plan.status.completed_indexes) {
+    if (std::ranges::binary_search(written.completed_indexes, index)) continue;
+    const ObservedPod* pod = FindPod(observed, {api::Role::kWorker, index});
+    if (pod == nullptr || !pod->succeeded_since) return;
+    left = std::min(left, *pod->succeeded_since + observed.settings.completion_hold - observed.now);
+  }
   if (left > Duration::zero()) PutOffStatus(observed, left, plan);
 }
 
@@ -60,6 +80,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   plan.only_counts =
       plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
   HoldBackCounts(observed, plan);
+  HoldBackCompletions(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
   if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);

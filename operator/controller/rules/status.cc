@@ -153,13 +153,16 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
+void AddCompletedIndex(int index, api::TrainingJobStatus& status) {
+  const auto place = std::ranges::lower_bound(status.completed_indexes, index);
+  if (place != status.completed_indexes.end() && *place == index) return;
+  status.completed_indexes.insert(place, index);
+}
+
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
-    const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
-    if (place == status.completed_indexes.end() || *place != pod.index) {
-      status.completed_indexes.insert(place, pod.index);
-    }
+    AddCompletedIndex(pod.index, status);
   }
 }
 

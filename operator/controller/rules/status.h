@@ -37,6 +37,9 @@ void AddActionFault(const Observed& observed, std::string_view type, Plan& plan)
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);
 
+// Does nothing if the status has the index already.
+void AddCompletedIndex(int index, api::TrainingJobStatus& status);
+
 // Adds the workers of the present attempt that have succeeded, since their pods may be deleted
 // later.
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status);

@@ -48,6 +48,8 @@ struct Settings {
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.
   Duration status_interval = std::chrono::seconds(10);
+  // How long the status waits for other workers to succeed after one has.
+  Duration completion_hold = std::chrono::seconds(1);
   // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
   // how many at once after idling. While a write takes longer than its share of the rate, writes
   // happen one at a time, but at least ten per second.

@@ -109,6 +109,8 @@ TEST(HeldJobTest, ItsSuccessIsRecorded) {
   HoldByLabels(world);
   world.SetPod("j-worker-1", "Succeeded");
   world.Settle();
+  world.clock.Advance(std::chrono::seconds(1));
+  world.Settle();
   EXPECT_EQ(Status(world).at("completedIndexes"), kube::Object({1}));
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.SetPod("j-worker-0", "Succeeded");

@@ -118,18 +118,39 @@ TEST(ReconcilerTest, WhereTheLeadingPodIsAskedFollowsAnEdit) {
   EXPECT_EQ(world.progress.asked.port, 4444);
 }
 
-TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {
-  World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
+api::TrainingJob ThreeWorkers() {
+  return Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build();
+}
+
+// Lets the job run, and its last worker succeed just now.
+void FinishTheLastOfThree(World& world) {
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(name, "Running");
   world.Settle();
   world.SetPod("j-worker-2", "Succeeded");
+  world.Settle();
+}
+
+TEST(ReconcilerTest, AWorkersSuccessIsWrittenWithinASecond) {
+  World world(ThreeWorkers());
+  FinishTheLastOfThree(world);
+  world.clock.Advance(std::chrono::seconds(1));
   world.Settle();
   EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2));
   world.client.Remove(kube::kPodKind, {"default", "j-worker-2"});
   world.RestartOperator();
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2)) << "it is not made again";
+}
+
+TEST(ReconcilerTest, AWorkersSuccessOutlivesItsPodBeforeItIsWritten) {
+  World world(ThreeWorkers());
+  FinishTheLastOfThree(world);
+  EXPECT_THAT(world.Job()->status.completed_indexes, IsEmpty());
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-2"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2)) << "it is not made again";
+  EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2)) << "written at once";
 }
 
 TEST(ReconcilerTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {

@@ -10,6 +10,7 @@ namespace lockstep::controller {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Exited;
 using testing::Job;
 using testing::kReady;
@@ -35,6 +36,37 @@ TEST(FinalizePlanTest, CountsAreHeldBackButConditionsAreNot) {
   EXPECT_EQ(seen.Plan().requeue_after, seconds(6));
   EXPECT_EQ(Seen(seen).Worker(1, kReady).Plan().status.state, "Running");
   EXPECT_EQ(seen.Later(seconds(6)).Plan().status.ready_replicas, "1/2");
+}
+
+// Succeeded, and seen at `since`.
+testing::PodState SucceededAt(Time since) {
+  return [since](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.succeeded_since = since;
+  };
+}
+
+TEST(FinalizePlanTest, WorkersThatEndTogetherAreWrittenTogether) {
+  Seen seen(Job("j").Workers(3).SuccessPolicy(api::SuccessPolicy::kAllWorkers));
+  seen.Running().Worker(0, kReady).Worker(2, kReady);
+  const auto written = seen.Build().job.status;
+  const Time end = seen.Build().now;
+  seen.Worker(1, SucceededAt(end));
+  EXPECT_EQ(seen.Plan().status, written);
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
+  seen.Later(seconds(1));
+  EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(1));
+  seen.NoPods().Worker(0, SucceededAt(seen.Build().now)).Worker(1, SucceededAt(end));
+  seen.Worker(2, kReady);
+  EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(0, 1)) << "since the first end";
+}
+
+TEST(FinalizePlanTest, ACompletionThatComesWithOtherNewsIsWrittenAtOnce) {
+  Seen seen(Job("j").Workers(2).SuccessPolicy(api::SuccessPolicy::kAllWorkers));
+  seen.Running();
+  seen.Worker(0, SucceededAt(seen.Build().now)).Worker(1, SucceededAt(seen.Build().now));
+  EXPECT_EQ(seen.Plan().status.state, "Succeeded");
+  EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(0, 1));
 }
 
 TEST(FinalizePlanTest, WhatNobodyActsOnCanWait) {
