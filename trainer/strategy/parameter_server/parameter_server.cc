@@ -183,7 +183,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     const Open open(*this);
     if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
     ShardSession session(shard_, *stream, request.introduction(), Leads(request.introduction()),
-                         [this] { return IsStopping(); });
+                         [this] { return IsStopping(); }, options_.make_content);
     if (!session.Welcome(met.proof)) return Status::OK;
     for (bool goes_on = true; goes_on;) {
       goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
