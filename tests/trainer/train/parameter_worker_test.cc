@@ -192,6 +192,61 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
   EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
 }
 
+// The disk fails once the newest checkpoint is found: that of the last step, or none.
+class UnreadableCheckpointTest : public ParameterWorkerTest,
+                                 public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    StartServer();
+    if (!GetParam()) return;
+    EXPECT_EQ(Run(*MakeRank(nullptr, Open(1).get())).end, LoopEnd::kDone);
+    server_.reset();  // none is needed
+  }
+  // Runs to the end. So many reads fail, the first of each attempt.
+  LoopOutcome RunWithFailures(int failures) {
+    const auto store = Open(2);
+    const int before = files_.reads();
+    EXPECT_TRUE(store->Newest().ok());
+    const int found = 2 * files_.reads() - before;  // once the run has found it, too
+    files_.FailInRead(found - files_.reads() + 1);
+    Rank* leading = nullptr;
+    const auto rank = MakeRank(
+        [&](int) {
+          if (leading->loop.state.step >= 0) return;
+          leading->clock.Advance(std::chrono::seconds(1));
+          if (files_.reads() < found + failures) files_.FailInRead(1);
+        },
+        store.get());
+    leading = rank.get();
+    LoopOutcome outcome = Run(*rank);
+    EXPECT_EQ(rank->loop.state.step, outcome.end == LoopEnd::kDone ? 20 : -1);
+    failed_ = files_.reads() - found;
+    return outcome;
+  }
+
+  int failed_ = 0;  // reads, if all have failed
+
+ private:
+  std::unique_ptr<CheckpointStore> Open(std::int64_t started) {
+    return *CheckpointStore::Open(files_, "/checkpoints", 3,
+                                  {.job_uid = "", .pod_started = started});
+  }
+
+  FaultFileSystem files_;
+};
+
+INSTANTIATE_TEST_SUITE_P(OfAFinishedRun, UnreadableCheckpointTest, ::testing::Bool());
+
+TEST_P(UnreadableCheckpointTest, IsReadOnceTheDiskHasRecovered) {
+  EXPECT_EQ(RunWithFailures(3).end, LoopEnd::kDone);
+}
+
+TEST_P(UnreadableCheckpointTest, EndsTheRunAfterTwentyAttempts) {
+  const LoopOutcome outcome = RunWithFailures(1000);
+  EXPECT_EQ(outcome.end, LoopEnd::kStorage) << outcome.reason;
+  EXPECT_EQ(failed_, 20);
+}
+
 TEST_F(ParameterWorkerTest, TheLeadingProcessExportsWhatTheServersHave) {
   const TempDirectory out, checkpoints;
   const std::string file = training_.checkpoint.export_to = out.At("model.safetensors");
