@@ -155,6 +155,16 @@ TEST_F(ExportAtEndTest, AFolderThatComesBackIsTriedAgain) {
   EXPECT_EQ(ParametersIn("/lost/model.safetensors"), rank->Parameters());
 }
 
+// The peers of the first one did not hear of its end.
+TEST_F(ExportAtEndTest, AGenerationThatIsFormedAgainAtTheEndDoesNotExportAgain) {
+  const auto rank = MakeRank();
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+  EXPECT_TRUE(files_.Exists(kTensors));
+  EXPECT_TRUE(files_.RemoveRecursively(kTensors).ok());
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+  EXPECT_FALSE(files_.Exists(kTensors));
+}
+
 TEST_F(ExportAtEndTest, TheFolderIsMadeBeforeTheFirstStep) {
   EXPECT_TRUE(PrepareExport("/new/folder/model.onnx", kMostOnnxBytes, files_).ok());
   EXPECT_TRUE(files_.Exists("/new/folder"));
