@@ -55,7 +55,8 @@ LAYERS = {
     "trainer/train": ["base", "api/*", "trainer/*"],
     "trainer/plan": ["base", "api/*", "trainer/*"],
     "trainer/check": ["base", "api/*", "trainer/*"],
-    "trainer/export": ["base", "trainer/core", "trainer/backend", "trainer/nn", "trainer/checkpoint"],
+    "trainer/export": ["base", "trainer/core", "trainer/backend", "trainer/nn", "trainer/checkpoint",
+                       "trainer/identity"],
     "trainer": ["base", "api/*", "trainer/*"],  # main.cc
 }
 

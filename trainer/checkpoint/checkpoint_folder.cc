@@ -72,8 +72,12 @@ absl::StatusOr<std::vector<FolderName>> ListFolders(FileSystem& files,
 }
 
 absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> content, files.ListDirectory(folder));
-  return std::ranges::find(content, kManifestName) != content.end();
+  const absl::StatusOr<std::vector<std::string>> content = files.ListDirectory(folder);
+  if (absl::IsFailedPrecondition(content.status())) {
+    return absl::DataLossError(content.status().message());
+  }
+  LOCKSTEP_RETURN_IF_ERROR(content.status());
+  return std::ranges::find(*content, kManifestName) != content->end();
 }
 
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& folder) {

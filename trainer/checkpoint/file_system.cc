@@ -35,11 +35,21 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
     case EROFS:
       return absl::PermissionDeniedError(message);
     case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
     case ENXIO:  // a socket, or a pipe without a reader
       return absl::FailedPreconditionError(message);
     default:
       return absl::UnavailableError(message);
   }
+}
+
+// Of a call that has only looked up the path: EINVAL says that it cannot be one here. Of a call
+// that moves bytes, it may say anything.
+absl::Status PathError(int error, const char* action, const std::string& path) {
+  absl::Status status = SystemError(error, action, path);
+  return error == EINVAL ? absl::FailedPreconditionError(status.message()) : status;
 }
 
 // Repeats a system call that a signal interrupts.
@@ -82,7 +92,7 @@ class PosixFileSystem final : public FileSystem {
     if (parent != folder) LOCKSTEP_RETURN_IF_ERROR(CreateDirectories(parent.string()));
     if (!folder.has_filename()) return absl::OkStatus();  // "a/b/" is "a/b"
     if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-      return SystemError(errno, "create the folder", path);
+      return PathError(errno, "create the folder", path);
     }
     if (!fs::is_directory(folder, error)) {
       return absl::FailedPreconditionError(
@@ -93,14 +103,14 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status CreateDirectory(const std::string& path) override {
     if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
-    return SystemError(errno, "create the folder", path);
+    return PathError(errno, "create the folder", path);
   }
 
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override {
     // A pipe must not block.
     Descriptor file = Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
-    if (file.fd() < 0) return SystemError(errno, "create", path);
+    if (file.fd() < 0) return PathError(errno, "create", path);
     for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.fd(), piece, path));
     if (Retry([&] { return ::fsync(file.fd()); }) != 0) return SystemError(errno, "sync", path);
     if (const int error = CloseChecked(std::move(file)); error != 0)
@@ -110,10 +120,12 @@ class PosixFileSystem final : public FileSystem {
 
   absl::StatusOr<std::string> ReadFile(const std::string& path) override {
     const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK);  // a pipe must not block
-    const bool is_socket = file.fd() < 0 && errno == ENXIO;
-    if (file.fd() < 0 && !is_socket) return SystemError(errno, "open", path);
+    if (file.fd() < 0) {
+      const absl::Status failed = PathError(errno, "open", path);
+      return absl::IsFailedPrecondition(failed) ? absl::DataLossError(failed.message()) : failed;
+    }
     struct stat info{};
-    if (!is_socket && ::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
+    if (::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
       return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }
@@ -132,7 +144,7 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
-      return SystemError(errno, fmt::format("rename to {}", to).c_str(), from);
+      return PathError(errno, fmt::format("rename to {}", to).c_str(), from);
     }
     return absl::OkStatus();
   }

@@ -12,7 +12,8 @@
 namespace lockstep::train {
 
 // Thread-safe. Errors name the path and the system's reason. NotFound: there is no such file.
-// FailedPrecondition: the path is of another kind, such as a file where a folder is expected.
+// FailedPrecondition: the path is of another kind, such as a file where a folder is expected, or
+// cannot be one, such as a name that is too long.
 // ResourceExhausted: the disk is full. PermissionDenied: the disk is read-only or access is denied.
 // Unavailable: any other error of the system, such as an I/O error.
 class FileSystem {
@@ -26,7 +27,8 @@ class FileSystem {
   // SyncDirectory. FailedPrecondition: the path is a folder, a socket, or a pipe that nobody reads.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
-  // DataLoss: the path is a folder, a pipe, a socket or a device.
+  // DataLoss, not FailedPrecondition: the path is a folder, a pipe, a socket or a device, or cannot
+  // be a file's.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
   // Replaces `to` if it exists. Durable after SyncDirectory of both folders. FailedPrecondition:
   // `from` is a file, and `to` a folder.

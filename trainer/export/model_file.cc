@@ -1,11 +1,13 @@
 #include "trainer/export/model_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
 
+#include "base/digest.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/export/onnx_model.h"
 
@@ -14,24 +16,57 @@ namespace {
 
 using Pieces = std::vector<std::span<const std::byte>>;
 
-// Each process has its own, so that two that write one file do not mix their bytes.
-std::string DraftOf(const std::string& path) {
-  return fmt::format("{}.{}.tmp", path, ::getpid());
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
 }
 
-absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Pieces& pieces) {
-  const std::string draft = DraftOf(path);
+// What the names of the drafts of a file begin with. They are short however long its name is.
+std::string DraftsOf(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename();
+  return fmt::format(".export-{:016x}-", Digest(name));
+}
+
+// The names of a file's drafts are in the order of their writers.
+std::string DraftName(const std::string& path, const Incarnation& writer) {
+  return fmt::format("{}{:019}-{:019}.tmp", DraftsOf(path), writer.pod_started,
+                     writer.process_number);
+}
+
+// `status`, with the name of the file that could not be written, and not only of its draft.
+absl::Status Naming(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
+  return {status.code(), fmt::format("{}: {}", path, std::string(status.message()))};
+}
+
+absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Incarnation& writer,
+                         const Pieces& pieces) {
+  const std::string folder = FolderOf(path);
+  const std::string draft = fmt::format("{}/{}", folder, DraftName(path, writer));
   absl::Status written = files.WriteFile(draft, pieces);
   if (written.ok()) written = files.Rename(draft, path);
   if (!written.ok()) {
     files.RemoveRecursively(draft).IgnoreError();  // the first failure is what people need
-    return written;
+    return Naming(path, written);
   }
-  const std::string parent = std::filesystem::path(path).parent_path();
-  return files.SyncDirectory(parent.empty() ? "." : parent);
+  return files.SyncDirectory(folder);
 }
 
-absl::Status WriteOnnx(const TrainedModel& model, const std::string& path, FileSystem& files) {
+// `names`: of all files in the folder of `path`. What stays only costs disk space.
+void RemoveOlderDrafts(FileSystem& files, const std::string& path, const Incarnation& writer,
+                       const std::vector<std::string>& names) {
+  const std::string drafts = DraftsOf(path), own = DraftName(path, writer);
+  for (const std::string& name : names) {
+    if (!name.starts_with(drafts) || name >= own) continue;
+    const absl::Status removed = files.RemoveRecursively(FolderOf(path) + "/" + name);
+    if (removed.ok()) continue;
+    LogWarning("what an earlier process has left of an export stays",
+               {{"error", std::string(removed.message())}});
+  }
+}
+
+absl::Status WriteOnnx(const TrainedModel& model, const std::string& path,
+                       const Incarnation& writer, FileSystem& files) {
   const std::string doc = fmt::format(
       "Step {} of a training. Input: samples as the model got them, bytes divided by 255.",
       model.step);
@@ -40,13 +75,13 @@ absl::Status WriteOnnx(const TrainedModel& model, const std::string& path, FileS
     return {encoded.status().code(),
             fmt::format("{}: {}", model.origin, std::string(encoded.status().message()))};
   }
-  return ReplaceFile(files, path, {std::as_bytes(std::span(*encoded))});
+  return ReplaceFile(files, path, writer, {std::as_bytes(std::span(*encoded))});
 }
 
 absl::Status WriteSafetensors(const TrainedModel& model, const std::string& path,
-                              FileSystem& files) {
+                              const Incarnation& writer, FileSystem& files) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(model.tensors));
-  return ReplaceFile(files, path, SafetensorsPieces(header, model.tensors));
+  return ReplaceFile(files, path, writer, SafetensorsPieces(header, model.tensors));
 }
 
 }  // namespace
@@ -59,22 +94,31 @@ absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path) {
       fmt::format("{}: found the ending '{}', expected .onnx or .safetensors", path, ending));
 }
 
-absl::Status PrepareModelFile(const std::string& path, FileSystem& files) {
-  LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(std::filesystem::path(path).parent_path()));
-  if (files.ListDirectory(path).ok()) {
+absl::Status PrepareModelFile(const std::string& path, const Incarnation& writer,
+                              FileSystem& files) {
+  const std::string folder = FolderOf(path);
+  LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(folder));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(folder));
+  const absl::Status listed = files.ListDirectory(path).status();
+  if (listed.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("{}: found a folder, expected a file or nothing", path));
   }
-  const std::string draft = DraftOf(path);
+  const std::string name = std::filesystem::path(path).filename();
+  const bool is_there = std::ranges::find(names, name) != names.end();
+  if (!is_there && !absl::IsNotFound(listed)) return listed;  // its name is too long, say
+  RemoveOlderDrafts(files, path, writer, names);
+  const std::string draft = fmt::format("{}/{}", folder, DraftName(path, writer));
   const absl::Status written = files.WriteFile(draft, {});
   const absl::Status removed = files.RemoveRecursively(draft);
-  return written.ok() ? removed : written;
+  return Naming(path, written.ok() ? removed : written);
 }
 
-absl::Status WriteModelFile(const TrainedModel& model, const std::string& path, FileSystem& files) {
+absl::Status WriteModelFile(const TrainedModel& model, const std::string& path,
+                            const Incarnation& writer, FileSystem& files) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ModelFormat format, ModelFormatOf(path));
-  return format == ModelFormat::kOnnx ? WriteOnnx(model, path, files)
-                                      : WriteSafetensors(model, path, files);
+  return format == ModelFormat::kOnnx ? WriteOnnx(model, path, writer, files)
+                                      : WriteSafetensors(model, path, writer, files);
 }
 
 }  // namespace lockstep::train

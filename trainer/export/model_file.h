@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/identity/identity.h"
 #include "trainer/nn/model_description.h"
 
 namespace lockstep::train {
@@ -25,14 +26,20 @@ enum class ModelFormat { kOnnx, kSafetensors };
 // InvalidArgument: the path does not end in ".onnx" or ".safetensors".
 absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path);
 
-// Makes the folder of the file, and writes and removes an empty draft there, so that people learn
-// early that WriteModelFile could not write. Leaves the file as it is. `path` is absolute.
-// FailedPrecondition: the path is a folder, or a link to one. Other errors: see FileSystem.
-absl::Status PrepareModelFile(const std::string& path, FileSystem& files);
+// A process that writes a file writes a draft first, in the same folder. Each process has its own,
+// so that two that write one file, in different pods perhaps, do not mix their bytes.
+
+// Makes the folder of the file, and writes and removes an empty draft of `writer` there, so that
+// people learn early that WriteModelFile could not write. Removes the drafts that earlier processes
+// have left. Leaves the file as it is. `path` is absolute. FailedPrecondition: the path is a
+// folder, or a link to one, or cannot be a file's. Other errors: see FileSystem.
+absl::Status PrepareModelFile(const std::string& path, const Incarnation& writer,
+                              FileSystem& files);
 
 // Writes the file, or replaces it, in one step: on failure, it is as it was, unless its new name
 // may not survive a loss of power. InvalidArgument: the model's layers and tensors do not fit each
 // other. Other errors: see ModelFormatOf, EncodeOnnx and FileSystem.
-absl::Status WriteModelFile(const TrainedModel& model, const std::string& path, FileSystem& files);
+absl::Status WriteModelFile(const TrainedModel& model, const std::string& path,
+                            const Incarnation& writer, FileSystem& files);
 
 }  // namespace lockstep::train

@@ -15,7 +15,8 @@ constexpr char kField[] = "spec.training.checkpoint.exportTo";
 
 }  // namespace
 
-absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, FileSystem& files) {
+absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
+                           const Incarnation& writer, FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(const ModelFormat format, ModelFormatOf(file));
   if (format == ModelFormat::kOnnx && model_bytes > kMostOnnxBytes) {
@@ -24,20 +25,20 @@ absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, Fil
                     "a .safetensors file may be larger",
                     kField, file, model_bytes, kMostOnnxBytes));
   }
-  const absl::Status prepared = PrepareModelFile(file, files);
+  const absl::Status prepared = PrepareModelFile(file, writer, files);
   if (prepared.ok()) return absl::OkStatus();
   return {prepared.code(), fmt::format("{}: the trained model cannot be exported: {}", kField,
                                        std::string(prepared.message()))};
 }
 
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         FileSystem& files) {
+                         const Incarnation& writer, FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
   const TrainedModel model{.origin = "the trained model",
                            .step = step,
                            .model = session.model_description(),
                            .tensors = CopyModel(session)};
-  const absl::Status written = WriteModelFile(model, file, files);
+  const absl::Status written = WriteModelFile(model, file, writer, files);
   if (!written.ok()) {
     return {written.code(), fmt::format("{}: the trained model is not exported: {}", kField,
                                         std::string(written.message()))};

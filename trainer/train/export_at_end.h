@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/identity/identity.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -15,11 +16,13 @@ namespace lockstep::train {
 // run before its first step and not after its last. Does nothing without a `file`. InvalidArgument:
 // the file's ending is another one than ".onnx" or ".safetensors", or an ONNX file cannot hold
 // `model_bytes` of tensors. Other errors: see PrepareModelFile.
-absl::Status PrepareExport(const std::string& file, std::size_t model_bytes, FileSystem& files);
+// `writer`: this process.
+absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
+                           const Incarnation& writer, FileSystem& files);
 
 // Writes the session's model, which has done `step` steps, and logs that. Does nothing without a
 // `file`. Errors: see WriteModelFile.
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         FileSystem& files);
+                         const Incarnation& writer, FileSystem& files);
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -10,11 +11,14 @@
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/optim/optimizer_rule.h"
+#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr auto kBetweenAttempts = std::chrono::milliseconds(50);
+constexpr Duration kBetweenAttempts = std::chrono::milliseconds(50);
+// A load that is refused for lack of memory was sent whole, and is logged by the server.
+constexpr Duration kLongestPause = std::chrono::seconds(10);
 constexpr auto kLogEvery = std::chrono::seconds(10);
 
 std::vector<FlatRange> TensorsOf(Model& model) {
@@ -110,26 +114,35 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
   }
   if (options_.stop_requested()) return absl::CancelledError(broken.message());
   if (now - *outage_began_ < options_.longest_outage) return absl::OkStatus();
+  if (absl::IsResourceExhausted(broken)) return broken;  // it has answered
   return absl::DeadlineExceededError(
       fmt::format("{}; expected it to answer within {:.3g} s", std::string(broken.message()),
                   std::chrono::duration<double>(options_.longest_outage).count()));
 }
 
 absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call) {
+  Duration pause = kBetweenAttempts;
   for (;;) {
     absl::Status status = call();
     // A name or an address may lead to a pod of another run while the right one is being replaced.
     const bool is_another = absl::IsPermissionDenied(status);
     if (is_another && !options_.successors_come)
       status = absl::InvalidArgumentError(status.message());
-    if (!absl::IsUnavailable(status) && !absl::IsPermissionDenied(status)) {
-      has_been_answered_ = true;
+    const bool lacks_memory = absl::IsResourceExhausted(status);
+    const bool is_away = absl::IsUnavailable(status) || absl::IsPermissionDenied(status);
+    if (!is_away) has_been_answered_ = true;
+    if (!is_away && !lacks_memory) {
       if (outage_began_) addresses_.Watch({});
       outage_began_.reset();
       return status;
     }
     LOCKSTEP_RETURN_IF_ERROR(CheckOutage(status));
-    std::this_thread::sleep_for(kBetweenAttempts);
+    if (lacks_memory) {
+      Pause(clock_, pause, options_.stop_requested);
+      pause = std::min(2 * pause, kLongestPause);
+    } else {
+      std::this_thread::sleep_for(kBetweenAttempts);
+    }
   }
 }
 

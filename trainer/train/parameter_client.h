@@ -23,9 +23,10 @@ struct ParameterClientOptions {
   Caller caller;                     // without its layout
   api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
   bool shares_memory = true;  // with servers of this host
-  // How long a server may be unreachable, or the leading process away, not counting the time while
-  // it has no address and `successors_come` (an operator creates its pod). If neither the servers
-  // nor the leading process have one any more, it counts: the run may be over.
+  // How long a server may be unreachable or lack memory, or the leading process be away, not
+  // counting the time while it has no address and `successors_come` (an operator creates its pod).
+  // If neither the servers nor the leading process have one any more, it counts: the run may be
+  // over.
   Duration longest_outage = std::chrono::minutes(5);
   bool successors_come = false;  // also: an address may lead to a server of another run meanwhile
   std::function<bool()> stop_requested = [] { return false; };
@@ -38,10 +39,12 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
 // How the session's model is divided among the servers.
 ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session);
 
-// Not thread-safe. While a server cannot be reached, calls connect anew and repeat. Errors:
+// Not thread-safe. While a server cannot be reached, calls connect anew and repeat. So does a Load
+// while a server lacks memory for it. Errors:
 //   FailedPrecondition: a server no longer has the values of this fence.
 //   DeadlineExceeded: a server was out of reach for too long; names it.
-//   Cancelled: a server was out of reach when this pod was asked to stop.
+//   ResourceExhausted: a server lacked memory for a load for too long; names it.
+//   Cancelled: a server was out of reach, or lacked memory, when this pod was asked to stop.
 //   InvalidArgument: a server refuses this process for good; Aborted: a later
 //     process has this one's place.
 class ParameterClient {

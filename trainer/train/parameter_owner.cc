@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {
+
+constexpr int kMostFailedReads = 20;
+constexpr auto kBetweenReads = std::chrono::seconds(1);
 
 LoopOutcome EndOfServers(absl::Status status) {
   if (absl::IsCancelled(status)) return {LoopEnd::kStopped, absl::OkStatus()};
@@ -33,11 +38,24 @@ ParameterOwner::Ended ParameterOwner::EndIfTrained() {
   if (!newest.ok() || !*newest || (*newest)->step < loop_.session.total_steps()) {
     return std::nullopt;
   }
-  if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+  if (Ended ended = Restore()) return ended;
   if (!loop_.IsAtEnd()) return std::nullopt;  // that checkpoint is damaged
   loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "none", loop_.state);
   if (Ended ended = Evaluate()) return ended;
   return End();
+}
+
+// A checkpoint that cannot be read now may be readable later.
+ParameterOwner::Ended ParameterOwner::Restore() {
+  for (int failed = 1;; ++failed) {
+    Ended ended = loop_.RestoreOrInitialize();
+    if (!ended || ended->end != LoopEnd::kStorage || failed == kMostFailedReads) return ended;
+    LogWarning("no checkpoint can be read now: trying again",
+               {{"reason", std::string(ended->reason.message())}});
+    const auto stop_requested = [this] { return loop_.rendezvous.StopRequested(); };
+    train::Pause(loop_.clock, kBetweenReads, stop_requested);
+    if (stop_requested()) return LoopOutcome{LoopEnd::kStopped, absl::OkStatus()};
+  }
 }
 
 void ParameterOwner::Report(proto::Next& next) {
@@ -130,7 +148,7 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
   }
   if (!has_values_) {
     loop_.state = {};
-    if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+    if (Ended ended = Restore()) return ended;
   }
   absl::Status loaded = client_.Load(fence, summed_parts_, loop_.state.step);
   if (!loaded.ok()) return EndOfServers(std::move(loaded));

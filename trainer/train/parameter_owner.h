@@ -31,7 +31,8 @@ class ParameterOwner {
   // Takes the records of steps, and the run's state if this process does not know it.
   Ended Hear(const proto::TaskReply& reply);
   // Loads all servers with the values that this process keeps for a server that was asked to stop,
-  // or else with those of the newest checkpoint or initial ones.
+  // or else with those of the newest checkpoint or initial ones. kStorage: no checkpoint could be
+  // read in 20 attempts.
   Ended Load(std::uint64_t fence);
   // All steps below `step` are done and no task is under way: evaluates and saves what is due.
   Ended Pause(std::int64_t step);
@@ -45,6 +46,7 @@ class ParameterOwner {
   std::string TakeLoss() { return std::exchange(loss_, {}); }
 
  private:
+  Ended Restore();
   Ended Record(const proto::StepRecord& record);
   Ended Pull();
   Ended Evaluate();

@@ -1,10 +1,8 @@
 #include "trainer/train/parameter_worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "api/v1/names.h"
@@ -14,9 +12,6 @@
 
 namespace lockstep::train {
 namespace {
-
-constexpr int kMostFailedLoads = 20;
-constexpr auto kBetweenLoads = std::chrono::seconds(1);
 
 proto::TaskDone DoneOf(const BatchTask& task, const BatchTotals& totals) {
   proto::TaskDone done;
@@ -138,7 +133,8 @@ ParameterWorker::Ended ParameterWorker::Follow(const proto::TaskReply& reply) {
     case proto::TaskReply::kWait:
       return Wait(reply.wait());
     case proto::TaskReply::kLoad:
-      return owner_ ? Load(reply.fence()) : std::nullopt;
+      if (!owner_) return std::nullopt;
+      return StopRequested() ? Stopped() : owner_->Load(reply.fence());
     case proto::TaskReply::kPaused: {
       if (!owner_) return std::nullopt;
       Ended ended = owner_->Pause(reply.paused().step());
@@ -155,21 +151,6 @@ ParameterWorker::Ended ParameterWorker::Follow(const proto::TaskReply& reply) {
 ParameterWorker::Ended ParameterWorker::Wait(const proto::Wait& wait) {
   const absl::Status status = client_.NoteWait(wait.reason(), wait.missing());
   return status.ok() ? std::nullopt : NoteFailure(status);
-}
-
-// A checkpoint that cannot be read now may be readable later.
-ParameterWorker::Ended ParameterWorker::Load(std::uint64_t fence) {
-  if (StopRequested()) return Stopped();
-  Ended ended = owner_->Load(fence);
-  if (!ended) {
-    failed_loads_ = 0;
-    return std::nullopt;
-  }
-  if (ended->end != LoopEnd::kStorage || ++failed_loads_ == kMostFailedLoads) return ended;
-  LogWarning("no checkpoint can be read now: trying again",
-             {{"reason", std::string(ended->reason.message())}});
-  std::this_thread::sleep_for(kBetweenLoads);
-  return std::nullopt;
 }
 
 // Nullopt: the values of this fence are lost, which the next report says.

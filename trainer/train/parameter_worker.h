@@ -46,7 +46,6 @@ class ParameterWorker {
   Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);
-  Ended Load(std::uint64_t fence);
   Ended RunTask(const proto::Task& task, std::uint64_t fence);
   Ended NoteFailure(const absl::Status& status);
   absl::StatusOr<ShardGroup::PushResult> Push(const BatchTotals& totals, BatchTask task,
@@ -61,7 +60,6 @@ class ParameterWorker {
   std::optional<ParameterOwner> owner_;
   std::uint64_t fence_ = 0;  // of the task at hand
   proto::Next next_;         // the next report
-  int failed_loads_ = 0;     // in a row
   // Set by the rendezvous' thread, which may outlive this.
   const std::shared_ptr<std::atomic<bool>> generation_ended_;
 };

@@ -103,8 +103,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
     saver = std::make_unique<AsyncSaver>(*store);
   }
   if (place->saves) {
-    const absl::Status prepared =
-        PrepareExport(checkpoint.export_to, ModelBytes(**session), RealFileSystem());
+    const absl::Status prepared = PrepareExport(checkpoint.export_to, ModelBytes(**session),
+                                                identity.incarnation, RealFileSystem());
     if (!prepared.ok()) return FailToOpen(prepared);
   }
 
@@ -120,7 +120,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .saver = saver.get(),
                  .reporter = reporter,
                  .phases = sender.phases(),
-                 .clock = clock};
+                 .clock = clock,
+                 .incarnation = identity.incarnation};
   if (identity.UsesParameterServers()) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
   if (!place->variant || exit_code != api::kExitDiverged) return exit_code;

@@ -328,9 +328,11 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
   absl::Status kept = SaveAtEnd();
-  if (kept.ok() && end == LoopEnd::kDone) {
+  if (kept.ok() && end == LoopEnd::kDone && state != exported) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
-    kept = ExportAtEnd(session.training().checkpoint.export_to, state.step, session, *files);
+    kept = ExportAtEnd(session.training().checkpoint.export_to, state.step, session, incarnation,
+                       *files);
+    if (kept.ok()) exported = state;
   }
   if (!kept.ok()) return EndOfStore(std::move(kept));
   return {.end = end, .reason = absl::OkStatus()};

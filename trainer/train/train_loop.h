@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
+#include "trainer/identity/identity.h"
 #include "trainer/observe/phase_clock.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
@@ -37,7 +38,9 @@ struct TrainLoop {
   RunState state = {};
   RunState restored = {};                 // what this process has read from a checkpoint
   RunState last_save = {};                // what the last save since then was started with
+  RunState exported = {};                 // what this process has exported
   FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
+  Incarnation incarnation = {};           // this process, which exports
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -63,8 +66,8 @@ struct TrainLoop {
   // they tell the group that this rank saves. Require a saver.
   void StartSave();
   absl::Status WaitForSave();
-  // Saves `state` unless it is saved. With kDone, then exports the model, also if an earlier
-  // process has: it may have failed half-way.
+  // Saves `state` unless it is saved. With kDone, then exports the model unless this process has:
+  // the generation may be formed again, but an earlier process may have failed half-way.
   LoopOutcome SaveAndEnd(LoopEnd end, int rank);
   Ended LookAtSaver();
 

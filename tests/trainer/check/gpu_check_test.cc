@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/v1/names.h"
@@ -103,6 +105,46 @@ TEST(GpuCheckTest, FindsTheRestOfTheSimulatedDeviceRight) {
   ExpectRight(CheckOptimizers(*backend, /*large=*/false));
   ExpectRight(CheckUpdateDecisions(*backend));
   ExpectRight(CheckConversions(*backend));
+}
+
+// Rounds one value of each update to its neighbour.
+class OtherRounding final : public ChangedBackend {
+ public:
+  using ChangedBackend::ChangedBackend;
+  std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
+    return std::make_unique<Op>(ChangedBackend::MakeOptimizer(rule));
+  }
+
+ private:
+  class Op final : public OptimizerOp {
+   public:
+    explicit Op(std::unique_ptr<OptimizerOp> op) : op_(std::move(op)) {}
+    int Slots() const override { return op_->Slots(); }
+    void Bind(const OptimizerMemory& memory) override {
+      memory_ = memory;
+      op_->Bind(memory);
+    }
+    void Step() override {
+      op_->Step();
+      if (memory_.step->applies) memory_.values[17] = std::nextafter(memory_.values[17], 100.0f);
+    }
+
+   private:
+    const std::unique_ptr<OptimizerOp> op_;
+    OptimizerMemory memory_;
+  };
+};
+
+TEST(GpuCheckTest, FindsUpdatesThatAreRoundedOtherwise) {
+  OtherRounding backend(MakeBackend({.name = "cpu", .threads = 2}));
+  const CheckGroup group = CheckOptimizers(backend, /*large=*/false);
+  std::set<std::string> wrong;
+  for (const CheckFault& fault : group.faults) {
+    EXPECT_THAT(fault.problem, HasSubstr("values[17] is "));
+    wrong.insert(fault.test_case);
+  }
+  EXPECT_THAT(wrong, testing::ElementsAre("Adagrad", "Adam", "AdamW", "RMSprop", "RMSpropMomentum",
+                                          "SGD", "SGDMomentum", "SGDNesterov"));
 }
 
 TEST(GpuCheckTest, FindsTheSimulatedDeviceTrainingRight) {

@@ -58,6 +58,24 @@ TEST(RealFileSystemTest, ErrorsNamePathAndReason) {
   EXPECT_FALSE(files.CreateDirectories(folder.At("file/below")).ok());
 }
 
+// They do not pass.
+TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
+  const TempDirectory folder;
+  FileSystem& files = RealFileSystem();
+  WriteTextFile(folder.At("file"), "x");
+  std::filesystem::create_symlink("loop", folder.At("loop"));
+  const std::string too_long(256, 'x');
+  for (const std::string& name : {std::string("file/below"), std::string("loop"), too_long}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At(name), {}))) << name;
+    EXPECT_TRUE(absl::IsFailedPrecondition(files.ListDirectory(folder.At(name)).status())) << name;
+    EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.At(name)).status())) << name;
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At(too_long))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectory(folder.At(too_long))));
+  ASSERT_TRUE(files.CreateDirectory(folder.At("a")).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.Rename(folder.At("a"), folder.At("a/b"))));
+}
+
 TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
   const TempDirectory folder;
   ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);

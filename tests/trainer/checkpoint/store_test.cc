@@ -49,6 +49,18 @@ TEST_F(StoreTest, EmptyFolderHasNone) {
   EXPECT_FALSE(loaded->has_value());
 }
 
+// As for any checkpoint that is damaged, an older one may be whole.
+TEST_F(StoreTest, AFileWithTheNameOfACheckpointIsPassedOver) {
+  const TempDirectory folder;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), folder.path(), 3, kFirstOwner);
+  Save(*store, 200);
+  WriteTextFile(folder.At("step-00000400"), "no folder");
+  const auto loaded = store->LoadLatest("model-a");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_TRUE(loaded->has_value());
+  EXPECT_EQ((*loaded)->step, 200);
+}
+
 TEST_F(StoreTest, LoadsWhatWasSavedLast) {
   const auto store = Open();
   EXPECT_EQ(*store->Save(SnapshotOfStep(200)), "/ckpt/step-00000200");

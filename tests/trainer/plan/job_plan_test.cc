@@ -283,6 +283,18 @@ TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
   EXPECT_THAT(Plan(options).refusal, HasSubstr("a pod of Evaluator needs "));
 }
 
+// Another server was lost: the leading process loads all of them, while each worker has its
+// connection, and the server the buffer for its gradient.
+TEST(JobPlanTest, AServerNeedsRoomToBeLoadedAgainWhileItsWorkersAreConnected) {
+  PlanOptions options = JobOf(2, 64);
+  options.identity.strategy.type = api::StrategyType::kParameterServer;
+  options.identity.cluster.ps = {"127.0.1.1:2222", "127.0.1.2:2222"};
+  options.pod_limits[api::Role::kParameterServer] = std::uint64_t{1} << 60;
+  for (const PlannedServer& server : Plan(options).messages.servers) {
+    EXPECT_EQ(server.needed, 2 * server.held + 2 * server.moved);
+  }
+}
+
 TEST(JobPlanTest, AnEvaluatorKeepsNoTrainingSamples) {
   PlanOptions options = EvaluatedJob();
   const std::size_t few = PodOf(Plan(options), api::Role::kEvaluator);

@@ -121,7 +121,7 @@ TEST_F(ExportAtEndTest, TheNextProcessExportsWhatThisOneCouldNot) {
   EXPECT_EQ(failed.end, LoopEnd::kStorageRefused) << failed.reason;
   EXPECT_THAT(std::string(failed.reason.message()),
               AllOf(HasSubstr("spec.training.checkpoint.exportTo: the trained model is not "
-                              "exported: /out/model.safetensors."),
+                              "exported: /out/model.safetensors: "),
                     HasSubstr("space")));
   files_.Reboot(FaultFileSystem::kKeepAll);
   EXPECT_FALSE(files_.Exists(kTensors));
@@ -155,28 +155,38 @@ TEST_F(ExportAtEndTest, AFolderThatComesBackIsTriedAgain) {
   EXPECT_EQ(ParametersIn("/lost/model.safetensors"), rank->Parameters());
 }
 
+// The peers of the first one did not hear of its end.
+TEST_F(ExportAtEndTest, AGenerationThatIsFormedAgainAtTheEndDoesNotExportAgain) {
+  const auto rank = MakeRank();
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+  EXPECT_TRUE(files_.Exists(kTensors));
+  EXPECT_TRUE(files_.RemoveRecursively(kTensors).ok());
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+  EXPECT_FALSE(files_.Exists(kTensors));
+}
+
 TEST_F(ExportAtEndTest, TheFolderIsMadeBeforeTheFirstStep) {
-  EXPECT_TRUE(PrepareExport("/new/folder/model.onnx", kMostOnnxBytes, files_).ok());
+  EXPECT_TRUE(PrepareExport("/new/folder/model.onnx", kMostOnnxBytes, {}, files_).ok());
   EXPECT_TRUE(files_.Exists("/new/folder"));
-  EXPECT_TRUE(PrepareExport("", 1, files_).ok());
+  EXPECT_TRUE(PrepareExport("", 1, {}, files_).ok());
   files_.FillDiskInOperation(1, /*stays_full=*/false);
-  EXPECT_TRUE(absl::IsResourceExhausted(PrepareExport("/more/model.onnx", 1, files_)));
+  EXPECT_TRUE(absl::IsResourceExhausted(PrepareExport("/more/model.onnx", 1, {}, files_)));
 }
 
 TEST_F(ExportAtEndTest, AFolderThatTakesNoFilesIsRefusedBeforeTheFirstStep) {
   files_.FillDiskInOperation(2, /*stays_full=*/false);  // the draft, after the folder
-  const absl::Status refused = PrepareExport(kTensors, 1, files_);
+  const absl::Status refused = PrepareExport(kTensors, 1, {}, files_);
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("spec.training.checkpoint.exportTo: the trained model cannot be "
-                              "exported: /out/model.safetensors."),
+                              "exported: /out/model.safetensors: "),
                     HasSubstr("space")));
   EXPECT_EQ(*files_.ListDirectory("/out"), std::vector<std::string>{});
 }
 
 // The kernel refuses files there to every user.
 TEST_F(ExportAtEndTest, AFolderThatDeniesAccessIsRefusedBeforeTheFirstStep) {
-  const absl::Status refused = PrepareExport("/sys/model.onnx", 1, RealFileSystem());
+  const absl::Status refused = PrepareExport("/sys/model.onnx", 1, {}, RealFileSystem());
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
   EXPECT_EQ(EndOfStore(refused).end, LoopEnd::kStorageRefused);
 }
@@ -184,14 +194,14 @@ TEST_F(ExportAtEndTest, AFolderThatDeniesAccessIsRefusedBeforeTheFirstStep) {
 TEST_F(ExportAtEndTest, AnEarlierFileStaysUntilTheLastStep) {
   const std::string earlier = "earlier";
   ASSERT_TRUE(files_.WriteFile(kTensors, {std::as_bytes(std::span(earlier))}).ok());
-  EXPECT_TRUE(PrepareExport(kTensors, 1, files_).ok());
+  EXPECT_TRUE(PrepareExport(kTensors, 1, {}, files_).ok());
   EXPECT_EQ(files_.Content(kTensors), earlier);
   EXPECT_THAT(*files_.ListDirectory("/out"), ElementsAre("model.safetensors"));
 }
 
 TEST_F(ExportAtEndTest, AFolderAtThePathIsRefusedBeforeTheFirstStep) {
   ASSERT_TRUE(files_.CreateDirectories(kGraph).ok());
-  const absl::Status refused = PrepareExport(kGraph, 1, files_);
+  const absl::Status refused = PrepareExport(kGraph, 1, {}, files_);
   EXPECT_EQ(EndOfStore(refused).end, LoopEnd::kFailed);
   EXPECT_EQ(refused.message(),
             "spec.training.checkpoint.exportTo: the trained model cannot be exported: "
@@ -199,9 +209,10 @@ TEST_F(ExportAtEndTest, AFolderAtThePathIsRefusedBeforeTheFirstStep) {
 }
 
 TEST_F(ExportAtEndTest, AFileThatCannotHoldTheModelIsRefusedBeforeTheFirstStep) {
-  EXPECT_EQ(PrepareExport("/out/model.pt", 1, files_).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(PrepareExport(kTensors, kMostOnnxBytes + 1, files_).ok());
-  const absl::Status refused = PrepareExport(kGraph, kMostOnnxBytes + 1, files_);
+  EXPECT_EQ(PrepareExport("/out/model.pt", 1, {}, files_).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(PrepareExport(kTensors, kMostOnnxBytes + 1, {}, files_).ok());
+  const absl::Status refused = PrepareExport(kGraph, kMostOnnxBytes + 1, {}, files_);
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.message(),
             "spec.training.checkpoint.exportTo: found /out/model.onnx with a model of 2147483648 "

@@ -18,25 +18,31 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 constexpr char kSecret[] = "a secret of the job";
 
 class ParameterClientTest : public ::testing::Test {
  protected:
-  // A client of a server of the job `job`. A minute passes each time it asks whether to stop.
+  // A client of a server of the job `job`. Time passes each time it asks whether to stop.
   std::unique_ptr<ParameterClient> Client(const std::string& job, bool successors_come) {
-    ParameterClientOptions options{.servers = {Serve(job)}, .successors_come = successors_come};
+    ParameterClientOptions options{.servers = {Serve(job)},
+                                   .longest_outage = longest_outage_,
+                                   .successors_come = successors_come};
     options.caller.token = api::JobToken(kSecret);
     options.caller.who.set_job("job");
+    options.caller.who.set_role("worker");
     options.leader_host = "leader";
     options.has_address = [this](const std::string& host) {
       if (host == "leader") ++lookups_;
       return host == "leader" ? leader_has_address_.load() : server_has_address_.load();
     };
     options.stop_requested = [this] {
-      clock_.Advance(std::chrono::minutes(1));
-      return ++minutes_ == kPatience;
+      clock_.Advance(tick_);
+      return ++ticks_ == patience_;
     };
     return std::make_unique<ParameterClient>(std::move(options), *session_, clock_);
   }
@@ -47,9 +53,11 @@ class ParameterClientTest : public ::testing::Test {
     server_has_address_ = false;
   }
 
-  static constexpr int kPatience = 30;  // minutes
   testing::FakeClock clock_;
-  int minutes_ = 0;
+  Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
+  int ticks_ = 0, patience_ = 30;  // ticks
+  // The memory of the server for what is loaded.
+  MakeContent make_content_ = &SharedContent::Create;
   std::atomic<bool> leader_has_address_ = true, server_has_address_ = true;
   std::atomic<int> lookups_ = 0;
 
@@ -57,7 +65,11 @@ class ParameterClientTest : public ::testing::Test {
   std::string Serve(const std::string& job) {
     shard_ = *Shard::Create(SmallTraining(), *backend_);
     ParameterServerOptions options{
-        .index = 0, .address = "127.0.0.1:0", .job = job, .token = api::JobToken(kSecret)};
+        .index = 0,
+        .address = "127.0.0.1:0",
+        .job = job,
+        .token = api::JobToken(kSecret),
+        .make_content = [this](std::int64_t floats) { return make_content_(floats); }};
     server_ = *ParameterServer::Start(std::move(options), *shard_, real_clock_);
     return fmt::format("127.0.0.1:{}", server_->port());
   }
@@ -74,13 +86,13 @@ TEST_F(ParameterClientTest, AServerOfAnotherRunIsWaitedOutWhileSuccessorsCome) {
   const absl::Status ended = Client("another", true)->Next(proto::Next()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(ended)) << ended;
   EXPECT_THAT(std::string(ended.message()), HasSubstr("this server of another"));
-  EXPECT_EQ(minutes_, 6);
+  EXPECT_EQ(ticks_, 6);
 }
 
 TEST_F(ParameterClientTest, AServerOfAnotherRunIsAMistakeWhereNoSuccessorsCome) {
   const absl::Status ended = Client("another", false)->Next(proto::Next()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(ended)) << ended;
-  EXPECT_EQ(minutes_, 0);
+  EXPECT_EQ(ticks_, 0);
 }
 
 TEST_F(ParameterClientTest, AServerIsAwaitedForAsLongAsItsPodIsYetToCome) {
@@ -88,7 +100,7 @@ TEST_F(ParameterClientTest, AServerIsAwaitedForAsLongAsItsPodIsYetToCome) {
   ASSERT_TRUE(client->Next(proto::Next()).ok());
   LoseServer();
   EXPECT_TRUE(absl::IsCancelled(client->Next(proto::Next()).status()));
-  EXPECT_EQ(minutes_, kPatience);
+  EXPECT_EQ(ticks_, patience_);
 }
 
 // Nobody is coming any more: the run has ended without this process.
@@ -106,6 +118,33 @@ TEST_F(ParameterClientTest, ARunThatHasNotBegunIsAwaited) {
   LoseServer();
   leader_has_address_ = false;
   EXPECT_TRUE(absl::IsCancelled(client->Next(proto::Next()).status()));
+}
+
+// Each attempt sends all values. With pauses that do not grow, there would be one in two ticks.
+TEST_F(ParameterClientTest, AServerWithoutMemoryIsAskedEverMoreRarely) {
+  longest_outage_ = std::chrono::minutes(1);
+  tick_ = std::chrono::seconds(1);
+  patience_ = 1000;
+  std::atomic<int> asked = 0;
+  make_content_ = [&](std::int64_t) {
+    ++asked;
+    return absl::ResourceExhaustedError("no memory");
+  };
+  const absl::Status refused = Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(refused.message(), "ps 0: no memory");
+  EXPECT_THAT(asked.load(), AllOf(Ge(8), Le(15)));
+}
+
+TEST_F(ParameterClientTest, AServerIsLoadedOnceItHasTheMemory) {
+  std::atomic<int> asked = 0;
+  make_content_ = [&](std::int64_t floats) -> absl::StatusOr<std::unique_ptr<SharedContent>> {
+    if (++asked < 3) return absl::ResourceExhaustedError("no memory");
+    return SharedContent::Create(floats);
+  };
+  const absl::Status loaded = Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0);
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  EXPECT_EQ(asked, 3);
 }
 
 TEST_F(ParameterClientTest, WaitsForAsLongAsTheJobSays) {

@@ -19,12 +19,14 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
+#include "trainer/train/generations.h"
 
 namespace lockstep::train {
 namespace {
@@ -42,8 +44,9 @@ class ParameterWorkerTest : public ::testing::Test {
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
                                    .tasks = {.leases = {.sync = sync_, .max_staleness = 16}},
-                                   .stop_requested = [this] { return server_stops_.load(); },
-                                   .drain = Duration::zero()};
+                                   .stop_requested = [this] { return server_stops_.load(); }};
+    options.make_content = [this](std::int64_t floats) { return make_content_(floats); };
+    options.drain = Duration::zero();
     auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -85,6 +88,7 @@ class ParameterWorkerTest : public ::testing::Test {
   LocalRendezvousHub hub_{1};
   std::atomic<bool> server_stops_ = false;
   std::function<void(Rank&)> while_server_is_away_ = [](Rank&) {};
+  MakeContent make_content_ = &SharedContent::Create;  // of the server, for what is loaded
   std::string address_ = "127.0.0.1:0";
   int processes_ = 0;
   std::unique_ptr<Shard> shard_;
@@ -125,6 +129,16 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   const auto successor = MakeRank();
   EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+// The process is started again in its place, where that of a deadline is not.
+TEST_F(ParameterWorkerTest, ALackOfMemoryThatDoesNotPassEndsTheProcessRetryably) {
+  StartServer();
+  make_content_ = [](std::int64_t) { return absl::ResourceExhaustedError("no memory"); };
+  while_server_is_away_ = [](Rank& leading) { leading.clock.Advance(std::chrono::minutes(1)); };
+  const LoopOutcome outcome = Run(*MakeRank());
+  EXPECT_EQ(outcome.reason.message(), "ps 0: no memory");
+  EXPECT_EQ(ExitCodeOfEnd(outcome), api::kExitPeerLost);
 }
 
 // The server knows which values are a tensor, and scales its step by the norms of that tensor.
@@ -176,6 +190,61 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
   EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
   EXPECT_EQ(rank->loop.state.step, 20);
   EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+// The disk fails once the newest checkpoint is found: that of the last step, or none.
+class UnreadableCheckpointTest : public ParameterWorkerTest,
+                                 public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    StartServer();
+    if (!GetParam()) return;
+    EXPECT_EQ(Run(*MakeRank(nullptr, Open(1).get())).end, LoopEnd::kDone);
+    server_.reset();  // none is needed
+  }
+  // Runs to the end. So many reads fail, the first of each attempt.
+  LoopOutcome RunWithFailures(int failures) {
+    const auto store = Open(2);
+    const int before = files_.reads();
+    EXPECT_TRUE(store->Newest().ok());
+    const int found = 2 * files_.reads() - before;  // once the run has found it, too
+    files_.FailInRead(found - files_.reads() + 1);
+    Rank* leading = nullptr;
+    const auto rank = MakeRank(
+        [&](int) {
+          if (leading->loop.state.step >= 0) return;
+          leading->clock.Advance(std::chrono::seconds(1));
+          if (files_.reads() < found + failures) files_.FailInRead(1);
+        },
+        store.get());
+    leading = rank.get();
+    LoopOutcome outcome = Run(*rank);
+    EXPECT_EQ(rank->loop.state.step, outcome.end == LoopEnd::kDone ? 20 : -1);
+    failed_ = files_.reads() - found;
+    return outcome;
+  }
+
+  int failed_ = 0;  // reads, if all have failed
+
+ private:
+  std::unique_ptr<CheckpointStore> Open(std::int64_t started) {
+    return *CheckpointStore::Open(files_, "/checkpoints", 3,
+                                  {.job_uid = "", .pod_started = started});
+  }
+
+  FaultFileSystem files_;
+};
+
+INSTANTIATE_TEST_SUITE_P(OfAFinishedRun, UnreadableCheckpointTest, ::testing::Bool());
+
+TEST_P(UnreadableCheckpointTest, IsReadOnceTheDiskHasRecovered) {
+  EXPECT_EQ(RunWithFailures(3).end, LoopEnd::kDone);
+}
+
+TEST_P(UnreadableCheckpointTest, EndsTheRunAfterTwentyAttempts) {
+  const LoopOutcome outcome = RunWithFailures(1000);
+  EXPECT_EQ(outcome.end, LoopEnd::kStorage) << outcome.reason;
+  EXPECT_EQ(failed_, 20);
 }
 
 TEST_F(ParameterWorkerTest, TheLeadingProcessExportsWhatTheServersHave) {

@@ -182,8 +182,9 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     if (!met.status.ok()) return met.status;
     const Open open(*this);
     if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
-    ShardSession session(shard_, *stream, request.introduction(), Leads(request.introduction()),
-                         [this] { return IsStopping(); });
+    ShardSession session(
+        shard_, *stream, request.introduction(), Leads(request.introduction()),
+        [this] { return IsStopping(); }, options_.make_content);
     if (!session.Welcome(met.proof)) return Status::OK;
     for (bool goes_on = true; goes_on;) {
       goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
@@ -253,14 +254,15 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
   return server;
 }
 
-// See Shard and ShardSession. What is loaded arrives beside the values that it becomes. Each caller
-// has a buffer for its gradient, and the values that it pulls are copied into messages. In the mode
-// Sync there is a step's sum, and the gradients that came before their turn.
+// See Shard and ShardSession. Each caller has a buffer for its gradient, which stays, and the
+// values that it pulls are copied into messages. What is loaded arrives beside the values that it
+// replaces: if another server is lost, this one is loaded again while its callers are connected. In
+// the mode Sync there is a step's sum, and the gradients that came before their turn.
 absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLayout& layout,
                                               int callers) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t held, shard.FloatsToLoad(layout));
   const std::int64_t moved = layout.values() + layout.states;
-  const std::int64_t arriving = std::max(held, 2 * moved * callers);
+  const std::int64_t arriving = std::max(held + moved * callers, 2 * moved * callers);
   return static_cast<std::size_t>(held + arriving + layout.parts * moved) * sizeof(float);
 }
 

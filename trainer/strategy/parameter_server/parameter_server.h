@@ -52,6 +52,7 @@ struct ParameterServerOptions {
   TaskCoordinatorOptions tasks;  // used by server 0
   CallerLimits callers;
   std::function<bool()> stop_requested = [] { return false; };
+  MakeContent make_content = &SharedContent::Create;  // for what is loaded
   // After the end of the run, how long to wait for callers to learn of it and hang up.
   Duration drain = std::chrono::seconds(5);
 };

@@ -29,25 +29,31 @@ void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRange
   }
 }
 
+// A broken connection says less than a lack of memory, and both say less than a refusal for good.
+int WeightOf(const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (absl::IsUnavailable(status)) return 1;
+  return absl::IsResourceExhausted(status) ? 2 : 3;
+}
+
 // Calls take(server) for every server, whatever becomes of the others: so no answer stays unread.
+// Returns the first error of those that say most.
 template <typename Take>
 absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
-  absl::Status first;
+  absl::Status most;
   for (std::size_t server = 0; server < servers; ++server) {
     absl::Status status = take(server);
-    // A broken connection says less than a refusal.
-    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
+    if (WeightOf(status) > WeightOf(most)) most = std::move(status);
   }
-  return first;
+  return most;
 }
 
 absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
   if (loaded.refusal().empty()) return absl::OkStatus();
   const std::string text = fmt::format("ps {}: {}", server, loaded.refusal());
   if (loaded.superseded()) return absl::AbortedError(text);
-  // What else runs on the server's node may end: the caller tries again, as after a lost
-  // connection.
-  return loaded.is_temporary() ? absl::UnavailableError(text) : absl::InvalidArgumentError(text);
+  return loaded.is_temporary() ? absl::ResourceExhaustedError(text)
+                               : absl::InvalidArgumentError(text);
 }
 
 }  // namespace
@@ -242,38 +248,49 @@ void ShardGroup::TakeShared(std::size_t server, const FlatValues& values) const 
   }
 }
 
+// A server that has this fence has the values already: the call is repeated for others' sake.
 absl::Status ShardGroup::Load(const Content& content) {
+  const auto has_it = [&](std::size_t server) { return links_[server]->fence() == content.fence; };
   std::vector<DataSource> sources;
   absl::Status failed;
   for (std::size_t server = 0; server < links_.size(); ++server) {
-    proto::ShardRequest request;
-    proto::Load& load = *request.mutable_load();
-    load.set_fence(content.fence);
-    for (const FlatRange& range : options_.plan[server]) {
-      proto::Range& to = *load.add_ranges();
-      to.set_begin(range.begin);
-      to.set_end(range.end);
-    }
-    load.set_states(IsFirst(server) ? options_.states : 0);
-    load.set_parameters(options_.parameters);
-    load.set_parts(content.parts);
-    load.set_step(content.step);
-    load.set_total_steps(content.total_steps);
-    AddSegments(content.segments, options_.plan[server], load);
     const auto ranges = RangesOf(server, content.values);
-    sources.emplace_back(std::vector<std::span<const float>>(ranges.begin(), ranges.end()), true);
-    absl::Status written = links_[server]->Write(request);
+    sources.emplace_back(std::vector<std::span<const float>>(ranges.begin(), ranges.end()),
+                         /*exists=*/!has_it(server));
+    if (has_it(server)) continue;
+    absl::Status written = links_[server]->Write(RequestToLoad(server, content));
     if (!written.ok() && failed.ok()) failed = std::move(written);
   }
   absl::Status sent = SendAll(sources);
   if (!sent.ok() && failed.ok()) failed = std::move(sent);
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
+        if (has_it(server)) return absl::OkStatus();
         if (links_[server]->is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
-        return StatusOf(reply.loaded(), server);
+        LOCKSTEP_RETURN_IF_ERROR(StatusOf(reply.loaded(), server));
+        links_[server]->set_fence(content.fence);
+        return absl::OkStatus();
       },
       links_.size());
+}
+
+proto::ShardRequest ShardGroup::RequestToLoad(std::size_t server, const Content& content) const {
+  proto::ShardRequest request;
+  proto::Load& load = *request.mutable_load();
+  load.set_fence(content.fence);
+  for (const FlatRange& range : options_.plan[server]) {
+    proto::Range& to = *load.add_ranges();
+    to.set_begin(range.begin);
+    to.set_end(range.end);
+  }
+  load.set_states(IsFirst(server) ? options_.states : 0);
+  load.set_parameters(options_.parameters);
+  load.set_parts(content.parts);
+  load.set_step(content.step);
+  load.set_total_steps(content.total_steps);
+  AddSegments(content.segments, options_.plan[server], load);
+  return request;
 }
 
 absl::Status ShardGroup::Finish() {

@@ -37,8 +37,9 @@ struct ShardGroupOptions {
 };
 
 // Not thread-safe. Errors of all calls:
-//   Unavailable: a connection is broken, or a server has no memory now for what this process loads;
-//     names the server. Connect() again and repeat the call.
+//   Unavailable: a connection is broken; names the server. Connect() again and repeat the call.
+//   ResourceExhausted: a server has no memory now for what this process loads; names the server.
+//     What else runs on its node may end: Connect() again and repeat the call later.
 //   FailedPrecondition: a server has another fence, or not the state that the call needs.
 //   PermissionDenied: the server at an address refuses this process.
 //   InvalidArgument: a server refuses what this process loads.
@@ -85,12 +86,14 @@ class ShardGroup {
                                                  bool all);
 
   struct Content {
-    std::uint64_t fence = 0;
+    std::uint64_t fence = 0;  // another than 0
     int parts = 0;
     std::int64_t step = 0, total_steps = 0;
     std::vector<OptimizerSegment> segments;  // of the parameters
     FlatValues values;
   };
+  // Loads the servers that do not have this fence: a call that is repeated asks only those again
+  // that could not be loaded.
   absl::Status Load(const Content& content);
   // Whether a server said at the last Pull that it was asked to stop.
   bool IsStopping() const { return is_stopping_; }
@@ -103,6 +106,7 @@ class ShardGroup {
  private:
   std::vector<std::size_t> ServersToMeet() const;
   absl::Status ConnectTo(std::size_t server, Duration patience);
+  proto::ShardRequest RequestToLoad(std::size_t server, const Content& content) const;
   absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;

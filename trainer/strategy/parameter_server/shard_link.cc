@@ -23,6 +23,7 @@ absl::Status ShardLink::Meet(const Caller& caller, Duration patience) {
   proto::ShardReply reply;
   LOCKSTEP_RETURN_IF_ERROR(Introduce(timer, *stream_, caller, server_, reply, request));
   if (!reply.has_welcome()) return End(/*is_open=*/true);
+  fence_ = reply.welcome().fence();
   is_shared_ = reply.welcome().shared();
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,9 @@ class ShardLink {
   absl::StatusOr<proto::ShardReply> Read();
   // The server's memory, mapped when it is another than before; null if that is impossible.
   const SharedContent* Map(const proto::Pulled& pulled);
+  // The fence that the server said it has, or was loaded with since; 0: none.
+  std::uint64_t fence() const { return fence_; }
+  void set_fence(std::uint64_t fence) { fence_ = fence; }
   bool is_shared() const { return is_shared_; }  // the server has mapped the caller's memory
   bool is_broken() const { return is_broken_; }
 
@@ -41,6 +45,7 @@ class ShardLink {
   std::unique_ptr<grpc::ClientReaderWriter<proto::ShardRequest, proto::ShardReply>> stream_;
   std::string mapped_name_;  // of `content_`, or of what cannot be mapped
   std::unique_ptr<SharedContent> content_;
+  std::uint64_t fence_ = 0;
   bool is_shared_ = false, is_broken_ = false;
 };
 

@@ -60,12 +60,13 @@ ShardLayout LayoutOf(const proto::Load& load) {
 }  // namespace
 
 ShardSession::ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who,
-                           bool leads, std::function<bool()> is_stopping)
+                           bool leads, std::function<bool()> is_stopping, MakeContent make_content)
     : shard_(shard),
       stream_(stream),
       leads_(leads),
       leader_{who.pod_started(), who.process_number()},
-      is_stopping_(std::move(is_stopping)) {
+      is_stopping_(std::move(is_stopping)),
+      make_content_(std::move(make_content)) {
   if (leads_) shard_.LeaderCame(leader_);
   gradients_ = Map(who.gradients(), who.gradient_floats());
   if (gradients_ != nullptr) values_ = Map(who.values(), who.value_floats());
@@ -248,7 +249,7 @@ absl::StatusOr<std::unique_ptr<SharedContent>> ShardSession::RoomFor(
     const ShardLayout& layout) const {
   if (IsSuperseded()) return absl::AbortedError(kNotLeading);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, shard_.FloatsToLoad(layout));
-  return SharedContent::Create(floats);
+  return make_content_(floats);
 }
 
 // The floats are received where they will stay: copying them from a growing buffer took longer than

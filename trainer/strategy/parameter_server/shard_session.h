@@ -28,7 +28,7 @@ class ShardSession {
   // Maps the caller's memory if it offers any on this host. `leads`: the caller is the leading
   // process, and may load the shard and end the run until a later one has come.
   ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who, bool leads,
-               std::function<bool()> is_stopping);
+               std::function<bool()> is_stopping, MakeContent make_content);
   // Says what the shard has, with the proof that this server knows the token. Returns false when
   // the stream has ended.
   bool Welcome(const std::string& proof);
@@ -58,6 +58,7 @@ class ShardSession {
   const bool leads_;
   const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
+  const MakeContent make_content_;
   bool has_pulled_all_ = false;                        // since this server was asked to stop
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
   std::vector<float> received_;

@@ -50,4 +50,8 @@ class SharedContent {
   float* data_ = nullptr;
 };
 
+// As SharedContent::Create.
+using MakeContent =
+    std::function<absl::StatusOr<std::unique_ptr<SharedContent>>(std::int64_t floats)>;
+
 }  // namespace lockstep::train

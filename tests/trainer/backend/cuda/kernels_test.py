@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """nvcc compiles the kernels without a warning, and what it makes has every kernel that the host may launch, for every
-kind of GPU. A build with LOCKSTEP_CUDA has compiled them already; in another, exits with 77, which CTest reports as
-skipped, where there is no nvcc."""
+kind of GPU. Those that update parameters round after each operation, as the CPU does. A build with LOCKSTEP_CUDA has
+compiled them already; in another, exits with 77, which CTest reports as skipped, where there is no nvcc."""
 import os
 import pathlib
 import re
@@ -13,6 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 KERNELS = ROOT / "trainer/backend/cuda/kernels"
 DECLARED = re.compile(r"^LOCKSTEP_DECLARE_KERNEL\s+(\w+)\(", re.MULTILINE)
+DEFINED = re.compile(r"^LOCKSTEP_(?:BLOCK_)?KERNEL\((\w+),", re.MULTILINE)
 FLAGS = [*os.environ["LOCKSTEP_NVCC_FLAGS"].split(), f"-I{ROOT}"]
 ARCHITECTURES = [int(number) for number in re.findall(r"\bsm_(\d+)", " ".join(FLAGS))]
 
@@ -49,6 +50,16 @@ class KernelsTest(unittest.TestCase):
             # Each kernel has a section of its own.
             defined = {name.decode() for name in re.findall(rb"(?<=\0\.text\.)\w+(?=\0)", program)}
             self.assertEqual(set(), declared - defined, f"not there for sm_{architecture}")
+
+    # A fused multiplication and addition rounds once: replicas on GPUs would leave those on CPUs. The image has the
+    # intermediate code (PTX) as a text; in machine code, a division has fused operations of its own.
+    def test_those_that_update_parameters_fuse_no_operations(self):
+        bodies = dict(re.findall(rb"\.entry (\w+)\((.*?)\n\}\n", self.image, re.DOTALL))
+        for file in ("optimizers.cu", "trust_optimizers.cu", "step.cu"):
+            kernels = DEFINED.findall((KERNELS / file).read_text())
+            self.assertTrue(kernels, file)
+            for kernel in kernels:
+                self.assertEqual([], re.findall(rb"\bfma\.\S+", bodies[kernel.encode()]), kernel)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -41,12 +42,15 @@ class LoopbackTest : public ::testing::Test {
     }
   }
   std::unique_ptr<ParameterServer> Start(int index, const std::string& address) {
-    ParameterServerOptions options{.index = index,
-                                   .address = address,
-                                   .job = "job",
-                                   .token = api::JobToken(kSecret),
-                                   .tasks = {},
-                                   .stop_requested = [this] { return is_stopping_.load(); }};
+    ParameterServerOptions options{
+        .index = index,
+        .address = address,
+        .job = "job",
+        .token = api::JobToken(kSecret),
+        .tasks = {},
+        .stop_requested = [this] { return is_stopping_.load(); },
+        .make_content = [this,
+                         index](std::int64_t floats) { return MakeContentOf(index, floats); }};
     auto server = ParameterServer::Start(std::move(options),
                                          *shards_[static_cast<std::size_t>(index)], clock_);
     LOCKSTEP_CHECK(server.ok(), "server {}: {}", index, std::string(server.status().message()));
@@ -58,6 +62,12 @@ class LoopbackTest : public ::testing::Test {
     Floats parameters(kParameters, 10), states(1, 5);
     const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
     ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
+  }
+  // The memory for what is loaded onto a server, which may lack it.
+  absl::StatusOr<std::unique_ptr<SharedContent>> MakeContentOf(int server, std::int64_t floats) {
+    ++contents_made_[static_cast<std::size_t>(server)];
+    if (server != lacks_memory_) return SharedContent::Create(floats);
+    return absl::ResourceExhaustedError("no memory");
   }
   static Caller Worker0(const std::string& secret = kSecret, const std::string& job = "job") {
     Caller caller{.who = {}, .token = api::JobToken(secret)};
@@ -76,6 +86,8 @@ class LoopbackTest : public ::testing::Test {
 
   const SystemClock clock_;
   std::atomic<bool> is_stopping_ = false;
+  std::atomic<int> lacks_memory_ = -1;                  // a server
+  std::array<std::atomic<int>, 2> contents_made_ = {};  // by server
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
@@ -280,8 +292,45 @@ TEST_F(LoopbackTest, ALoadThatIsRefusedIsAnsweredWithTheReason) {
   EXPECT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
 }
 
-// What else runs on the server's node may end, so the caller repeats the load.
-TEST_F(LoopbackTest, ALoadForWhichThereIsNoMemoryNowMayBeRepeated) {
+// What else runs on the server's node may end, so the caller repeats the load. It asks the server
+// that is loaded for nothing, also on another connection.
+TEST_F(LoopbackTest, ALoadForWhichOneServerHasNoMemoryNowIsRepeatedForThatServerAlone) {
+  Floats parameters(kParameters, 10), states(1, 5);
+  const FlatValues values{.parameters = parameters, .states = states};
+  const ShardGroup::Content content{.fence = 7, .total_steps = 9, .values = values};
+  for (const bool connects_anew : {false, true}) {
+    ShardGroup group = Group(Worker0());
+    lacks_memory_ = 1;
+    ASSERT_TRUE(group.Connect().ok());
+    const absl::Status refused = group.Load(content);
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_EQ(refused.message(), "ps 1: no memory");
+    lacks_memory_ = -1;
+    if (connects_anew) group.Disconnect();
+    ASSERT_TRUE(group.Connect().ok());
+    EXPECT_TRUE(group.Load(content).ok());
+    EXPECT_EQ(shards_[1]->fence(), 7u);
+    EXPECT_EQ(contents_made_[0].exchange(0), 1);
+    EXPECT_EQ(contents_made_[1].exchange(0), 2);
+    for (auto& shard : shards_) shard->Clear();
+  }
+}
+
+TEST_F(LoopbackTest, ARefusalForGoodSaysMoreThanALackOfMemory) {
+  lacks_memory_ = 0;
+  ShardGroup disordered({.servers = addresses_,
+                         .caller = Worker0(),
+                         .plan = {{}, {{32, 64}, {0, 32}}},
+                         .parameters = kParameters,
+                         .states = 1});
+  ASSERT_TRUE(disordered.Connect().ok());
+  Floats parameters(kParameters, 10), states(1, 5);
+  const FlatValues values{.parameters = parameters, .states = states};
+  const absl::Status refused = disordered.Load({.fence = 7, .total_steps = 9, .values = values});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+}
+
+TEST_F(LoopbackTest, ALoadLargerThanTheMachinesMemoryIsRefused) {
   ShardGroup large({.servers = addresses_,
                     .caller = Worker0(),
                     .plan = {{{0, 32}}, {{32, 64}}},
@@ -291,7 +340,7 @@ TEST_F(LoopbackTest, ALoadForWhichThereIsNoMemoryNowMayBeRepeated) {
   Floats parameters(kParameters, 10), states(1, 5);
   const FlatValues values{.parameters = parameters, .states = states};
   const absl::Status refused = large.Load({.fence = 7, .total_steps = 9, .values = values});
-  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ps 0: parameter server: "));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("bytes of memory, of which"));
   ShardGroup group = Group(Worker0());
