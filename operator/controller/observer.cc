@@ -5,7 +5,8 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/left_alone_rule.h"
+#include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -81,7 +82,9 @@ void Observer::Observe(ReconcileContext& context) const {
   static_cast<ObservedJob&>(observed) = context.job->value;
   auto& refused = context.memory.refused_status;
   if (refused && observed.job.status != refused->instead_of) refused.reset();
-  if (refused && !IsLeftAlone(observed.job)) observed.job.status = refused->status;
+  // The status of other jobs is not written.
+  const bool may_write = !IsForeign(observed.job) && !IsBeingDeleted(observed.job);
+  if (refused && may_write) observed.job.status = refused->status;
   auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
