@@ -108,7 +108,7 @@ class PosixFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> ReadFile(const std::string& path) override {
+  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override {
     const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK);  // a pipe must not block
     const bool is_socket = file.fd() < 0 && errno == ENXIO;
     if (file.fd() < 0 && !is_socket) return SystemError(errno, "open", path);
@@ -117,7 +117,10 @@ class PosixFileSystem final : public FileSystem {
     if (!S_ISREG(info.st_mode)) {
       return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }
-    std::string content(static_cast<std::size_t>(info.st_size), '\0');
+    // A sparse file may say any size, which would be memory once it is read.
+    const auto bytes = static_cast<std::uint64_t>(info.st_size);
+    if (bytes > most) return TooManyBytes(path, bytes, most);
+    std::string content(bytes, '\0');
     std::size_t filled = 0;
     while (filled < content.size()) {
       const ssize_t got = Retry(
@@ -166,6 +169,11 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+absl::Status TooManyBytes(const std::string& path, std::uint64_t bytes, std::uint64_t most) {
+  return absl::DataLossError(
+      fmt::format("{}: found {} bytes, expected at most {}", path, bytes, most));
+}
 
 FileSystem& RealFileSystem() {
   static PosixFileSystem files;
