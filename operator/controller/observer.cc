@@ -93,7 +93,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty() ||
                          context.memory.hidden_service == observed.job.status.attempt;
   if (stores_.pod_groups != nullptr) {
-    if (const auto group = ChildOf(*stores_.pod_groups, context)) {
+    if (const auto group = ChildOf(*stores_.pod_groups, observed.job.metadata.name, context)) {
       observed.pod_group = group->value;
     }
   }
@@ -136,7 +136,7 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   if (is_stopped) context.memory.flavors.clear();
   if (stores_.workloads == nullptr) return;
   // A job may have lost its queue label, or be unreadable, and still have its Workload.
-  const auto workload = ChildOf(*stores_.workloads, context);
+  const auto workload = ChildOf(*stores_.workloads, WorkloadName(observed.job), context);
   if (workload) observed.workload = workload->value;
 }
 
