@@ -43,8 +43,9 @@ void Console::Warn(const std::string& line) {
   std::fputs(("lockstep: " + Printable(line) + "\n").c_str(), stderr);
 }
 
-void Console::Progress(const std::string& line) {
+void Console::Progress(const std::string& text) {
   if (quiet_) return;
+  const std::string line = Printable(text);
   if (terminal_) {
     ClearLine();
     const int width = TerminalColumns(out_) - 1;  // a wrapped line cannot be cleared

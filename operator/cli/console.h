@@ -22,7 +22,7 @@ class Console {
   // Prints to stderr, even if quiet.
   void Warn(const std::string& line);
   // Redraws the line on a terminal; elsewhere prints it if it differs, at most every 2 s.
-  void Progress(const std::string& line);
+  void Progress(const std::string& text);
   // Ends the progress line; on a terminal it remains visible.
   void EndProgress();
 

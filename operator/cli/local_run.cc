@@ -8,6 +8,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "base/status.h"
+#include "operator/controller/children/render.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/observed.h"
@@ -70,7 +71,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   const api::TrainingJob job = api::WithDefaults(file.job);
   LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
   LOCKSTEP_RETURN_IF_ERROR(addresses->ReserveAll(job));
-  const std::vector<Object> pods = local::RenderPods(job, *addresses);
+  const std::vector<Object> pods = controller::FirstPods(job, *addresses);
 
   local::KubeletOptions kubelet;
   kubelet.node_name = kNode;
@@ -79,7 +80,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
   kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
-  kubelet.expected_pods = local::PodsThatShareCores(pods);
+  kubelet.expected_pods = local::PodsThatShareCores(job);
   LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 
   std::unique_ptr<LocalRun> run(

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -22,7 +21,9 @@
 #include "base/status.h"
 #include "operator/cli/trainer_program.h"
 #include "operator/controller/children/addresses.h"
+#include "operator/controller/children/render.h"
 #include "operator/controller/state/main_container.h"
+#include "operator/controller/state/replicas.h"
 #include "operator/local/cpu_shares.h"
 #include "operator/local/pod_checks.h"
 #include "operator/local/process_kubelet.h"
@@ -46,31 +47,30 @@ const Object& LeadingPod(const std::vector<Object>& pods) {
 
 // Of a replica: the cores of the pod's limit on a cluster, for which a limit of memory stands; else
 // those that `run` would give to the pod.
-absl::StatusOr<int> ThreadsOf(const Object& pod, const std::vector<Object>& pods, int processes) {
+absl::StatusOr<int> ThreadsOf(const Object& pod, const api::TrainingJob& job, int processes) {
   const Object& container = *controller::FindMainContainer(pod);
   LOCKSTEP_ASSIGN_OR_RETURN(const auto limit, local::CpuLimit(pod, container));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto memory, local::MemoryLimit(pod, container));
   std::int64_t cores = (limit.value_or(0) + 999) / 1000;
   if (!limit || !memory) {
-    local::CpuShares shares(local::PermittedCpus(), local::PodsThatShareCores(pods));
+    local::CpuShares shares(local::PermittedCpus(), local::PodsThatShareCores(job));
     cores = std::ssize(shares.Take("pod", limit));
   }
   return static_cast<int>(std::clamp<std::int64_t>(cores / processes, 1, 1024));
 }
 
-// The trainer's options about the pods of each role; all pods of a role are alike.
-absl::StatusOr<std::vector<std::string>> RoleArguments(const std::vector<Object>& pods) {
-  std::map<std::string, int> counts;
+// The trainer's options about the pods of each role. Requires: `pods` is of FirstPods.
+absl::StatusOr<std::vector<std::string>> RoleArguments(const std::vector<Object>& pods,
+                                                       const api::TrainingJob& job) {
   std::vector<std::string> arguments;
   for (const Object& pod : pods) {
     const std::string role = kube::Label(pod, api::kLabelRole);
-    if (++counts[role] > 1) continue;
     LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::int64_t> limit,
                               local::MemoryLimit(pod, *controller::FindMainContainer(pod)));
     if (limit) arguments.push_back(fmt::format("--{}-limit={}", role, *limit));
   }
-  const std::string evaluator(api::RoleName(api::Role::kEvaluator));
-  arguments.push_back(fmt::format("--evaluators={}", counts[evaluator]));
+  arguments.push_back(
+      fmt::format("--evaluators={}", controller::ReplicaCount(job, api::Role::kEvaluator)));
   return arguments;
 }
 
@@ -151,7 +151,7 @@ absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
 }  // namespace
 
 absl::StatusOr<Json> AskForPlan(const PlanRequest& request) {
-  const std::vector<Object> pods = local::RenderPods(request.job, controller::DnsAddresses());
+  const std::vector<Object> pods = controller::FirstPods(request.job, controller::DnsAddresses());
   const local::HostFacts host = local::ThisHost();
   const local::VolumeOptions volumes{request.work_dir, host.current_dir, request.volumes};
   LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, volumes));
@@ -160,8 +160,9 @@ absl::StatusOr<Json> AskForPlan(const PlanRequest& request) {
   LaunchSpec spec{
       .argv = {kTrainer, "plan"}, .env = EnvironmentOf(pod, paths, host), .dies_with_thread = true};
   const int processes = std::max(1, std::atoi(spec.env[api::kEnvProcessesPerPod].c_str()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const int threads, ThreadsOf(pod, pods, processes));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> of_roles, RoleArguments(pods));
+  LOCKSTEP_ASSIGN_OR_RETURN(const int threads, ThreadsOf(pod, request.job, processes));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> of_roles,
+                            RoleArguments(pods, request.job));
   spec.argv.push_back(fmt::format("--threads={}", threads));
   spec.argv.insert(spec.argv.end(), of_roles.begin(), of_roles.end());
   spec.argv.insert(spec.argv.end(), request.arguments.begin(), request.arguments.end());

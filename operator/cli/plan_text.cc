@@ -8,6 +8,9 @@
 #include <cmath>
 #include <vector>
 
+#include "base/printable.h"
+#include "operator/cli/one_line.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -53,8 +56,8 @@ std::string LayerTable(const Json& plan) {
   std::vector<Row> rows = {{"Layer (type)", "Output shape", "Parameters", "FLOPs a sample"}};
   for (const Json& layer : plan.at("layers")) {
     const std::int64_t flops = NumberAt(layer, "flops_per_sample");
-    rows.push_back({fmt::format("{} ({})", layer.at("name").get<std::string>(),
-                                layer.at("type").get<std::string>()),
+    rows.push_back({OneLine(fmt::format("{} ({})", layer.at("name").get<std::string>(),
+                                        layer.at("type").get<std::string>())),
                     ShapeText(layer.at("output_shape")),
                     WithCommas(NumberAt(layer, "parameters") + NumberAt(layer, "other_parameters")),
                     flops > 0 ? WithCommas(flops) : ""});
@@ -194,7 +197,7 @@ std::string PlanText(const Json& plan) {
   text += StepLines(plan.at("steps"));
   text += CommunicationLine(plan.at("communication"));
   text += fmt::format("Checkpoint: {}\n", ByteText(NumberAt(plan, "checkpoint_bytes")));
-  return text + MemoryLines(plan);
+  return Printable(text + MemoryLines(plan));
 }
 
 }  // namespace lockstep::cli

@@ -7,7 +7,9 @@
 namespace lockstep::cli {
 
 // Returns a summary of the layers as Keras prints it, then steps, communication, checkpoint and
-// memory, one line each. `plan` is the trainer's object (see AskForPlan). Ends with a newline.
+// memory, one line each. `plan` is the trainer's object (see AskForPlan); its names are those of a
+// file that others may have written, so nothing of it acts on a terminal or passes for another
+// line. Ends with a newline.
 std::string PlanText(const nlohmann::ordered_json& plan);
 
 // "1,234,567"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <utility>
-#include <vector>
 
 #include "api/v1/defaults.h"
 #include "api/v1/yaml.h"
@@ -42,16 +40,13 @@ CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options) {
 int RunRender(const RenderOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
-  std::vector<kube::Object> objects = loaded->objects;
-  for (kube::Object& object :
-       controller::RenderObjects(api::WithDefaults(loaded->job), controller::DnsAddresses())) {
-    objects.push_back(std::move(object));
-  }
   bool first = true;
-  for (const kube::Object& object : objects) {
+  const auto print = [&first](const kube::Object& object) {
     fmt::print("{}{}", first ? "" : "---\n", api::ToYaml(InReadingOrder(object)));
     first = false;
-  }
+  };
+  for (const kube::Object& object : loaded->objects) print(object);
+  controller::RenderObjects(api::WithDefaults(loaded->job), controller::DnsAddresses(), {}, print);
   return kExitDone;
 }
 

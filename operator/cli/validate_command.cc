@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/json_text.h"
+#include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/job_file.h"
@@ -51,7 +52,7 @@ int RunValidate(const ValidateOptions& options) {
     return loaded.ok() ? kExitDone : kExitUsage;
   }
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
-  fmt::print("{}: TrainingJob {} is valid\n", loaded->source, loaded->job.metadata.name);
+  fmt::print("{}: TrainingJob {} is valid\n", Printable(loaded->source), loaded->job.metadata.name);
   return kExitDone;
 }
 

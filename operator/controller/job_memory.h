@@ -1,6 +1,7 @@
 // What the reconciler remembers about a job, and the working state of one reconcile.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
@@ -89,12 +91,20 @@ struct ReconcileContext {
   JobMemory& memory;
 };
 
+// Returns the one of `owned`, objects that name the job as their owner, that has the name; null if
+// none has. Whoever may create objects of a kind can make others that name the job.
+template <typename Ptr>
+Ptr OfName(const std::string& name, const std::vector<Ptr>& owned) {
+  const auto found =
+      std::ranges::find(owned, name, [](const Ptr& object) { return object->key.name; });
+  return found == owned.end() ? nullptr : *found;
+}
+
 // Returns the job's PodGroup or Workload; null if the cache has none.
 template <typename Value>
-typename kube::Store<Value>::Ptr ChildOf(const kube::Store<Value>& store,
+typename kube::Store<Value>::Ptr ChildOf(const kube::Store<Value>& store, const std::string& name,
                                          const ReconcileContext& context) {
-  const auto owned = store.OwnedBy(context.memory.owner);
-  return owned.empty() ? nullptr : owned.front();
+  return OfName(name, store.OwnedBy(context.memory.owner));
 }
 
 }  // namespace lockstep::controller

@@ -1,5 +1,6 @@
 #include "operator/controller/observe_job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/v1/defaults.h"
@@ -123,6 +124,12 @@ void TrimSpec(api::TrainingJobSpec& spec) {
   spec.run_policy.scheduling_policy.reset();
 }
 
+// With this finalizer, the garbage collector takes the job's children from it before it goes.
+bool KeepsChildren(const Object& object) {
+  return std::ranges::any_of(kube::ListMember(kube::Member(object, "metadata"), "finalizers"),
+                             [](const Object& finalizer) { return finalizer == "orphan"; });
+}
+
 }  // namespace
 
 ObservedJob ObserveJob(const Object& object) {
@@ -137,6 +144,7 @@ ObservedJob ObserveJob(const Object& object) {
   }
   TrimMetadata(observed.job.metadata);
   observed.owned_metadata = HeldMetadata(object);
+  observed.keeps_children = KeepsChildren(object);
   if (valid.ok()) {
     PackSpec(observed.job.spec);
   } else {

@@ -5,7 +5,8 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/left_alone_rule.h"
+#include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -81,7 +82,9 @@ void Observer::Observe(ReconcileContext& context) const {
   static_cast<ObservedJob&>(observed) = context.job->value;
   auto& refused = context.memory.refused_status;
   if (refused && observed.job.status != refused->instead_of) refused.reset();
-  if (refused && !IsLeftAlone(observed.job)) observed.job.status = refused->status;
+  // The status of other jobs is not written.
+  const bool may_write = !IsForeign(observed.job) && !IsBeingDeleted(observed.job);
+  if (refused && may_write) observed.job.status = refused->status;
   auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
@@ -90,7 +93,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty() ||
                          context.memory.hidden_service == observed.job.status.attempt;
   if (stores_.pod_groups != nullptr) {
-    if (const auto group = ChildOf(*stores_.pod_groups, context)) {
+    if (const auto group = ChildOf(*stores_.pod_groups, observed.job.metadata.name, context)) {
       observed.pod_group = group->value;
     }
   }
@@ -113,9 +116,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.incident = context.memory.incident;
   observed.settings = settings_;
   ObserveSights(context);
-  if (!IsLeftAlone(observed.job) && !IsTerminal(observed.job.status)) {
-    memory.seen_completions.Note(observed);
-  }
+  if (may_write && !IsTerminal(observed.job.status)) memory.seen_completions.Note(observed);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
@@ -136,7 +137,7 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   if (is_stopped) context.memory.flavors.clear();
   if (stores_.workloads == nullptr) return;
   // A job may have lost its queue label, or be unreadable, and still have its Workload.
-  const auto workload = ChildOf(*stores_.workloads, context);
+  const auto workload = ChildOf(*stores_.workloads, WorkloadName(observed.job), context);
   if (workload) observed.workload = workload->value;
 }
 

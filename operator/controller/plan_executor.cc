@@ -167,10 +167,14 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
                 return Create(PodGroupKind(settings_), BuildPodGroup(job, settings_), context);
               },
               [&](const UpdatePodGroup&) { return UpdatePodGroupOf(context); },
-              [&](const DeletePodGroup&) { return DeleteChild(PodGroupKind(settings_), context); },
+              [&](const DeletePodGroup&) {
+                return DeleteChild(PodGroupKind(settings_), job.metadata.name, context);
+              },
               [&](const SetSuspend& change) { return Suspend(change, context); },
               [&](const CreateWorkload&) { return CreateWorkloadOf(context); },
-              [&](const DeleteWorkload&) { return DeleteChild(kWorkloadKind, context); },
+              [&](const DeleteWorkload&) {
+                return DeleteChild(kWorkloadKind, WorkloadName(job), context);
+              },
               [&](const ReleaseWorkload&) {
                 return ChangeWorkload(context, [&](kube::Object workload) {
                   return Released(std::move(workload), context.observed.now);
@@ -319,7 +323,7 @@ absl::Status PlanExecutor::RecordUpdate(const kube::Kind& kind,
 }
 
 absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
-  const auto seen = ChildOf(*stores_.pod_groups, context);
+  const auto seen = ChildOf(*stores_.pod_groups, context.job->key.name, context);
   if (!seen) return absl::OkStatus();
   const kube::Kind& kind = PodGroupKind(settings_);
   auto group = ReadAsSeen(with_.client, kind, *seen);
@@ -328,10 +332,11 @@ absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
   return RecordUpdate(kind, with_.client.Update(kind, *group), context);
 }
 
-absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, ReconcileContext& context) {
-  const auto owned = StoreOf(stores_, kind).AllOwnedBy(context.memory.owner);
-  if (owned.empty()) return absl::OkStatus();
-  return IgnoreGone(with_.client.Delete(kind, owned.front()->key, owned.front()->uid));
+absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, const std::string& name,
+                                       ReconcileContext& context) {
+  const auto child = OfName(name, StoreOf(stores_, kind).AllOwnedBy(context.memory.owner));
+  if (!child) return absl::OkStatus();
+  return IgnoreGone(with_.client.Delete(kind, child->key, child->uid));
 }
 
 absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& context) {
@@ -359,7 +364,7 @@ absl::Status PlanExecutor::CreateWorkloadOf(ReconcileContext& context) {
 
 absl::Status PlanExecutor::ChangeWorkload(ReconcileContext& context,
                                           const std::function<kube::Object(kube::Object)>& change) {
-  const auto seen = ChildOf(*stores_.workloads, context);
+  const auto seen = ChildOf(*stores_.workloads, WorkloadName(context.observed.job), context);
   if (!seen) return absl::OkStatus();
   auto live = ReadAsSeen(with_.client, kWorkloadKind, *seen);
   if (!live.ok()) return IgnoreMoved(live.status());

@@ -67,7 +67,8 @@ class PlanExecutor {
   // Applies `change` to the job's Workload and writes the result to its status.
   absl::Status ChangeWorkload(ReconcileContext& context,
                               const std::function<kube::Object(kube::Object)>& change);
-  absl::Status DeleteChild(const kube::Kind& kind, ReconcileContext& context);
+  absl::Status DeleteChild(const kube::Kind& kind, const std::string& name,
+                           ReconcileContext& context);
   absl::Status DeletePodOf(const DeletePod& pod, ReconcileContext& context);
   absl::Status RecordUpdate(const kube::Kind& kind, const absl::StatusOr<kube::Object>& updated,
                             ReconcileContext& context);

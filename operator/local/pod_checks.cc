@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -15,7 +14,6 @@
 #include "api/v1/quantity.h"
 #include "base/json_text.h"
 #include "base/status.h"
-#include "operator/controller/children/render.h"
 
 namespace lockstep::local {
 namespace {
@@ -102,15 +100,6 @@ absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
 
 }  // namespace
 
-std::vector<Object> RenderPods(const api::TrainingJob& job,
-                               const controller::Addresses& addresses) {
-  std::vector<Object> pods;
-  for (Object& object : controller::RenderObjects(job, addresses)) {
-    if (object.value("kind", "") == "Pod") pods.push_back(std::move(object));
-  }
-  return pods;
-}
-
 absl::Status CheckPods(const std::vector<Object>& pods, const VolumeOptions& options) {
   LOCKSTEP_RETURN_IF_ERROR(CheckVolumeNames(pods, options.folders));
   for (const Object& pod : pods) LOCKSTEP_RETURN_IF_ERROR(CheckPod(pod, options));
@@ -130,8 +119,12 @@ bool RunsOnAllCores(const Object& pod) {
   return kube::Label(pod, api::kLabelRole) == api::RoleName(api::Role::kParameterServer);
 }
 
-int PodsThatShareCores(const std::vector<Object>& pods) {
-  return static_cast<int>(std::ranges::count_if(pods, std::not_fn(&RunsOnAllCores)));
+int PodsThatShareCores(const api::TrainingJob& job) {
+  int pods = 0;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (role != api::Role::kParameterServer) pods += spec.replicas;
+  }
+  return pods;
 }
 
 }  // namespace lockstep::local

@@ -9,20 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
-#include "operator/controller/children/addresses.h"
 #include "operator/kube/object.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {
 
-// Returns the pods that the operator would create, the leading one first, then by role. Reserves
-// their addresses. Requires: as of RenderObjects.
-std::vector<kube::Object> RenderPods(const api::TrainingJob& job,
-                                     const controller::Addresses& addresses);
-
 // Says why pods cannot run here, before any is created: checks their volumes, mounts and limits,
-// and that each folder in `options` is that of some volume. InvalidArgument names the pod, the
-// volume or the field.
+// which are the same for all pods of a role, and that each folder in `options` is that of some
+// volume. InvalidArgument names the pod, the volume or the field.
 absl::Status CheckPods(const std::vector<kube::Object>& pods, const VolumeOptions& options);
 
 // The limits of one of the pod's containers: thousandths of a core, and bytes. Nullopt: it has
@@ -36,7 +30,7 @@ absl::StatusOr<std::optional<std::int64_t>> MemoryLimit(const kube::Object& pod,
 // Whether the pod, if it sets no limit, may use all cores instead of a share: a parameter server
 // works while a worker waits for it, so it needs no core of its own, and that worker's is idle.
 bool RunsOnAllCores(const kube::Object& pod);
-// How many of the pods share the cores evenly if they set no limit.
-int PodsThatShareCores(const std::vector<kube::Object>& pods);
+// How many of the job's pods share the cores evenly if they set no limit: see RunsOnAllCores.
+int PodsThatShareCores(const api::TrainingJob& job);
 
 }  // namespace lockstep::local

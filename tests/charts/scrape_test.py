@@ -13,12 +13,14 @@ TOO_LONG = f'lockstep_trainer_step{{phase="{"x" * 2000}"}} 7\n'
 
 
 class Pod(http.server.ThreadingHTTPServer):
-    """Serves a text as its metrics."""
+    """Serves a text as its metrics, or sends the reader to the address `elsewhere`."""
 
-    def __init__(self, namespace, name, labels, text):
+    def __init__(self, namespace, name, labels, text, elsewhere=None):
         class Answer(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                self.send_response(200)
+                self.send_response(302 if elsewhere else 200)
+                if elsewhere:
+                    self.send_header("Location", elsewhere)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.end_headers()
                 self.wfile.write(text.encode())
@@ -44,6 +46,9 @@ class ScrapeTest(unittest.TestCase):
                 Pod("tenant", "impostor", operator, FORGED),
                 Pod("tenant", "forger", trainer, FORGED),
                 Pod("tenant", "waster", trainer, TOO_LONG)]
+        # One that admits only Prometheus, which does not look for it.
+        private = Pod("other", "private", {}, "lockstep_trainer_step 8\n")
+        pods += [private, Pod("tenant", "redirector", trainer, "", f"http://127.0.0.1:{private.server_port}/metrics")]
         for pod in pods:
             cls.addClassCleanup(pod.server_close)
             cls.addClassCleanup(pod.shutdown)
@@ -53,7 +58,7 @@ class ScrapeTest(unittest.TestCase):
         cls.addClassCleanup(cls.prometheus.stop)
         end = time.monotonic() + 60
         # `up` is said of a target after its samples.
-        while len(cls.prometheus.query("up")) < 3 and time.monotonic() < end:
+        while len(cls.prometheus.query("up")) < 4 and time.monotonic() < end:
             time.sleep(0.1)
 
     def pods_of(self, query):
@@ -67,7 +72,11 @@ class ScrapeTest(unittest.TestCase):
         self.assertEqual({"forger"}, self.pods_of("lockstep_trainer_step"))
 
     def test_of_a_pod_that_serves_too_much_nothing_is_taken(self):
-        self.assertEqual({"waster"}, self.pods_of("up == 0"))
+        self.assertIn("waster", self.pods_of("up == 0"))
+
+    def test_a_redirect_is_not_followed(self):
+        self.assertEqual({"waster", "redirector"}, self.pods_of("up == 0"))
+        self.assertEqual([], self.prometheus.query("lockstep_trainer_step == 8"))
 
 
 if __name__ == "__main__":

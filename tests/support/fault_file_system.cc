@@ -94,12 +94,13 @@ absl::Status FaultFileSystem::WriteFile(const std::string& path,
   return fault == Fault::kCrash ? Crashed(path) : absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FaultFileSystem::ReadFile(const std::string& path) {
+absl::StatusOr<std::string> FaultFileSystem::ReadFile(const std::string& path, std::uint64_t most) {
   const std::lock_guard lock(mutex_);
   if (crashed_) return Crashed(path);
   if (NextReadFails()) return BadDisk(path);
   const NodePtr node = Find(path);
   if (node == nullptr || node->is_folder) return NoSuch(path);
+  if (node->content.size() > most) return TooManyBytes(path, node->content.size(), most);
   return node->content;
 }
 

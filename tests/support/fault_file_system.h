@@ -25,7 +25,7 @@ class FaultFileSystem final : public FileSystem {
   absl::Status CreateDirectory(const std::string& path) override;
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override;
-  absl::StatusOr<std::string> ReadFile(const std::string& path) override;
+  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status SyncDirectory(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override;

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<NamedTensor>> LoadTensors(FileSystem& files, const st
   if (file == manifest.files.end()) {
     return absl::DataLossError(fmt::format("{}: the manifest does not list it", path));
   }
-  const absl::StatusOr<std::string> bytes = files.ReadFile(path);
+  const absl::StatusOr<std::string> bytes = files.ReadFile(path, file->bytes);
   if (absl::IsNotFound(bytes.status())) {
     return absl::DataLossError(std::string(bytes.status().message()));
   }
@@ -82,7 +82,7 @@ absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder) {
 
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path, kMostJsonBytes));
   return DecodeManifest(text, path);
 }
 

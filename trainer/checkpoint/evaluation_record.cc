@@ -52,8 +52,13 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
                                                                      const std::string& directory,
                                                                      const std::string& job_uid) {
   const std::string path = RecordPath(directory);
-  const absl::StatusOr<std::string> text = files.ReadFile(path);
+  const auto damaged = [&path](const std::string& damage) {
+    LogWarning("it is not known what has been evaluated", {{"file", path}, {"damage", damage}});
+    return std::optional<EvaluationRecord>();
+  };
+  const absl::StatusOr<std::string> text = files.ReadFile(path, kMostJsonBytes);
   if (absl::IsNotFound(text.status())) return std::optional<EvaluationRecord>();
+  if (absl::IsDataLoss(text.status())) return damaged(std::string(text.status().message()));
   if (!text.ok()) return text.status();
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   EvaluationRecord record;
@@ -66,9 +71,7 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
     record.metric = NumberOrNan(json, "testMetric");
     json.at("skipped").get_to(record.skipped);
   } catch (const nlohmann::json::exception& error) {
-    LogWarning("it is not known what has been evaluated",
-               {{"file", path}, {"damage", error.what()}});
-    return std::optional<EvaluationRecord>();
+    return damaged(error.what());
   }
   if (record.job_uid != job_uid) return std::optional<EvaluationRecord>();
   return std::optional<EvaluationRecord>(record);

@@ -118,7 +118,7 @@ class PosixFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> ReadFile(const std::string& path) override {
+  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override {
     const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK);  // a pipe must not block
     if (file.fd() < 0) {
       const absl::Status failed = PathError(errno, "open", path);
@@ -129,7 +129,10 @@ class PosixFileSystem final : public FileSystem {
     if (!S_ISREG(info.st_mode)) {
       return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }
-    std::string content(static_cast<std::size_t>(info.st_size), '\0');
+    // A sparse file may say any size, which would be memory once it is read.
+    const auto bytes = static_cast<std::uint64_t>(info.st_size);
+    if (bytes > most) return TooManyBytes(path, bytes, most);
+    std::string content(bytes, '\0');
     std::size_t filled = 0;
     while (filled < content.size()) {
       const ssize_t got = Retry(
@@ -178,6 +181,11 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+absl::Status TooManyBytes(const std::string& path, std::uint64_t bytes, std::uint64_t most) {
+  return absl::DataLossError(
+      fmt::format("{}: found {} bytes, expected at most {}", path, bytes, most));
+}
 
 FileSystem& RealFileSystem() {
   static PosixFileSystem files;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,13 @@
 #include "absl/status/statusor.h"
 
 namespace lockstep::train {
+
+// The most bytes of a JSON file beside the tensors. The largest repeats the layers of a job of at
+// most 1.5 MiB, indented.
+inline constexpr std::uint64_t kMostJsonBytes = std::uint64_t{16} << 20U;
+
+// Returns the error of ReadFile for a file of more than `most` bytes.
+absl::Status TooManyBytes(const std::string& path, std::uint64_t bytes, std::uint64_t most);
 
 // Thread-safe. Errors name the path and the system's reason. NotFound: there is no such file.
 // FailedPrecondition: the path is of another kind, such as a file where a folder is expected, or
@@ -27,9 +35,9 @@ class FileSystem {
   // SyncDirectory. FailedPrecondition: the path is a folder, a socket, or a pipe that nobody reads.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
-  // DataLoss, not FailedPrecondition: the path is a folder, a pipe, a socket or a device, or cannot
-  // be a file's.
-  virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
+  // Reads the whole file into memory, if it has at most `most` bytes. DataLoss: it has more, and
+  // none were read; or the path is a folder, a pipe, a socket or a device, or cannot be a file's.
+  virtual absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) = 0;
   // Replaces `to` if it exists. Durable after SyncDirectory of both folders. FailedPrecondition:
   // `from` is a file, and `to` a folder.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;

@@ -55,7 +55,7 @@ absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::
 absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
                                                          const std::string& directory) {
   const std::string path = directory + "/" + kOwner;
-  const absl::StatusOr<std::string> text = files.ReadFile(path);
+  const absl::StatusOr<std::string> text = files.ReadFile(path, kMostJsonBytes);
   if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
   absl::StatusOr<CheckpointOwner> owner = text.ok() ? DecodeOwner(*text, path) : text.status();
   if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace {
 
 constexpr std::size_t kMostNames = 8;  // in a message
 
+// A file may have more than the model takes: the slots of an optimizer, a head for other classes.
+constexpr std::uint64_t kMostTimes = 8, kMostOtherBytes = std::uint64_t{1} << 30U;
+
 std::string SomeOf(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), kMostNames);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
@@ -28,7 +32,8 @@ std::string SomeOf(const std::vector<std::string>& names) {
 absl::Status LoadInitialWeights(const api::InitialWeightsSpec& weights, FileSystem& files,
                                 Session& session) {
   if (weights.path.empty()) return absl::OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(weights.path));
+  const std::uint64_t most = kMostOtherBytes + kMostTimes * ModelBytes(session);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(weights.path, most));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
                             ParseSafetensors(bytes, weights.path));
   const auto result = TakeWeights(tensors, weights.exclude, session);

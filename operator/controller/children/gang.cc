@@ -6,6 +6,7 @@
 
 #include "api/v1/quantity.h"
 #include "operator/controller/children/build_service.h"
+#include "operator/controller/state/pod_requests.h"
 
 namespace lockstep::controller {
 namespace {
@@ -23,31 +24,6 @@ const kube::Kind kPluginsPodGroup{"scheduling.x-k8s.io", "v1alpha1", "PodGroup",
 std::string SchedulerName(const Settings& settings) {
   return settings.gang_scheduler_name == kSchedulerPlugins ? kSchedulerPluginsName
                                                            : settings.gang_scheduler_name;
-}
-
-Resources ReadQuantities(const Json& quantities) {
-  Resources read;
-  if (!quantities.is_object()) return read;
-  for (const auto& [name, quantity] : quantities.items()) {
-    if (const auto value = api::ParseQuantity(quantity); value.ok()) read[name] = *value;
-  }
-  return read;
-}
-
-void Add(const Resources& some, Resources& sum) {
-  for (const auto& [name, value] : some) sum[name] += value;
-}
-
-void RaiseTo(const Resources& least, Resources& values) {
-  for (const auto& [name, value] : least) values[name] = std::max(values[name], value);
-}
-
-// Returns requests, and limits for resources without a request.
-Resources RequestsOf(const Json& container) {
-  const Json& resources = kube::Member(container, "resources");
-  Resources asked = ReadQuantities(kube::Member(resources, "requests"));
-  asked.merge(ReadQuantities(kube::Member(resources, "limits")));
-  return asked;
 }
 
 // Returns the gang's members that start together, in the order of roles, at most minMember.
@@ -86,7 +62,7 @@ Json MinResources(const api::TrainingJob& job) {
       const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
       pod->second = PodRequests(kube::Member(pod_template, "spec"));
     }
-    Add(pod->second, sum);
+    for (const auto& [name, value] : pod->second) sum[name] += value;
   }
   Json resources = Json::object();
   for (const auto& [name, value] : sum) resources[name] = api::FormatQuantity(value);
@@ -151,33 +127,6 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
       metadata["labels"]["scheduling.x-k8s.io/pod-group"] = job.metadata.name;
       break;
   }
-}
-
-// Follows PodRequests of k8s.io/component-helpers, which schedulers use.
-std::map<std::string, double> PodRequests(const Json& pod_spec) {
-  Resources sum, sidecars, starting;
-  for (const Json& container : kube::ListMember(pod_spec, "containers")) {
-    Add(RequestsOf(container), sum);
-  }
-  for (const Json& container : kube::ListMember(pod_spec, "initContainers")) {
-    Resources beside = RequestsOf(container);
-    if (kube::TextMember(container, "restartPolicy") == "Always") {
-      Add(beside, sum);
-      Add(beside, sidecars);
-      beside = sidecars;
-    } else {
-      Add(sidecars, beside);
-    }
-    RaiseTo(beside, starting);
-  }
-  RaiseTo(starting, sum);
-  const Json& whole = kube::Member(pod_spec, "resources");
-  for (const auto& [name, value] : ReadQuantities(kube::Member(whole, "requests"))) {
-    sum[name] = value;
-  }
-  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // limits of what nothing requests
-  Add(ReadQuantities(kube::Member(pod_spec, "overhead")), sum);
-  return sum;
 }
 
 }  // namespace lockstep::controller

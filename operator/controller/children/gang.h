@@ -1,7 +1,6 @@
 // PodGroups, which make a scheduler place all of a gang's pods at once, or none. Pure.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "api/v1/training_job.h"
@@ -32,13 +31,5 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
 // Evaluator's pod gets only the latter. Does nothing without a gang scheduler.
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod);
-
-// Returns what one pod of this spec requests (requests, else limits), as schedulers count it: the
-// sum over its containers and sidecars (init containers that keep running), or what the largest
-// init container and the sidecars before it need if that is more; the pod's own `resources`
-// instead, where they are set; plus `overhead`. Quantities that do not parse count as zero. A
-// RuntimeClass's overhead is not counted, since the API server adds it only when it creates the
-// pod.
-std::map<std::string, double> PodRequests(const api::Json& pod_spec);
 
 }  // namespace lockstep::controller

@@ -6,17 +6,24 @@
 
 namespace lockstep::controller {
 
-std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
-                                        const Settings& settings) {
-  std::vector<kube::Object> objects = {BuildService(job)};
-  if (GangSchedulerOf(settings) != GangScheduler::kNone) {
-    objects.push_back(BuildPodGroup(job, settings));
-  }
+void RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
+                   const Settings& settings,
+                   const std::function<void(const kube::Object& object)>& take) {
+  take(BuildService(job));
+  if (GangSchedulerOf(settings) != GangScheduler::kNone) take(BuildPodGroup(job, settings));
   const ClusterSpec cluster(job, addresses);
   for (const Replica& replica : AllReplicas(job)) {
-    objects.push_back(BuildPod(cluster, settings, replica, job.status.attempt));
+    take(BuildPod(cluster, settings, replica, job.status.attempt));
   }
-  return objects;
+}
+
+std::vector<kube::Object> FirstPods(const api::TrainingJob& job, const Addresses& addresses) {
+  const ClusterSpec cluster(job, addresses);
+  std::vector<kube::Object> pods;
+  for (const Replica& replica : AllReplicas(job)) {
+    if (replica.index == 0) pods.push_back(BuildPod(cluster, {}, replica, job.status.attempt));
+  }
+  return pods;
 }
 
 }  // namespace lockstep::controller

@@ -4,12 +4,13 @@
 
 #include "base/check.h"
 #include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/finalize_plan.h"
 #include "operator/controller/rules/finish_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/left_alone_rule.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
@@ -24,7 +25,12 @@ namespace {
 // apply.
 constexpr Rule kRules[] = {
     // A job that is not ours to change is not looked at any further, whatever its state.
-    PlanLeftAlone,
+    PlanForeign,
+
+    // A job that is being deleted only stops: no rule below may create anything for it, or write
+    // its status. PlanFinished would leave running what cleanPodPolicy keeps, or delete the job
+    // again.
+    PlanDeleted,
 
     // A terminal condition is final, but the pods that ended the job may still exist: most rules
     // below would apply to them again.
@@ -91,8 +97,8 @@ constexpr Rule kRules[] = {
 Plan MakePlan(const Observed& observed) {
   for (const Rule rule : kRules) {
     if (std::optional<Plan> plan = rule(observed)) {
-      // Even the state of such a job is another's to write.
-      if (rule == PlanLeftAlone) return *std::move(plan);
+      // Not even the state of such jobs is written.
+      if (rule == PlanForeign || rule == PlanDeleted) return *std::move(plan);
       return Finalized(observed, *std::move(plan));
     }
   }

@@ -112,6 +112,7 @@ struct ObservedJob {
   std::optional<std::string> invalid;  // why the spec is unusable
   // HeldMetadata of the object; nullopt if too large to hold.
   std::optional<std::string> owned_metadata = std::nullopt;
+  bool keeps_children = false;  // whoever deletes the job wants them kept: the finalizer `orphan`
 };
 
 struct Observed : ObservedJob {

@@ -1,9 +1,17 @@
 #include "operator/cli/plan_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+
+#include "operator/cli/one_line.h"
 
 namespace lockstep::cli {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 nlohmann::ordered_json Plan() {
   return nlohmann::ordered_json::parse(R"({
@@ -53,6 +61,15 @@ Memory of a replica: 47.0 MiB (process 45.0 MiB, server values 2.0 MiB)
 Memory of a pod of Worker: 94.0 MiB of 512.0 MiB
 Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
+}
+
+TEST(PlanTextTest, ANameNeitherActsOnATerminalNorPassesForALine) {
+  nlohmann::ordered_json plan = Plan();
+  plan["layers"][0]["name"] = "a\x1b[2J\nMemory of all pods: 1 B\u202e" + std::string(1000, 'x');
+  const std::string text = PlanText(plan);
+  EXPECT_THAT(text, HasSubstr("\na?[2J Memory of all pods: 1 B?xxx"));
+  EXPECT_THAT(text, Not(HasSubstr(std::string(kLongestLine + 1, 'x'))));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
 TEST(PlanTextTest, SaysWhatIsNotKnown) {

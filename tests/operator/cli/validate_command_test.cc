@@ -52,6 +52,13 @@ TEST_F(ValidateCommandTest, NothingInAnObjectActsOnATerminal) {
                        "\n");
 }
 
+TEST_F(ValidateCommandTest, NothingInALineActsOnATerminal) {
+  const std::string name = "\u202Ejob.yaml";
+  WriteTextFile(folder_.At(name), testing::ShellJob("job", 2, "exit 0"));
+  const Ended valid = testing::RunProgram(folder_.path(), {"validate", name});
+  EXPECT_EQ(valid.out, "?job.yaml: TrainingJob job is valid\n");
+}
+
 TEST_F(ValidateCommandTest, ListsEveryFault) {
   const Ended invalid = Validate({"--set", "spec.suspend=maybe", "--set", "spec.fancy=1"});
   EXPECT_EQ(invalid.code, 2);

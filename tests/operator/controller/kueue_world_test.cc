@@ -200,6 +200,41 @@ TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
   }));
 }
 
+// Whoever may create Workloads may name the job as the owner, and copy what the operator writes.
+TEST(KueueWorldTest, TheJobsWorkloadIsTheOneOfItsName) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  kube::Object other = *world.client.Get(kWorkloadKind, {"default", "trainingjob-j"});
+  other["metadata"]["name"] = "a";
+  for (const char* member : {"uid", "resourceVersion"}) other["metadata"].erase(member);
+  ASSERT_TRUE(world.client.Create(kWorkloadKind, other).ok());
+  world.client.Modify(kWorkloadKind, {"default", "a"},
+                      [](kube::Object& workload) { workload["status"] = AdmittedStatus(2); });
+  world.Settle();
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+TEST(KueueWorldTest, AJobDoesNotRunOnAWorkloadThatAsksForLess) {
+  Json tmpl = testing::Template();
+  tmpl["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", 4}}}};
+  World world(Queued().PodTemplate(Role::kWorker, tmpl).Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  const std::string uid = WorkloadUid(world);
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [](kube::Object& workload) {
+    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0].erase("resources");
+  });
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_NE(WorkloadUid(world), uid) << "a new one asks for all";
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
 std::map<std::string, std::string> PodUids(World& world) {
   std::map<std::string, std::string> uids;
   for (const kube::Object& pod : world.Pods()) uids[kube::Name(pod)] = kube::Uid(pod);

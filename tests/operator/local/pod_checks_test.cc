@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/builders.h"
+
 namespace lockstep::local {
 namespace {
 
@@ -72,10 +74,9 @@ TEST(PodChecksTest, EveryPodIsChecked) {
 }
 
 TEST(PodChecksTest, ParameterServersTakeNoShareOfTheCores) {
-  const Object worker = PodOf("worker", Object::object()), server = PodOf("ps", Object::object()),
-               evaluator = PodOf("evaluator", Object::object());
-  EXPECT_EQ(PodsThatShareCores({worker, worker, server, evaluator}), 3);
-  EXPECT_TRUE(RunsOnAllCores(server));
+  const auto job = testing::Job("j").Workers(2).ParameterServers(1).Evaluator().BuildWithDefaults();
+  EXPECT_EQ(PodsThatShareCores(job), 3);
+  EXPECT_TRUE(RunsOnAllCores(PodOf("ps", Object::object())));
   EXPECT_FALSE(RunsOnAllCores({{"metadata", Object::object()}}));
 }
 

@@ -69,6 +69,12 @@ TEST_F(EvaluationRecordTest, ADamagedRecordDoesNotCount) {
   EXPECT_FALSE(Read().has_value());
 }
 
+TEST_F(EvaluationRecordTest, NeitherDoesOneThatIsTooLargeToBeRead) {
+  ASSERT_TRUE(Write(10).ok());
+  files_.Content("/ckpt/evaluation.json").resize(kMostJsonBytes + 1, ' ');
+  EXPECT_FALSE(Read().has_value());
+}
+
 TEST_F(EvaluationRecordTest, ACrashLeavesTheOldOneOrTheNewOne) {
   for (int n = 1; n <= 3; ++n) {
     ASSERT_TRUE(Write(10).ok());

@@ -25,9 +25,9 @@ TEST(RealFileSystemTest, WritesPiecesAndReadsThemBack) {
   const TempDirectory folder;
   FileSystem& files = RealFileSystem();
   ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("one "), Bytes(""), Bytes("two")}).ok());
-  EXPECT_EQ(*files.ReadFile(folder.At("a")), "one two");
+  EXPECT_EQ(*files.ReadFile(folder.At("a"), kMostJsonBytes), "one two");
   ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("x")}).ok());
-  EXPECT_EQ(*files.ReadFile(folder.At("a")), "x");
+  EXPECT_EQ(*files.ReadFile(folder.At("a"), kMostJsonBytes), "x");
 }
 
 TEST(RealFileSystemTest, FoldersAreMadeRenamedListedRemoved) {
@@ -46,13 +46,13 @@ TEST(RealFileSystemTest, FoldersAreMadeRenamedListedRemoved) {
 TEST(RealFileSystemTest, ErrorsNamePathAndReason) {
   const TempDirectory folder;
   FileSystem& files = RealFileSystem();
-  const absl::Status missing = files.ReadFile(folder.At("nothing")).status();
+  const absl::Status missing = files.ReadFile(folder.At("nothing"), kMostJsonBytes).status();
   EXPECT_TRUE(absl::IsNotFound(missing));
   EXPECT_THAT(std::string(missing.message()), HasSubstr(folder.At("nothing") + ": cannot open"));
   EXPECT_TRUE(absl::IsNotFound(files.ListDirectory(folder.At("nothing")).status()));
   EXPECT_TRUE(absl::IsNotFound(files.SyncDirectory(folder.At("nothing"))));
   EXPECT_TRUE(absl::IsNotFound(files.Rename(folder.At("nothing"), folder.At("b"))));
-  EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.path()).status()));
+  EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.path(), kMostJsonBytes).status()));
   WriteTextFile(folder.At("file"), "x");
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At("file"))));
   EXPECT_FALSE(files.CreateDirectories(folder.At("file/below")).ok());
@@ -68,7 +68,7 @@ TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
   for (const std::string& name : {std::string("file/below"), std::string("loop"), too_long}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At(name), {}))) << name;
     EXPECT_TRUE(absl::IsFailedPrecondition(files.ListDirectory(folder.At(name)).status())) << name;
-    EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.At(name)).status())) << name;
+    EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.At(name), kMostJsonBytes).status())) << name;
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At(too_long))));
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectory(folder.At(too_long))));
@@ -76,11 +76,23 @@ TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
   EXPECT_TRUE(absl::IsFailedPrecondition(files.Rename(folder.At("a"), folder.At("a/b"))));
 }
 
+TEST(RealFileSystemTest, AFileOfMoreBytesThanExpectedIsNotRead) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("file"), "four");
+  EXPECT_EQ(*RealFileSystem().ReadFile(folder.At("file"), 4), "four");
+  std::filesystem::resize_file(folder.At("file"), std::uintmax_t{60} << 30U);  // sparse
+  const absl::Status read = RealFileSystem().ReadFile(folder.At("file"), 4).status();
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
+  EXPECT_THAT(std::string(read.message()),
+              HasSubstr(folder.At("file") + ": found 64424509440 bytes, expected at most 4"));
+}
+
 TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
   const TempDirectory folder;
   ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
-  auto read = std::async(std::launch::async,
-                         [&] { return RealFileSystem().ReadFile(folder.At("pipe")).status(); });
+  auto read = std::async(std::launch::async, [&] {
+    return RealFileSystem().ReadFile(folder.At("pipe"), kMostJsonBytes).status();
+  });
   const bool waits = read.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
   EXPECT_FALSE(waits);
   if (waits) std::ofstream(folder.At("pipe")) << "so that the reader ends";
@@ -102,7 +114,7 @@ TEST(RealFileSystemTest, APipeWithoutAReaderIsNotWaitedForByAWriter) {
 TEST(RealFileSystemTest, ASocketIsNoFile) {
   const TempDirectory folder;
   MakeSocket(folder.At("socket"));
-  const absl::Status read = RealFileSystem().ReadFile(folder.At("socket")).status();
+  const absl::Status read = RealFileSystem().ReadFile(folder.At("socket"), kMostJsonBytes).status();
   EXPECT_TRUE(absl::IsDataLoss(read)) << read;
 }
 

@@ -25,10 +25,10 @@ class WatchedFileSystem final : public FileSystem {
   std::function<void(const std::string& path)> before = [](const std::string&) {};
   std::string unreadable = "nothing";
 
-  absl::StatusOr<std::string> ReadFile(const std::string& path) override {
+  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override {
     before(path);
     if (path.starts_with(unreadable)) return absl::UnknownError(path + ": Input/output error");
-    return files_.ReadFile(path);
+    return files_.ReadFile(path, most);
   }
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
     if (path.starts_with(unreadable)) return absl::UnknownError(path + ": Input/output error");

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -35,8 +37,8 @@ class Watched final : public FileSystem {
     before_writing(path);
     return files_.WriteFile(path, pieces);
   }
-  absl::StatusOr<std::string> ReadFile(const std::string& path) override {
-    return files_.ReadFile(path);
+  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override {
+    return files_.ReadFile(path, most);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return files_.Rename(from, to);
@@ -155,7 +157,11 @@ TEST_F(OwnerTest, TwoProcessesNeverWriteToOneFolder) {
 TEST(FolderClaimTest, AnOwnerThatCannotBeReadIsNone) {
   const std::vector<std::function<void(const std::string&)>> kinds = {
       &MakeSocket, [](const std::string& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
-      [](const std::string& path) { WriteTextFile(path, R"({"jobUid": 7})"); }};
+      [](const std::string& path) { WriteTextFile(path, R"({"jobUid": 7})"); },
+      [](const std::string& path) {
+        WriteTextFile(path, EncodeOwner({.job_uid = "later", .pod_started = 1'000'000}));
+        std::filesystem::resize_file(path, std::uintmax_t{60} << 30U);  // sparse
+      }};
   for (const auto& make : kinds) {
     const TempDirectory folder;
     make(folder.At("owner.json"));

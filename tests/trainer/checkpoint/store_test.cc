@@ -133,10 +133,14 @@ TEST_F(StoreTest, EveryKindOfDamageIsNamed) {
   Save(*Open(), 10);
   EXPECT_THAT(damage("model.safetensors", [](std::string& bytes) { bytes.pop_back(); }),
               AllOf(HasSubstr("/ckpt: no checkpoint can be read"), HasSubstr("bytes, expected")));
+  EXPECT_THAT(damage("model.safetensors", [](std::string& bytes) { bytes.push_back(0); }),
+              HasSubstr("bytes, expected at most"));
   EXPECT_THAT(damage("model.safetensors", [](std::string& bytes) { bytes.back() ^= 1; }),
               HasSubstr("CRC-32C is"));
   EXPECT_THAT(damage("manifest.json", [](std::string& bytes) { bytes.clear(); }),
               HasSubstr("0 bytes that are not a JSON object"));
+  EXPECT_THAT(damage("manifest.json", [](std::string& bytes) { bytes.resize(kMostJsonBytes + 1); }),
+              HasSubstr("found 16777217 bytes, expected at most 16777216"));
   EXPECT_THAT(damage("manifest.json", [](std::string& bytes) { bytes.resize(bytes.size() / 2); }),
               HasSubstr("not a JSON object"));
   ExpectLatest(10);

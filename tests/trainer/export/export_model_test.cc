@@ -40,7 +40,7 @@ class ExportModelTest : public ::testing::Test {
   absl::StatusOr<std::string> Export(const std::string& checkpoint, const std::string& file) {
     return ExportModel({.checkpoint = checkpoint, .file = file}, files_);
   }
-  std::string Content(const std::string& path) { return *files_.ReadFile(path); }
+  std::string Content(const std::string& path) { return *files_.ReadFile(path, kMostJsonBytes); }
 
   FaultFileSystem files_;
 };

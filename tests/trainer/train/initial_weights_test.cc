@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -141,6 +143,15 @@ TEST_P(InitialWeightsTest, AFileThatCannotBeReadIsNamed) {
   const absl::Status status = Load(damaged);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(damaged));
+}
+
+TEST_P(InitialWeightsTest, AFileFarLargerThanTheModelIsNotRead) {
+  const std::string path = Write(Halves(*session_));
+  std::filesystem::resize_file(path, std::uintmax_t{60} << 30U);  // sparse
+  const absl::Status status = Load(path);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(path), HasSubstr("found 64424509440 bytes, expected at most 1073")));
 }
 
 // Rank 0 alone reads the file; a checkpoint comes before it.

@@ -400,11 +400,42 @@ TEST(BuildServiceTest, IsHeadlessAndPublishesPodsThatAreNotReady) {
 TEST(RenderTest, ShowsTheServiceThenEveryPodChiefFirst) {
   const auto job = Job("j").Chief().Workers(2).Evaluator().BuildWithDefaults();
   std::vector<std::string> names;
-  for (const Object& object : RenderObjects(job, DnsAddresses())) {
+  RenderObjects(job, DnsAddresses(), {}, [&names](const Object& object) {
     names.push_back(object.at("kind").get<std::string>() + "/" + kube::Name(object));
-  }
+  });
   EXPECT_THAT(names, ::testing::ElementsAre("Service/j", "Pod/j-chief-0", "Pod/j-worker-0",
                                             "Pod/j-worker-1", "Pod/j-evaluator-0"));
+}
+
+// Counts who asks for an address.
+class CountedAddresses final : public Addresses {
+ public:
+  Address Of(const api::TrainingJob& job, api::Role role, int index) const override {
+    ++asked;
+    return dns_.Of(job, role, index);
+  }
+  mutable int asked = 0;
+
+ private:
+  const DnsAddresses dns_;
+};
+
+TEST(RenderTest, APodIsBuiltOnlyOnceTheOneBeforeItIsTaken) {
+  const auto job = Job("j").Workers(3).BuildWithDefaults();
+  const CountedAddresses addresses;
+  std::vector<int> asked;
+  RenderObjects(job, addresses, {},
+                [&](const Object& /*object*/) { asked.push_back(addresses.asked); });
+  ASSERT_EQ(asked.size(), 4u);
+  EXPECT_EQ(asked[0], 0) << "the Service needs none";
+  for (std::size_t i = 1; i < asked.size(); ++i) EXPECT_LT(asked[i - 1], asked[i]) << i;
+}
+
+TEST(RenderTest, OfEachRoleTheFirstPodIsKnownWithoutTheOthers) {
+  const auto job = Job("j").Workers(10'000).ParameterServers(2).BuildWithDefaults();
+  std::vector<std::string> names;
+  for (const Object& pod : FirstPods(job, DnsAddresses())) names.push_back(kube::Name(pod));
+  EXPECT_THAT(names, ::testing::ElementsAre("j-worker-0", "j-ps-0"));
 }
 
 // Elsewhere nobody tells the operator sooner that the replica is lost.

@@ -11,12 +11,13 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/finalize_plan.h"
 #include "operator/controller/rules/finish_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/left_alone_rule.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
@@ -55,6 +56,9 @@ const Change kResumes = [](Observed& observed) { observed.job.spec.suspend = fal
 const Change kIsInvalid = [](Observed& observed) { observed.invalid = "spec.x: found 1"; };
 const Change kIsForeign = [](Observed& observed) {
   observed.job.spec.managed_by = "kueue.x-k8s.io/multikueue";
+};
+const Change kIsDeleted = [](Observed& observed) {
+  observed.job.metadata.deletion_time = observed.now;
 };
 const Change kIsLate = [](Observed& observed) {
   observed.job.spec.run_policy.active_deadline_seconds = 60;
@@ -112,8 +116,17 @@ struct Pair {
 
 std::vector<Pair> Pairs() {
   return {
-      {"an ended job of another manager is not cleaned up", PlanLeftAlone, PlanFinished,
+      {"an ended job of another manager is not cleaned up", PlanForeign, PlanFinished,
        HasSucceededBefore().With(kIsForeign)},
+      {"a deleted job of another manager is not stopped", PlanForeign, PlanDeleted,
+       Runs().With(kIsForeign).With(kIsDeleted)},
+      {"an ended job that is being deleted is not deleted again", PlanDeleted, PlanFinished,
+       HasSucceededBefore().Later(seconds(60)).With(kIsDeleted)},
+      {"a deleted job does not succeed", PlanDeleted, PlanSucceeded,
+       Runs().With(kFirstIsDone).With(kIsDeleted)},
+      {"a deleted job does not ask for quota", PlanDeleted, PlanQueued,
+       IsSuspended().With(kHasQueue).With(kIsDeleted)},
+      {"a deleted job creates no pods", PlanDeleted, PlanRunning, Runs().NoPods().With(kIsDeleted)},
       {"an ended job does not succeed again", PlanFinished, PlanSucceeded, HasSucceededBefore()},
       {"an ended job is not suspended", PlanFinished, PlanSuspended,
        HasSucceededBefore().With(kSuspends)},
@@ -196,7 +209,7 @@ TEST(MakePlanTest, WhereTwoRulesApplyTheEarlierOneDecidesForAReason) {
     ASSERT_TRUE(first.has_value());
     ASSERT_TRUE(second.has_value());
     const Plan plan = MakePlan(observed);
-    const bool is_final = pair.first == PlanLeftAlone;
+    const bool is_final = pair.first == PlanForeign || pair.first == PlanDeleted;
     EXPECT_TRUE(Same(plan, is_final ? *first : Finalized(observed, *first)));
     EXPECT_FALSE(Same(plan, Finalized(observed, *second))) << "the order makes no difference";
   }

@@ -1,0 +1,31 @@
+#include "operator/controller/rules/deleted_rule.h"
+
+#include <algorithm>
+
+#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
+
+namespace lockstep::controller {
+
+bool IsBeingDeleted(const api::TrainingJob& job) {
+  return job.metadata.deletion_time.has_value();
+}
+
+std::optional<Plan> PlanDeleted(const Observed& observed) {
+  if (!IsBeingDeleted(observed.job)) return std::nullopt;
+  Plan plan;
+  plan.status = observed.job.status;
+  if (observed.keeps_children) return plan;
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.being_deleted || HasEnded(pod)) continue;
+    plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
+  }
+  AddForcedDeletes(observed, plan);
+  AddPodGroupDeletion(observed, plan);
+  if (observed.workload && std::ranges::all_of(observed.pods, HasEnded)) {
+    plan.actions.emplace_back(DeleteWorkload{});
+  }
+  return plan;
+}
+
+}  // namespace lockstep::controller
