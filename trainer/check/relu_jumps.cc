@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-// True if the op adds before a relu of its own, which it then lacks.
+// Removes the relu that is fused into an op that adds. True if it had one.
 bool DropRelu(OpSpec& spec) {
   return std::visit(
       [](auto& op) {

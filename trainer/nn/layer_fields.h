@@ -38,7 +38,7 @@ class LayerFields {
   std::int64_t Count(const std::string& field, std::int64_t fallback);
   Extent2d Extent(const std::string& field);  // required, n or [h, w]
   Extent2d Extent(const std::string& field, Extent2d fallback);
-  // In [low, below), and below `below` as a float too.
+  // In [low, below), also after rounding to float.
   float Number(const std::string& field, double fallback, double low, double below);
   bool Flag(const std::string& field, bool fallback);
   // Returns the index of the value found in `choices`, which the message lists in this order.
