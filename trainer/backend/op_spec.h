@@ -55,8 +55,7 @@ struct Pool2dSpec {   // the average does not count padding, as in Keras
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
   Padding padding = Padding::kValid;
   bool relu = false;  // max pool only: relu before (= after) the pool
-  // As in Conv2dSpec; only with relu, because then zeros do not change the maximum.
-  Edges zeros = {};
+  Edges zeros = {};   // as in Conv2dSpec; only with relu: then zeros do not change the maximum
 };
 struct GlobalAveragePool2dSpec {
   TensorDesc x = {};  // N,C,H,W -> N,C
