@@ -17,25 +17,19 @@ namespace {
 
 using Strings = std::vector<std::string_view>;
 
-template <typename T>
-T Bound(const Json& schema, const char* name, T fallback) {
-  const auto found = schema.find(name);
-  return found == schema.end() ? fallback : found->get<T>();
-}
-
 IntegerRange Integers(const Json& schema) {
-  return {Bound(schema, "minimum", -kMaxJsonInteger), Bound(schema, "maximum", kMaxJsonInteger)};
+  return {schema.value("minimum", -kMaxJsonInteger), schema.value("maximum", kMaxJsonInteger)};
 }
 
 RealRange Reals(const Json& schema) {
   const RealRange any;
-  return {Bound(schema, "minimum", any.min), Bound(schema, "maximum", any.max),
-          Bound(schema, "exclusiveMinimum", false), Bound(schema, "exclusiveMaximum", false)};
+  return {schema.value("minimum", any.min), schema.value("maximum", any.max),
+          schema.value("exclusiveMinimum", false), schema.value("exclusiveMaximum", false)};
 }
 
 bool HasSize(std::size_t size, const Json& schema, const char* least, const char* most) {
-  return size >= Bound<std::size_t>(schema, least, 0) &&
-         size <= Bound(schema, most, std::numeric_limits<std::size_t>::max());
+  return size >= schema.value(least, std::size_t{0}) &&
+         size <= schema.value(most, std::numeric_limits<std::size_t>::max());
 }
 
 // As an API server counts them.
@@ -51,7 +45,7 @@ class LayerChecker {
       : reader_(reader), errors_(errors) {}
 
   void Check(const Json& value, const Json& schema, const std::string& path) {
-    const std::string type = Bound<std::string>(schema, "type", "");
+    const std::string type = schema.value("type", std::string());
     if (type == "boolean") {
       bool read = false;
       reader_.Read(value, path, read);
@@ -80,7 +74,7 @@ class LayerChecker {
     } else if (!HasSize(Characters(text), schema, "minLength", "maxLength")) {
       reader_.Fault(
           path, &value,
-          fmt::format("a string of {} to {} characters", Bound<std::size_t>(schema, "minLength", 0),
+          fmt::format("a string of {} to {} characters", schema.value("minLength", std::size_t{0}),
                       schema.at("maxLength").get<std::size_t>()));
     }
   }
@@ -89,7 +83,7 @@ class LayerChecker {
     if (!value.is_array()) return reader_.Fault(path, &value, "a list");
     if (!HasSize(value.size(), schema, "minItems", "maxItems")) {
       errors_.push_back({path, fmt::format("found {} values, expected {} to {}", value.size(),
-                                           Bound<std::size_t>(schema, "minItems", 0),
+                                           schema.value("minItems", std::size_t{0}),
                                            schema.at("maxItems").get<std::size_t>())});
       return;
     }
@@ -102,7 +96,7 @@ class LayerChecker {
   void CheckEither(const Json& value, const Json& schema, const std::string& path) {
     const bool takes_lists = schema.contains("items");
     if (takes_lists && value.is_array()) return CheckList(value, schema, path);
-    const std::string pattern = Bound<std::string>(schema, "pattern", "");
+    const std::string pattern = schema.value("pattern", std::string());
     if (!pattern.empty() && value.is_string() &&
         std::regex_match(value.get_ref<const std::string&>(), std::regex(pattern))) {
       return;
