@@ -1,5 +1,5 @@
-// What a process does under a job's strategy: what it trains and saves, how it finds the others, and
-// how it sums with them.
+// What a process does under a job's strategy: what it trains and saves, how it finds the others,
+// and how it sums with them.
 #pragma once
 
 #include <cstdint>
