@@ -301,9 +301,9 @@ INSTANTIATE_TEST_SUITE_P(
                   {LayerJson("Dense", {{"units", 1}, {"use_bias", true}})},
                   "layers[0].use_bias: unknown field; did you mean \"useBias\"?"},
         FaultCase{"UnknownField",
-                  {LayerJson("Dense", {{"units", 1}, {"color", "red"}})},
-                  "layers[0].color: unknown field; expected one of type, units, useBias, "
-                  "activation, inputs, name"},
+                  {LayerJson("MaxPool2D", {{"poolSize", 2}, {"strides", 0}, {"color", "red"}})},
+                  "layers[0].color: unknown field; expected one of type, poolSize, strides, "
+                  "padding, inputs, name"},
         FaultCase{"InputsOfAddMissing",
                   {kFlatten, LayerJson("Add")},
                   "layers[1].inputs: found nothing, expected the names of at least two earlier"},
