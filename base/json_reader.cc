@@ -70,7 +70,7 @@ JsonReader::JsonReader(const Json& json, std::string path, std::vector<FieldErro
 }
 
 const Json* JsonReader::Find(std::string_view name) {
-  known_.push_back(name);
+  if (std::ranges::find(known_, name) == known_.end()) known_.push_back(name);
   if (object_ == nullptr) return nullptr;
   const auto found = object_->find(std::string(name));
   return found == object_->end() || found->is_null() ? nullptr : &*found;

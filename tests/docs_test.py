@@ -128,6 +128,15 @@ def paths_named(text):
             if PATH.fullmatch(word)]
 
 
+def files_named(text):
+    """The files in backticks; a name without a folder is in the folder of the path before it."""
+    folder = ""
+    for word in re.findall(r"`([\w./-]+\.\w+)`", text):
+        if "/" in word:
+            folder = word.rpartition("/")[0]
+        yield word if "/" in word else f"{folder}/{word}"
+
+
 def is_there(path, entries):
     """Whether a path exists. It may leave out its first folders, as the text around it says which they are."""
     if path.startswith(MADE):
@@ -218,6 +227,19 @@ class DocsTest(unittest.TestCase):
                    for path in (ROOT / folder).rglob("*")
                    if path.is_file() and mentions.search(path.read_text(errors="replace"))}
         self.assertEqual(touched, named)
+
+    def test_the_recipe_for_an_op_names_what_the_last_one_touched(self):
+        section = re.search(r"^## Add an op\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1).replace("your_op", "layer_norm")
+        named = set(files_named(section))
+        mentions = re.compile(r"LayerNorm|layer_norm")
+        touched = {path.relative_to(ROOT).as_posix()
+                   for folder in ("api", "charts", "docs", "tests", "trainer")
+                   for path in (ROOT / folder).rglob("*")
+                   if path.is_file() and (path.suffix != ".json" or folder == "api") and path != pathlib.Path(__file__)
+                   and "__pycache__" not in path.parts and mentions.search(path.read_text(errors="replace"))}
+        self.assertGreater(len(touched), 30)
+        self.assertEqual([], sorted(touched - named))
 
     def test_every_field_of_a_job_has_its_place_in_the_reference(self):
         text = (ROOT / "docs" / "training-job.md").read_text()

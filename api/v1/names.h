@@ -41,7 +41,7 @@ inline constexpr char kEnvNamespace[] = "LOCKSTEP_NAMESPACE";
 inline constexpr char kEnvRole[] = "LOCKSTEP_ROLE";
 inline constexpr char kEnvIndex[] = "LOCKSTEP_INDEX";
 inline constexpr char kEnvAttempt[] = "LOCKSTEP_ATTEMPT";
-// Variables for the bundled trainer alone: set with `training`.
+// Variables only for the bundled trainer: set with `training`.
 inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";      // `training` as JSON
 inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";  // `strategy` as JSON
 inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";

@@ -13,7 +13,7 @@ namespace lockstep::api {
 
 // An immutable JSON value.
 //
-// It may be held as text alone (Packed), which takes a tenth of the memory of many small values.
+// It may be held only as text (Packed), which takes a tenth of the memory of many small values.
 // Such a value is parsed on first read; the parsed form lives as long as the object that was read
 // and the copies made of it since. The object that it was copied from stays text. So a cache holds
 // text, and each user of a copy parses it at most once.
@@ -37,13 +37,13 @@ class SharedJson {
   const nlohmann::json& operator*() const;
   const nlohmann::json* operator->() const { return &**this; }
 
-  // Returns the same value, held as text alone. Requires: its strings are UTF-8.
+  // Returns the same value, held only as text. Requires: its strings are UTF-8.
   SharedJson Packed() const;
   // Returns compact JSON, without parsing anything. Requires: its strings are UTF-8.
   std::shared_ptr<const std::string> Text() const;
   // Returns true for an object or list without entries. Parses nothing.
   bool empty() const;
-  // False while it is held as text alone.
+  // False while it is held only as text.
   bool is_parsed() const { return held_->is_parsed.load(std::memory_order_acquire); }
 
   bool operator==(const SharedJson& other) const {

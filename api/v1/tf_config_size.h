@@ -16,7 +16,7 @@ inline constexpr std::size_t kLongestTfConfig = 100'000;
 std::size_t TfConfigSize(const TrainingJob& job, Role role);
 
 // Returns true if the role's program is known to read TF_CONFIG: the bundled trainer, or a main
-// container named "tensorflow". Other programs do without one that is too long.
+// container named "tensorflow". Other programs get none if it would be too long.
 bool NeedsTfConfig(const TrainingJob& job, Role role);
 
 }  // namespace lockstep::api

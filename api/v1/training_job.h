@@ -366,7 +366,7 @@ absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
 absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json);
 Json TrainingJobToJson(const TrainingJob& job);
 
-// The `training` and `strategy` sections alone, as in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY.
+// Only the `training` and `strategy` sections, as in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY.
 absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
 Json TrainingSpecToJson(const TrainingSpec& training);
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);

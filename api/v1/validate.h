@@ -14,7 +14,7 @@ using lockstep::ToStatus;
 // Validates a job. Requires: WithDefaults has completed it.
 std::vector<FieldError> Validate(const TrainingJob& job);
 
-// Validates the `training` section alone, as a trainer gets it in LOCKSTEP_CONFIG. `path` prefixes
+// Validates only the `training` section, as a trainer gets it in LOCKSTEP_CONFIG. `path` prefixes
 // the paths of the errors.
 std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std::string& path);
 

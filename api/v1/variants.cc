@@ -155,8 +155,8 @@ void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
   const TrainingSpec& training = *job.spec.training;
   if (!HasStrategy(job.spec, StrategyType::kIndependent)) {
     if (training.variants->empty()) return;
-    errors.push_back({"spec.training.variants",
-                      "found without strategy Independent, whose processes alone have variants"});
+    errors.push_back(
+        {"spec.training.variants", "found without strategy Independent, expected only with it"});
     return;
   }
   ValidateCounts(job, errors);

@@ -12,6 +12,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
+#include "api/v1/validate_layers.h"
 #include "api/v1/yaml.h"
 #include "base/read_file.h"
 #include "base/status.h"
@@ -57,7 +58,12 @@ absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std:
     DropNulls(tmpl);
     replicas.tmpl = std::move(tmpl);
   }
-  LOCKSTEP_RETURN_IF_ERROR(api::ToStatus(api::Validate(api::WithDefaults(job))));
+  std::vector<FieldError> faults = api::Validate(api::WithDefaults(job));
+  if (job.spec.training) {
+    std::ranges::move(api::ValidateLayers(*job.spec.training, "spec.training"),
+                      std::back_inserter(faults));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(api::ToStatus(faults));
   return job;
 }
 

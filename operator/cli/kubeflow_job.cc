@@ -223,7 +223,7 @@ std::optional<std::string> RendezvousConf(const api::Json& entries) {
   return conf;
 }
 
-// What torchrun alone reads, and Kubeflow's operator passes on to it.
+// What only torchrun reads, and Kubeflow's operator passes on to it.
 void ConvertTorchrun(Parts& source, OrderedJson& to) {
   if (const auto restarts = source.Take("maxRestarts")) {
     if (restarts->is_number_integer()) {

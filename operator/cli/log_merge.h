@@ -27,8 +27,8 @@ class LogMerge {
   // that is followed appears although another is silent.
   explicit LogMerge(std::optional<Duration> patience = std::nullopt) : patience_(patience) {}
 
-  // Returns how many bytes of a source may wait for the others: a megabyte, of many sources less,
-  // so that a log that is silent does not have the program fill the memory with all others.
+  // Returns how many bytes of a source may wait for the others: 1 MB, less if there are many
+  // sources: while one log is silent, the program must not buffer all others.
   static std::size_t MostWaiting(std::size_t sources);
 
   // Adds a log that has not ended. Requires: Close has not been called.

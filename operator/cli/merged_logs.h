@@ -1,5 +1,5 @@
-// The logs of all replicas of a TrainingJob as one text, `lockstep logs JOB --all`, or of one that
-// is followed.
+// Prints the logs of several replicas in the order of time (`lockstep logs JOB --all`), or follows
+// the log of one (`--follow`).
 #pragma once
 
 #include <chrono>

@@ -112,8 +112,10 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   command->add_flag_function(
       "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
       "Keep the table up to date until all jobs have ended [if stdout is a terminal]");
-  AddOutputOption(*command, options.output, {"text", "wide", "json", "yaml"},
-                  "wide: text with more columns; json, yaml: the jobs with their status, once");
+  AddOutputOption(
+      *command, options.output, {"text", "wide", "json", "yaml"},
+      "wide: text with more columns; json, yaml: the jobs with their status, with --watch "
+      "again whenever it differs");
   command->footer(
       "Exit code: 0 the jobs were shown; 1 the cluster cannot be reached, refused the request or\n"
       "has no such job; 2 wrong usage; 3 a job that was watched to its end failed.");

@@ -1,5 +1,4 @@
-// The actions of a job that have failed and create nothing: deletes and updates; for creates see
-// FailedCreates.
+// Failed deletes and updates of a job. Failed creates: FailedCreates.
 #pragma once
 
 #include <cstddef>

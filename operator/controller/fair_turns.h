@@ -23,8 +23,8 @@ class FairTurns {
   FairTurns(double rate, int burst) : bucket_(rate, burst), rate_(rate) {}
 
   // Returns zero if it is the job's turn, which it keeps until Drop. Else the job waits in line
-  // from now on, and the call returns when to ask again; its turn may be later by then, if jobs of
-  // other namespaces have come. Two turns are at least `apart` apart.
+  // from now on, and the call returns when to ask again; it may have to wait again then, if jobs of
+  // other namespaces have queued meanwhile. Two turns are at least `apart` apart.
   Duration Wait(const kube::Key& job, SteadyTime now, Duration apart);
   // Ends the job's turn, or takes it out of the line.
   void Drop(const kube::Key& job);

@@ -107,7 +107,7 @@ absl::Status PlanExecutor::Act(const Action& action, SteadyTime end, ReconcileCo
 }
 
 kube::BackoffPolicy PlanExecutor::Backoff() const {
-  return {.initial = settings_.create_backoff, .limit = settings_.create_backoff_limit};
+  return {.initial = settings_.action_backoff, .limit = settings_.action_backoff_limit};
 }
 
 void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,

@@ -29,9 +29,9 @@ class PlanExecutor {
   // Makes the calls, several at a time, in this order: actions that create nothing, then guards
   // (Secret, NetworkPolicy), then all other creates. The creates of a group (FailedCreates) whose
   // latest create failed come after the others, begin with a single one, and their number doubles
-  // with each step. Starts no create of a group after a failed one, none of a pod after a failed
-  // one of something that all pods need, and no call at all once the server is overloaded
-  // (kube::IsOverloaded).
+  // with each step. After a failed create, starts no other of its group; after a failed create of
+  // something that all pods need, starts no pod; once the server is overloaded
+  // (kube::IsOverloaded), starts no call at all.
   // After Settings::most_time it starts no more calls and sets plan.requeue_after, so that the rest
   // are planned again. Returns the first error. The job's memory then has the faults to report:
   // refusals and repeated failures.

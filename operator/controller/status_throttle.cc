@@ -11,19 +11,19 @@ constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
 }  // namespace
 
 StatusThrottle::StatusThrottle(const Settings& settings)
-    : said_(settings.status_rate, settings.status_burst),
-      counted_(settings.status_rate, settings.status_burst) {}
+    : report_turns_(settings.status_rate, settings.status_burst),
+      count_turns_(settings.status_rate, settings.status_burst) {}
 
 Duration StatusThrottle::Wait(const kube::Key& job, const Plan& plan, SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  FairTurns& turns = plan.only_counts ? counted_ : said_;
+  FairTurns& turns = plan.only_counts ? count_turns_ : report_turns_;
   return turns.Wait(job, now, std::min(write_time_, kFarthestTurns));
 }
 
 void StatusThrottle::Forget(const kube::Key& job) {
   const std::lock_guard lock(mutex_);
-  said_.Drop(job);
-  counted_.Drop(job);
+  report_turns_.Drop(job);
+  count_turns_.Drop(job);
 }
 
 void StatusThrottle::Note(Duration took) {

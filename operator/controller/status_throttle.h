@@ -27,8 +27,8 @@ class StatusThrottle {
  private:
   std::mutex mutex_;
   // Guarded by mutex_.
-  FairTurns said_, counted_;  // of first sights and reasons; of counts
-  Duration write_time_{};     // moving average
+  FairTurns report_turns_, count_turns_;  // of first sights and reasons; of counts
+  Duration write_time_{};                 // moving average
 };
 
 }  // namespace lockstep::controller

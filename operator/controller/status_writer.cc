@@ -77,7 +77,7 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
                                        ReconcileContext& context) {
   api::TrainingJob job;
   job.status = status;
-  // The server uses the status alone; a spec would be decoded, defaulted and compared for nothing.
+  // The server uses only the status; a spec would be decoded, defaulted and compared for nothing.
   kube::Object object = api::TrainingJobToJson(job);
   object.erase("spec");
   LOCKSTEP_ASSIGN_OR_RETURN(object["metadata"], Metadata(context));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "operator/local/api_time.h"
+#include "base/rfc3339.h"
 
 namespace lockstep::local {
 namespace {

@@ -159,7 +159,7 @@ class Recording {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference"
+  virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference", "cuda"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
   // More of it, for people, in the order in which it is read.

@@ -19,7 +19,6 @@ class HostBackend : public Backend {
   void Download(const void* device, void* host, std::size_t bytes) final;
   void Copy(const void* from, void* to, std::size_t bytes) final;
   void Zero(void* memory, std::size_t bytes) final;
-  // Their work is done when a call returns, so events never wait and Call runs on the caller.
   // An op of a 16-bit type: NativeOp's, or else the float32 op between casts (low_precision_op.h).
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) final;
   std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) final;
@@ -27,6 +26,7 @@ class HostBackend : public Backend {
   void Accumulate(const void* x, void* y, std::int64_t size, DType type) final;
   void ToDense(const TensorDesc& from, const void* source, float* target) final;
   void FromDense(const float* source, const TensorDesc& to, void* target) final;
+  // A stream's work is done when a call returns, so events never wait and Call runs on the caller.
   Stream& stream() final { return *stream_; }
   std::unique_ptr<Stream> MakeStream() final;
   void Multiply(float& value, const float& factor) final { value *= factor; }

@@ -26,7 +26,7 @@ struct Conv2dSpec {
   bool bias = true;
   bool relu = false;           // fused: y = max(y, 0)
   bool input_gradient = true;  // if false, dx is not computed, as in the first layer
-  // Zeros around x, fused: a ZeroPadding2d before. With kValid alone, and below the kernel's
+  // Zeros around x, fused: a ZeroPadding2d before. Only with kValid; each less than the kernel's
   // extent.
   Edges zeros = {};
 };
@@ -55,7 +55,7 @@ struct Pool2dSpec {   // the average does not count padding, as in Keras
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
   Padding padding = Padding::kValid;
   bool relu = false;  // max pool only: relu before (= after) the pool
-  Edges zeros = {};   // as in Conv2dSpec; with relu alone, which makes zeros as good as no elements
+  Edges zeros = {};   // as in Conv2dSpec; only with relu: then zeros do not change the maximum
 };
 struct GlobalAveragePool2dSpec {
   TensorDesc x = {};  // N,C,H,W -> N,C
@@ -89,7 +89,7 @@ struct DropoutSpec {
 struct ActivationSpec {
   TensorDesc x = {};
   Activation activation = Activation::kRelu;
-  float slope = kLeakyReluSlope;  // kLeakyRelu alone: at least 0
+  float slope = kLeakyReluSlope;  // only of kLeakyRelu; at least 0
 };
 // y = the sum of the inputs, in the order of the first.
 struct AddSpec {
@@ -98,7 +98,7 @@ struct AddSpec {
 };
 // y = the inputs' channels, one input after the other, in the order of the first.
 struct ConcatenateSpec {
-  std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ in C alone
+  std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ only in C
 };
 // y = x with zeros around each channel's image.
 struct ZeroPadding2dSpec {

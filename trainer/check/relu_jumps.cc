@@ -10,18 +10,16 @@
 namespace lockstep::train {
 namespace {
 
-// True if the op adds before a relu of its own, which it then lacks.
+// Removes the relu that is fused into an op that adds. True if it had one.
 bool DropRelu(OpSpec& spec) {
   return std::visit(
       [](auto& op) {
         using Spec = std::remove_reference_t<decltype(op)>;
-        if constexpr (std::is_same_v<Spec, Conv2dSpec> ||
-                      std::is_same_v<Spec, DepthwiseConv2dSpec> ||
-                      std::is_same_v<Spec, DenseSpec> || std::is_same_v<Spec, AddSpec> ||
-                      std::is_same_v<Spec, BatchNormSpec>) {
+        if constexpr (requires { op.relu; } && !std::is_same_v<Spec, Pool2dSpec>) {
           return std::exchange(op.relu, false);
+        } else {
+          return false;
         }
-        return false;
       },
       spec);
 }

@@ -40,10 +40,10 @@ class CheckpointStore {
  public:
   // For the one process that saves: creates the folder if necessary and claims it for `owner`.
   // Keeps the newest `keep` >= 1 checkpoints and those of later steps than the one saved last,
-  // which another run has saved; or see kKeepLastSaved. If the claim fails for another reason than
-  // these, logs a warning; Save claims it again. Aborted: a newer process has claimed the folder.
-  // FailedPrecondition: a folder is where the owner's file belongs. Other errors: the folder cannot
-  // be created.
+  // which another run has saved; or see kKeepLastSaved. Aborted: a newer process has claimed the
+  // folder. FailedPrecondition: a folder is where the owner's file belongs. Other errors: the
+  // folder cannot be created. If the claim fails for another reason, logs a warning and returns the
+  // store; Save claims the folder again.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
                                                                const std::string& directory,
                                                                int keep,

@@ -31,7 +31,8 @@ class RootMemory final : public MemorySource {
   absl::Status Map(const std::string& locator);
   // All ranks have mapped it.
   void Confirm() { is_shared_ = true; }
-  // Ends the sharing. If it was mapped here, this rank has a block of zeros of its own again.
+  // Ends the sharing. Unmaps rank 0's block, if it is mapped here; this rank then has a block of
+  // its own, of zeros.
   void Withdraw();
   // True from Confirm() to Withdraw(). A barrier must then order the writes of rank 0 with the
   // others' reads.

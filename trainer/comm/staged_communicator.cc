@@ -69,7 +69,7 @@ class StagedCommunicator final : public StreamCommunicator {
   const std::span<float> staging_;
   mutable std::mutex mutex_;
   absl::Status status_;  // guarded by mutex_
-  bool is_ok_ = true;    // used by the stream's work alone
+  bool is_ok_ = true;    // used only by the stream's work
 };
 
 }  // namespace

@@ -84,7 +84,7 @@ absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data);
 // Returns what tells `data` from another data set: the sizes and DigestOfSamples.
 absl::StatusOr<std::string> IdentityOf(const Dataset& data);
 
-// Opens the test set alone, without the training files unless it is a part of them. Errors as
+// Opens only the test set, without the training files unless it is a part of them. Errors as
 // above.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const api::DatasetSpec& spec,
                                                      std::uint64_t seed, LabelKind labels);

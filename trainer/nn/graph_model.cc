@@ -36,7 +36,7 @@ void AllocateFloats(Arena& arena, std::int64_t floats, MemorySource& source) {
   arena.Allocate(source);
 }
 
-void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* memory) {
+void Fill(const FlatTensors& range, std::uint64_t seed, Backend& backend, float* memory) {
   for (std::size_t i = 0; i < range.slots().size(); ++i) {
     const std::vector<float> dense = InitialValues(range.descs()[i], seed, i);
     backend.FromDense(dense.data(), range.slots()[i].desc, memory + range.slots()[i].offset);
@@ -58,7 +58,7 @@ void Time(double* shortest, Backend& backend, const Work& work) {
 
 }  // namespace
 
-void FlatRange::Append(const std::string& op_name, const ParameterDesc& parameter) {
+void FlatTensors::Append(const std::string& op_name, const ParameterDesc& parameter) {
   const auto floats = static_cast<std::int64_t>(parameter.desc.bytes() / sizeof(float));
   slots_.push_back({.name = fmt::format("{}/{}", op_name, parameter.name),
                     .desc = parameter.desc,
@@ -136,7 +136,7 @@ void GraphModel::InitializeParameters() {
 std::string GraphModel::LayoutFingerprint() const {
   // Of two processors, or of two versions, the tensors may be equal and their layouts not.
   std::uint64_t tensors = kEmptyDigest, layouts = kEmptyDigest;
-  for (const FlatRange* range : {&parameters_, &states_}) {
+  for (const FlatTensors* range : {&parameters_, &states_}) {
     for (const TensorSlot& slot : range->slots()) {
       tensors = Digest(fmt::format("{}{};", slot.name, slot.desc.shape.ToString()), tensors);
       layouts = Digest(fmt::format("@{}:{};", slot.offset,

@@ -15,7 +15,7 @@
 namespace lockstep::train {
 
 // Aligned tensors of one kind (parameters or states) in forward order.
-class FlatRange {
+class FlatTensors {
  public:
   // Appends a tensor of the op named `op_name`; adds its slot.
   void Append(const std::string& op_name, const ParameterDesc& parameter);
@@ -87,7 +87,7 @@ class GraphModel final : public Model {
   ModelOptions options_;
   Backend& backend_;
 
-  FlatRange parameters_, states_;
+  FlatTensors parameters_, states_;
   Arena values_, state_values_, buffers_;
   std::optional<Arena> own_gradients_;  // until BindGradients
   float* gradients_ = nullptr;

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 
-#include "base/shorten.h"
 #include "trainer/backend/activation_names.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kMaxText = 120;
 constexpr std::int64_t kMaxCount = 1 << 20;  // far above any use, far below overflow
 const std::string kCountText = fmt::format("an integer in [1, {}]", kMaxCount);
 const std::string kExtentText = fmt::format("{} or a pair [height, width] of them", kCountText);
@@ -54,25 +52,12 @@ std::vector<std::string> ActivationChoices() {
 
 const nlohmann::json LayerFields::kNoFields = nlohmann::json::object();
 
-std::string JsonText(const nlohmann::json& value) {
-  return Shortened(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kMaxText,
-                   "...");
+void LayerFields::Describe(std::string_view field, nlohmann::json schema) {
+  if (properties_ != nullptr) (*properties_)[std::string(field)] = std::move(schema);
 }
 
-const nlohmann::json* LayerFields::Find(const std::string& field) {
-  known_.insert(field);
-  const auto it = json_.find(field);
-  return it == json_.end() || it->is_null() ? nullptr : &*it;
-}
-
-void LayerFields::Describe(const std::string& field, nlohmann::json schema) {
-  if (properties_ != nullptr) (*properties_)[field] = std::move(schema);
-}
-
-void LayerFields::Fault(const std::string& field, const std::string& expected) {
-  const nlohmann::json* value = Find(field);
-  errors_.push_back(fmt::format("{}.{}: found {}, expected {}", path_, field,
-                                value == nullptr ? "nothing" : JsonText(*value), expected));
+void LayerFields::Fault(std::string_view field, std::string_view expected) {
+  reader_.Fault(reader_.Child(field), reader_.Find(field), expected);
 }
 
 bool LayerFields::IsCount(const nlohmann::json& value) const {
@@ -85,27 +70,27 @@ bool LayerFields::IsCount(const nlohmann::json& value) const {
   return count >= 1 && count <= kMaxCount;
 }
 
-std::int64_t LayerFields::Count(const std::string& field) {
+std::int64_t LayerFields::Count(std::string_view field) {
   Describe(field, CountSchema());
-  const nlohmann::json* value = Find(field);
+  const nlohmann::json* value = reader_.Find(field);
   if (value != nullptr && IsCount(*value)) return value->get<std::int64_t>();
   Fault(field, kCountText);
   return 0;
 }
 
-std::int64_t LayerFields::Count(const std::string& field, std::int64_t fallback) {
+std::int64_t LayerFields::Count(std::string_view field, std::int64_t fallback) {
   Describe(field, CountSchema());
-  return Find(field) == nullptr ? fallback : Count(field);
+  return reader_.Find(field) == nullptr ? fallback : Count(field);
 }
 
-Extent2d LayerFields::Extent(const std::string& field) {
-  if (Find(field) == nullptr) Fault(field, kExtentText);
+Extent2d LayerFields::Extent(std::string_view field) {
+  if (reader_.Find(field) == nullptr) Fault(field, kExtentText);
   return Extent(field, {});
 }
 
-Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
+Extent2d LayerFields::Extent(std::string_view field, Extent2d fallback) {
   Describe(field, ExtentSchema());
-  const nlohmann::json* value = Find(field);
+  const nlohmann::json* value = reader_.Find(field);
   if (value == nullptr) return fallback;
   if (IsCount(*value)) return {value->get<std::int64_t>(), value->get<std::int64_t>()};
   if (value->is_array() && value->size() == 2 && IsCount((*value)[0]) && IsCount((*value)[1])) {
@@ -115,10 +100,10 @@ Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
   return fallback;
 }
 
-float LayerFields::Number(const std::string& field, double fallback, double low, double below) {
+float LayerFields::Number(std::string_view field, double fallback, double low, double below) {
   Describe(field,
            {{"type", "number"}, {"minimum", low}, {"maximum", below}, {"exclusiveMaximum", true}});
-  const nlohmann::json* value = Find(field);
+  const nlohmann::json* value = reader_.Find(field);
   const auto as_float = static_cast<float>(fallback);
   if (value == nullptr) return as_float;
   const double number = value->is_number() ? value->get<double>() : below;
@@ -131,19 +116,19 @@ float LayerFields::Number(const std::string& field, double fallback, double low,
   return as_float;
 }
 
-bool LayerFields::Flag(const std::string& field, bool fallback) {
+bool LayerFields::Flag(std::string_view field, bool fallback) {
   Describe(field, {{"type", "boolean"}});
-  const nlohmann::json* value = Find(field);
+  const nlohmann::json* value = reader_.Find(field);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
   Fault(field, "true or false");
   return fallback;
 }
 
-std::size_t LayerFields::Choice(const std::string& field, const std::vector<std::string>& choices,
+std::size_t LayerFields::Choice(std::string_view field, const std::vector<std::string>& choices,
                                 std::size_t fallback) {
   Describe(field, {{"type", "string"}, {"enum", choices}});
-  const nlohmann::json* value = Find(field);
+  const nlohmann::json* value = reader_.Find(field);
   if (value == nullptr) return fallback;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (*value == choices[i]) return i;
@@ -152,8 +137,8 @@ std::size_t LayerFields::Choice(const std::string& field, const std::vector<std:
   return fallback;
 }
 
-std::string LayerFields::Text(const std::string& field) {
-  const nlohmann::json* value = Find(field);
+std::string LayerFields::Text(std::string_view field) {
+  const nlohmann::json* value = reader_.Find(field);
   if (value == nullptr) return "";
   if (value->is_string() && !value->get_ref<const std::string&>().empty()) {
     return value->get<std::string>();
@@ -162,8 +147,8 @@ std::string LayerFields::Text(const std::string& field) {
   return "";
 }
 
-std::vector<std::string> LayerFields::Texts(const std::string& field) {
-  const nlohmann::json* value = Find(field);
+std::vector<std::string> LayerFields::Texts(std::string_view field) {
+  const nlohmann::json* value = reader_.Find(field);
   if (value == nullptr) return {};
   std::vector<std::string> texts;
   if (value->is_array()) {
@@ -183,7 +168,7 @@ Padding LayerFields::PaddingField() {
 }
 
 std::int64_t LayerFields::EdgePadding() {
-  const nlohmann::json* value = Find("padding");
+  const nlohmann::json* value = reader_.Find("padding");
   const bool is_number = value != nullptr && (IsCount(*value) || *value == 0);
   if (value != nullptr && !is_number) {
     Fault("padding", fmt::format("an integer in [0, {}]", kMaxCount));
@@ -200,14 +185,6 @@ std::optional<LayerSpec> LayerFields::ActivationField() {
   }
   const bool is_softmax = chosen == kActivations.size() + 1;
   return OutputSpec{is_softmax ? OutputActivation::kSoftmax : OutputActivation::kSigmoid};
-}
-
-void LayerFields::RefuseOthers() {
-  for (const auto& item : json_.items()) {
-    if (known_.contains(item.key())) continue;
-    errors_.push_back(fmt::format("{}.{}: unknown field, expected one of {}", path_, item.key(),
-                                  fmt::join(known_, ", ")));
-  }
 }
 
 }  // namespace lockstep::train

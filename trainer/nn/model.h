@@ -31,7 +31,7 @@ struct ModelOptions {
   // False: Build leaves parameters and states zero, until InitializeParameters.
   bool initializes = true;
   // False: the model only evaluates. It has no gradients, and an op's output lives only until its
-  // last reader has run. Forward takes kEvaluation alone, and Backward must not be called.
+  // last reader has run. Forward takes only kEvaluation, and Backward must not be called.
   bool trains = true;
 };
 

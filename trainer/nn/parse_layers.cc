@@ -6,6 +6,8 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/field_error.h"
+#include "base/json_text.h"
 #include "trainer/nn/layer.h"
 #include "trainer/nn/layer_fields.h"
 
@@ -176,7 +178,7 @@ std::string DefaultName(const std::string& base, const std::set<std::string>& gi
 // Returns the given names. Reports duplicates and names that contain a slash, which checkpoints use
 // as in "<name>/weight".
 std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
-                                 std::vector<std::string>& errors) {
+                                 std::vector<FieldError>& errors) {
   std::set<std::string> given;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!layers[i].is_object() || !layers[i].contains("name")) continue;
@@ -195,7 +197,7 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
 
 // What a field is, for people; by name.
 const std::map<std::string, std::string> kFieldDocs = {
-    {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
+    {"activation", "linear if absent; softmax and sigmoid only at the model's end."},
     {"center", "beta is added; true if absent."},
     {"depthMultiplier", "filters for each channel; 1 if absent."},
     {"epsilon", "0.001 if absent."},
@@ -215,19 +217,24 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"useBias", "true if absent."},
 };
 
+std::string DocOf(const std::string& field) {
+  const auto found = kFieldDocs.find(field);
+  LOCKSTEP_CHECK(found != kFieldDocs.end(), "layers: {} has no text in kFieldDocs", field);
+  return found->second;
+}
+
 class Parser {
  public:
   explicit Parser(const std::vector<nlohmann::json>& layers) : given_(GivenNames(layers, errors_)) {
     if (layers.empty()) {
-      errors_.push_back("layers: found an empty list, expected at least one layer");
+      errors_.push_back({"layers", "found an empty list, expected at least one layer"});
     }
   }
 
   void Add(std::size_t index, const nlohmann::json& layer) {
     const std::string path = fmt::format("layers[{}]", index);
     if (!layer.is_object()) {
-      errors_.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
-                                    JsonText(layer), R"({"type": "Flatten"})"));
+      AppendFault(path, &layer, R"(an object such as {"type": "Flatten"})", errors_);
       return;
     }
     LayerFields fields(layer, path, errors_);
@@ -251,7 +258,7 @@ class Parser {
   absl::StatusOr<std::vector<Layer>> Finish() && {
     if (errors_.empty()) ExpectAllUsed();
     if (errors_.empty()) return std::move(parsed_);
-    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors_, "\n")));
+    return ToStatus(errors_);
   }
 
  private:
@@ -286,14 +293,14 @@ class Parser {
     }
     for (std::size_t i = 0; i + 1 < parsed_.size(); ++i) {
       if (is_used[i]) continue;
-      errors_.push_back(
-          fmt::format("layers[{}]: found no later layer that reads the output of {}, expected it "
-                      "in the inputs of one",
-                      parsed_[i].index, parsed_[i].name));
+      errors_.push_back({fmt::format("layers[{}]", parsed_[i].index),
+                         fmt::format("found no later layer that reads the output of {}, expected "
+                                     "it in the inputs of one",
+                                     parsed_[i].name)});
     }
   }
 
-  std::vector<std::string> errors_;
+  std::vector<FieldError> errors_;
   std::set<std::string> given_;
   std::map<std::string, int> used_;     // default names
   std::map<std::string, int> outputs_;  // positions in parsed_, by the layer's name
@@ -305,7 +312,8 @@ class Parser {
 nlohmann::ordered_json LayerSchema() {
   std::map<std::string, nlohmann::json> fields_of_all;
   std::map<std::string, std::vector<std::string>> types_of;
-  std::vector<std::string> types, faults;
+  std::vector<std::string> types;
+  std::vector<FieldError> faults;  // of objects without fields
   for (const LayerType& type : kLayerTypes) {
     types.emplace_back(type.type);
     nlohmann::json own = nlohmann::json::object();
@@ -338,7 +346,7 @@ nlohmann::ordered_json LayerSchema() {
   for (const auto& [field, schema] : fields_of_all) {
     properties[field] = schema;
     properties[field]["description"] =
-        fmt::format("{}: {}", fmt::join(types_of[field], ", "), kFieldDocs.at(field));
+        fmt::format("{}: {}", fmt::join(types_of[field], ", "), DocOf(field));
   }
   return {{"type", "object"},
           {"required", {"type"}},

@@ -19,7 +19,7 @@
 namespace lockstep::train {
 namespace {
 
-// Sums that exist in the address space alone.
+// Sums that exist only in the address space.
 class ReservedBuffer final : public GradientBuffer {
  public:
   explicit ReservedBuffer(std::size_t floats) : floats_(floats) {

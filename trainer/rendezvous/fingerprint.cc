@@ -19,14 +19,14 @@ std::string Shown(std::string_view fact) {
 
 }  // namespace
 
-std::optional<Difference> FirstDifference(std::string_view own, std::string_view other) {
+std::optional<FingerprintDifference> FirstDifference(std::string_view own, std::string_view other) {
   if (own == other) return std::nullopt;
   std::string_view own_fact, other_fact;
   do {
     own_fact = TakeFact(own);
     other_fact = TakeFact(other);
   } while (own_fact == other_fact && !(own.empty() && other.empty()));
-  return Difference{Shown(own_fact), Shown(other_fact)};
+  return FingerprintDifference{Shown(own_fact), Shown(other_fact)};
 }
 
 }  // namespace lockstep::train

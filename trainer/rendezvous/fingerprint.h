@@ -9,12 +9,12 @@
 namespace lockstep::train {
 
 // A fact of each side; "nothing" where a side has no more facts. At most 200 bytes each.
-struct Difference {
+struct FingerprintDifference {
   std::string own, other;
 };
 
 // Returns the first place at which the two fingerprints have different facts, or nullopt if they
 // are equal.
-std::optional<Difference> FirstDifference(std::string_view own, std::string_view other);
+std::optional<FingerprintDifference> FirstDifference(std::string_view own, std::string_view other);
 
 }  // namespace lockstep::train

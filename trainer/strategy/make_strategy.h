@@ -1,4 +1,5 @@
-// What a job's strategy makes of a replica process. The one place that knows all strategies.
+// What a process does under a job's strategy: what it trains and saves, how it finds the others,
+// and how it sums with them.
 #pragma once
 
 #include <cstdint>

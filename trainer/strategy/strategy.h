@@ -38,7 +38,8 @@ class Strategy {
   // Forms this generation's group. Every member calls it. Cancelled: this pod was asked to stop, or
   // the generation has ended.
   virtual absl::Status Connect(const Membership& membership, KeyValueStore& store) = 0;
-  // False once a Connect has failed because, perhaps, members do not connect from their addresses.
+  // False once a Connect has failed in a way that suggests that members do not connect from their
+  // own addresses.
   // The caller then withholds this process's address from the next generations, whose members
   // accept any address as long as one of theirs is unknown.
   virtual bool TrustsAddresses() const = 0;
@@ -62,8 +63,8 @@ class Strategy {
   // The first failure among this generation's finished sums and BroadcastFirst calls. If a device
   // does them, a failure is known only once the device has done what was queued after them.
   virtual absl::Status SumStatus() const = 0;
-  // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
-  // step's end calls it, because FinishGradients does not know it of a device's sums.
+  // Call at the end of each step, the oldest first, with OK or the reason why its sums failed: when
+  // FinishGradients returns, the sums of a device are not known yet.
   virtual void StepEnded(const absl::Status& summed) = 0;
   // Seconds spent waiting in FinishGradients and BroadcastFirst since the replica started. nullopt:
   // a device waits instead, and for how long is not known.

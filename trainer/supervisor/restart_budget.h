@@ -1,4 +1,5 @@
-// Limits how often a pod's crashed replicas are restarted in place. Pure.
+// Limits how often something is tried again without progress: a pod's crashed replicas, or groups
+// that fail (RunGenerations). Pure.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 namespace lockstep::train {
 
 struct BestCheckpointOptions {
-  std::string directory;  // for these copies alone; see checkpoint/format.md
+  std::string directory;  // only for these copies; see checkpoint/format.md
   api::BestMetric by = api::BestMetric::kAccuracy;
   api::LossType loss = {};  // of the job
   CheckpointOwner owner;    // its job is that of the copies

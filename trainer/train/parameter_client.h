@@ -23,9 +23,9 @@ struct ParameterClientOptions {
   Caller caller;                     // without its layout
   api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
   bool shares_memory = true;  // with servers of this host
-  // How long a server may be unreachable or lack memory, or the leading process be away, not
-  // counting the time while it has no address and `successors_come` (an operator creates its pod).
-  // If neither the servers nor the leading process have one any more, it counts: the run may be
+  // The limit for an outage of a server, or for its lack of memory, or for an outage of the leading
+  // process. With `successors_come` (an operator creates its pod), the time without an address does
+  // not count, unless all servers and the leading process are without one: then the run may be
   // over.
   Duration longest_outage = std::chrono::minutes(5);
   bool successors_come = false;  // also: an address may lead to a server of another run meanwhile

@@ -78,7 +78,7 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
                                                            SessionParts parts);
   // Opens the data sets, and checks that they fit each other and the loss; of a session that only
-  // evaluates, the test set alone. Errors: as of Create.
+  // evaluates, only the test set. Errors: as of Create.
   static absl::StatusOr<TrainAndTest> OpenData(const SessionOptions& options);
   ~Session();
 
@@ -190,7 +190,7 @@ class Session {
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
   void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
-  // Whose samples have the shape and the elements that the model takes.
+  // The data set whose samples define the model's input.
   const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();

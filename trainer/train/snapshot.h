@@ -46,13 +46,13 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
 // optimizer's tensors. Errors as above.
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session);
 
-// Replaces the model's tensors by the given ones of the same name, except those whose name contains
-// a text of `exclude`. FailedPrecondition: a tensor is missing or has another shape (names both
-// sides). InvalidArgument: a text is in no name. On failure, `session` is unchanged.
 struct TakenWeights {
   int taken = 0, excluded = 0;      // of the model's tensors
   std::vector<std::string> unused;  // names of given tensors that the model does not have
 };
+// Replaces the model's tensors by the given ones of the same name, except those whose name contains
+// a text of `exclude`. FailedPrecondition: a tensor is missing or has another shape (names both
+// sides). InvalidArgument: a text is in no name. On failure, `session` is unchanged.
 absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors,
                                          const std::vector<std::string>& exclude, Session& session);
 

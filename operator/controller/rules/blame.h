@@ -12,12 +12,13 @@ namespace lockstep::controller {
 struct Blame {
   const PodFailure* first = nullptr;  // the failure that is reported and charged
   bool first_may_be_consequence = false;
-  bool has_cause = false;    // the cause is known, so possible consequences are consequences
+  bool has_cause = false;    // the cause is known: failures that may be consequences count as such
   bool is_incident = false;  // all possible consequences are charged once
   bool is_free = false;      // charge none: all follow from an earlier cause or a missing member
   const api::TrainingJob* job = nullptr;
 
-  // The cause if only a rule of the job tells it from a consequence: the exit code alone does not.
+  // Set if only a rule of podFailurePolicy names the cause: its exit code could also be that of a
+  // consequence.
   const PodFailure* by_rule = nullptr;
 
   bool Explains(const PodFailure& failure) const {

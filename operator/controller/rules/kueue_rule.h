@@ -13,9 +13,9 @@ namespace lockstep::controller {
 // are only set back to the number that was asked for, sets them to what was granted again, and the
 // job runs on. Recreates a Workload that no longer fits the spec. Returns nullopt if
 // Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
-// managed although its queue label was removed. It, and one whose spec is unusable, loses its
-// Workload once it is suspended and has no pods; and if Kueue has neither admitted nor evicted it,
-// also when it is resumed by the edit that removes the label.
+// managed although its queue label was removed. A job without the label, or with an unusable spec,
+// keeps its Workload until it is suspended and has no pods. If Kueue has neither admitted nor
+// evicted the Workload, an edit that removes the label and resumes the job deletes it, too.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the

@@ -11,9 +11,9 @@
 namespace lockstep::controller {
 
 // Waits until the Evaluator has finished the last checkpoint. The wait is over
-// Settings::evaluator_grace after `trained`, when training ended, or after the Evaluator last told
-// that it evaluates, but not before the Evaluator could answer a first question: it is asked from
-// `known` on, when this process learned that training had ended. The job's deadline ends the wait
+// Settings::evaluator_grace after `trained`, when training ended, or after the Evaluator last
+// reported a batch. It does not end before the Evaluator could answer once: this process polls it
+// only from `known` on, when it learned that training had ended. The job's deadline ends the wait
 // too. Meanwhile a pod of it that is lost, or fails and may be retried, is counted and replaced as
 // during training; the other replicas are left alone.
 // Returns nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it

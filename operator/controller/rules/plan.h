@@ -15,8 +15,6 @@
 
 namespace lockstep::controller {
 
-struct Observed;
-
 struct CreateService {
   bool operator==(const CreateService&) const = default;
 };

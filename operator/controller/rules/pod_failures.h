@@ -24,8 +24,8 @@ struct PodFailure {
   std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy
 };
 
-// Returns what the failure counts as: what the job's rule says, else its cause. What it may be a
-// consequence of is told by its cause alone.
+// Returns what the failure counts as: what the job's rule says, else its cause. Whether it may be a
+// consequence depends only on `cause`, not on the rule.
 PodFailureCause CountsAs(const PodFailure& failure);
 
 // Returns the cause of a pod that has failed or is being deleted, by its role's restartPolicy. A

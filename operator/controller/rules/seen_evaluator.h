@@ -15,12 +15,12 @@ namespace lockstep::controller {
 // prune. Not thread-safe.
 class SeenEvaluator {
  public:
-  // Records what `observed` shows of the Evaluator's pod. Returns when the next pod may be, or
-  // might have been, created in place of the last one that was lost: at once after a first loss,
-  // and as RestartDelay says of losses in a row. A row ends with the attempt and, during training,
-  // if the next loss comes kHealthyRun or more after that time, however late the pod has started:
-  // only after training does the job wait for its Evaluator, and would for ever. Returns nullopt if
-  // none was lost in this attempt. Reads observed.until_stranded.
+  // Records what `observed` shows of the Evaluator's pod. Returns the earliest time for a pod that
+  // replaces the last lost one; it may have passed. The delay is RestartDelay for the losses in a
+  // row. A new attempt starts a new row. So does a loss during training that comes kHealthyRun or
+  // more after that time, however late the pod has started. After training no loss does: the job
+  // waits for its Evaluator, and must not wait for ever. Returns nullopt if none was lost in this
+  // attempt. Reads observed.until_stranded.
   std::optional<Time> Note(const Observed& observed);
   // Returns true if it has failed permanently in this attempt and the status has it. Its pod may be
   // gone since. A process that has just started does not know, so the Evaluator fails once more.

@@ -34,8 +34,8 @@ inline bool IsOfPresentScheme(std::string_view templates) {
 using Requests = std::map<std::string, double>;
 
 struct ObservedWorkload {
-  // TemplatesHash (children/kueue.h) of the job it was created from; of another scheme, or empty,
-  // if an older operator created it.
+  // TemplatesHash (children/kueue.h) of the job that it was created from. An older operator's has
+  // another scheme or is empty.
   std::string templates;
   std::string resources;  // ResourcesHash of its pod sets, unless `templates` tells more
   std::string queue, priority_class;
@@ -46,7 +46,7 @@ struct ObservedWorkload {
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;
   std::string readiness;  // the reason of the condition PodsReady; empty if it is absent
-  // Reason and message of the eviction; or why an admission is not taken for one.
+  // Why it was evicted (reason and message), or why its admission is ignored.
   std::string eviction;
   bool operator==(const ObservedWorkload&) const = default;
 };

@@ -28,11 +28,10 @@ struct GroupReport {
   std::vector<std::string> awaited = {};  // "worker-1": the next generation still lacks it
   // The leading pod has answered at its present address, but no longer does.
   bool leader_is_silent = false;
-  // Whether the Evaluator has told the leading pod that it does not see the checkpoints that that
-  // saves; nullopt: the leading pod has not answered, or has heard nothing since it started.
+  // Whether the Evaluator has reported to the leading pod that it does not see that pod's
+  // checkpoints; nullopt: the leading pod has not answered, or has heard nothing since it started.
   std::optional<bool> evaluator_misses_checkpoints = std::nullopt;
-  // How long ago an Evaluator's pod last told of batches that it had not told of before; nullopt:
-  // none has.
+  // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
   bool operator==(const GroupReport&) const = default;
 };

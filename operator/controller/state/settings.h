@@ -42,8 +42,8 @@ struct Settings {
   Duration most_time = std::chrono::minutes(1);
   // After a failed create no other of its group (FailedCreates) is tried for this long, and a
   // delete or an update that has failed is not repeated; doubles with each failure.
-  Duration create_backoff = std::chrono::milliseconds(100);
-  Duration create_backoff_limit = std::chrono::seconds(30);
+  Duration action_backoff = std::chrono::milliseconds(100);
+  Duration action_backoff_limit = std::chrono::seconds(30);
   int parallel_calls = 8;  // concurrent creates and deletes of one reconcile
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.

@@ -30,8 +30,8 @@ std::optional<std::string> ContinuationOf(const absl::Status& error);
 bool MayBeOverloaded(const HttpResponse& response);
 // Returns true if the server says when to retry.
 bool AsksToComeBack(const HttpResponse& response);
-// Returns `error`, marked as that of a server that is overloaded: it took long to answer, or asked
-// to come back until the client gave up. So a next call would take long, too. Keeps Ok.
+// Returns `error`, marked as that of a server that is overloaded: it answered slowly, or kept
+// asking to retry until the client gave up. So a next call would take long, too. Keeps Ok.
 absl::Status MarkOverloaded(absl::Status error);
 // Returns true if the error is so marked, or says that no answer came in time.
 bool IsOverloaded(const absl::Status& error);

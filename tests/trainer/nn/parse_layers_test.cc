@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].units: found 18446744073709551615, expected"},
         FaultCase{"KernelTriple",
                   {LayerJson("Conv2D", {{"filters", 1}, {"kernelSize", {1, 2, 3}}})},
-                  "layers[0].kernelSize: found [1,2,3], expected an integer in [1, 1048576] or a "
+                  "layers[0].kernelSize: found a list, expected an integer in [1, 1048576] or a "
                   "pair [height, width]"},
         FaultCase{"KernelMissing",
                   {LayerJson("Conv2D", {{"filters", 1}})},
@@ -299,17 +299,20 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].useBias: found \"no\", expected true or false"},
         FaultCase{"SnakeCase",
                   {LayerJson("Dense", {{"units", 1}, {"use_bias", true}})},
-                  "layers[0].use_bias: unknown field, expected one of activation, inputs, "
-                  "name, type, units, useBias"},
+                  "layers[0].use_bias: unknown field; did you mean \"useBias\"?"},
+        FaultCase{"UnknownField",
+                  {LayerJson("MaxPool2D", {{"poolSize", 2}, {"strides", 0}, {"color", "red"}})},
+                  "layers[0].color: unknown field; expected one of type, poolSize, strides, "
+                  "padding, inputs, name"},
         FaultCase{"InputsOfAddMissing",
                   {kFlatten, LayerJson("Add")},
                   "layers[1].inputs: found nothing, expected the names of at least two earlier"},
         FaultCase{"InputsTooFew",
                   {kFlatten, LayerJson("Concatenate", {{"inputs", {"flatten"}}})},
-                  "layers[1].inputs: found [\"flatten\"], expected the names of at least two"},
+                  "layers[1].inputs: found a list, expected the names of at least two"},
         FaultCase{"InputsTooMany",
                   {kFlatten, LayerJson("ReLU", {{"inputs", {"flatten", "input"}}})},
-                  "layers[1].inputs: found [\"flatten\",\"input\"], expected the name of one"},
+                  "layers[1].inputs: found a list, expected the name of one"},
         FaultCase{"InputsUnknown",
                   {kFlatten, LayerJson("ReLU", {{"inputs", {"flat"}}})},
                   "names of earlier layers, or input, and \"flat\" is neither"},
@@ -335,15 +338,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ParseLayersTest, BytesThatAreNoTextAreReportedToo) {
   EXPECT_THAT(FaultOf({LayerJson("Dense", {{"units", "\xff"}})}),
-              HasSubstr("layers[0].units: found \"\xef\xbf\xbd\", expected an integer"));
+              HasSubstr("layers[0].units: found \"\\ufffd\", expected an integer"));
   EXPECT_LT(FaultOf({LayerJson("Dense", {{"units", std::string(5000, 'x')}})}).size(), 300u);
-}
-
-TEST(ParseLayersTest, ALongTextIsCutBetweenCharacters) {
-  std::string text;
-  for (int i = 0; i < 100; ++i) text += "\u00e9";  // two bytes, and the quote before them is one
-  EXPECT_THAT(FaultOf({LayerJson("Dense", {{"units", text}})}),
-              HasSubstr("\u00e9..., expected an integer"));
 }
 
 TEST(ParseLayersTest, EveryFaultIsReportedAtOnce) {

@@ -12,7 +12,7 @@ namespace {
 using Facts = std::pair<std::string, std::string>;
 
 std::optional<Facts> Differ(const std::string& own, const std::string& other) {
-  const std::optional<Difference> difference = FirstDifference(own, other);
+  const std::optional<FingerprintDifference> difference = FirstDifference(own, other);
   if (!difference) return std::nullopt;
   return Facts(difference->own, difference->other);
 }

@@ -29,7 +29,7 @@ class WorkQueue final : public Stream {
 
  private:
   const DeviceMemory& memory_;
-  std::exception_ptr failure_;  // used by the thread alone
+  std::exception_ptr failure_;  // used only by the thread
   SerialThread thread_;         // last: uses the above
 };
 

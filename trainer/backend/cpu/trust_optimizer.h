@@ -22,7 +22,7 @@ namespace lockstep::train::cpu {
 //       the kernels', of values that decay and have a trust of 1
 //   static TrustSquares Measure(const Kernels&, const Factors&, const UpdateRange&)
 //   static void Run(const Kernels&, const Factors&, const UpdateRange&)
-// The sums' order depends on the segments alone, so that threads and instruction sets do not change
+// The sums' order depends only on the segments, so that threads and instruction sets do not change
 // a bit.
 template <typename Rule>
 class TrustOptimizer final : public OptimizerOp {

@@ -106,7 +106,7 @@ class CudaBackend final : public Backend {
   CudaMemory memory_;
   CudaStream stream_;
   InputStage input_;
-  Buffer squares_;       // of DecideUpdate alone, because recordings keep its address
+  Buffer squares_;       // only of DecideUpdate, because recordings keep its address
   Buffer buffer_;        // of one call
   bool records_ = true;  // false once it has failed to
 };

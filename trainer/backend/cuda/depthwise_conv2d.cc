@@ -68,7 +68,7 @@ class DepthwiseConv2d final : public BoundOp {
   std::int64_t taps() const { return windows_.rows.size * windows_.columns.size; }
 
   // A block for each tap and up to columns_ filters, and the pixels in enough parts to fill a GPU:
-  // a function of shapes alone.
+  // a function of only the shapes.
   std::int64_t TapBlocks() const { return taps() * ((filters() + columns_ - 1) / columns_); }
   std::int64_t PartsOf() const {
     constexpr std::int64_t kBlocks = 1024, kPixelsOfPart = 1024;

@@ -79,7 +79,7 @@ class Device {
   // that has failed drops its queues, but not what it has already called. `call`: see KeepCall.
   void BeginCall();
   void EndCall(const void* call);
-  void DropCall(const void* call);  // that no stream has taken
+  void DropCall(const void* call);  // forgets a call that no stream accepted
   void AwaitCalls() const;
   // Blocks until the work of the ops' stream is done.
   void Synchronize() const;

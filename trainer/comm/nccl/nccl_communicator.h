@@ -40,7 +40,7 @@ class NcclCommunicator final : public StreamCommunicator {
  public:
   struct Options {
     int rank = 0, size = 1;
-    nccl::UniqueId id = {};  // of this group alone, the same on all ranks
+    nccl::UniqueId id = {};  // only of this group, the same on all ranks
     Duration connect_timeout = std::chrono::seconds(30);  // for Create and Try together
     Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
     std::stop_token cancel = {};  // a stop request acts as Abort(), even during Create
@@ -105,7 +105,7 @@ class NcclCommunicator final : public StreamCommunicator {
   const nccl::Api& api_;
   const Duration timeout_;
   const Deadline connected_by_;
-  bool is_ok_ = true;  // used by the stream's work alone
+  bool is_ok_ = true;  // used only by the stream's work
 
   std::mutex api_mutex_;  // held in every call of NCCL's functions, and never by a stream's work
   nccl::CommHandle comm_ = nullptr;  // guarded by api_mutex_; null again once it is aborted
