@@ -67,12 +67,16 @@ Object Metadata(const api::TrainingJob& job, const Settings& settings, const Rep
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
   // Drops the operator's notes from the template, which may be a copy of an earlier pod.
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+        api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
   annotations[api::kAnnotationClusterShape] = ClusterShape(job);
+  if (auto peers = ElasticPeers(job)) {
+    annotations[api::kAnnotationElasticPeers] = *std::move(peers);
+  }
   return metadata;
 }
 
@@ -213,6 +217,11 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
     metadata["annotations"][api::kAnnotationTrainerGpuImage] = images.gpu;
   }
   if (main != nullptr) {
+    const bool is_own = EnvNames(*main).contains(kEnvTorchNodes);
+    if (TellsElasticBounds(job, replica.role) && !is_own) {
+      metadata["annotations"][api::kAnnotationElasticBounds] =
+          WriteElasticBounds(*job.spec.elastic);
+    }
     AddEnvOfContainers(cluster, replica, attempt, *main, spec.at("containers"));
   }
   Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},

@@ -115,6 +115,10 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   const Object& annotations = Member(metadata, "annotations");
   pod.cluster_shape =
       Shortened(TextMember(annotations, api::kAnnotationClusterShape), kLongestReason);
+  pod.elastic_peers =
+      Shortened(TextMember(annotations, api::kAnnotationElasticPeers), kLongestReason);
+  pod.elastic_bounds =
+      Shortened(TextMember(annotations, api::kAnnotationElasticBounds), kLongestReason);
   pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);

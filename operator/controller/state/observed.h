@@ -67,11 +67,12 @@ struct ObservedPod {
   // Since when this process has seen each state, by its own clock: the clocks of the API server,
   // the kubelets and this machine differ.
   std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
-  bool disruption_target = false;        // the pod's condition: preempted, drained, node gone
-  std::string disruption_reason;         // "PreemptionByScheduler"
-  std::string cluster_shape, spec_hash;  // what it was created from; see pod_revision.h
-  bool has_token = false;                // its job's token is mounted into it
-  bool has_network_policy = false;       // one was created before its attempt's pods
+  bool disruption_target = false;             // the pod's condition: preempted, drained, node gone
+  std::string disruption_reason;              // "PreemptionByScheduler"
+  std::string cluster_shape, spec_hash;       // what it was created from; see pod_revision.h
+  std::string elastic_peers, elastic_bounds;  // what else it was told; empty: not noted
+  bool has_token = false;                     // its job's token is mounted into it
+  bool has_network_policy = false;            // one was created before its attempt's pods
   // The operator's trainer images when it created the pod; empty if the job names its own image.
   // Pods of operators that noted none have the main container's image, which may be the job's own.
   TrainerImages trainer_images;

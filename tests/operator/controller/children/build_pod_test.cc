@@ -212,9 +212,10 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
+        api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";
@@ -224,6 +225,40 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   EXPECT_THAT(made.dump(), ::testing::Not(::testing::HasSubstr("forged")));
   const auto observed = ObservePod(Pod(job));
   EXPECT_FALSE(observed->has_token || observed->has_network_policy);
+}
+
+TEST(BuildPodTest, WhatAnElasticJobsPodsAreToldIsNotedWhereTheirProgramReadsIt) {
+  struct Case {
+    const char* container;
+    bool servers;
+    const char *peers, *bounds;
+  };
+  for (const Case& c :
+       {Case{"pytorch", false, "chief=1,ps=0", "1:4"}, Case{"mine", false, "chief=1,ps=0", "1:4"},
+        Case{"jax", false, "chief=1,ps=0", ""}, Case{"mine", true, "chief=1,ps=2", ""}}) {
+    auto job = Job("j").Chief().Workers(2).RestartScope(api::RestartScope::kPod);
+    if (c.servers) {
+      job.ParameterServers(2).Strategy(api::StrategyType::kParameterServer);
+      job.PodTemplate(Role::kParameterServer, testing::Template(c.container));
+    }
+    job.PodTemplate(Role::kWorker, testing::Template(c.container));
+    job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
+    const Role role = c.servers ? Role::kParameterServer : Role::kWorker;
+    const auto pod = ObservePod(Pod(job, role));
+    EXPECT_EQ(pod->cluster_shape, "elastic") << "as older operators write it, which compare it";
+    EXPECT_EQ(pod->elastic_peers, c.peers) << c.container;
+    EXPECT_EQ(pod->elastic_bounds, c.bounds) << c.container;
+  }
+  EXPECT_EQ(ObservePod(Pod(Job("j").Workers(2)))->elastic_peers, "") << "its shape has them";
+  EXPECT_EQ(ObservePod(Pod(Job("j").Workers(2)))->elastic_bounds, "");
+}
+
+TEST(BuildPodTest, BoundsThatTheTemplateSetsItselfAreNotNoted) {
+  api::Json pod_template = testing::Template("pytorch");
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "PET_NNODES"}, {"value", "1:99"}}};
+  auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+  job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
+  EXPECT_EQ(ObservePod(Pod(job))->elastic_bounds, "");
 }
 
 TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {
