@@ -15,9 +15,9 @@ std::optional<Duration> UntilDeadline(const Observed& observed) {
 std::optional<Plan> PlanDeadline(const Observed& observed) {
   const std::optional<Duration> left = UntilDeadline(observed);
   if (!left || *left > Duration::zero()) return std::nullopt;
-  return TerminalPlan(observed, kFailed, "DeadlineExceeded",
-                      fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
-                                  *observed.job.spec.run_policy.active_deadline_seconds));
+  return FailedPlan(observed, api::FailureReason::kDeadlineExceeded,
+                    fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
+                                *observed.job.spec.run_policy.active_deadline_seconds));
 }
 
 }  // namespace lockstep::controller

@@ -195,7 +195,7 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
   if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());
-  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);
+  return SucceededPlan(observed, who);
 }
 
 }  // namespace lockstep::controller

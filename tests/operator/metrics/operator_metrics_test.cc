@@ -9,6 +9,7 @@
 #include <regex>
 #include <sstream>
 
+#include "api/v1/conditions.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/folders.h"
 
@@ -106,10 +107,9 @@ TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
 }
 
 TEST_F(OperatorMetricsTest, FailuresBeginAtZeroSoThatTheFirstIsAnIncrease) {
-  for (const char* reason : {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
-                             "PodRejected", "ReplicaFailed"}) {
+  for (const auto& [reason, name] : api::kFailureReasons) {
     EXPECT_THAT(Text(), HasSubstr(fmt::format(
-                            "lockstep_operator_jobs_failed_total{{reason=\"{}\"}} 0\n", reason)));
+                            "lockstep_operator_jobs_failed_total{{reason=\"{}\"}} 0\n", name)));
   }
 }
 
