@@ -48,18 +48,18 @@ void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
 
 void Fields(auto& visit, Like<ExitCodesSpec> auto& codes) {
   visit.Field("operator", codes.op);
-  visit.Field("values", codes.values, IntegerRange{1, 255});
+  visit.Field("values", codes.values, SetOf(1, 255), IntegerRange{1, 255});
 }
 
 void Fields(auto& visit, Like<PodFailureRuleSpec> auto& rule) {
   visit.Field("action", rule.action);
-  visit.Field("roles", rule.roles);
+  visit.Field("roles", rule.roles, SetOf(1, 3));
   visit.Field("onExitCodes", rule.on_exit_codes);
-  visit.Field("onReasons", rule.on_reasons);
+  visit.Field("onReasons", rule.on_reasons, SetOf(1, 32), TextRange{1, 128});
 }
 
 void Fields(auto& visit, Like<PodFailurePolicySpec> auto& policy) {
-  visit.Field("rules", policy.rules);
+  visit.Field("rules", policy.rules, ListRange{1, 20});
 }
 
 void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
