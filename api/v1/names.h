@@ -26,6 +26,9 @@ inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
 // The container whose exit is the pod's outcome.
 inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
+// "Always": the replica is to start again after a success, too, and the operator does that, since
+// the job has rules about failures. Absent: the kubelet does what spec.restartPolicy says.
+inline constexpr char kAnnotationRestartPolicy[] = "training.lockstep.dev/restart-policy";
 // The Secret that the job's token was mounted from.
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // The NetworkPolicy that was created before the pods of its attempt.

@@ -19,14 +19,25 @@ namespace {
 
 using kube::Object;
 
+constexpr char kAlways[] = "Always";
+
+api::RestartPolicy RestartPolicyOf(const api::TrainingJob& job, api::Role role) {
+  return job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode);
+}
+
+// Returns true if the job has rules that judge the role's failures.
+bool HasFailureRules(const api::TrainingJob& job, api::Role role) {
+  return job.spec.run_policy.pod_failure_policy && role != api::Role::kEvaluator;
+}
+
 // The kubelet restarts containers only with restartScope Pod; the operator decides about ExitCode
 // and about failures that rules may be about.
 const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
-  if (job.spec.run_policy.pod_failure_policy && role != api::Role::kEvaluator) return "Never";
-  switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
+  if (HasFailureRules(job, role)) return "Never";
+  switch (RestartPolicyOf(job, role)) {
     case api::RestartPolicy::kAlways:
-      return "Always";
+      return kAlways;
     case api::RestartPolicy::kOnFailure:
       return "OnFailure";
     case api::RestartPolicy::kNever:
@@ -69,11 +80,16 @@ Object Metadata(const api::TrainingJob& job, const Settings& settings, const Rep
   // Drops the operator's notes from the template, which may be a copy of an earlier pod.
   for (const char* note :
        {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
-        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-        api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
   annotations[api::kAnnotationClusterShape] = ClusterShape(job);
+  if (job.spec.restart_scope == api::RestartScope::kPod && HasFailureRules(job, replica.role) &&
+      RestartPolicyOf(job, replica.role) == api::RestartPolicy::kAlways) {
+    annotations[api::kAnnotationRestartPolicy] = kAlways;
+  }
   if (auto peers = ElasticPeers(job)) {
     annotations[api::kAnnotationElasticPeers] = *std::move(peers);
   }

@@ -71,6 +71,7 @@ struct ObservedPod {
   std::string disruption_reason;              // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;       // what it was created from; see pod_revision.h
   std::string elastic_peers, elastic_bounds;  // what else it was told; empty: not noted
+  bool starts_again = false;                  // after a success, too, by the operator
   bool has_token = false;                     // its job's token is mounted into it
   bool has_network_policy = false;            // one was created before its attempt's pods
   // The operator's trainer images when it created the pod; empty if the job names its own image.
@@ -148,7 +149,8 @@ std::optional<ObservedPod> ObservePod(const kube::Object& pod);
 kube::FieldMask PodFields();
 
 // Returns true if the replica has succeeded: its main container exited with 0, whatever its
-// sidecars do. Without a termination of the main container, the pod's phase decides.
+// sidecars do. Without a termination of the main container, the pod's phase decides. A replica that
+// starts again after a success never succeeds; such an end counts as a failure.
 bool HasSucceeded(const ObservedPod& pod);
 // Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);

@@ -207,6 +207,27 @@ TEST(BuildPodTest, AMainContainerIsAnnotatedUnlessItsNameShowsIt) {
   }
 }
 
+// Not of a role that starts again anyway, and of none where success ends the replica.
+TEST(BuildPodTest, TheOperatorRestartsWhatTheKubeletWouldAlwaysRestart) {
+  struct Case {
+    api::RestartScope scope;
+    api::RestartPolicy policy;
+    bool has_rules, starts_again;
+  };
+  for (const Case& c : {Case{api::RestartScope::kPod, api::RestartPolicy::kAlways, true, true},
+                        Case{api::RestartScope::kPod, api::RestartPolicy::kAlways, false, false},
+                        Case{api::RestartScope::kPod, api::RestartPolicy::kOnFailure, true, false},
+                        Case{api::RestartScope::kGang, api::RestartPolicy::kAlways, true, false}}) {
+    auto job = Job("j").Workers(1).Evaluator().RestartScope(c.scope);
+    job.RestartPolicy(Role::kWorker, c.policy).RestartPolicy(Role::kEvaluator, c.policy);
+    if (c.has_rules) {
+      job.With([](api::TrainingJob& made) { made.spec.run_policy.pod_failure_policy.emplace(); });
+    }
+    EXPECT_EQ(ObservePod(Pod(job))->starts_again, c.starts_again);
+    EXPECT_FALSE(ObservePod(Pod(job, Role::kEvaluator))->starts_again) << "the kubelet does it";
+  }
+}
+
 // It may be a copy of an earlier job's pod.
 TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
@@ -214,8 +235,9 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   annotations["mine"] = "kept";
   for (const char* note :
        {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
-        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-        api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";
@@ -224,7 +246,7 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   EXPECT_EQ(made["mine"], "kept");
   EXPECT_THAT(made.dump(), ::testing::Not(::testing::HasSubstr("forged")));
   const auto observed = ObservePod(Pod(job));
-  EXPECT_FALSE(observed->has_token || observed->has_network_policy);
+  EXPECT_FALSE(observed->has_token || observed->has_network_policy || observed->starts_again);
 }
 
 TEST(BuildPodTest, WhatAnElasticJobsPodsAreToldIsNotedWhereTheirProgramReadsIt) {

@@ -252,6 +252,28 @@ TEST(FailurePolicyTest, APodOnASilentNodeThatAPeersEndRevealsHasTheReasonNodeLos
   EXPECT_EQ(seen.Worker(1, silent).Plan().status.restarts, (api::RestartCounts{1, 0, 1}));
 }
 
+// As the kubelet restarts it without rules: until backoffLimit is spent.
+TEST(FailurePolicyTest, ARoleThatAlwaysRunsStartsAgainAfterASuccess) {
+  auto job = Job("j").Workers(1).ParameterServers(1).RestartScope(RestartScope::kPod);
+  job.RestartPolicy(Role::kParameterServer, RestartPolicy::kAlways);
+  job.With([](api::TrainingJob& built) {
+    built.spec.run_policy.backoff_limit = 1;
+    built.spec.run_policy.pod_failure_policy =
+        api::PodFailurePolicySpec{{OnCodes(FailureAction::kFailJob, {42})}};
+  });
+  const PodState served = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.starts_again = true;
+  };
+  Seen seen(job);
+  seen.Running().Worker(0, kReady).Pod(Role::kParameterServer, 0, served).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(seen.Build().job.status.replica_statuses.at(Role::kParameterServer).succeeded, 0);
+  EXPECT_THAT(seen.Plan().actions, ::testing::ElementsAre(DeletePod{"j-ps-0", "j-ps-0-uid"}));
+  seen.With([](Observed& observed) { observed.pods.back().uid = "successor"; });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
+}
+
 TEST(FailurePolicyTest, AnEndThatFollowsFromALostPeerIsNotJudged) {
   Seen seen(Gang({OnCodes(FailureAction::kFailJob, {1})}));
   seen.Running().Pod(Role::kChief, 0, Exited(1)).Worker(0, Evicted()).Worker(1, Exited(1));
