@@ -22,6 +22,15 @@ void NotAfter(Time now, std::optional<Time>& noted) {
   if (noted) NotAfter(now, *noted);
 }
 
+// Bounds the times of the status that rules wait for: another machine, or a clock that has been set
+// back since, has written them. Plans start from this status, so that the bounds are written, and
+// the next look at the job finds them instead of waiting anew.
+void BoundTimes(const Settings& settings, Time now, api::TrainingJobStatus& status) {
+  const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
+  NotAfter(WholeSeconds(now + longest), status.next_retry_time);
+  NotAfter(WholeSeconds(now), status.completion_time);
+}
+
 // Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
 // Evaluator's; null if there is none. The job must have a training group and a valid spec.
 const ObservedPod* ReportingPod(const Observed& observed) {
@@ -100,6 +109,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
   observed.now = with_.clock.Now();
+  if (!IsLeftAlone(observed.job)) BoundTimes(settings_, observed.now, observed.job.status);
   JobMemory& memory = context.memory;
   for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
     NotAfter(observed.now, *noted);

@@ -1472,6 +1472,59 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
   EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoSuccessorForLongerThanTheBackOff) {
+  World world(Job("j").Workers(1).RestartScope(api::RestartScope::kPod).Build());
+  const auto lose = [&world] {
+    world.SetPod("j-worker-0", "Running");
+    world.Settle();
+    world.SetPod("j-worker-0", "Failed", 137);
+    world.Settle();
+  };
+  world.Settle();
+  lose();
+  ASSERT_THAT(world.Pods(), SizeIs(1)) << "the first restart is immediate";
+  lose();
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  world.clock.Advance(-std::chrono::minutes(50));
+  EXPECT_EQ(world.Settle(), std::chrono::minutes(5));
+  world.clock.Advance(std::chrono::minutes(4));
+  EXPECT_EQ(world.Settle(), std::chrono::minutes(1)) << "the wait does not begin anew";
+  world.RestartOperator();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+}
+
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoCleanUpOfAnEndedJob) {
+  World world(Job("j").Workers(2).Training().TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  EXPECT_EQ(world.Settle(), seconds(10)) << "the other one may be about to end";
+  world.clock.Advance(-std::chrono::minutes(50));
+  EXPECT_EQ(world.Settle(), seconds(10));
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+  world.clock.Advance(seconds(40));
+  world.Settle();
+  EXPECT_EQ(world.Job(), std::nullopt);
+}
+
+TEST(ReconcilerTest, AnotherControllersTimesAreItsOwn) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.spec.managed_by = "another";
+  World world(job);
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& object) {
+    object["status"]["nextRetryTime"] = "2096-01-01T00:00:00Z";
+    object["status"]["completionTime"] = "2096-01-01T00:00:00Z";
+  });
+  const std::size_t writes = world.client.writes().size();
+  world.Settle();
+  EXPECT_EQ(world.client.writes().size(), writes);
+}
+
 TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoLookAtATakenName) {
   World world(Job("j").Workers(1).Build());
   const kube::Key key{"default", "j-worker-0"};
