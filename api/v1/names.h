@@ -39,6 +39,9 @@ inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer
 inline constexpr char kAnnotationTrainerGpuImage[] = "training.lockstep.dev/trainer-gpu-image";
 // Annotation of a Workload: a hash of the pod templates it was created from.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
+// Annotation of a Workload: the fewest workers that it asked for; 0: all or none. Kueue drops
+// minCount where partial admission is disabled.
+inline constexpr char kAnnotationMinWorkers[] = "training.lockstep.dev/min-workers";
 
 // Environment variables of a pod's containers, limited to its framework's if the main container is
 // named after one. Only the main container may get TF_CONFIG.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@ struct ObservedWorkload {
   std::string resources;  // ResourcesHash of its pod sets, unless `templates` tells more
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
+  std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
   std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
