@@ -5,6 +5,7 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/left_alone_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
@@ -133,6 +134,20 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.until_stranded = UntilStranded(observed);
   observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
+  ObserveTrainingEnd(context);
+}
+
+void Observer::ObserveTrainingEnd(ReconcileContext& context) {
+  Observed& observed = context.observed;
+  std::optional<SeenEnd>& seen = context.memory.training_end;
+  const int attempt = observed.job.status.attempt;
+  if (!TrainingEnd(observed)) {
+    seen.reset();
+    return;
+  }
+  if (!seen || seen->attempt != attempt) seen = {attempt, observed.now};
+  NotAfter(observed.now, seen->at);
+  observed.training_end_seen = seen->at;
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {

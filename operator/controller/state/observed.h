@@ -134,7 +134,10 @@ struct Observed : ObservedJob {
   std::vector<int> gone_workers;           // see seen_workers.h
   std::optional<Time> evaluator_due;       // of a lost Evaluator's successor; see seen_evaluator.h
   bool evaluator_has_given_up = false;     // see SeenEvaluator::has_given_up
-  std::optional<Time> last_status_write;   // by this process
+  // Since when this process has known that the attempt's training is over (TrainingEnd), whatever
+  // has become of the pods that told so; nullopt if it is not.
+  std::optional<Time> training_end_seen;
+  std::optional<Time> last_status_write;  // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged

@@ -1416,6 +1416,25 @@ TEST(ReconcilerTest, OnceTrainingHasEndedTheEvaluatorIsAsked) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
+// A job without `training` reports no progress that would tell when training has ended.
+TEST(ReconcilerTest, AnEvaluatorHasItsTimeThoughTheFinishedLeadersPodIsDeleted) {
+  World world(Job("j").Workers(1).Evaluator().Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.clock.Advance(std::chrono::hours(1));
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(seconds(60));
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  EXPECT_EQ(world.Settle(), seconds(4 * 60));
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(seconds(4 * 60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
 TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   World world(Job("j").Workers(1).Training().Build());
   world.Settle();

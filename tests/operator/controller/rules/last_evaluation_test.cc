@@ -87,8 +87,7 @@ TEST(LastEvaluationTest, AnOperatorThatHasJustStartedFirstAsksTheEvaluator) {
 // is an hour behind.
 TEST(LastEvaluationTest, AnOperatorThatLearnsLateOfTheEndFirstAsksTheEvaluator) {
   Seen seen = Trained();
-  seen.Later(hours(1)).With(
-      [](Observed& observed) { observed.pods.front().succeeded_since = observed.now; });
+  seen.Later(hours(1)).With([](Observed& observed) { observed.training_end_seen = observed.now; });
   EXPECT_EQ(State(seen.Later(seconds(14))), "Running");
   EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
   Seen answered = seen;
