@@ -7,6 +7,7 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/left_alone_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -32,12 +33,15 @@ void BoundTimes(const Settings& settings, Time now, api::TrainingJobStatus& stat
   NotAfter(WholeSeconds(now), status.completion_time);
 }
 
-// Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
-// Evaluator's; null if there is none. The job must have a training group and a valid spec.
+// Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run or its
+// node has been silent for too long, the Evaluator's; null if there is none. The job must have a
+// training group and a valid spec. Requires: observed.group is empty. A leader that no longer
+// answers does not count as lost by that here: once the Evaluator is asked, nobody knows any more.
 const ObservedPod* ReportingPod(const Observed& observed) {
   for (const Replica& replica : {LeadingReplica(observed.job), Replica{api::Role::kEvaluator, 0}}) {
     const ObservedPod* pod = FindPod(observed, replica);
-    if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) return pod;
+    if (pod == nullptr || !IsActive(*pod) || pod->ip.empty()) continue;
+    if (!IsUnreachable(observed, *pod)) return pod;
   }
   return nullptr;
 }

@@ -1416,6 +1416,43 @@ TEST(ReconcilerTest, OnceTrainingHasEndedTheEvaluatorIsAsked) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
+// The servers have ended, so that training is over. The leader's pod seems to run for ever.
+TEST(ReconcilerTest, TheEvaluatorIsAskedOnceTheLeadersNodeIsLostAtTheEnd) {
+  World world(Job("j")
+                  .Workers(1)
+                  .ParameterServers(1)
+                  .Evaluator()
+                  .Strategy(api::StrategyType::kParameterServer)
+                  .Training()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.training->checkpoint.directory = "/checkpoints";
+                  })
+                  .Build(),
+              {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-ps-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SetNode("a", "Unknown");
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator) << "the leader may still tell its end";
+  world.progress.group.leader_is_silent = true;
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator) << "who would tell that it is?";
+  world.progress.group.leader_is_silent = false;
+  world.clock.Advance(std::chrono::minutes(2));
+  for (int minute = 0; minute < 20; ++minute) {
+    world.progress.group.since_evaluation = seconds(5);
+    world.Settle();
+    EXPECT_TRUE(world.progress.asked.is_evaluator);
+    ASSERT_EQ(world.Job()->status.state, "Running") << minute;
+    world.clock.Advance(seconds(60));
+  }
+}
+
 // A job without `training` reports no progress that would tell when training has ended.
 TEST(ReconcilerTest, AnEvaluatorHasItsTimeThoughTheFinishedLeadersPodIsDeleted) {
   World world(Job("j").Workers(1).Evaluator().Build());
