@@ -22,6 +22,7 @@ enum class FailureReason {
   kBackoffLimitExceeded,
   kDeadlineExceeded,
   kInvalidSpec,
+  kPendingDeadlineExceeded,
   kPodFailurePolicy,
   kPodRejected,
   kReplicaFailed
@@ -30,6 +31,7 @@ inline constexpr std::pair<FailureReason, std::string_view> kFailureReasons[] = 
     {FailureReason::kBackoffLimitExceeded, "BackoffLimitExceeded"},
     {FailureReason::kDeadlineExceeded, "DeadlineExceeded"},
     {FailureReason::kInvalidSpec, "InvalidSpec"},
+    {FailureReason::kPendingDeadlineExceeded, "PendingDeadlineExceeded"},
     {FailureReason::kPodFailurePolicy, "PodFailurePolicy"},
     {FailureReason::kPodRejected, "PodRejected"},
     {FailureReason::kReplicaFailed, "ReplicaFailed"}};

@@ -384,6 +384,7 @@ class JobSource {
     spec.run_policy.clean_pod_policy = Pick({CleanPodPolicy::kAll, CleanPodPolicy::kNone});
     if (Flip()) spec.run_policy.ttl_seconds_after_finished = Small();
     if (Flip()) spec.run_policy.active_deadline_seconds = Small();
+    if (Flip()) spec.run_policy.pending_deadline_seconds = Small();
     spec.run_policy.backoff_limit = Small();
     if (Flip())
       spec.run_policy.scheduling_policy =
