@@ -199,8 +199,10 @@ TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
     spec["replicaSpecs"]["Worker"]["template"] = testing::Template("trainer");
   }));
   const auto bounds = [](int min, int max) {
-    return
-        [min, max](Json& spec) { spec["elastic"] = {{"minReplicas", min}, {"maxReplicas", max}}; };
+    return [min, max](Json& spec) {
+      spec["elastic"] = {{"minReplicas", min}, {"maxReplicas", max}};
+      spec["training"]["checkpoint"]["directory"] = "/checkpoints";
+    };
   };
   EXPECT_TRUE(is_replaced_by(bounds(3, 4)));
   EXPECT_FALSE(is_replaced_by(bounds(3, 8))) << "Kueue is not told the maximum";

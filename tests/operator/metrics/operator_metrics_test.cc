@@ -135,7 +135,7 @@ TEST_F(OperatorMetricsTest, OfSeveralNamespacesTheQuietestWatchIsShown) {
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
-  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 73\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 74\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
 }
 

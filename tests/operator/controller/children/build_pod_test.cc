@@ -261,12 +261,10 @@ TEST(BuildPodTest, WhatAnElasticJobsPodsAreToldIsNotedWhereTheirProgramReadsIt) 
     auto job = Job("j").Chief().Workers(2).RestartScope(api::RestartScope::kPod);
     if (c.servers) {
       job.ParameterServers(2).Strategy(api::StrategyType::kParameterServer);
-      job.PodTemplate(Role::kParameterServer, testing::Template(c.container));
     }
     job.PodTemplate(Role::kWorker, testing::Template(c.container));
     job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
-    const Role role = c.servers ? Role::kParameterServer : Role::kWorker;
-    const auto pod = ObservePod(Pod(job, role));
+    const auto pod = ObservePod(Pod(job));
     EXPECT_EQ(pod->cluster_shape, "elastic") << "as older operators write it, which compare it";
     EXPECT_EQ(pod->elastic_peers, c.peers) << c.container;
     EXPECT_EQ(pod->elastic_bounds, c.bounds) << c.container;

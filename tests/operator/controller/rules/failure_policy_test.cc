@@ -271,7 +271,9 @@ TEST(FailurePolicyTest, ARoleThatAlwaysRunsStartsAgainAfterASuccess) {
   EXPECT_EQ(seen.Build().job.status.replica_statuses.at(Role::kParameterServer).succeeded, 0);
   EXPECT_THAT(seen.Plan().actions, ::testing::ElementsAre(DeletePod{"j-ps-0", "j-ps-0-uid"}));
   seen.With([](Observed& observed) { observed.pods.back().uid = "successor"; });
-  EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
+  const auto status = seen.Plan().status;
+  ASSERT_TRUE(IsTrue(status, kFailed));
+  EXPECT_EQ(FindCondition(status, kFailed)->reason, "BackoffLimitExceeded");
 }
 
 TEST(FailurePolicyTest, AnEndThatFollowsFromALostPeerIsNotJudged) {
