@@ -1,8 +1,15 @@
 #include "api/v1/conditions.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lockstep::api {
+
+std::string_view NameOf(FailureReason reason) {
+  const auto it =
+      std::ranges::find(kFailureReasons, reason, [](const auto& row) { return row.first; });
+  return it == std::end(kFailureReasons) ? "" : it->second;
+}
 
 const Condition* FindCondition(const TrainingJobStatus& status, std::string_view type) {
   const auto it = std::ranges::find(status.conditions, type, &Condition::type);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_text.h"
 #include "base/rfc3339.h"
 
 namespace lockstep::api {
@@ -52,6 +53,34 @@ void FieldReader::Read(const Json& json, const std::string& path,
   value.clear();
   for (const auto& [key, entry] : json.items()) {
     Read(entry, fmt::format("{}[{}]", path, key), value[key]);
+  }
+}
+
+void FieldReader::Read(const Json& json, const std::string& path, std::string& value,
+                       TextRange range) {
+  Read(json, path, value);
+  if (!json.is_string() || unknown_ == UnknownFields::kIgnoreAndClamp) return;
+  // Of a character in UTF-8, the first byte alone is none that continues another.
+  const auto found = static_cast<std::size_t>(std::ranges::count_if(
+      value, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  if (found >= range.min && found <= range.max) return;
+  errors().push_back(
+      {path, fmt::format("found {} characters, expected {} to {}", found, range.min, range.max)});
+}
+
+void FieldReader::CheckList(const Json& json, const std::string& path, ListRange range) {
+  if (!json.is_array() || unknown_ == UnknownFields::kIgnoreAndClamp) return;
+  if (json.size() < range.min || json.size() > range.max) {
+    errors().push_back({path, fmt::format("found {} entries, expected {} to {}", json.size(),
+                                          range.min, range.max)});
+    return;
+  }
+  for (auto entry = json.begin(); range.is_set && entry != json.end(); ++entry) {
+    const auto first = std::find(json.begin(), entry, *entry);
+    if (first == entry) continue;
+    errors().push_back(
+        {fmt::format("{}[{}]", path, entry - json.begin()),
+         fmt::format("found {} a second time, expected each once", JsonText(*entry))});
   }
 }
 

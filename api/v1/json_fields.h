@@ -36,13 +36,28 @@ concept Enum = std::is_enum_v<E>;
 template <class T>
 concept Integer = std::same_as<T, int> || std::same_as<T, std::int64_t>;
 
+// How many entries a list may have. A set has no two equal ones.
+struct ListRange {
+  std::size_t min, max;
+  bool is_set = false;
+};
+constexpr ListRange SetOf(std::size_t min, std::size_t max) {
+  return {min, max, true};
+}
+// How many characters a text may have.
+struct TextRange {
+  std::size_t min, max;
+};
+
 // A bound for a list that is kept as raw JSON.
 struct ListOfObjects {};
 
 enum class UnknownFields {
   kRefuse,
   kIgnore,
-  kIgnoreAndClamp,  // like kIgnore, and clamps integers to their range
+  // Like kIgnore, and clamps integers to their range. Lists and texts may be longer: a newer API
+  // server allows more.
+  kIgnoreAndClamp,
 };
 
 // Reads one object of the input into a struct. A field that is absent leaves the struct's value
@@ -76,6 +91,8 @@ class FieldReader : private JsonReader {
   void Read(const Json& json, const std::string& path, SharedJson& value);  // any object, too
   void Read(const Json& json, const std::string& path, SharedJson& value, ListOfObjects bounds);
   void Read(const Json& json, const std::string& path, std::map<std::string, std::string>& value);
+  void Read(const Json& json, const std::string& path, std::string& value, TextRange range);
+  void CheckList(const Json& json, const std::string& path, ListRange range);
   std::optional<std::int64_t> ReadClampedInteger(const Json& json, const std::string& path,
                                                  IntegerRange range);
   void EnumFault(const std::string& path, const Json& found,
@@ -120,6 +137,13 @@ class FieldReader : private JsonReader {
       Read(json[i], path + "[" + std::to_string(i) + "]", element, bounds...);
       value.push_back(std::move(element));
     }
+  }
+
+  template <class T, class... Bounds>
+  void Read(const Json& json, const std::string& path, std::vector<T>& value,
+            const ListRange& range, const Bounds&... bounds) {
+    CheckList(json, path, range);
+    Read(json, path, value, bounds...);
   }
 
   // An object whose keys are the names of an enum.

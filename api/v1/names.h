@@ -18,10 +18,17 @@ inline constexpr char kLabelReplicaIndex[] = "training.lockstep.dev/replica-inde
 inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
 // Pod annotations: what the pod was created from, so that a later edit of the job is detected.
 inline constexpr char kAnnotationClusterShape[] = "training.lockstep.dev/cluster-shape";
+// Of a pod whose shape is "elastic": what it was told that the shape leaves out. They are notes of
+// their own, since an older operator compares the shape and would restart a job that has another.
+inline constexpr char kAnnotationElasticPeers[] = "training.lockstep.dev/elastic-peers";
+inline constexpr char kAnnotationElasticBounds[] = "training.lockstep.dev/elastic-bounds";
 inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
 // The container whose exit is the pod's outcome.
 inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
+// "Always": the replica is to start again after a success, too, and the operator does that, since
+// the job has rules about failures. Absent: the kubelet does what spec.restartPolicy says.
+inline constexpr char kAnnotationRestartPolicy[] = "training.lockstep.dev/restart-policy";
 // The Secret that the job's token was mounted from.
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // The NetworkPolicy that was created before the pods of its attempt.
@@ -32,6 +39,9 @@ inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer
 inline constexpr char kAnnotationTrainerGpuImage[] = "training.lockstep.dev/trainer-gpu-image";
 // Annotation of a Workload: a hash of the pod templates it was created from.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
+// Annotation of a Workload: the fewest workers that it asked for; 0: all or none. Kueue drops
+// minCount where partial admission is disabled.
+inline constexpr char kAnnotationMinWorkers[] = "training.lockstep.dev/min-workers";
 
 // Environment variables of a pod's containers, limited to its framework's if the main container is
 // named after one. Only the main container may get TF_CONFIG.

@@ -48,18 +48,18 @@ void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
 
 void Fields(auto& visit, Like<ExitCodesSpec> auto& codes) {
   visit.Field("operator", codes.op);
-  visit.Field("values", codes.values, IntegerRange{1, 255});
+  visit.Field("values", codes.values, SetOf(1, 255), IntegerRange{1, 255});
 }
 
 void Fields(auto& visit, Like<PodFailureRuleSpec> auto& rule) {
   visit.Field("action", rule.action);
-  visit.Field("roles", rule.roles);
+  visit.Field("roles", rule.roles, SetOf(1, 3));
   visit.Field("onExitCodes", rule.on_exit_codes);
-  visit.Field("onReasons", rule.on_reasons);
+  visit.Field("onReasons", rule.on_reasons, SetOf(1, 32), TextRange{1, 128});
 }
 
 void Fields(auto& visit, Like<PodFailurePolicySpec> auto& policy) {
-  visit.Field("rules", policy.rules);
+  visit.Field("rules", policy.rules, ListRange{1, 20});
 }
 
 void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
@@ -67,6 +67,8 @@ void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
   visit.Field("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished,
               IntegerRange{0, kMaxInt32});
   visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, IntegerRange{1, kMaxInt32});
+  visit.Field("pendingDeadlineSeconds", policy.pending_deadline_seconds,
+              IntegerRange{1, kMaxInt32});
   visit.Field("backoffLimit", policy.backoff_limit, AtLeast(0));
   visit.Field("schedulingPolicy", policy.scheduling_policy);
   visit.Field("podFailurePolicy", policy.pod_failure_policy);

@@ -53,6 +53,12 @@ struct ReportingPort {
   int port = 0;
 };
 
+// When this process first saw that the training of an attempt is over (TrainingEnd).
+struct SeenEnd {
+  int attempt = 0;
+  Time at;
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -63,6 +69,7 @@ struct JobMemory {
   SeenCompletions seen_completions;
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
+  std::optional<SeenEnd> training_end;
   std::optional<Time> last_status_write;
   std::optional<Time> last_cause, last_restart;
   std::optional<Incident> incident;

@@ -6,7 +6,9 @@
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -23,12 +25,24 @@ void NotAfter(Time now, std::optional<Time>& noted) {
   if (noted) NotAfter(now, *noted);
 }
 
-// Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run, the
-// Evaluator's; null if there is none. The job must have a training group and a valid spec.
+// Bounds the times of the status that rules wait for: another machine, or a clock that has been set
+// back since, has written them. Plans start from this status, so that the bounds are written, and
+// the next look at the job finds them instead of waiting anew.
+void BoundTimes(const Settings& settings, Time now, api::TrainingJobStatus& status) {
+  const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
+  NotAfter(WholeSeconds(now + longest), status.next_retry_time);
+  NotAfter(WholeSeconds(now), status.completion_time);
+}
+
+// Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run or its
+// node has been silent for too long, the Evaluator's; null if there is none. The job must have a
+// training group and a valid spec. Requires: observed.group is empty. A leader that no longer
+// answers does not count as lost by that here: once the Evaluator is asked, nobody knows any more.
 const ObservedPod* ReportingPod(const Observed& observed) {
   for (const Replica& replica : {LeadingReplica(observed.job), Replica{api::Role::kEvaluator, 0}}) {
     const ObservedPod* pod = FindPod(observed, replica);
-    if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) return pod;
+    if (pod == nullptr || !IsActive(*pod) || pod->ip.empty()) continue;
+    if (!IsUnreachable(observed, *pod)) return pod;
   }
   return nullptr;
 }
@@ -103,6 +117,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
   observed.now = with_.clock.Now();
+  if (may_write) BoundTimes(settings_, observed.now, observed.job.status);
   JobMemory& memory = context.memory;
   for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
     NotAfter(observed.now, *noted);
@@ -127,6 +142,20 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.until_stranded = UntilStranded(observed);
   observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
+  ObserveTrainingEnd(context);
+}
+
+void Observer::ObserveTrainingEnd(ReconcileContext& context) {
+  Observed& observed = context.observed;
+  std::optional<SeenEnd>& seen = context.memory.training_end;
+  const int attempt = observed.job.status.attempt;
+  if (!TrainingEnd(observed)) {
+    seen.reset();
+    return;
+  }
+  if (!seen || seen->attempt != attempt) seen = {attempt, observed.now};
+  NotAfter(observed.now, seen->at);
+  observed.training_end_seen = seen->at;
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {

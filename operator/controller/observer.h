@@ -22,6 +22,7 @@ class Observer {
  private:
   void ObserveSights(ReconcileContext& context) const;
   void ObserveKueue(ReconcileContext& context) const;
+  static void ObserveTrainingEnd(ReconcileContext& context);
   bool IsSilentNode(const std::string& node) const;
   std::optional<api::Progress> LatestProgress(const ReconcileContext& context) const;
   int PortOf(const ReconcileContext& context, const ObservedPod& pod) const;

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/scraped.h"
 
@@ -28,9 +29,6 @@ using prometheus::Registry;
 
 // Reasons are the operator's constants, but others may write a status; it must not fill the memory.
 constexpr std::size_t kMaxReasons = 32;
-// The reasons of most failed jobs; the series of others begin when they occur.
-constexpr const char* kReasons[] = {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
-                                    "PodRejected", "ReplicaFailed"};
 
 const Histogram::BucketBoundaries kRequestBuckets{0.002, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,   1,    2.5,   10,   30};
@@ -126,7 +124,9 @@ struct OperatorMetrics::Recorded {
     // Start at 0: rate() and increase() miss the first increment of a counter that starts at 1.
     for (const char* cause : {"application", "disruption", "evaluator"})
       restarts.Add({{"cause", cause}});
-    for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
+    for (const auto& [reason, name] : api::kFailureReasons) {
+      failed.Add({{"reason", BoundedReason(std::string(name))}});
+    }
   }
 
   void NoteEvent(const std::string& resource, const std::string& namespace_name, double now) {

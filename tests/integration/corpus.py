@@ -227,7 +227,7 @@ GOOD = {
     "a scheduling policy": job(runPolicy={"schedulingPolicy": {
         "minAvailable": 1, "queue": "default", "priorityClass": "high",
         "minResources": {"cpu": 2, "memory": "+1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
-    "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1,
+    "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1, "pendingDeadlineSeconds": 1,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
     "rules about failures": job(runPolicy={"podFailurePolicy": {"rules": [
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 255]}},
@@ -235,6 +235,9 @@ GOOD = {
         {"action": "Count", "roles": ["Chief"], "onReasons": ["OOMKilled"],
          "onExitCodes": {"operator": "NotIn", "values": [42]}}]}}),
     "a rule with the usual operator": failures(onExitCodes={"values": [42]}),
+    "a policy that fills its bounds": job(runPolicy={"podFailurePolicy": {"rules": 20 * [
+        {"action": "Count", "roles": ["Chief", "Worker", "PS"], "onExitCodes": {"values": list(range(1, 256))},
+         "onReasons": [str(i) for i in range(31)] + [128 * "ä"]}]}}),
 }
 
 NAMES = [
@@ -682,6 +685,8 @@ POLICIES = [
         "spec.runPolicy.activeDeadlineSeconds"),
     Bad("a TTL beyond 31 bits", job(runPolicy={"ttlSecondsAfterFinished": 2147483648}),
         "spec.runPolicy.ttlSecondsAfterFinished"),
+    Bad("a deadline of 0 for a pending job", job(runPolicy={"pendingDeadlineSeconds": 0}),
+        "spec.runPolicy.pendingDeadlineSeconds"),
     Bad("a deadline beyond 31 bits", job(runPolicy={"activeDeadlineSeconds": 9999999999}),
         "spec.runPolicy.activeDeadlineSeconds"),
     Bad("a negative TTL", job(runPolicy={"ttlSecondsAfterFinished": -1}),
@@ -708,7 +713,15 @@ FAILURES = [
     Bad("an unknown field of a rule", failures(onReasons=["Evicted"], onPodConditions=[]), RULE + ".onPodConditions"),
     Bad("21 rules", job(runPolicy={"podFailurePolicy": {
         "rules": 21 * [{"action": "FailJob", "onReasons": ["Evicted"]}]}}),
-        "spec.runPolicy.podFailurePolicy.rules", SERVER),
+        "spec.runPolicy.podFailurePolicy.rules"),
+    Bad("no roles", failures(roles=[], onReasons=["Evicted"]), RULE + ".roles"),
+    Bad("a role twice", failures(roles=["Worker", "Worker"], onReasons=["Evicted"]), RULE + ".roles[1]"),
+    Bad("an exit code twice", failures(onExitCodes={"values": [1, 2, 1]}), RULE + ".onExitCodes.values[2]"),
+    Bad("no reasons beside exit codes", failures(onReasons=[], onExitCodes={"values": [1]}), RULE + ".onReasons"),
+    Bad("a reason twice", failures(onReasons=["Evicted", "Evicted"]), RULE + ".onReasons[1]"),
+    Bad("an empty reason", failures(onReasons=[""]), RULE + ".onReasons[0]"),
+    Bad("a reason of 129 characters", failures(onReasons=[129 * "ä"]), RULE + ".onReasons[0]"),
+    Bad("33 reasons", failures(onReasons=[f"Reason{i}" for i in range(33)]), RULE + ".onReasons"),
 ]
 
 ELASTIC = [

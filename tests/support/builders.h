@@ -101,6 +101,10 @@ class JobBuilder {
     job_.spec.run_policy.active_deadline_seconds = seconds;
     return *this;
   }
+  JobBuilder& PendingDeadlineSeconds(std::int64_t seconds) {
+    job_.spec.run_policy.pending_deadline_seconds = seconds;
+    return *this;
+  }
   JobBuilder& TtlSecondsAfterFinished(std::int64_t seconds) {
     job_.spec.run_policy.ttl_seconds_after_finished = seconds;
     return *this;

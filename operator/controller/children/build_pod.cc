@@ -19,14 +19,25 @@ namespace {
 
 using kube::Object;
 
+constexpr char kAlways[] = "Always";
+
+api::RestartPolicy RestartPolicyOf(const api::TrainingJob& job, api::Role role) {
+  return job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode);
+}
+
+// Returns true if the job has rules that judge the role's failures.
+bool HasFailureRules(const api::TrainingJob& job, api::Role role) {
+  return job.spec.run_policy.pod_failure_policy && role != api::Role::kEvaluator;
+}
+
 // The kubelet restarts containers only with restartScope Pod; the operator decides about ExitCode
 // and about failures that rules may be about.
 const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
-  if (job.spec.run_policy.pod_failure_policy && role != api::Role::kEvaluator) return "Never";
-  switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
+  if (HasFailureRules(job, role)) return "Never";
+  switch (RestartPolicyOf(job, role)) {
     case api::RestartPolicy::kAlways:
-      return "Always";
+      return kAlways;
     case api::RestartPolicy::kOnFailure:
       return "OnFailure";
     case api::RestartPolicy::kNever:
@@ -67,12 +78,21 @@ Object Metadata(const api::TrainingJob& job, const Settings& settings, const Rep
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
   // Drops the operator's notes from the template, which may be a copy of an earlier pod.
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }
   annotations[api::kAnnotationClusterShape] = ClusterShape(job);
+  if (job.spec.restart_scope == api::RestartScope::kPod && HasFailureRules(job, replica.role) &&
+      RestartPolicyOf(job, replica.role) == api::RestartPolicy::kAlways) {
+    annotations[api::kAnnotationRestartPolicy] = kAlways;
+  }
+  if (auto peers = ElasticPeers(job)) {
+    annotations[api::kAnnotationElasticPeers] = *std::move(peers);
+  }
   return metadata;
 }
 
@@ -213,6 +233,11 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
     metadata["annotations"][api::kAnnotationTrainerGpuImage] = images.gpu;
   }
   if (main != nullptr) {
+    const bool is_own = EnvNames(*main).contains(kEnvTorchNodes);
+    if (TellsElasticBounds(job, replica.role) && !is_own) {
+      metadata["annotations"][api::kAnnotationElasticBounds] =
+          WriteElasticBounds(*job.spec.elastic);
+    }
     AddEnvOfContainers(cluster, replica, attempt, *main, spec.at("containers"));
   }
   Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},

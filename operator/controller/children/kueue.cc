@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "api/v1/names.h"
@@ -124,6 +125,10 @@ std::string TemplatesHash(const api::TrainingJob& job) {
   return fmt::format("{}{}", kTemplatesScheme, ToHex(Sha256(templates)));
 }
 
+int MinWorkers(const api::TrainingJob& job) {
+  return job.spec.elastic ? job.spec.elastic->min_replicas : 0;
+}
+
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
                     const Settings& settings) {
   if (IsOfPresentScheme(workload.templates)) {
@@ -145,6 +150,7 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
   Object metadata = ChildMetadata(job, WorkloadName(job));
   metadata["labels"][kJobUidLabel] = job.metadata.uid;
   metadata["annotations"][api::kAnnotationTemplates] = TemplatesHash(job);
+  metadata["annotations"][api::kAnnotationMinWorkers] = std::to_string(MinWorkers(job));
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},

@@ -48,6 +48,8 @@ std::string WorkloadName(const api::TrainingJob& job);
 // in Workloads. If the hash of an unedited job changed, a running job would lose its quota and a
 // waiting one its place in the queue. So another way to compute it needs another kTemplatesScheme.
 std::string TemplatesHash(const api::TrainingJob& job);
+// Returns the fewest workers that the job can run with, 0 if all or none: it is not elastic.
+int MinWorkers(const api::TrainingJob& job);
 // Returns true if the Workload was not made for the job's pods as they are now, or asks for less of
 // a resource than they do. If its hash has another scheme, compares what the pods request instead.
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "base/digest.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 
@@ -31,6 +35,26 @@ std::string ClusterShape(const api::TrainingJob& job) {
     shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
   }
   return shape;
+}
+
+std::optional<std::string> ElasticPeers(const api::TrainingJob& job) {
+  if (ClusterShape(job) != kElasticShape) return std::nullopt;
+  return fmt::format("chief={},ps={}", ReplicaCount(job, api::Role::kChief),
+                     ReplicaCount(job, api::Role::kParameterServer));
+}
+
+std::string WriteElasticBounds(const api::ElasticSpec& bounds) {
+  return fmt::format("{}:{}", bounds.min_replicas, bounds.max_replicas);
+}
+
+std::optional<api::ElasticSpec> ReadElasticBounds(std::string_view note) {
+  api::ElasticSpec bounds;
+  const char* const end = note.data() + note.size();
+  const auto min = std::from_chars(note.data(), end, bounds.min_replicas);
+  if (min.ec != std::errc() || min.ptr == end || *min.ptr != ':') return std::nullopt;
+  const auto max = std::from_chars(min.ptr + 1, end, bounds.max_replicas);
+  if (max.ec != std::errc() || max.ptr != end) return std::nullopt;
+  return bounds;
 }
 
 std::string SpecHash(const api::TrainingJob& job, api::Role role) {

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,7 @@ namespace lockstep::controller {
 
 // The shape of an Independent job: its replicas have no peers, so their number does not matter.
 inline constexpr std::string_view kIndependentShape = "independent";
-// The shape of an elastic job whose pods need not know of a change of its size: one with
+// The shape of an elastic job whose pods need not know how many workers it has: one with
 // ParameterServer (the sparse form) or restartScope Pod (the program finds its peers by itself, as
 // torchrun does).
 inline constexpr std::string_view kElasticShape = "elastic";
@@ -21,6 +22,16 @@ inline constexpr std::string_view kElasticShape = "elastic";
 // operator may not have seen. Returns kIndependentShape or kElasticShape where no spec reflects
 // them.
 std::string ClusterShape(const api::TrainingJob& job);
+
+// Returns the other replica counts that the pods of a job with kElasticShape are told, which only a
+// suspended job can change: the leader depends on the chief, and sparse cluster specs list the
+// parameter servers. nullopt for other shapes, which have them.
+std::optional<std::string> ElasticPeers(const api::TrainingJob& job);
+
+// "1:4", as a pod notes the bounds that it is told (TellsElasticBounds).
+std::string WriteElasticBounds(const api::ElasticSpec& bounds);
+// Returns nullopt if `note` is no such text.
+std::optional<api::ElasticSpec> ReadElasticBounds(std::string_view note);
 
 // Returns a hash that changes with what the role's pods are created from: template, `training`,
 // `strategy`. It begins with the scheme that it was computed by.

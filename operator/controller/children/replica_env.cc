@@ -97,8 +97,8 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   if (job.spec.elastic) {
     const api::ElasticSpec& elastic = *job.spec.elastic;
     const int chiefs = ReplicaCount(job, api::Role::kChief);  // torchrun counts its node too
-    env.push_back({"PET_NNODES", fmt::format("{}:{}", elastic.min_replicas + chiefs,
-                                             elastic.max_replicas + chiefs)});
+    env.push_back({kEnvTorchNodes, fmt::format("{}:{}", elastic.min_replicas + chiefs,
+                                               elastic.max_replicas + chiefs)});
     env.push_back({"PET_RDZV_BACKEND", "c10d"});
     env.push_back({"PET_RDZV_ENDPOINT", leader.HostPort()});
     env.push_back({"PET_RDZV_ID", job.metadata.uid});
@@ -110,7 +110,7 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   }
   env.push_back({"PET_MASTER_ADDR", leader.host});
   env.push_back({"PET_MASTER_PORT", port});
-  env.push_back({"PET_NNODES", std::to_string(NodeCount(job))});
+  env.push_back({kEnvTorchNodes, std::to_string(NodeCount(job))});
   env.push_back({"PET_NODE_RANK", std::to_string(rank)});
 }
 
@@ -137,6 +137,14 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   if (spec == job.spec.replica_specs.end()) return 1;
   const api::Json* main = FindMainContainer(*spec->second.tmpl);
   return main == nullptr ? 1 : std::max(api::GpusOf(*main), 1);
+}
+
+bool TellsElasticBounds(const api::TrainingJob& job, api::Role role) {
+  // Programs with a ParameterServer's sparse TF_CONFIG are TensorFlow's.
+  if (!job.spec.elastic || api::HasStrategy(job.spec, api::StrategyType::kParameterServer)) {
+    return false;
+  }
+  return NodeRank(job, {role, 0}).has_value() && DialectsOf(job, role).torch;
 }
 
 bool HasTfConfig(const api::TrainingJob& job, api::Role role) {

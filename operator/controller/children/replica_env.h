@@ -10,6 +10,8 @@
 
 namespace lockstep::controller {
 
+inline constexpr char kEnvTorchNodes[] = "PET_NNODES";
+
 struct EnvVar {
   std::string name;
   api::Json source;  // a string: the value; an object: valueFrom
@@ -28,6 +30,10 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
 
 // Returns false if TF_CONFIG is too long and the role's program may well do without it.
 bool HasTfConfig(const api::TrainingJob& job, api::Role role);
+
+// Returns true if the role's program is torchrun, as far as one can tell, of an elastic job, so
+// that PET_NNODES tells it the bounds of its size. It takes in no worker beyond them.
+bool TellsElasticBounds(const api::TrainingJob& job, api::Role role);
 
 // Returns the job's processesPerPod; if unset, the number of GPUs of the role's main container, at
 // least 1.

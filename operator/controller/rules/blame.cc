@@ -1,6 +1,8 @@
 #include "operator/controller/rules/blame.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 
 #include "api/v1/defaults.h"
 
@@ -40,15 +42,21 @@ const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFa
   return cause;
 }
 
-// Returns the earliest failure that a rule of the job lists, else the earliest that a rule is
-// about; null if there is none. A program whose user says what its exit code means has told why it
-// ended, and those of other exit codes have not.
+// Returns the failure that the earliest rule of the job lists, else the first one that a rule is
+// about; null if there is none. Of several, the earliest end. A program whose user says what its
+// exit code means has told why it ended, and those of other exit codes have not. The order of the
+// rules comes before that of the ends: peers end in the same second, and a rule for their codes
+// must not hide one that the user has put before it.
 const PodFailure* FindNamedByRule(const std::vector<PodFailure>& failures) {
+  constexpr std::size_t kUnlisted = std::numeric_limits<std::size_t>::max();
   const PodFailure* named = nullptr;
+  std::size_t place = kUnlisted;
   for (const PodFailure& failure : failures) {
     if (!failure.rule) continue;
-    if (failure.rule->is_listed) return &failure;
-    if (named == nullptr) named = &failure;
+    const std::size_t its_place = failure.rule->is_listed ? failure.rule->index : kUnlisted;
+    if (named != nullptr && its_place >= place) continue;
+    named = &failure;
+    place = its_place;
   }
   return named;
 }

@@ -2,22 +2,55 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
+#include "operator/controller/rules/pending_reason.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
+namespace {
 
-std::optional<Duration> UntilDeadline(const Observed& observed) {
+std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
   return SecondsAfter(StartTime(observed), *seconds) - observed.now;
 }
 
+// A job that waits for its back-off is Restarting, and one that waits for quota is Suspended.
+std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
+  const auto& seconds = observed.job.spec.run_policy.pending_deadline_seconds;
+  const bool is_pending = StateOf(observed.job.status) == kPending;
+  if (!seconds || observed.job.spec.suspend || !is_pending) return std::nullopt;
+  if (ReadinessOf(observed).required) return std::nullopt;
+  return SecondsAfter(std::min(StartTime(observed), observed.now), *seconds) - observed.now;
+}
+
+}  // namespace
+
+std::optional<Duration> UntilDeadline(const Observed& observed) {
+  const std::optional<Duration> active = UntilActiveDeadline(observed);
+  const std::optional<Duration> pending = UntilPendingDeadline(observed);
+  if (!active || !pending) return active ? active : pending;
+  return std::min(*active, *pending);
+}
+
 std::optional<Plan> PlanDeadline(const Observed& observed) {
-  const std::optional<Duration> left = UntilDeadline(observed);
-  if (!left || *left > Duration::zero()) return std::nullopt;
-  return TerminalPlan(observed, kFailed, "DeadlineExceeded",
+  const api::RunPolicySpec& policy = observed.job.spec.run_policy;
+  if (const auto left = UntilActiveDeadline(observed); left && *left <= Duration::zero()) {
+    return FailedPlan(observed, api::FailureReason::kDeadlineExceeded,
                       fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
-                                  *observed.job.spec.run_policy.active_deadline_seconds));
+                                  *policy.active_deadline_seconds));
+  }
+  if (const auto left = UntilPendingDeadline(observed); left && *left <= Duration::zero()) {
+    std::string message =
+        fmt::format("the job was Pending for longer than pendingDeadlineSeconds ({})",
+                    *policy.pending_deadline_seconds);
+    if (const auto reason = FindPendingReason(observed)) message += ": " + reason->message;
+    return FailedPlan(observed, api::FailureReason::kPendingDeadlineExceeded, message);
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::controller

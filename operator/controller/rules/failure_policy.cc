@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace lockstep::controller {
 namespace {
+
+// The reason that a kubelet gives for nearly every exit code but 0.
+constexpr std::string_view kAnyEnd = "Error";
 
 bool HasExitCode(const api::ExitCodesSpec& wanted, const PodEnd& end) {
   if (!end.is_own || !end.pod->termination) return false;
@@ -14,14 +18,11 @@ bool HasExitCode(const api::ExitCodesSpec& wanted, const PodEnd& end) {
   return listed == (wanted.op == api::ExitCodeOperator::kIn);
 }
 
-bool HasReason(const std::vector<std::string>& wanted, const PodEnd& end) {
-  const auto is_wanted = [&wanted](const std::string& reason) {
-    return !reason.empty() && std::ranges::find(wanted, reason) != wanted.end();
-  };
+bool HasReason(std::string_view wanted, const PodEnd& end) {
   const ObservedPod& pod = *end.pod;
-  return is_wanted(pod.reason) || is_wanted(pod.disruption_reason) ||
-         (end.is_own && pod.termination && is_wanted(pod.termination->reason)) ||
-         (end.node_is_lost && is_wanted("NodeLost"));
+  return !wanted.empty() && (pod.reason == wanted || pod.disruption_reason == wanted ||
+                             (end.is_own && pod.termination && pod.termination->reason == wanted) ||
+                             (end.node_is_lost && wanted == "NodeLost"));
 }
 
 bool Applies(const api::PodFailureRuleSpec& rule, const PodEnd& end) {
@@ -29,7 +30,17 @@ bool Applies(const api::PodFailureRuleSpec& rule, const PodEnd& end) {
     return false;
   }
   if (rule.on_exit_codes && !HasExitCode(*rule.on_exit_codes, end)) return false;
-  return rule.on_reasons.empty() || HasReason(rule.on_reasons, end);
+  return rule.on_reasons.empty() ||
+         std::ranges::any_of(rule.on_reasons,
+                             [&end](const std::string& reason) { return HasReason(reason, end); });
+}
+
+// Requires: the rule applies.
+bool Lists(const api::PodFailureRuleSpec& rule, const PodEnd& end) {
+  if (rule.on_exit_codes && rule.on_exit_codes->op == api::ExitCodeOperator::kIn) return true;
+  return std::ranges::any_of(rule.on_reasons, [&end](const std::string& reason) {
+    return reason != kAnyEnd && HasReason(reason, end);
+  });
 }
 
 }  // namespace
@@ -40,11 +51,9 @@ std::optional<FailureRuleMatch> FindFailureRule(const api::TrainingJob& job, con
   const auto found = std::ranges::find_if(
       policy->rules, [&end](const api::PodFailureRuleSpec& rule) { return Applies(rule, end); });
   if (found == policy->rules.end()) return std::nullopt;
-  const bool excludes =
-      found->on_exit_codes && found->on_exit_codes->op == api::ExitCodeOperator::kNotIn;
   return FailureRuleMatch{.index = static_cast<std::size_t>(found - policy->rules.begin()),
                           .action = found->action.value_or(api::FailureAction::kCount),
-                          .is_listed = !excludes || !found->on_reasons.empty()};
+                          .is_listed = Lists(*found, end)};
 }
 
 }  // namespace lockstep::controller

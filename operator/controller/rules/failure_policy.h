@@ -21,7 +21,8 @@ struct PodEnd {
 struct FailureRuleMatch {
   std::size_t index = 0;  // of the rule
   api::FailureAction action = api::FailureAction::kCount;
-  // The rule lists this end, by its exit code or a reason, rather than all ends but some.
+  // The rule lists this end, by its exit code or a reason, rather than all ends but some. The
+  // reason "Error" lists none: nearly every end has it.
   bool is_listed = false;
 };
 

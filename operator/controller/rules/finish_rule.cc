@@ -119,31 +119,29 @@ std::optional<Time> EndWithoutLeader(const Observed& observed) {
   return end;
 }
 
-// Returns when the last deciding replica ended, as far as containers report it. If their pods are
-// gone, the last report of progress was at most a few seconds earlier.
-Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
-  Time latest{};
-  for (const Replica& replica : deciding) {
-    const ObservedPod* pod = FindPod(observed, replica);
-    if (pod == nullptr || !pod->termination) continue;
-    const Time reported = pod->termination->finished_at.value_or(latest);
-    // A node's clock may be ahead.
-    latest = std::max(latest, std::min(reported, pod->succeeded_since.value_or(observed.now)));
-  }
-  const std::optional<api::Progress>& progress = observed.job.status.progress;
-  if (latest == Time{} && progress) latest = progress->update_time.value_or(latest);
-  return latest;
+// Returns since when this process has known that training is over. An API server or a node that
+// cannot be reached delays the news, and a node's clock may be behind.
+Time KnownSince(const Observed& observed) {
+  return observed.training_end_seen.value_or(observed.first_seen);
 }
 
-// Returns since when this process has known that the deciding replicas have ended. An API server or
-// a node that cannot be reached delays the news, and a node's clock may be behind.
-Time KnownSince(const Observed& observed, const std::vector<Replica>& deciding) {
-  Time known = observed.first_seen;
+// Returns when the last deciding replica ended, as far as containers report it. If their pods are
+// gone, the last report of progress was at most a few seconds earlier; without one, what this
+// process has known since then is the best there is.
+Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
+  std::optional<Time> latest;
   for (const Replica& replica : deciding) {
     const ObservedPod* pod = FindPod(observed, replica);
-    if (pod != nullptr) known = std::max(known, pod->succeeded_since.value_or(known));
+    if (pod == nullptr || !pod->termination || !pod->termination->finished_at) continue;
+    // A node's clock may be ahead.
+    const Time reported =
+        std::min(*pod->termination->finished_at, pod->succeeded_since.value_or(observed.now));
+    latest = std::max(latest.value_or(reported), reported);
   }
-  return known;
+  if (latest) return *latest;
+  const std::optional<api::Progress>& progress = observed.job.status.progress;
+  const std::optional<Time> last_report = progress ? progress->update_time : std::nullopt;
+  return last_report.value_or(KnownSince(observed));
 }
 
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
@@ -188,14 +186,13 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;
   const std::vector<Replica> deciding = Deciding(observed.job);
-  const Time known = KnownSince(observed, deciding);
-  if (auto waiting = PlanLastEvaluation(observed, *end, known)) return waiting;
+  if (auto waiting = PlanLastEvaluation(observed, *end, KnownSince(observed))) return waiting;
   std::string who = WhatHasFinished(deciding, HaveSucceeded(observed, deciding));
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
   if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());
-  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);
+  return SucceededPlan(observed, who);
 }
 
 }  // namespace lockstep::controller

@@ -5,9 +5,6 @@
 namespace lockstep::controller {
 namespace {
 
-// The reason in the conditions and of the event.
-constexpr char kInvalidSpec[] = "InvalidSpec";
-
 // Returns true if the job has had pods, as far as this process or its status knows.
 bool HasHadPods(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
@@ -19,7 +16,7 @@ bool HasHadPods(const Observed& observed) {
 
 std::optional<Plan> PlanInvalid(const Observed& observed) {
   if (!observed.invalid || HasHadPods(observed)) return std::nullopt;
-  return TerminalPlan(observed, kFailed, kInvalidSpec, *observed.invalid);
+  return FailedPlan(observed, api::FailureReason::kInvalidSpec, *observed.invalid);
 }
 
 std::optional<Plan> PlanHeld(const Observed& observed) {
@@ -32,12 +29,13 @@ std::optional<Plan> PlanHeld(const Observed& observed) {
 }
 
 void AddInvalidSpec(const Observed& observed, Plan& plan) {
+  const std::string reason(NameOf(api::FailureReason::kInvalidSpec));
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
-  const bool is_new = before == nullptr || before->reason != kInvalidSpec;
-  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), kInvalidSpec,
+  const bool is_new = before == nullptr || before->reason != reason;
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), reason,
                "no pod is created or restarted: " + *observed.invalid);
   if (is_new) {
-    plan.events.push_back({PlannedEvent::Type::kWarning, kInvalidSpec, *observed.invalid});
+    plan.events.push_back({PlannedEvent::Type::kWarning, reason, *observed.invalid});
   }
 }
 

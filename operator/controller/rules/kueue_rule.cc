@@ -160,6 +160,12 @@ Plan NewWorkloadPlan(const Observed& observed) {
   return plan;
 }
 
+// Quota that Kueue has reserved is for enough workers, or PlanWhileSuspended finds that it is not.
+bool HasOtherMinimum(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  if (workload.reserved || workload.admitted) return false;
+  return workload.min_workers.value_or(MinWorkers(job)) != MinWorkers(job);
+}
+
 bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& job) {
   std::map<api::Role, int> counts;
   for (const auto& [role, spec] : job.spec.replica_specs) {
@@ -173,8 +179,8 @@ bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& jo
 bool IsMadeFrom(const ObservedWorkload& workload, const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   const auto priority = PriorityOf(job);
-  return !HasOtherCounts(workload, job) && !IsForOtherPods(workload, job, observed.settings) &&
-         workload.queue == QueueName(job) &&
+  return !HasOtherCounts(workload, job) && !HasOtherMinimum(workload, job) &&
+         !IsForOtherPods(workload, job, observed.settings) && workload.queue == QueueName(job) &&
          workload.priority_class == (priority ? priority->name : "");
 }
 

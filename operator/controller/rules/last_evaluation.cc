@@ -43,13 +43,11 @@ bool LacksLastEvaluation(const Observed& observed) {
   return pod == nullptr || !HasSucceeded(*pod);
 }
 
+// An Evaluator's pod of an earlier attempt may still have the name that the next one needs.
 void AddEvaluator(const Observed& observed, Plan& plan) {
-  if (FindPod(observed, kEvaluator) == nullptr) {
-    if (AddCreates(observed, {kEvaluator}, plan)) plan.status.next_retry_time.reset();
-    return;
-  }
-  AddEvaluatorReplacement(observed, plan);
-  AddForcedDeletes(observed, plan);
+  AddDeletes(observed, plan);
+  if (FindPod(observed, kEvaluator) != nullptr) return;
+  if (AddCreates(observed, {kEvaluator}, plan)) plan.status.next_retry_time.reset();
 }
 
 // Its last pod was the last failure, unless a replica that trains has failed since.

@@ -15,7 +15,7 @@ namespace lockstep::controller {
 // reported a batch. It does not end before the Evaluator could answer once: this process polls it
 // only from `known` on, when it learned that training had ended. The job's deadline ends the wait
 // too. Meanwhile a pod of it that is lost, or fails and may be retried, is counted and replaced as
-// during training; the other replicas are left alone.
+// during training; no other replica is.
 // Returns nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it
 // will not run again (a permanent failure, the job is suspended or its quota is taken back, its
 // back-off lasts longer), or the wait is over.

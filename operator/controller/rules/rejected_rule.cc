@@ -21,7 +21,7 @@ bool HasBeenAccepted(const Observed& observed, api::Role role) {
 std::optional<Plan> PlanRejected(const Observed& observed) {
   if (!observed.create_fault || !observed.create_fault->invalid_pod) return std::nullopt;
   if (HasBeenAccepted(observed, *observed.create_fault->invalid_pod)) return std::nullopt;
-  return TerminalPlan(observed, kFailed, "PodRejected", observed.create_fault->message);
+  return FailedPlan(observed, api::FailureReason::kPodRejected, observed.create_fault->message);
 }
 
 }  // namespace lockstep::controller

@@ -8,6 +8,7 @@
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
@@ -15,6 +16,25 @@ namespace {
 struct ShapeChange {
   std::string reason, what;
 };
+
+// Returns how a pod with the job's elastic shape was told otherwise: of another leader or other
+// parameter servers, or of bounds that the number of workers has left. Agents of torchrun with
+// different limits would start the rendezvous again and again, since some wait for a worker that
+// others do not admit.
+std::optional<std::string> ElasticChange(const Observed& observed, const ObservedPod& pod) {
+  const std::optional<std::string> peers = ElasticPeers(observed.job);
+  if (!peers) return std::nullopt;
+  if (!pod.elastic_peers.empty() && pod.elastic_peers != *peers) {
+    return fmt::format("size has changed from {} to {}", pod.elastic_peers, *peers);
+  }
+  const std::optional<api::ElasticSpec> bounds = ReadElasticBounds(pod.elastic_bounds);
+  if (!bounds) return std::nullopt;
+  const auto [min, max] = *bounds;
+  const int workers = ReplicaCount(observed.job, api::Role::kWorker);
+  if (min <= workers && workers <= max) return std::nullopt;
+  return fmt::format("size has changed to {} workers, and {} was told to expect {} to {}", workers,
+                     pod.name, min, max);
+}
 
 std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
   if (HasOtherStrategy(observed)) {
@@ -26,9 +46,15 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
     return NotesShape(observed, pod) && pod.cluster_shape != shape;
   });
-  if (other == observed.pods.end()) return std::nullopt;
-  return ShapeChange{"Rescaled",
-                     fmt::format("size has changed from {} to {}", other->cluster_shape, shape)};
+  if (other != observed.pods.end()) {
+    return ShapeChange{"Rescaled",
+                       fmt::format("size has changed from {} to {}", other->cluster_shape, shape)};
+  }
+  for (const ObservedPod& pod : observed.pods) {
+    if (!NotesShape(observed, pod)) continue;
+    if (auto what = ElasticChange(observed, pod)) return ShapeChange{"Rescaled", *std::move(what)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace

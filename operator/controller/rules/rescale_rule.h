@@ -10,9 +10,11 @@
 namespace lockstep::controller {
 
 // Restarts all replicas as the next attempt, free of every budget, if every member's cluster spec
-// names all others (ClusterShape) and a pod has another size, or if the attempt has another
-// strategy (HasOtherStrategy). Otherwise returns nullopt, and PlanRunning adds and removes pods. A
-// pod without a note of its size (an older operator created it) counts as up to date.
+// names all others (ClusterShape) and a pod has another size; if a pod of an elastic job was told
+// of another leader or other parameter servers (ElasticPeers), or of bounds that do not include the
+// number of workers; or if the attempt has another strategy (HasOtherStrategy). Otherwise returns
+// nullopt, and PlanRunning adds and removes pods. A pod without a note (an older operator created
+// it) counts as up to date.
 std::optional<Plan> PlanRescaled(const Observed& observed);
 
 }  // namespace lockstep::controller

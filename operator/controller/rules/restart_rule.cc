@@ -19,9 +19,10 @@ bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
          LeadsFinishedPeers(observed, failure.replica);
 }
 
-Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
-                const PodFailure& first, const std::string& reason, const std::string& message) {
-  Plan plan = TerminalPlan(observed, kFailed, reason, message);
+// The failure of a pod ends the job; `charged` has counted it.
+Plan FailedBy(const Observed& observed, const api::TrainingJobStatus& charged,
+              const PodFailure& first, api::FailureReason reason, const std::string& message) {
+  Plan plan = FailedPlan(observed, reason, message);
   plan.status.restarts = charged.restarts;
   plan.status.failure = FailureOf(first);
   return plan;
@@ -95,10 +96,10 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (worst == nullptr || worst->restart_count == 0 || restarts <= limit) return std::nullopt;
   const Replica replica{worst->role, worst->index};
-  return FailedPlan(observed, observed.job.status, {worst, replica, PodFailureCause::kApplication},
-                    "BackoffLimitExceeded",
-                    fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
-                                Describe(replica), worst->restart_count, limit));
+  return FailedBy(observed, observed.job.status, {worst, replica, PodFailureCause::kApplication},
+                  api::FailureReason::kBackoffLimitExceeded,
+                  fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
+                              Describe(replica), worst->restart_count, limit));
 }
 
 // Returns true if the trainer has reported since then. Its clock may differ from this one by much
@@ -154,12 +155,13 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
 
 Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
   if (permanent.rule) {
-    return FailedPlan(observed, BaseStatus(observed), permanent, "PodFailurePolicy",
-                      fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
-                                  Describe(permanent), permanent.rule->index));
+    return FailedBy(observed, BaseStatus(observed), permanent,
+                    api::FailureReason::kPodFailurePolicy,
+                    fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
+                                Describe(permanent), permanent.rule->index));
   }
-  return FailedPlan(observed, BaseStatus(observed), permanent, "ReplicaFailed",
-                    Describe(permanent) + ", which is not retried");
+  return FailedBy(observed, BaseStatus(observed), permanent, api::FailureReason::kReplicaFailed,
+                  Describe(permanent) + ", which is not retried");
 }
 
 Duration RestartDelay(const Settings& settings, int restarts) {
@@ -194,8 +196,8 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   gang ? ChargeGang(blame, status) : ChargePods(failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {
-    return FailedPlan(observed, status, first, "BackoffLimitExceeded",
-                      fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
+    return FailedBy(observed, status, first, api::FailureReason::kBackoffLimitExceeded,
+                    fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
   AddRestart(observed, failures, first, gang, plan);
   plan.names_cause = !blame.first_may_be_consequence;

@@ -32,17 +32,6 @@ bool HasConflict(const Observed& observed, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-void AddDeletes(const Observed& observed, Plan& plan) {
-  for (const ObservedPod& pod : observed.pods) {
-    const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
-    if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
-      plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
-    }
-  }
-  AddEvaluatorReplacement(observed, plan);
-  AddForcedDeletes(observed, plan);
-}
-
 // A name is taken while any pod of ours has it, whatever its attempt.
 bool IsNameTaken(const Observed& observed, const Replica& replica) {
   const std::string name = PodName(observed.job, replica.role, replica.index);
@@ -100,6 +89,17 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
 }
 
 }  // namespace
+
+void AddDeletes(const Observed& observed, Plan& plan) {
+  for (const ObservedPod& pod : observed.pods) {
+    const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
+    if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
+    }
+  }
+  AddEvaluatorReplacement(observed, plan);
+  AddForcedDeletes(observed, plan);
+}
 
 bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Plan& plan) {
   const auto& retry = observed.job.status.next_retry_time;

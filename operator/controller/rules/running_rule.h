@@ -15,8 +15,12 @@ namespace lockstep::controller {
 // required replica is Ready or has succeeded, and stays so within an attempt. Applies to every job.
 std::optional<Plan> PlanRunning(const Observed& observed);
 
-// The same for some of the job's replicas: adds what they lack, or when to try again. Returns true
-// if they lack nothing.
+// The deletes of PlanRunning: of pods that no replica needs any more, by force once that is due,
+// and of an Evaluator's pod that is to be replaced.
+void AddDeletes(const Observed& observed, Plan& plan);
+
+// The creates of PlanRunning for some of the job's replicas: adds what they lack, or when to try
+// again. Returns true if they lack nothing.
 bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -113,6 +113,35 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
   }
 }
 
+Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
+                  const std::string& message) {
+  const bool succeeded = type == kSucceeded;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  ClearCondition(observed, plan.status, kRunning, reason, message);
+  ClearCondition(observed, plan.status, kRestarting, reason, message);
+  SetCondition(observed, plan.status, type, true, reason, message);
+  plan.status.completion_time = WholeSeconds(observed.now);
+  plan.status.next_retry_time.reset();
+  if (succeeded) plan.status.failure.reset();
+  // Clean-up (finish_rule.cc) deletes active pods, an Evaluator's and those of a training group
+  // that has succeeded whatever the policy, and pods are not counted again after this write.
+  const bool is_evicted = observed.workload && observed.workload->evicted;
+  const bool pods_stay =
+      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone && !is_evicted &&
+      !(succeeded && api::HasTrainingGroup(observed.job));
+  for (auto& [role, counts] : plan.status.replica_statuses) {
+    const bool is_evaluator = role == api::Role::kEvaluator;
+    if (pods_stay && !is_evaluator) continue;
+    // Training is done. An Evaluator that still runs is not, and is stopped before its end.
+    if (succeeded && !is_evaluator) counts.succeeded += counts.active;
+    counts.active = counts.ready = 0;
+  }
+  plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
+                         succeeded ? "Succeeded" : reason, message});
+  return plan;
+}
+
 }  // namespace
 
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
@@ -211,33 +240,12 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   return status;
 }
 
-Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
-                  const std::string& message) {
-  const bool succeeded = type == kSucceeded;
-  Plan plan;
-  plan.status = BaseStatus(observed);
-  ClearCondition(observed, plan.status, kRunning, reason, message);
-  ClearCondition(observed, plan.status, kRestarting, reason, message);
-  SetCondition(observed, plan.status, type, true, reason, message);
-  plan.status.completion_time = WholeSeconds(observed.now);
-  plan.status.next_retry_time.reset();
-  if (succeeded) plan.status.failure.reset();
-  // Clean-up (finish_rule.cc) deletes active pods, an Evaluator's and those of a training group
-  // that has succeeded whatever the policy, and pods are not counted again after this write.
-  const bool is_evicted = observed.workload && observed.workload->evicted;
-  const bool pods_stay =
-      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone && !is_evicted &&
-      !(succeeded && api::HasTrainingGroup(observed.job));
-  for (auto& [role, counts] : plan.status.replica_statuses) {
-    const bool is_evaluator = role == api::Role::kEvaluator;
-    if (pods_stay && !is_evaluator) continue;
-    // Training is done. An Evaluator that still runs is not, and is stopped before its end.
-    if (succeeded && !is_evaluator) counts.succeeded += counts.active;
-    counts.active = counts.ready = 0;
-  }
-  plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
-                         succeeded ? "Succeeded" : reason, message});
-  return plan;
+Plan SucceededPlan(const Observed& observed, const std::string& message) {
+  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", message);
+}
+
+Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::string& message) {
+  return TerminalPlan(observed, kFailed, std::string(NameOf(reason)), message);
 }
 
 void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {

@@ -53,9 +53,9 @@ std::vector<api::VariantResult> VariantResults(const Observed& observed);
 // progress, Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);
 
-// Ends a job: `type` is kSucceeded or kFailed; Running and Restarting turn False.
-Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
-                  const std::string& message);
+// End a job: Running and Restarting turn False.
+Plan SucceededPlan(const Observed& observed, const std::string& message);
+Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::string& message);
 
 // Defers the status, and the events about it, to a reconcile after `delay`.
 void PutOffStatus(const Observed& observed, Duration delay, Plan& plan);

@@ -47,15 +47,22 @@ void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
                          "runPolicy.schedulingPolicy only priorityClass has an effect"});
 }
 
-// The CRD rejects such edits, except those that it cannot: its rules have a cost budget.
+// The CRD rejects such edits, except that of an elastic job's bounds, and those that it cannot: its
+// rules have a cost budget.
 void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
   std::vector<std::string> stale;
-  for (const ObservedPod& pod : observed.pods) {
-    if (!IsComparable(pod.spec_hash) || !IsMember(observed, pod)) continue;
+  const auto is_stale = [&observed, &hashes](const ObservedPod& pod) {
+    const auto& bounds = observed.job.spec.elastic;
+    const bool notes_bounds = bounds && !pod.elastic_bounds.empty();
+    if (notes_bounds && pod.elastic_bounds != WriteElasticBounds(*bounds)) return true;
+    if (!IsComparable(pod.spec_hash)) return false;
     const auto [hash, is_new] = hashes.try_emplace(pod.role);
     if (is_new) hash->second = SpecHash(observed.job, pod.role);
-    if (pod.spec_hash != hash->second) stale.push_back(pod.name);
+    return pod.spec_hash != hash->second;
+  };
+  for (const ObservedPod& pod : observed.pods) {
+    if (IsMember(observed, pod) && is_stale(pod)) stale.push_back(pod.name);
   }
   if (stale.empty()) return;
   plan.events.push_back(

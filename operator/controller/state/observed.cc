@@ -115,7 +115,12 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   const Object& annotations = Member(metadata, "annotations");
   pod.cluster_shape =
       Shortened(TextMember(annotations, api::kAnnotationClusterShape), kLongestReason);
+  pod.elastic_peers =
+      Shortened(TextMember(annotations, api::kAnnotationElasticPeers), kLongestReason);
+  pod.elastic_bounds =
+      Shortened(TextMember(annotations, api::kAnnotationElasticBounds), kLongestReason);
   pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
+  pod.starts_again = TextMember(annotations, api::kAnnotationRestartPolicy) == "Always";
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
@@ -186,17 +191,17 @@ kube::FieldMask PodFields() {
 }
 
 bool HasSucceeded(const ObservedPod& pod) {
+  if (pod.starts_again) return false;
   if (pod.termination) return pod.termination->exit_code == 0;
   return pod.phase == PodPhase::kSucceeded;
 }
 
 bool HasFailed(const ObservedPod& pod) {
-  if (pod.termination) return pod.termination->exit_code != 0;
-  return pod.phase == PodPhase::kFailed;
+  return !IsActive(pod) && !HasSucceeded(pod);
 }
 
 bool IsActive(const ObservedPod& pod) {
-  return !HasSucceeded(pod) && !HasFailed(pod);
+  return !pod.termination && !HasEnded(pod);
 }
 
 bool HasEnded(const ObservedPod& pod) {

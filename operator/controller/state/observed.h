@@ -67,11 +67,13 @@ struct ObservedPod {
   // Since when this process has seen each state, by its own clock: the clocks of the API server,
   // the kubelets and this machine differ.
   std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
-  bool disruption_target = false;        // the pod's condition: preempted, drained, node gone
-  std::string disruption_reason;         // "PreemptionByScheduler"
-  std::string cluster_shape, spec_hash;  // what it was created from; see pod_revision.h
-  bool has_token = false;                // its job's token is mounted into it
-  bool has_network_policy = false;       // one was created before its attempt's pods
+  bool disruption_target = false;             // the pod's condition: preempted, drained, node gone
+  std::string disruption_reason;              // "PreemptionByScheduler"
+  std::string cluster_shape, spec_hash;       // what it was created from; see pod_revision.h
+  std::string elastic_peers, elastic_bounds;  // what else it was told; empty: not noted
+  bool starts_again = false;                  // after a success, too, by the operator
+  bool has_token = false;                     // its job's token is mounted into it
+  bool has_network_policy = false;            // one was created before its attempt's pods
   // The operator's trainer images when it created the pod; empty if the job names its own image.
   // Pods of operators that noted none have the main container's image, which may be the job's own.
   TrainerImages trainer_images;
@@ -133,7 +135,10 @@ struct Observed : ObservedJob {
   std::vector<int> gone_workers;           // see seen_workers.h
   std::optional<Time> evaluator_due;       // of a lost Evaluator's successor; see seen_evaluator.h
   bool evaluator_has_given_up = false;     // see SeenEvaluator::has_given_up
-  std::optional<Time> last_status_write;   // by this process
+  // Since when this process has known that the attempt's training is over (TrainingEnd), whatever
+  // has become of the pods that told so; nullopt if it is not.
+  std::optional<Time> training_end_seen;
+  std::optional<Time> last_status_write;  // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
@@ -148,7 +153,8 @@ std::optional<ObservedPod> ObservePod(const kube::Object& pod);
 kube::FieldMask PodFields();
 
 // Returns true if the replica has succeeded: its main container exited with 0, whatever its
-// sidecars do. Without a termination of the main container, the pod's phase decides.
+// sidecars do. Without a termination of the main container, the pod's phase decides. A replica that
+// starts again after a success never succeeds; such an end counts as a failure.
 bool HasSucceeded(const ObservedPod& pod);
 // Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);

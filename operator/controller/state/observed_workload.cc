@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "base/hmac.h"
@@ -146,11 +147,15 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.queue = Shortened(TextMember(spec, "queueName"), kLongestWorkloadName);
   read.priority_class = Shortened(TextMember(spec, "priorityClassName"), kLongestWorkloadName);
   for (const Object& set : ListMember(spec, "podSets")) {
-    if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
-      read.counts[*role] = IntMember(set, "count");
-      read.requests[*role] = HeldRequests(Member(Member(set, "template"), "spec"));
-    }
+    const auto role = api::RoleFromName(TextMember(set, "name"));
+    if (!role) continue;
+    read.counts[*role] = IntMember(set, "count");
+    read.requests[*role] = HeldRequests(Member(Member(set, "template"), "spec"));
+    if (set.contains("minCount")) read.min_workers = IntMember(set, "minCount");
   }
+  // An older operator noted none.
+  const std::string noted = TextMember(annotations, api::kAnnotationMinWorkers);
+  if (int min = 0; absl::SimpleAtoi(noted, &min)) read.min_workers = min;
   const Object& status = Member(workload, "status");
   const auto holds = [&status](const char* type) {
     return kube::IsTrueCondition(kube::ConditionOf(status, type));
@@ -188,6 +193,7 @@ kube::FieldMask WorkloadFields() {
                            "spec.priorityClassName",
                            "spec.podSets.name",
                            "spec.podSets.count",
+                           "spec.podSets.minCount",
                            "spec.podSets.template.spec.containers.name",
                            "spec.podSets.template.spec.containers.restartPolicy",
                            "spec.podSets.template.spec.containers.resources",

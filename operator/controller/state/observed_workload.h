@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct ObservedWorkload {
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
   std::map<api::Role, Requests> requests;    // of a pod
+  std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
   std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;

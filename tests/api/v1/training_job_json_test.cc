@@ -108,6 +108,42 @@ TEST(TrainingJobJsonTest, EachErrorNamesPathFoundAndExpected) {
   for (const Case& c : cases) EXPECT_EQ(Faults(With(c.pointer, c.value)), c.message);
 }
 
+TEST(TrainingJobJsonTest, ListsAndTextsAreAsLongAsTheServerTakesThem) {
+  std::vector<std::string> reasons;
+  for (int i = 0; i < 33; ++i) reasons.push_back(std::to_string(i));
+  std::string umlauts;
+  for (int i = 0; i < 128; ++i) umlauts += "ä";
+  struct Case {
+    const char* list;
+    Json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"/roles", Json::array(), "roles: found 0 entries, expected 1 to 3"},
+      {"/roles", Json{"PS", "Worker", "PS"},
+       R"(roles[2]: found "PS" a second time, expected each once)"},
+      {"/onExitCodes/values", Json{7, 7},
+       "onExitCodes.values[1]: found 7 a second time, expected each once"},
+      {"/onReasons", Json::array(), "onReasons: found 0 entries, expected 1 to 32"},
+      {"/onReasons", reasons, "onReasons: found 33 entries, expected 1 to 32"},
+      {"/onReasons", Json{umlauts + "x"}, "onReasons[0]: found 129 characters, expected 1 to 128"},
+      {"/onReasons", Json{""}, "onReasons[0]: found 0 characters, expected 1 to 128"},
+      {"/onReasons", Json{umlauts, "x"}, ""},
+  };
+  const Json rule = {{"action", "Ignore"}, {"onExitCodes", {{"values", {1}}}}};
+  const std::string path = "spec.runPolicy.podFailurePolicy.rules";
+  for (const Case& c : cases) {
+    Json with = rule;
+    with[Json::json_pointer(c.list)] = c.value;
+    const Json job = With("/spec/runPolicy/podFailurePolicy/rules", Json::array({with}));
+    const std::string message = c.message;
+    EXPECT_EQ(Faults(job), message.empty() ? "" : path + "[0]." + message);
+    EXPECT_TRUE(TrainingJobFromServer(job).ok()) << "a newer server may take more: " << message;
+  }
+  EXPECT_EQ(Faults(With("/spec/runPolicy/podFailurePolicy/rules", Json(21, rule))),
+            path + ": found 21 entries, expected 1 to 20");
+}
+
 TEST(TrainingJobJsonTest, EveryErrorIsReportedOnItsOwnLine) {
   Json json = MnistJson();
   json["spec"]["training"]["epochs"] = "two";
@@ -348,6 +384,7 @@ class JobSource {
     spec.run_policy.clean_pod_policy = Pick({CleanPodPolicy::kAll, CleanPodPolicy::kNone});
     if (Flip()) spec.run_policy.ttl_seconds_after_finished = Small();
     if (Flip()) spec.run_policy.active_deadline_seconds = Small();
+    if (Flip()) spec.run_policy.pending_deadline_seconds = Small();
     spec.run_policy.backoff_limit = Small();
     if (Flip())
       spec.run_policy.scheduling_policy =

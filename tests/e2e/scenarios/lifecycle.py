@@ -118,3 +118,10 @@ def deadline(cluster):
         job.await_condition("Failed", "True", "DeadlineExceeded")
         steps.until("no pods", job.uids, lambda uids: not uids)
         job.delete()
+    job = Job(cluster, NAMESPACE, "huge")
+    with steps.step("a job that no node can hold fails after pendingDeadlineSeconds 5, and says why", 90):
+        job.apply(program_job("huge", NAP, memory="900Ti", runPolicy={"pendingDeadlineSeconds": 5}))
+        failed = job.await_condition("Failed", "True", "PendingDeadlineExceeded")
+        expect("Insufficient memory" in failed["message"], "what its pod waited for", failed["message"])
+        steps.until("no pods", job.uids, lambda uids: not uids)
+        job.delete()

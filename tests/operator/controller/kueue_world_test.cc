@@ -198,6 +198,63 @@ TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
   EXPECT_TRUE(is_replaced_by([](Json& spec) {
     spec["replicaSpecs"]["Worker"]["template"] = testing::Template("trainer");
   }));
+  const auto bounds = [](int min, int max) {
+    return [min, max](Json& spec) {
+      spec["elastic"] = {{"minReplicas", min}, {"maxReplicas", max}};
+      spec["training"]["checkpoint"]["directory"] = "/checkpoints";
+    };
+  };
+  EXPECT_TRUE(is_replaced_by(bounds(3, 4)));
+  EXPECT_FALSE(is_replaced_by(bounds(3, 8))) << "Kueue is not told the maximum";
+  EXPECT_TRUE(is_replaced_by(bounds(2, 8)));
+  EXPECT_EQ(world.client.Get(kWorkloadKind, {"default", "trainingjob-j"})
+                ->at("spec")
+                .at("podSets")[0]
+                .at("minCount"),
+            2);
+  EXPECT_TRUE(is_replaced_by([](Json& spec) { spec.erase("elastic"); }));
+}
+
+// Kueue drops it where partial admission is disabled, and an older operator has noted none.
+TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceWhetherOrNotItsWorkloadHasAMinimum) {
+  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {2, 4}; }).Build(),
+              kKueue);
+  world.Settle();
+  const std::string uid = WorkloadUid(world);
+  const auto change = [&world](const std::function<void(kube::Object&)>& edit) {
+    world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, edit);
+    world.Settle();
+    return WorkloadUid(world);
+  };
+  const auto forget = [](kube::Object& workload) {
+    workload["metadata"]["annotations"].erase(api::kAnnotationMinWorkers);
+  };
+  const auto drop = [](kube::Object& workload) {
+    workload["spec"]["podSets"][0].erase("minCount");
+  };
+  EXPECT_EQ(change(forget), uid);
+  EXPECT_EQ(change(drop), uid) << "neither";
+  EXPECT_EQ(change([](kube::Object& workload) {
+              workload["metadata"]["annotations"][api::kAnnotationMinWorkers] = "2";
+            }),
+            uid)
+      << "it was asked for";
+}
+
+TEST(KueueWorldTest, ARunningJobKeepsItsQuotaWhenItsMinimumIsEdited) {
+  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {2, 4}; }).Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(4));
+  const std::string workload = WorkloadUid(world);
+  for (const int min : {1, 4}) {
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [min](kube::Object& job) { job["spec"]["elastic"]["minReplicas"] = min; });
+    world.Settle();
+    EXPECT_EQ(WorkloadUid(world), workload);
+    EXPECT_THAT(world.Pods(), SizeIs(4));
+  }
 }
 
 // Whoever may create Workloads may name the job as the owner, and copy what the operator writes.

@@ -1437,6 +1437,62 @@ TEST(ReconcilerTest, OnceTrainingHasEndedTheEvaluatorIsAsked) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
+// The servers have ended, so that training is over. The leader's pod seems to run for ever.
+TEST(ReconcilerTest, TheEvaluatorIsAskedOnceTheLeadersNodeIsLostAtTheEnd) {
+  World world(Job("j")
+                  .Workers(1)
+                  .ParameterServers(1)
+                  .Evaluator()
+                  .Strategy(api::StrategyType::kParameterServer)
+                  .Training()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.training->checkpoint.directory = "/checkpoints";
+                  })
+                  .Build(),
+              {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-ps-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SetNode("a", "Unknown");
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator) << "the leader may still tell its end";
+  world.progress.group.leader_is_silent = true;
+  world.Settle();
+  EXPECT_FALSE(world.progress.asked.is_evaluator) << "who would tell that it is?";
+  world.progress.group.leader_is_silent = false;
+  world.clock.Advance(std::chrono::minutes(2));
+  for (int minute = 0; minute < 20; ++minute) {
+    world.progress.group.since_evaluation = seconds(5);
+    world.Settle();
+    EXPECT_TRUE(world.progress.asked.is_evaluator);
+    ASSERT_EQ(world.Job()->status.state, "Running") << minute;
+    world.clock.Advance(seconds(60));
+  }
+}
+
+// A job without `training` reports no progress that would tell when training has ended.
+TEST(ReconcilerTest, AnEvaluatorHasItsTimeThoughTheFinishedLeadersPodIsDeleted) {
+  World world(Job("j").Workers(1).Evaluator().Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.clock.Advance(std::chrono::hours(1));
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(seconds(60));
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  EXPECT_EQ(world.Settle(), seconds(4 * 60));
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(seconds(4 * 60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
 TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   World world(Job("j").Workers(1).Training().Build());
   world.Settle();
@@ -1491,6 +1547,62 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
   world.clock.Advance(std::chrono::minutes(1));
   world.Settle();
   EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoSuccessorForLongerThanTheBackOff) {
+  World world(Job("j").Workers(1).RestartScope(api::RestartScope::kPod).Build());
+  const auto lose = [&world] {
+    world.SetPod("j-worker-0", "Running");
+    world.Settle();
+    world.SetPod("j-worker-0", "Failed", 137);
+    world.Settle();
+  };
+  world.Settle();
+  lose();
+  ASSERT_THAT(world.Pods(), SizeIs(1)) << "the first restart is immediate";
+  lose();
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  world.clock.Advance(-std::chrono::minutes(50));
+  world.Settle();
+  const std::optional<Time> retry = world.Job()->status.next_retry_time;
+  EXPECT_EQ(retry, WholeSeconds(world.clock.Now() + std::chrono::minutes(5)));
+  world.clock.Advance(std::chrono::minutes(4));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.next_retry_time, retry) << "the wait does not begin anew";
+  world.RestartOperator();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+}
+
+TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoCleanUpOfAnEndedJob) {
+  World world(Job("j").Workers(2).Training().TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  EXPECT_EQ(world.Settle(), seconds(10)) << "the other one may be about to end";
+  world.clock.Advance(-std::chrono::minutes(50));
+  EXPECT_EQ(world.Settle(), seconds(10));
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+  world.clock.Advance(seconds(40));
+  world.Settle();
+  EXPECT_EQ(world.Job(), std::nullopt);
+}
+
+TEST(ReconcilerTest, AnotherControllersTimesAreItsOwn) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.spec.managed_by = "another";
+  World world(job);
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& object) {
+    object["status"]["nextRetryTime"] = "2096-01-01T00:00:00Z";
+    object["status"]["completionTime"] = "2096-01-01T00:00:00Z";
+  });
+  const std::size_t writes = world.client.writes().size();
+  world.Settle();
+  EXPECT_EQ(world.client.writes().size(), writes);
 }
 
 TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoLookAtATakenName) {

@@ -9,6 +9,7 @@
 #include <regex>
 #include <sstream>
 
+#include "api/v1/conditions.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/folders.h"
 
@@ -106,10 +107,9 @@ TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
 }
 
 TEST_F(OperatorMetricsTest, FailuresBeginAtZeroSoThatTheFirstIsAnIncrease) {
-  for (const char* reason : {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
-                             "PodRejected", "ReplicaFailed"}) {
+  for (const auto& [reason, name] : api::kFailureReasons) {
     EXPECT_THAT(Text(), HasSubstr(fmt::format(
-                            "lockstep_operator_jobs_failed_total{{reason=\"{}\"}} 0\n", reason)));
+                            "lockstep_operator_jobs_failed_total{{reason=\"{}\"}} 0\n", name)));
   }
 }
 
@@ -135,7 +135,7 @@ TEST_F(OperatorMetricsTest, OfSeveralNamespacesTheQuietestWatchIsShown) {
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
-  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 73\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 74\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
 }
 

@@ -207,14 +207,37 @@ TEST(BuildPodTest, AMainContainerIsAnnotatedUnlessItsNameShowsIt) {
   }
 }
 
+// Not of a role that starts again anyway, and of none where success ends the replica.
+TEST(BuildPodTest, TheOperatorRestartsWhatTheKubeletWouldAlwaysRestart) {
+  struct Case {
+    api::RestartScope scope;
+    api::RestartPolicy policy;
+    bool has_rules, starts_again;
+  };
+  for (const Case& c : {Case{api::RestartScope::kPod, api::RestartPolicy::kAlways, true, true},
+                        Case{api::RestartScope::kPod, api::RestartPolicy::kAlways, false, false},
+                        Case{api::RestartScope::kPod, api::RestartPolicy::kOnFailure, true, false},
+                        Case{api::RestartScope::kGang, api::RestartPolicy::kAlways, true, false}}) {
+    auto job = Job("j").Workers(1).Evaluator().RestartScope(c.scope);
+    job.RestartPolicy(Role::kWorker, c.policy).RestartPolicy(Role::kEvaluator, c.policy);
+    if (c.has_rules) {
+      job.With([](api::TrainingJob& made) { made.spec.run_policy.pod_failure_policy.emplace(); });
+    }
+    EXPECT_EQ(ObservePod(Pod(job))->starts_again, c.starts_again);
+    EXPECT_FALSE(ObservePod(Pod(job, Role::kEvaluator))->starts_again) << "the kubelet does it";
+  }
+}
+
 // It may be a copy of an earlier job's pod.
 TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret,
-                           api::kAnnotationTrainerImage, api::kAnnotationTrainerGpuImage}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
+        api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";
@@ -223,7 +246,39 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   EXPECT_EQ(made["mine"], "kept");
   EXPECT_THAT(made.dump(), ::testing::Not(::testing::HasSubstr("forged")));
   const auto observed = ObservePod(Pod(job));
-  EXPECT_FALSE(observed->has_token || observed->has_network_policy);
+  EXPECT_FALSE(observed->has_token || observed->has_network_policy || observed->starts_again);
+}
+
+TEST(BuildPodTest, WhatAnElasticJobsPodsAreToldIsNotedWhereTheirProgramReadsIt) {
+  struct Case {
+    const char* container;
+    bool servers;
+    const char *peers, *bounds;
+  };
+  for (const Case& c :
+       {Case{"pytorch", false, "chief=1,ps=0", "1:4"}, Case{"mine", false, "chief=1,ps=0", "1:4"},
+        Case{"jax", false, "chief=1,ps=0", ""}, Case{"mine", true, "chief=1,ps=2", ""}}) {
+    auto job = Job("j").Chief().Workers(2).RestartScope(api::RestartScope::kPod);
+    if (c.servers) {
+      job.ParameterServers(2).Strategy(api::StrategyType::kParameterServer);
+    }
+    job.PodTemplate(Role::kWorker, testing::Template(c.container));
+    job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
+    const auto pod = ObservePod(Pod(job));
+    EXPECT_EQ(pod->cluster_shape, "elastic") << "as older operators write it, which compare it";
+    EXPECT_EQ(pod->elastic_peers, c.peers) << c.container;
+    EXPECT_EQ(pod->elastic_bounds, c.bounds) << c.container;
+  }
+  EXPECT_EQ(ObservePod(Pod(Job("j").Workers(2)))->elastic_peers, "") << "its shape has them";
+  EXPECT_EQ(ObservePod(Pod(Job("j").Workers(2)))->elastic_bounds, "");
+}
+
+TEST(BuildPodTest, BoundsThatTheTemplateSetsItselfAreNotNoted) {
+  api::Json pod_template = testing::Template("pytorch");
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "PET_NNODES"}, {"value", "1:99"}}};
+  auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+  job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
+  EXPECT_EQ(ObservePod(Pod(job))->elastic_bounds, "");
 }
 
 TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {

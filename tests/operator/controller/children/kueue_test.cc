@@ -51,6 +51,7 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
   EXPECT_EQ(ReadWorkload(workload).templates, TemplatesHash(job));
   EXPECT_EQ(ReadWorkload(workload).counts,
             (std::map<Role, int>{{Role::kChief, 1}, {Role::kWorker, 4}}));
+  EXPECT_EQ(ReadWorkload(workload).min_workers, 2);
 }
 
 // It is stored in Workloads: for the same templates to have another hash, kTemplatesScheme must

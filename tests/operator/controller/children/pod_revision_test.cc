@@ -48,6 +48,14 @@ TEST(PodRevisionTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
   }
 }
 
+TEST(PodRevisionTest, ANoteOfBoundsIsReadAsItWasWritten) {
+  EXPECT_EQ(WriteElasticBounds({1, 10'000}), "1:10000");
+  EXPECT_EQ(ReadElasticBounds("1:10000"), (api::ElasticSpec{1, 10'000}));
+  for (const char* none : {"", "1", "1:", ":4", "1:4 ", "a:b", "1:99999999999"}) {
+    EXPECT_FALSE(ReadElasticBounds(none)) << none;
+  }
+}
+
 // Pods have it in an annotation, and may be older than the operator. If a value changes, so must
 // the scheme before the colon.
 TEST(PodRevisionTest, TheHashStaysWhatItWas) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
@@ -12,6 +14,8 @@ namespace lockstep::controller {
 namespace {
 
 using std::chrono::seconds;
+using testing::Exited;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kReady;
@@ -64,6 +68,55 @@ TEST(DeadlineRuleTest, ASuspendedJobsTimeDoesNotRun) {
   seen.With([](Observed& observed) { observed.job.spec.suspend = false; });
   EXPECT_EQ(seen.Plan().status.start_time, seen.Build().now);
   EXPECT_EQ(seen.Plan().requeue_after, seconds(100));
+}
+
+TEST(DeadlineRuleTest, AJobThatIsPendingForTooLongFailsAndSaysWhatItWaitedFor) {
+  Seen seen(Job("j").Workers(2).PendingDeadlineSeconds(60));
+  seen.Service().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+    pod.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.";
+  });
+  seen.Write().Later(seconds(59));
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
+  const Plan plan = seen.Later(seconds(1)).Plan();
+  const api::Condition* failed = FindCondition(plan.status, kFailed);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->reason, "PendingDeadlineExceeded");
+  EXPECT_THAT(failed->message, HasSubstr("pendingDeadlineSeconds (60): "));
+  EXPECT_THAT(failed->message, HasSubstr("Insufficient nvidia.com/gpu"));
+  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2)) << "both pods are deleted";
+}
+
+TEST(DeadlineRuleTest, OnlyTimeInWhichAJobIsPendingCounts) {
+  const auto limited = Job("j").Workers(2).PendingDeadlineSeconds(60);
+  Seen up(limited);
+  up.Service().Write().Worker(0, kReady).Worker(1, kReady).Later(seconds(1000));
+  EXPECT_EQ(up.Plan().status.state, "Running") << "all came up just in time";
+  Seen restarting(limited);
+  restarting.Running().Worker(0, kReady).Worker(1, Exited(137)).Later(seconds(60));
+  restarting.Write().NoPods().Later(seconds(1000));
+  EXPECT_EQ(restarting.Plan().status.state, "Restarting");
+  Seen unready(limited);
+  unready.Running().Worker(0, kReady).Worker(1, [](ObservedPod&) {}).Later(seconds(1000));
+  EXPECT_EQ(unready.Plan().status.state, "Running") << "it has run since its start";
+}
+
+TEST(DeadlineRuleTest, AJobThatIsResumedIsPendingAnew) {
+  Seen seen(Job("j").Workers(1).PendingDeadlineSeconds(60).Suspended());
+  EXPECT_EQ(seen.Write().Later(seconds(1000)).Plan().status.state, "Suspended");
+  seen.With([](Observed& observed) { observed.job.spec.suspend = false; });
+  seen.Write().Write().Later(seconds(59));
+  EXPECT_EQ(seen.Plan().status.state, "Pending");
+  EXPECT_EQ(seen.Later(seconds(1)).Plan().status.state, "Failed");
+}
+
+TEST(DeadlineRuleTest, TheEarlierDeadlineDecides) {
+  for (const auto& [active, reason] :
+       {std::pair(30, "DeadlineExceeded"), std::pair(90, "PendingDeadlineExceeded")}) {
+    Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(active).PendingDeadlineSeconds(60));
+    const seconds first(std::min(active, 60));
+    EXPECT_EQ(seen.Write().Plan().requeue_after, first);
+    EXPECT_EQ(FindCondition(seen.Later(first).Plan().status, kFailed)->reason, reason);
+  }
 }
 
 }  // namespace

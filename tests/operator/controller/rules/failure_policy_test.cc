@@ -198,6 +198,44 @@ TEST(FailurePolicyTest, RulesAboutAllOtherEndsDoNotHideTheCause) {
   EXPECT_EQ(charged.failure->exit_code, 137);
 }
 
+TEST(FailurePolicyTest, OfSeveralListedEndsTheOneOfTheEarliestRuleIsTheCause) {
+  const Time now = Time(seconds(1'700'000'000));
+  const PodFailureRuleSpec fail_42 = OnCodes(FailureAction::kFailJob, {42});
+  PodFailureRuleSpec error_but_7 = OnReasons(FailureAction::kIgnore, {"Error"});
+  error_but_7.on_exit_codes = api::ExitCodesSpec{ExitCodeOperator::kNotIn, {7}};
+  struct Case {
+    const char* name;
+    std::vector<PodFailureRuleSpec> rules;
+    Duration after;  // the end of worker-1 after those of its peers
+    int charged;     // exit code
+  };
+  const Case cases[] = {
+      {"in the same second", {fail_42, OnCodes(FailureAction::kIgnore, {1})}, seconds(0), 42},
+      {"seen later", {fail_42, OnCodes(FailureAction::kIgnore, {1})}, seconds(1), 42},
+      {"behind another rule", {OnCodes(FailureAction::kIgnore, {1}), fail_42}, seconds(0), 1},
+      {"nor if earlier", {OnCodes(FailureAction::kIgnore, {1}), fail_42}, seconds(-1), 1},
+      {"Error", {OnReasons(FailureAction::kIgnore, {"Error"}), fail_42}, seconds(0), 1},
+      {"Error last", {fail_42, OnReasons(FailureAction::kIgnore, {"Error"})}, seconds(0), 42},
+      {"Error lists none", {error_but_7, OnCodes(FailureAction::kFailJob, {7})}, seconds(0), 7},
+      {"nor beside others",
+       {OnReasons(FailureAction::kIgnore, {"Error", "StartError"}),
+        OnReasons(FailureAction::kFailJob, {"Spent"})},
+       seconds(0),
+       13},
+  };
+  for (const Case& c : cases) {
+    Seen seen(Gang(c.rules));
+    seen.Running().Pod(Role::kChief, 0, Exited(1, "Error", now));
+    seen.Worker(0, Exited(1, "Error", now));
+    const char* reason = c.charged == 13 ? "Spent" : "Error";
+    const int code = c.charged == 1 ? 42 : c.charged;
+    const auto status = seen.Worker(1, Exited(code, reason, now + c.after)).Plan().status;
+    ASSERT_TRUE(status.failure.has_value()) << c.name;
+    EXPECT_EQ(status.failure->exit_code, c.charged) << c.name;
+    EXPECT_EQ(status.state, c.charged == 1 ? "Restarting" : "Failed") << c.name;
+  }
+}
+
 TEST(FailurePolicyTest, EndsThatRulesAreAboutSettleLikeOthers) {
   Seen seen(Gang({OnCodes(FailureAction::kIgnore, {1})}));
   seen.Running().Pod(Role::kChief, 0, kReady).Worker(0, ExitedBefore(1, seconds(4)));
@@ -212,6 +250,30 @@ TEST(FailurePolicyTest, APodOnASilentNodeThatAPeersEndRevealsHasTheReasonNodeLos
   Seen seen(Gang({OnReasons(FailureAction::kCount, {"NodeLost"})}));
   seen.Running().Pod(Role::kChief, 0, ExitedBefore(1)).Worker(0, ExitedBefore(1));
   EXPECT_EQ(seen.Worker(1, silent).Plan().status.restarts, (api::RestartCounts{1, 0, 1}));
+}
+
+// As the kubelet restarts it without rules: until backoffLimit is spent.
+TEST(FailurePolicyTest, ARoleThatAlwaysRunsStartsAgainAfterASuccess) {
+  auto job = Job("j").Workers(1).ParameterServers(1).RestartScope(RestartScope::kPod);
+  job.RestartPolicy(Role::kParameterServer, RestartPolicy::kAlways);
+  job.With([](api::TrainingJob& built) {
+    built.spec.run_policy.backoff_limit = 1;
+    built.spec.run_policy.pod_failure_policy =
+        api::PodFailurePolicySpec{{OnCodes(FailureAction::kFailJob, {42})}};
+  });
+  const PodState served = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.starts_again = true;
+  };
+  Seen seen(job);
+  seen.Running().Worker(0, kReady).Pod(Role::kParameterServer, 0, served).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(seen.Build().job.status.replica_statuses.at(Role::kParameterServer).succeeded, 0);
+  EXPECT_THAT(seen.Plan().actions, ::testing::ElementsAre(DeletePod{"j-ps-0", "j-ps-0-uid"}));
+  seen.With([](Observed& observed) { observed.pods.back().uid = "successor"; });
+  const auto status = seen.Plan().status;
+  ASSERT_TRUE(IsTrue(status, kFailed));
+  EXPECT_EQ(FindCondition(status, kFailed)->reason, "BackoffLimitExceeded");
 }
 
 TEST(FailurePolicyTest, AnEndThatFollowsFromALostPeerIsNotJudged) {

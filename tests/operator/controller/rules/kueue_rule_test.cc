@@ -243,6 +243,25 @@ TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
               ElementsAre(DeleteWorkload{}));
 }
 
+TEST(KueueRuleTest, QuotaThatIsReservedForMoreThanTheMinimumIsKept) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
+  Seen seen = WithKueue(Queued(4).Suspended().With(elastic));
+  seen.Write().With([](Observed& observed) {
+    observed.workload = Waiting(observed.job);
+    observed.workload->min_workers = 2;
+  });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{}));
+  seen.With([](Observed& observed) { observed.workload->reserved = true; });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "Kueue's checks are under way";
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.workload->min_workers = 2;
+  });
+  EXPECT_THAT(
+      seen.Plan().actions,
+      ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}, "queue research has admitted the job"}));
+}
+
 TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
   Seen seen = WithKueue(Queued());
   seen.Service().Worker(0, kReady).Worker(1, kReady);

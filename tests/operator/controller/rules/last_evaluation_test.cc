@@ -2,9 +2,11 @@
 #include "operator/controller/rules/last_evaluation.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "operator/controller/rules/status.h"
@@ -17,7 +19,10 @@ using api::Role;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using testing::Exited;
+using ::testing::IsEmpty;
 using testing::Job;
 using testing::kReady;
 using testing::Seen;
@@ -87,13 +92,47 @@ TEST(LastEvaluationTest, AnOperatorThatHasJustStartedFirstAsksTheEvaluator) {
 // is an hour behind.
 TEST(LastEvaluationTest, AnOperatorThatLearnsLateOfTheEndFirstAsksTheEvaluator) {
   Seen seen = Trained();
-  seen.Later(hours(1)).With(
-      [](Observed& observed) { observed.pods.front().succeeded_since = observed.now; });
+  seen.Later(hours(1)).With([](Observed& observed) { observed.training_end_seen = observed.now; });
   EXPECT_EQ(State(seen.Later(seconds(14))), "Running");
   EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
   Seen answered = seen;
   EXPECT_EQ(State(Worked(answered.Later(seconds(1)), seconds(3))), "Running");
   EXPECT_EQ(State(seen.Later(seconds(1))), "Succeeded");
+}
+
+// Its pod of the attempt before terminates, and its node is silent or its deletion is stuck.
+TEST(LastEvaluationTest, AnEarlierPodThatHasTheNameIsDeletedByForce) {
+  const auto state = [](const std::function<void(ObservedPod&)>& change) {
+    Seen seen(Job("j").Workers(1).Evaluator().Training());
+    seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
+    seen.Running().Worker(0, Exited(0, "", kTrained));
+    seen.Pod(Role::kEvaluator, 0, [&change](ObservedPod& pod) {
+      kReady(pod);
+      pod.attempt = 0;
+      change(pod);
+    });
+    return seen;
+  };
+  const std::string name = "j-evaluator-0", uid = "j-evaluator-0-uid";
+  Seen there = state([](ObservedPod&) {});
+  EXPECT_THAT(there.Plan().actions, ElementsAre(DeletePod{name, uid}));
+  const auto deleted = [](ObservedPod& pod) {
+    pod.being_deleted = true;
+    pod.deleting_since = kTrained;
+    pod.deletion = {kTrained + seconds(30), 30};
+  };
+  Seen leaves = state(deleted);
+  EXPECT_THAT(leaves.Plan().actions, IsEmpty());
+  EXPECT_THAT(leaves.Later(seconds(90)).Plan().actions,
+              ElementsAre(DeletePod{name, uid, /*force=*/true}));
+  Seen silent = state([&deleted](ObservedPod& pod) {
+    deleted(pod);
+    pod.node_silent_since = kTrained;
+  });
+  EXPECT_THAT(silent.Later(seconds(30)).Plan().actions,
+              ElementsAre(DeletePod{name, uid, /*force=*/true}));
+  EXPECT_THAT(silent.With([](Observed& observed) { observed.pods.pop_back(); }).Plan().actions,
+              Contains(CreatePod{Role::kEvaluator, 0, 1}));
 }
 
 TEST(LastEvaluationTest, TheJobsDeadlineEndsTheWaitAndDoesNotFailTheJob) {

@@ -1,5 +1,6 @@
 #include "operator/controller/rules/rescale_rule.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,6 +91,103 @@ TEST(RescaleRuleTest, ProgramsThatFindTheirPeersJustGetAPodMore) {
   Seen shrunk = Scaled(Elastic(RestartScope::kPod), 1);
   EXPECT_THAT(shrunk.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
   EXPECT_EQ(shrunk.Plan().status.attempt, 0);
+}
+
+// A running elastic job of torchrun, whose pods were told of 2 to 4 workers.
+Seen ToldOfTwoToFour() {
+  Seen seen(Elastic(RestartScope::kPod).With([](api::TrainingJob& job) {
+    job.spec.elastic = api::ElasticSpec{2, 4};
+  }));
+  seen.Running();
+  const PodState told = [](ObservedPod& pod) {
+    MadeFor("elastic")(pod);
+    pod.elastic_peers = "chief=0,ps=0";
+    pod.elastic_bounds = "2:4";
+  };
+  seen.Worker(0, told).Worker(1, told);
+  return seen;
+}
+
+void EditBounds(Seen& seen, api::ElasticSpec bounds, int workers) {
+  seen.With([bounds, workers](Observed& observed) {
+    observed.job.spec.elastic = bounds;
+    observed.job.spec.replica_specs[Role::kWorker].replicas = workers;
+    ++observed.job.metadata.generation;
+  });
+}
+
+TEST(RescaleRuleTest, AnEditOfTheBoundsAloneReachesOnlyLaterPodsAndSaysSo) {
+  for (const int workers : {2, 3, 4}) {
+    Seen seen = ToldOfTwoToFour();
+    EditBounds(seen, {1, 8}, workers);
+    const Plan plan = seen.Plan();
+    EXPECT_EQ(plan.status.attempt, 0);
+    ASSERT_EQ(plan.events.size(), 1U);
+    EXPECT_EQ(plan.events[0].reason, "EditIgnored");
+    EXPECT_THAT(plan.events[0].message, ::testing::HasSubstr("j-worker-0 and 1 others"));
+  }
+  Seen same = ToldOfTwoToFour();
+  EditBounds(same, {2, 4}, 3);
+  EXPECT_THAT(same.Plan().events, IsEmpty()) << "only the number has changed";
+}
+
+TEST(RescaleRuleTest, AgentsThatWereToldOfFewerWorkersStartAgainWithTheOthers) {
+  for (const auto& [bounds, workers] :
+       {std::pair(api::ElasticSpec{1, 8}, 5), std::pair(api::ElasticSpec{1, 4}, 1)}) {
+    Seen seen = ToldOfTwoToFour();
+    EditBounds(seen, bounds, workers);
+    const Plan plan = seen.Plan();
+    EXPECT_THAT(plan.actions, IsEmpty());
+    EXPECT_EQ(plan.status.attempt, 1);
+    EXPECT_EQ(plan.status.restarts, api::RestartCounts{});
+    ASSERT_EQ(plan.events.size(), 1U);
+    EXPECT_EQ(plan.events[0].reason, "Rescaled");
+    EXPECT_EQ(plan.events[0].message,
+              fmt::format("the job's size has changed to {} workers, and j-worker-0 was told to "
+                          "expect 2 to 4; all replicas restart, which does not count against "
+                          "backoffLimit",
+                          workers));
+  }
+}
+
+TEST(RescaleRuleTest, ElasticPodsThatKnowAnotherLeaderOrOtherServersStartAgain) {
+  const auto job = Elastic(RestartScope::kGang)
+                       .Chief()
+                       .ParameterServers(2)
+                       .Strategy(StrategyType::kParameterServer);
+  for (const auto& [peers, attempt] :
+       {std::pair("chief=1,ps=2", 0), std::pair("chief=1,ps=1", 1), std::pair("chief=0,ps=2", 1),
+        std::pair("", 0)}) {  // an operator that noted none, before an upgrade or after a roll-back
+    const PodState told = [peers](ObservedPod& pod) {
+      MadeFor("elastic")(pod);
+      pod.elastic_peers = peers;
+    };
+    Seen seen(job);
+    seen.Running().Pod(Role::kChief, 0, told).Worker(0, told).Worker(1, told);
+    seen.Pod(Role::kParameterServer, 0, told).Pod(Role::kParameterServer, 1, told);
+    EXPECT_EQ(seen.Plan().status.attempt, attempt) << peers;
+  }
+}
+
+// Suspended, edited and resumed while the operator was being replaced.
+TEST(RescaleRuleTest, AnElasticJobNeverRunsWithTwoListsOfServersAtOnce) {
+  World world(Elastic(RestartScope::kPod)
+                  .ParameterServers(1)
+                  .Strategy(StrategyType::kParameterServer)
+                  .Build());
+  world.Settle();
+  for (const char* name : {"j-ps-0", "j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["replicaSpecs"]["PS"]["replicas"] = 2; });
+  world.Settle();
+  ASSERT_EQ(world.Pods().size(), 4U);
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_EQ(kube::Label(pod, api::kLabelAttempt), "1") << kube::Name(pod);
+    const std::string env = pod.at("spec").at("containers")[0].at("env").dump();
+    EXPECT_NE(env.find("j-ps-1"), std::string::npos) << kube::Name(pod);
+  }
+  EXPECT_THAT(world.EventReasons(), ::testing::Contains("Rescaled"));
 }
 
 TEST(RescaleRuleTest, WorkersOfParameterServersComeAndGoEvenInAGang) {

@@ -306,6 +306,8 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
   const std::string text(1'000'000, 'x');
   Object pod = TroubledPod();
   pod["metadata"]["annotations"][api::kAnnotationClusterShape] = text;
+  pod["metadata"]["annotations"][api::kAnnotationElasticPeers] = text;
+  pod["metadata"]["annotations"][api::kAnnotationElasticBounds] = text;
   pod["metadata"]["annotations"][api::kAnnotationSpecHash] = text;
   pod["metadata"]["annotations"][api::kAnnotationTrainerImage] = text;
   pod["metadata"]["annotations"][api::kAnnotationTrainerGpuImage] = text;
@@ -326,12 +328,26 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
   ASSERT_TRUE(held);
   ASSERT_TRUE(held->termination && held->last_end);
   std::size_t bytes = 0;
-  for (const std::string* of_pod :
-       {&held->name, &held->uid, &held->node, &held->ip, &held->reason, &held->message,
-        &held->waiting_reason, &held->waiting_message, &held->unschedulable,
-        &held->disruption_reason, &held->cluster_shape, &held->spec_hash, &held->trainer_images.cpu,
-        &held->trainer_images.gpu, &held->termination->reason, &held->termination->message,
-        &held->last_end->reason, &held->last_end->message}) {
+  for (const std::string* of_pod : {&held->name,
+                                    &held->uid,
+                                    &held->node,
+                                    &held->ip,
+                                    &held->reason,
+                                    &held->message,
+                                    &held->waiting_reason,
+                                    &held->waiting_message,
+                                    &held->unschedulable,
+                                    &held->disruption_reason,
+                                    &held->cluster_shape,
+                                    &held->elastic_peers,
+                                    &held->elastic_bounds,
+                                    &held->spec_hash,
+                                    &held->trainer_images.cpu,
+                                    &held->trainer_images.gpu,
+                                    &held->termination->reason,
+                                    &held->termination->message,
+                                    &held->last_end->reason,
+                                    &held->last_end->message}) {
     EXPECT_LT(of_pod->capacity(), 17'000U);
     bytes += of_pod->capacity();
   }
