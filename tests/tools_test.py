@@ -263,6 +263,22 @@ esac""")
         self.assertEqual([], self.installed(part="python"))
 
 
+class WheelsTest(unittest.TestCase):
+    def test_work_folders_are_removed_and_nothing_of_the_callers(self):
+        folder = temporary_folder(self)
+        kept = folder / "kept"
+        kept.mkdir()
+        script = """set -eu; . tools/wheels.sh
+            new_work_folder; new_work_folder
+            find "$DEPS_DIR" -mindepth 1 | wc -l"""
+        environment = {**os.environ, "WORK": str(kept), "LOCKSTEP_DEPS_DIR": str(folder / "deps")}
+        done = subprocess.run(["bash", "-c", script], cwd=TOOLS.parent, check=True, text=True,
+                              stdout=subprocess.PIPE, env=environment)
+        self.assertEqual("2", done.stdout.strip())
+        self.assertTrue(kept.is_dir())
+        self.assertEqual([], list((folder / "deps").iterdir()))
+
+
 class CudaFromWheelsTest(unittest.TestCase):
     """With an nvcc that says its version, and a python3 without a network."""
 

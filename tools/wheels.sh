@@ -24,13 +24,14 @@ require_x86_64() {
   [[ $(uname -m) == x86_64 ]] || die "found a $(uname -m) processor: the wheels of $1 are for x86_64. $2"
 }
 
-# Makes WORK, a folder beside what is made, so that one rename makes that visible, whole. Removed at the end, or
-# when the next one is made.
+# Makes WORK, a folder beside what is made, so that one rename makes that visible, whole. Removed at the end. The
+# folders to remove are kept apart from WORK, which the caller's environment may name something else by.
+work_folders=()
 new_work_folder() {
-  rm -rf "${WORK:-}"
   mkdir -p "$DEPS_DIR"
   WORK=$(mktemp -d "$DEPS_DIR/.setup.XXXXXX")
-  trap 'rm -rf "$WORK"' EXIT
+  work_folders+=("$WORK")
+  trap 'rm -rf "${work_folders[@]}"' EXIT
 }
 
 # into_place MADE DESTINATION TEST: another setup may have been first.
