@@ -63,21 +63,6 @@ Object PodSetsOf(const api::TrainingJob& job, const Settings& settings) {
   return sets;
 }
 
-// The hash proves nothing by itself: whoever may write Workloads can copy it into one that asks for
-// less quota than the pods will use.
-bool AsksForLess(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (spec.replicas == 0) continue;
-    const auto asked = workload.requests.find(role);
-    for (const auto& [resource, quantity] : HeldRequests(Member(*spec.tmpl, "spec"))) {
-      if (asked == workload.requests.end()) return true;
-      const auto found = asked->second.find(resource);
-      if (found == asked->second.end() || found->second < quantity) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string QueueName(const api::TrainingJob& job) {
@@ -131,9 +116,7 @@ int MinWorkers(const api::TrainingJob& job) {
 
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
                     const Settings& settings) {
-  if (IsOfPresentScheme(workload.templates)) {
-    return workload.templates != TemplatesHash(job) || AsksForLess(workload, job);
-  }
+  if (IsOfPresentScheme(workload.templates)) return workload.templates != TemplatesHash(job);
   return workload.resources != ResourcesHash(PodSetsOf(job, settings));
 }
 

@@ -50,8 +50,8 @@ std::string WorkloadName(const api::TrainingJob& job);
 std::string TemplatesHash(const api::TrainingJob& job);
 // Returns the fewest workers that the job can run with, 0 if all or none: it is not elastic.
 int MinWorkers(const api::TrainingJob& job);
-// Returns true if the Workload was not made for the job's pods as they are now, or asks for less of
-// a resource than they do. If its hash has another scheme, compares what the pods request instead.
+// Returns true if the Workload was not made for the job's pods as they are now. If its hash has
+// another scheme, compares what the pods request instead.
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
                     const Settings& settings);
 // Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be

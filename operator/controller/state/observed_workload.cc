@@ -9,7 +9,6 @@
 #include "api/v1/quantity.h"
 #include "base/hmac.h"
 #include "base/shorten.h"
-#include "operator/controller/state/pod_requests.h"
 #include "operator/kube/cache/store.h"
 
 namespace lockstep::controller {
@@ -23,9 +22,6 @@ using kube::TextMember;
 
 // Bytes. Legitimate ones are far below.
 constexpr std::size_t kLongestWorkloadName = 253, kLongestEviction = 16'384, kLongestGrant = 8192;
-
-constexpr std::size_t kMostResources = 64;
-constexpr std::size_t kLongestResource = 317;  // bytes: a DNS name, a slash and 63
 
 constexpr const char* kPodSetUpdates[] = {"nodeSelector", "labels", "annotations", "tolerations"};
 
@@ -120,15 +116,6 @@ Object CountedOfSet(const Object& set) {
 
 }  // namespace
 
-Requests HeldRequests(const Object& pod_spec) {
-  Requests held;
-  for (const auto& [resource, quantity] : PodRequests(pod_spec)) {
-    if (held.size() == kMostResources) break;
-    if (quantity > 0 && resource.size() <= kLongestResource) held[resource] = quantity;
-  }
-  return held;
-}
-
 std::string ResourcesHash(const Object& pod_sets) {
   Object counted = Object::array();
   if (pod_sets.is_array()) {
@@ -150,7 +137,6 @@ ObservedWorkload ReadWorkload(const Object& workload) {
     const auto role = api::RoleFromName(TextMember(set, "name"));
     if (!role) continue;
     read.counts[*role] = IntMember(set, "count");
-    read.requests[*role] = HeldRequests(Member(Member(set, "template"), "spec"));
     if (set.contains("minCount")) read.min_workers = IntMember(set, "minCount");
   }
   // An older operator noted none.

@@ -31,9 +31,6 @@ inline bool IsOfPresentScheme(std::string_view templates) {
   return templates.starts_with(kTemplatesScheme);
 }
 
-// What a pod asks for, by resource.
-using Requests = std::map<std::string, double>;
-
 struct ObservedWorkload {
   // TemplatesHash (children/kueue.h) of the job that it was created from. An older operator's has
   // another scheme or is empty.
@@ -41,7 +38,6 @@ struct ObservedWorkload {
   std::string resources;  // ResourcesHash of its pod sets, unless `templates` tells more
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
-  std::map<api::Role, Requests> requests;    // of a pod
   std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
   std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
   bool reserved = false;                     // holds quota
@@ -52,9 +48,6 @@ struct ObservedWorkload {
   std::string eviction;
   bool operator==(const ObservedWorkload&) const = default;
 };
-
-// Returns the first 64 of PodRequests; a pod that asks for more finds no node.
-Requests HeldRequests(const kube::Object& pod_spec);
 
 // Returns a hash of what Kueue counts of the pods: names and resources of containers, overhead,
 // claims and node selectors. Equal quantities give equal hashes however they are written, and

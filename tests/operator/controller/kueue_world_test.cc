@@ -275,23 +275,6 @@ TEST(KueueWorldTest, TheJobsWorkloadIsTheOneOfItsName) {
   EXPECT_THAT(world.Pods(), SizeIs(2));
 }
 
-TEST(KueueWorldTest, AJobDoesNotRunOnAWorkloadThatAsksForLess) {
-  Json tmpl = testing::Template();
-  tmpl["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", 4}}}};
-  World world(Queued().PodTemplate(Role::kWorker, tmpl).Build(), kKueue);
-  CreateFlavor(world, "gpu");
-  world.Settle();
-  const std::string uid = WorkloadUid(world);
-  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [](kube::Object& workload) {
-    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0].erase("resources");
-  });
-  SetWorkloadStatus(world, AdmittedStatus(2));
-  EXPECT_THAT(world.Pods(), IsEmpty());
-  EXPECT_NE(WorkloadUid(world), uid) << "a new one asks for all";
-  SetWorkloadStatus(world, AdmittedStatus(2));
-  EXPECT_THAT(world.Pods(), SizeIs(2));
-}
-
 std::map<std::string, std::string> PodUids(World& world) {
   std::map<std::string, std::string> uids;
   for (const kube::Object& pod : world.Pods()) uids[kube::Name(pod)] = kube::Uid(pod);

@@ -65,29 +65,6 @@ TEST(KueueTest, TheTemplatesHashStaysWhatItWas) {
             "sha256:a0742ac4cac2f731be68e2fac3fa2319758108dc40faa55ac9f39270f6e80c16");
 }
 
-// Whoever may write Workloads can copy the hash.
-TEST(KueueTest, AWorkloadThatAsksForLessIsNotTheJobs) {
-  Json tmpl = testing::Template();
-  tmpl["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", 4}}},
-                                                {"limits", {{"example.com/gpu", "2"}}}};
-  const api::TrainingJob job = Queued(2).PodTemplate(Role::kWorker, tmpl).BuildWithDefaults();
-  const auto is_for_others = [&job](const Json& resources) {
-    kube::Object workload = BuildWorkload(job, kKueue, std::nullopt);
-    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = resources;
-    return IsForOtherPods(ReadWorkload(workload), job, kKueue);
-  };
-  EXPECT_FALSE(is_for_others(tmpl["spec"]["containers"][0]["resources"]));
-  EXPECT_FALSE(
-      is_for_others({{"requests", {{"cpu", "5"}, {"example.com/gpu", 2}, {"memory", "1Gi"}}}}))
-      << "Kueue may add";
-  EXPECT_TRUE(is_for_others({{"requests", {{"cpu", "3999m"}, {"example.com/gpu", 2}}}}));
-  EXPECT_TRUE(is_for_others({{"requests", {{"cpu", 4}}}}));
-  EXPECT_TRUE(is_for_others(nullptr));
-  kube::Object without = BuildWorkload(job, kKueue, std::nullopt);
-  without["spec"]["podSets"] = Json::array();
-  EXPECT_TRUE(IsForOtherPods(ReadWorkload(without), job, kKueue));
-}
-
 TEST(KueueTest, AWorkloadPriorityClassComesFirst) {
   const auto job = Queued().With([](api::TrainingJob& made) {
     made.metadata.labels["kueue.x-k8s.io/priority-class"] = "urgent";
