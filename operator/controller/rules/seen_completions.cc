@@ -6,6 +6,18 @@
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
+namespace {
+
+// The counts are those of the last status, when the worker was active. Without this, its pod would
+// look like one that has vanished.
+void CountAsSucceeded(api::TrainingJobStatus& status) {
+  const auto counts = status.replica_statuses.find(api::Role::kWorker);
+  if (counts == status.replica_statuses.end() || counts->second.active == 0) return;
+  --counts->second.active;
+  ++counts->second.succeeded;
+}
+
+}  // namespace
 
 void SeenCompletions::Note(Observed& observed) {
   api::TrainingJobStatus& status = observed.job.status;
@@ -18,7 +30,10 @@ void SeenCompletions::Note(Observed& observed) {
     if (!pod.being_deleted) staying.insert(pod.index);
   }
   for (const int index : seen_) {
-    if (!staying.contains(index)) AddCompletedIndex(index, status);
+    if (staying.contains(index) || HasCompleted(observed.job, {api::Role::kWorker, index}))
+      continue;
+    AddCompletedIndex(index, status);
+    CountAsSucceeded(status);
   }
 }
 

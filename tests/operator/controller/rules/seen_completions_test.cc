@@ -39,6 +39,17 @@ TEST(SeenCompletionsTest, AWorkerWhosePodIsGoneHasCompleted) {
   EXPECT_THAT(CompletedAfter(completions, seen), ElementsAre(1)) << "until it is written";
 }
 
+TEST(SeenCompletionsTest, AWorkerWhosePodIsGoneCountsAsSucceeded) {
+  SeenCompletions completions;
+  Seen seen = HasOneThatSucceeded();
+  CompletedAfter(completions, seen);
+  Observed observed = seen.NoPods().Worker(0, kReady).Worker(2, kReady).Build();
+  completions.Note(observed);
+  const api::ReplicaStatus& counts = observed.job.status.replica_statuses.at(api::Role::kWorker);
+  EXPECT_EQ(counts.active, 2);
+  EXPECT_EQ(counts.succeeded, 1);
+}
+
 TEST(SeenCompletionsTest, AWorkerWhosePodIsBeingDeletedHasCompleted) {
   SeenCompletions completions;
   Seen seen = HasOneThatSucceeded();
