@@ -71,6 +71,7 @@ struct JobMemory {
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;
   std::optional<Time> last_status_write;
+  std::optional<Time> waiting_since;  // as in Observed
   std::optional<Time> last_cause, last_restart;
   std::optional<Incident> incident;
   Time first_seen;

@@ -10,6 +10,7 @@
 #include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -132,6 +133,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.settings = settings_;
   ObserveSights(context);
   if (may_write && !IsTerminal(observed.job.status)) memory.seen_completions.Note(observed);
+  ObserveWait(context);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
@@ -156,6 +158,17 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
   if (!seen || seen->attempt != attempt) seen = {attempt, observed.now};
   NotAfter(observed.now, seen->at);
   observed.training_end_seen = seen->at;
+}
+
+void Observer::ObserveWait(ReconcileContext& context) {
+  Observed& observed = context.observed;
+  std::optional<Time>& since = context.memory.waiting_since;
+  if (ReadinessOf(observed).required)
+    since.reset();
+  else if (!since)
+    since = observed.now;
+  NotAfter(observed.now, since);
+  observed.waiting_since = since;
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {

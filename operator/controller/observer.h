@@ -21,6 +21,7 @@ class Observer {
 
  private:
   void ObserveSights(ReconcileContext& context) const;
+  static void ObserveWait(ReconcileContext& context);
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
   bool IsSilentNode(const std::string& node) const;

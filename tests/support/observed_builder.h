@@ -11,6 +11,7 @@
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
@@ -127,6 +128,11 @@ class Seen {
     return *this;
   }
   const controller::Observed& Build() {
+    if (controller::ReadinessOf(observed_).required) {
+      observed_.waiting_since.reset();
+    } else if (!observed_.waiting_since) {
+      observed_.waiting_since = observed_.now;
+    }
     observed_.until_stranded = controller::UntilStranded(observed_);
     observed_.evaluator_due = evaluator_.Note(observed_);
     observed_.evaluator_has_given_up = evaluator_.has_given_up();

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "operator/controller/rules/pending_reason.h"
-#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
@@ -18,13 +18,24 @@ std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   return SecondsAfter(StartTime(observed), *seconds) - observed.now;
 }
 
-// A job that waits for its back-off is Restarting, and one that waits for quota is Suspended.
+// Independent replicas train without each other, so one of them is enough.
+bool TrainsInPart(const Observed& observed) {
+  if (!api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) return false;
+  return !observed.job.status.completed_indexes.empty() ||
+         std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+           return IsMember(observed, pod) && (pod.ready || HasSucceeded(pod));
+         });
+}
+
+// A job that waits for its back-off is Restarting, and one that waits for quota is Suspended. The
+// status alone does not tell that a job waits: while no operator ran, it may have begun to train.
 std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.pending_deadline_seconds;
   const bool is_pending = StateOf(observed.job.status) == kPending;
   if (!seconds || observed.job.spec.suspend || !is_pending) return std::nullopt;
-  if (ReadinessOf(observed).required) return std::nullopt;
-  return SecondsAfter(std::min(StartTime(observed), observed.now), *seconds) - observed.now;
+  if (!observed.waiting_since || TrainsInPart(observed)) return std::nullopt;
+  const Time since = std::max(StartTime(observed), *observed.waiting_since);
+  return SecondsAfter(std::min(since, observed.now), *seconds) - observed.now;
 }
 
 }  // namespace

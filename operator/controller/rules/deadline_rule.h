@@ -1,5 +1,5 @@
-// Enforces runPolicy.activeDeadlineSeconds and pendingDeadlineSeconds, both counted from
-// status.startTime. Pure.
+// Enforces runPolicy.activeDeadlineSeconds, counted from status.startTime, and
+// pendingDeadlineSeconds, counted from then or from Observed::waiting_since. Pure.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,9 @@ namespace lockstep::controller {
 std::optional<Plan> PlanDeadline(const Observed& observed);
 
 // Returns the time left until the earlier of the job's deadlines, negative if it has passed;
-// nullopt if it has none or is suspended. The deadline of a pending job counts only while the job
-// is Pending, which it is until it has run once, and not once all required replicas are up.
+// nullopt if it has none or is suspended. The deadline of a pending job counts only while the job is
+// Pending, which it is until it has run once, and while not all required replicas are up; of
+// Independent replicas, while none is.
 std::optional<Duration> UntilDeadline(const Observed& observed);
 
 }  // namespace lockstep::controller

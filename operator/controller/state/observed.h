@@ -142,6 +142,9 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
+  // Since when this process has seen, at each look, that not all required replicas are up; nullopt
+  // if they are.
+  std::optional<Time> waiting_since;
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;

@@ -118,6 +118,21 @@ TEST(ReconcilerTest, WhereTheLeadingPodIsAskedFollowsAnEdit) {
   EXPECT_EQ(world.progress.asked.port, 4444);
 }
 
+TEST(ReconcilerTest, AnOperatorThatWasAwayFailsNoPendingJobThatHasBegunMeanwhile) {
+  World world(Job("j").Workers(2).PendingDeadlineSeconds(60).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.clock.Advance(std::chrono::hours(1));
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  world.clock.Advance(std::chrono::seconds(60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed") << "this process has seen it wait for so long";
+}
+
 api::TrainingJob ThreeWorkers() {
   return Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build();
 }

@@ -100,6 +100,21 @@ TEST(DeadlineRuleTest, OnlyTimeInWhichAJobIsPendingCounts) {
   EXPECT_EQ(unready.Plan().status.state, "Running") << "it has run since its start";
 }
 
+TEST(DeadlineRuleTest, IndependentReplicasArePendingUntilOneIsUp) {
+  const auto limited = Job("j")
+                           .Workers(2)
+                           .Training()
+                           .Strategy(api::StrategyType::kIndependent)
+                           .PendingDeadlineSeconds(60);
+  Seen seen(limited);
+  seen.Service().Worker(0, kReady).Worker(1, [](ObservedPod&) {}).Write().Later(seconds(1000));
+  EXPECT_NE(seen.Plan().status.state, "Failed") << "one trains";
+  seen.NoPods().Worker(0, Exited(0)).Worker(1, [](ObservedPod&) {});
+  EXPECT_NE(seen.Plan().status.state, "Failed") << "one has trained";
+  seen.NoPods().Worker(0, [](ObservedPod&) {}).Worker(1, [](ObservedPod&) {});
+  EXPECT_EQ(seen.Plan().status.state, "Failed");
+}
+
 TEST(DeadlineRuleTest, AJobThatIsResumedIsPendingAnew) {
   Seen seen(Job("j").Workers(1).PendingDeadlineSeconds(60).Suspended());
   EXPECT_EQ(seen.Write().Later(seconds(1000)).Plan().status.state, "Suspended");
