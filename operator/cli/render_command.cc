@@ -31,8 +31,8 @@ OrderedJson InReadingOrder(const kube::Object& object) {
 }  // namespace
 
 CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options) {
-  CLI::App* command =
-      app.add_subcommand("render", "Print every object that the operator would create");
+  CLI::App* command = app.add_subcommand(
+      "render", "Print the Service, PodGroup and pods that the operator would create");
   AddJobFileOptions(*command, options.job);
   return command;
 }

@@ -12,8 +12,8 @@ struct RenderOptions {
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
 CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options);
 
-// Prints the file's companion objects and every object that the operator would create for the job,
-// as YAML. Returns the exit code.
+// Prints the file's companion objects and the Service, PodGroup and pods that the operator would
+// create for the job, as YAML. Returns the exit code.
 int RunRender(const RenderOptions& options);
 
 }  // namespace lockstep::cli

@@ -33,7 +33,7 @@ Json FaultsOf(const absl::Status& status, const std::string& source) {
 }  // namespace
 
 CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options) {
-  CLI::App* command = app.add_subcommand("validate", "List every fault of a TrainingJob");
+  CLI::App* command = app.add_subcommand("validate", "List the faults of a TrainingJob");
   AddJobFileOptions(*command, options.job);
   AddOutputOption(*command, options.output, {"text", "json"},
                   "text, or json: one object on stdout, also if the job has faults");

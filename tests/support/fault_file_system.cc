@@ -41,6 +41,15 @@ FaultFileSystem::FaultFileSystem() : root_(std::make_shared<Node>()) {
   root_->is_folder = true;
 }
 
+absl::StatusOr<FileSystem::Kind> FaultFileSystem::KindOf(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  if (crashed_) return Crashed(path);
+  if (NextReadFails()) return BadDisk(path);
+  const NodePtr node = Find(path);
+  if (node == nullptr) return Kind::kNothing;
+  return node->is_folder ? Kind::kFolder : Kind::kFile;
+}
+
 absl::Status FaultFileSystem::CreateDirectories(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const Fault fault = NextFault();

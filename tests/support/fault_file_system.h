@@ -21,6 +21,7 @@ class FaultFileSystem final : public FileSystem {
  public:
   FaultFileSystem();
 
+  absl::StatusOr<Kind> KindOf(const std::string& path) override;
   absl::Status CreateDirectories(const std::string& path) override;
   absl::Status CreateDirectory(const std::string& path) override;
   absl::Status WriteFile(const std::string& path,
@@ -31,7 +32,8 @@ class FaultFileSystem final : public FileSystem {
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override;
   absl::Status RemoveRecursively(const std::string& path) override;
 
-  // Returns the number of changing operations so far: all except reads and listings.
+  // Returns the number of changing operations so far: all except reads: of files, of listings and
+  // of kinds.
   int operations() const;
   // Loses power in the middle of operation `n` (counted from 1, starting now), which does part of
   // its work. It and every later operation fail until Reboot.
@@ -39,13 +41,12 @@ class FaultFileSystem final : public FileSystem {
   // The disk is full half-way through operation `n` (counted from 1, starting now). Fails that
   // operation only, or also all later changes if `stays_full`.
   void FillDiskInOperation(int n, bool stays_full);
-  // Fails read or listing `n` (counted from 1, starting now), and only that one, as a bad disk
-  // does.
+  // Fails read `n` (counted from 1, starting now), and only that one, as a bad disk does.
   void FailInRead(int n);
   // Fails SyncDirectory `n` (counted from 1, starting now), and only that one. It makes nothing
   // durable.
   void FailInSync(int n);
-  // Returns the number of reads and listings so far.
+  // Returns the number of reads so far.
   int reads() const;
   // Restarts after a loss of power. `seed` decides which unsynced names have survived; kLoseAll:
   // none, kKeepAll: all, as if only the process had died. Clears all faults.

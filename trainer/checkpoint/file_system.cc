@@ -84,6 +84,16 @@ absl::Status WriteAll(int fd, std::span<const std::byte> bytes, const std::strin
 
 class PosixFileSystem final : public FileSystem {
  public:
+  absl::StatusOr<Kind> KindOf(const std::string& path) override {
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT) return Kind::kNothing;
+      return PathError(errno, "look up", path);
+    }
+    const bool leads_somewhere = !S_ISLNK(info.st_mode) || ::stat(path.c_str(), &info) == 0;
+    return leads_somewhere && S_ISDIR(info.st_mode) ? Kind::kFolder : Kind::kFile;
+  }
+
   absl::Status CreateDirectories(const std::string& path) override {
     const fs::path folder(path);
     std::error_code error;
@@ -154,6 +164,8 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status SyncDirectory(const std::string& path) override {
     const Descriptor folder = Open(path, O_RDONLY | O_DIRECTORY);
+    // A folder may take files and yet not let people read their names: nothing can sync it then.
+    if (folder.fd() < 0 && errno == EACCES) return absl::OkStatus();
     if (folder.fd() < 0) return SystemError(errno, "open the folder", path);
     if (Retry([&] { return ::fsync(folder.fd()); }) == 0) return absl::OkStatus();
     // Mounts of object stores cannot sync folders.

@@ -26,7 +26,12 @@ absl::Status TooManyBytes(const std::string& path, std::uint64_t bytes, std::uin
 // Unavailable: any other error of the system, such as an I/O error.
 class FileSystem {
  public:
+  enum class Kind { kNothing, kFile, kFolder };
+
   virtual ~FileSystem() = default;
+  // What is at the path. A link counts as a folder if it leads to one, else as a file; whatever
+  // else is no folder counts as a file, too. Needs no right to list the folder that it is in.
+  virtual absl::StatusOr<Kind> KindOf(const std::string& path) = 0;
   // Creates the folder and its missing parents. They are durable when it returns.
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
   // Creates one folder. AlreadyExists: it exists. Durable after SyncDirectory of its parent.
@@ -41,6 +46,8 @@ class FileSystem {
   // Replaces `to` if it exists. Durable after SyncDirectory of both folders. FailedPrecondition:
   // `from` is a file, and `to` a folder.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // OK without an effect if the folder cannot be synced: it may not be read, or is of an object
+  // store.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // Returns names, not paths, in no particular order.
   virtual absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) = 0;

@@ -14,9 +14,11 @@ namespace lockstep::train {
 namespace {
 
 // No supervisor has given this process a number.
-Incarnation ThisProcess() {
+ModelWriter ThisProcess() {
   const auto now = SystemClock().Now().time_since_epoch();
-  return {.pod_started = std::chrono::nanoseconds(now).count(), .process_number = ::getpid()};
+  return {.job_uid = {},
+          .process = {.pod_started = std::chrono::nanoseconds(now).count(),
+                      .process_number = ::getpid()}};
 }
 
 }  // namespace

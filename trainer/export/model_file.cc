@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <span>
 
@@ -21,16 +20,16 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// What the names of the drafts of a file begin with. They are short however long its name is.
-std::string DraftsOf(const std::string& path) {
+// What the names of a job's drafts of a file begin with. They are short however long its name is.
+std::string DraftsOf(const std::string& path, const std::string& job_uid) {
   const std::string name = std::filesystem::path(path).filename();
-  return fmt::format(".export-{:016x}-", Digest(name));
+  return fmt::format(".export-{:016x}-", Digest(fmt::format("{}/{}", job_uid, name)));
 }
 
-// The names of a file's drafts are in the order of their writers.
-std::string DraftName(const std::string& path, const Incarnation& writer) {
-  return fmt::format("{}{:019}-{:019}.tmp", DraftsOf(path), writer.pod_started,
-                     writer.process_number);
+// The names of a job's drafts of a file are in the order of their writers.
+std::string DraftName(const std::string& path, const ModelWriter& writer) {
+  return fmt::format("{}{:019}-{:019}.tmp", DraftsOf(path, writer.job_uid),
+                     writer.process.pod_started, writer.process.process_number);
 }
 
 // `status`, with the name of the file that could not be written, and not only of its draft.
@@ -39,7 +38,7 @@ absl::Status Naming(const std::string& path, const absl::Status& status) {
   return {status.code(), fmt::format("{}: {}", path, std::string(status.message()))};
 }
 
-absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Incarnation& writer,
+absl::Status ReplaceFile(FileSystem& files, const std::string& path, const ModelWriter& writer,
                          const Pieces& pieces) {
   const std::string folder = FolderOf(path);
   const std::string draft = fmt::format("{}/{}", folder, DraftName(path, writer));
@@ -52,21 +51,27 @@ absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Incar
   return files.SyncDirectory(folder);
 }
 
-// `names`: of all files in the folder of `path`. What stays only costs disk space.
-void RemoveOlderDrafts(FileSystem& files, const std::string& path, const Incarnation& writer,
-                       const std::vector<std::string>& names) {
-  const std::string drafts = DraftsOf(path), own = DraftName(path, writer);
-  for (const std::string& name : names) {
-    if (!name.starts_with(drafts) || name >= own) continue;
-    const absl::Status removed = files.RemoveRecursively(FolderOf(path) + "/" + name);
-    if (removed.ok()) continue;
+// What stays only costs disk space. A draft of another job, or of a process without a job, may be
+// one that is being written.
+void RemoveOlderDrafts(FileSystem& files, const std::string& path, const ModelWriter& writer) {
+  if (writer.job_uid.empty()) return;
+  const auto warn = [](const absl::Status& failed) {
     LogWarning("what an earlier process has left of an export stays",
-               {{"error", std::string(removed.message())}});
+               {{"error", std::string(failed.message())}});
+  };
+  const std::string folder = FolderOf(path);
+  const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(folder);
+  if (!names.ok()) return warn(names.status());
+  const std::string drafts = DraftsOf(path, writer.job_uid), own = DraftName(path, writer);
+  for (const std::string& name : *names) {
+    if (!name.starts_with(drafts) || name >= own) continue;
+    const absl::Status removed = files.RemoveRecursively(fmt::format("{}/{}", folder, name));
+    if (!removed.ok()) warn(removed);
   }
 }
 
 absl::Status WriteOnnx(const TrainedModel& model, const std::string& path,
-                       const Incarnation& writer, FileSystem& files) {
+                       const ModelWriter& writer, FileSystem& files) {
   const std::string doc = fmt::format(
       "Step {} of a training. Input: samples as the model got them, bytes divided by 255.",
       model.step);
@@ -79,7 +84,7 @@ absl::Status WriteOnnx(const TrainedModel& model, const std::string& path,
 }
 
 absl::Status WriteSafetensors(const TrainedModel& model, const std::string& path,
-                              const Incarnation& writer, FileSystem& files) {
+                              const ModelWriter& writer, FileSystem& files) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(model.tensors));
   return ReplaceFile(files, path, writer, SafetensorsPieces(header, model.tensors));
 }
@@ -94,20 +99,16 @@ absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path) {
       fmt::format("{}: found the ending '{}', expected .onnx or .safetensors", path, ending));
 }
 
-absl::Status PrepareModelFile(const std::string& path, const Incarnation& writer,
+absl::Status PrepareModelFile(const std::string& path, const ModelWriter& writer,
                               FileSystem& files) {
   const std::string folder = FolderOf(path);
   LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(folder));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(folder));
-  const absl::Status listed = files.ListDirectory(path).status();
-  if (listed.ok()) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const FileSystem::Kind kind, files.KindOf(path));
+  if (kind == FileSystem::Kind::kFolder) {
     return absl::FailedPreconditionError(
         fmt::format("{}: found a folder, expected a file or nothing", path));
   }
-  const std::string name = std::filesystem::path(path).filename();
-  const bool is_there = std::ranges::find(names, name) != names.end();
-  if (!is_there && !absl::IsNotFound(listed)) return listed;  // its name is too long, say
-  RemoveOlderDrafts(files, path, writer, names);
+  RemoveOlderDrafts(files, path, writer);
   const std::string draft = fmt::format("{}/{}", folder, DraftName(path, writer));
   const absl::Status written = files.WriteFile(draft, {});
   const absl::Status removed = files.RemoveRecursively(draft);
@@ -115,7 +116,7 @@ absl::Status PrepareModelFile(const std::string& path, const Incarnation& writer
 }
 
 absl::Status WriteModelFile(const TrainedModel& model, const std::string& path,
-                            const Incarnation& writer, FileSystem& files) {
+                            const ModelWriter& writer, FileSystem& files) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ModelFormat format, ModelFormatOf(path));
   return format == ModelFormat::kOnnx ? WriteOnnx(model, path, writer, files)
                                       : WriteSafetensors(model, path, writer, files);

@@ -27,19 +27,24 @@ enum class ModelFormat { kOnnx, kSafetensors };
 absl::StatusOr<ModelFormat> ModelFormatOf(const std::string& path);
 
 // A process that writes a file writes a draft first, in the same folder. Each process has its own,
-// so that two that write one file, in different pods perhaps, do not mix their bytes.
+// so that two that write one file, in different pods or jobs perhaps, do not mix their bytes.
+struct ModelWriter {
+  std::string job_uid;  // empty: a process without a job
+  Incarnation process;
+};
 
 // Makes the folder of the file, and writes and removes an empty draft of `writer` there, so that
 // people learn early that WriteModelFile could not write. Removes the drafts that earlier processes
-// have left. Leaves the file as it is. `path` is absolute. FailedPrecondition: the path is a
-// folder, or a link to one, or cannot be a file's. Other errors: see FileSystem.
-absl::Status PrepareModelFile(const std::string& path, const Incarnation& writer,
+// of its job have left, if it may list the folder; else logs that they stay. Leaves the file as it
+// is. `path` is absolute. FailedPrecondition: the path is a folder, or a link to one, or cannot be
+// a file's. Other errors: see FileSystem.
+absl::Status PrepareModelFile(const std::string& path, const ModelWriter& writer,
                               FileSystem& files);
 
 // Writes the file, or replaces it, in one step: on failure, it is as it was, unless its new name
 // may not survive a loss of power. InvalidArgument: the model's layers and tensors do not fit each
 // other. Other errors: see ModelFormatOf, EncodeOnnx and FileSystem.
 absl::Status WriteModelFile(const TrainedModel& model, const std::string& path,
-                            const Incarnation& writer, FileSystem& files);
+                            const ModelWriter& writer, FileSystem& files);
 
 }  // namespace lockstep::train

@@ -16,7 +16,7 @@ constexpr char kField[] = "spec.training.checkpoint.exportTo";
 }  // namespace
 
 absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
-                           const Incarnation& writer, FileSystem& files) {
+                           const ModelWriter& writer, FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(const ModelFormat format, ModelFormatOf(file));
   if (format == ModelFormat::kOnnx && model_bytes > kMostOnnxBytes) {
@@ -32,7 +32,7 @@ absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
 }
 
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         const Incarnation& writer, FileSystem& files) {
+                         const ModelWriter& writer, FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
   const TrainedModel model{.origin = "the trained model",
                            .step = step,

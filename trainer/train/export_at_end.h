@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "trainer/checkpoint/file_system.h"
-#include "trainer/identity/identity.h"
+#include "trainer/export/model_file.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -18,11 +18,11 @@ namespace lockstep::train {
 // `model_bytes` of tensors. Other errors: see PrepareModelFile.
 // `writer`: this process.
 absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
-                           const Incarnation& writer, FileSystem& files);
+                           const ModelWriter& writer, FileSystem& files);
 
 // Writes the session's model, which has done `step` steps, and logs that. Does nothing without a
 // `file`. Errors: see WriteModelFile.
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         const Incarnation& writer, FileSystem& files);
+                         const ModelWriter& writer, FileSystem& files);
 
 }  // namespace lockstep::train

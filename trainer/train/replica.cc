@@ -48,6 +48,10 @@ CheckpointOwner OwnerFor(const Identity& identity) {
           .process_number = identity.incarnation.process_number};
 }
 
+ModelWriter WriterFor(const Identity& identity) {
+  return {.job_uid = identity.job_uid, .process = identity.incarnation};
+}
+
 // A leader that takes its state from its peers restores no checkpoint, but still reports the age of
 // the newest one.
 void ReportNewest(CheckpointStore& store, Reporter& reporter) {
@@ -104,7 +108,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   }
   if (place->saves) {
     const absl::Status prepared = PrepareExport(checkpoint.export_to, ModelBytes(**session),
-                                                identity.incarnation, RealFileSystem());
+                                                WriterFor(identity), RealFileSystem());
     if (!prepared.ok()) return FailToOpen(prepared);
   }
 
@@ -121,7 +125,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .reporter = reporter,
                  .phases = sender.phases(),
                  .clock = clock,
-                 .incarnation = identity.incarnation};
+                 .writer = WriterFor(identity)};
   if (identity.UsesParameterServers()) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
   if (!place->variant || exit_code != api::kExitDiverged) return exit_code;

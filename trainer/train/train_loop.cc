@@ -330,8 +330,8 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   absl::Status kept = SaveAtEnd();
   if (kept.ok() && end == LoopEnd::kDone && state != exported) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
-    kept = ExportAtEnd(session.training().checkpoint.export_to, state.step, session, incarnation,
-                       *files);
+    kept =
+        ExportAtEnd(session.training().checkpoint.export_to, state.step, session, writer, *files);
     if (kept.ok()) exported = state;
   }
   if (!kept.ok()) return EndOfStore(std::move(kept));

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
-#include "trainer/identity/identity.h"
+#include "trainer/export/model_file.h"
 #include "trainer/observe/phase_clock.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
@@ -40,7 +40,7 @@ struct TrainLoop {
   RunState last_save = {};                // what the last save since then was started with
   RunState exported = {};                 // what this process has exported
   FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
-  Incarnation incarnation = {};           // this process, which exports
+  ModelWriter writer = {};                // this process, which exports
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);

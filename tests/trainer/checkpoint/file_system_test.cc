@@ -10,6 +10,7 @@
 #include <future>
 
 #include "tests/support/temp_directory.h"
+#include "tests/support/unlisted_folder.h"
 #include "tests/trainer/checkpoint/make_socket.h"
 
 namespace lockstep::train {
@@ -58,6 +59,38 @@ TEST(RealFileSystemTest, ErrorsNamePathAndReason) {
   EXPECT_FALSE(files.CreateDirectories(folder.At("file/below")).ok());
 }
 
+TEST(RealFileSystemTest, AKindIsThatOfWhatALinkLeadsTo) {
+  using Kind = FileSystem::Kind;
+  const TempDirectory folder;
+  WriteTextFile(folder.At("file"), "x");
+  MakeSocket(folder.At("socket"));
+  std::filesystem::create_symlink("file", folder.At("to-file"));
+  std::filesystem::create_symlink(".", folder.At("to-folder"));
+  std::filesystem::create_symlink("nothing", folder.At("to-nothing"));
+  std::filesystem::create_symlink("loop", folder.At("loop"));
+  for (const std::string name : {"file", "socket", "to-file", "to-nothing", "loop"}) {
+    EXPECT_EQ(*RealFileSystem().KindOf(folder.At(name)), Kind::kFile) << name;
+  }
+  EXPECT_EQ(*RealFileSystem().KindOf(folder.At("to-folder")), Kind::kFolder);
+  EXPECT_EQ(*RealFileSystem().KindOf(folder.path()), Kind::kFolder);
+  EXPECT_EQ(*RealFileSystem().KindOf(folder.At("nothing")), Kind::kNothing);
+  EXPECT_EQ(*RealFileSystem().KindOf(folder.At("nothing/below")), Kind::kNothing);
+}
+
+TEST(RealFileSystemTest, AFolderThatMayNotBeReadTakesFiles) {
+  const UnlistedFolder folder;
+  if (!folder.works()) GTEST_SKIP() << "this user may list every folder";
+  FileSystem& files = RealFileSystem();
+  EXPECT_TRUE(absl::IsPermissionDenied(files.ListDirectory(folder.path()).status()));
+  EXPECT_EQ(*files.KindOf(folder.At("a")), FileSystem::Kind::kNothing);
+  EXPECT_TRUE(files.WriteFile(folder.At("a"), {Bytes("x")}).ok());
+  EXPECT_EQ(*files.KindOf(folder.At("a")), FileSystem::Kind::kFile);
+  const absl::Status synced = files.SyncDirectory(folder.path());
+  EXPECT_TRUE(synced.ok()) << synced;
+  EXPECT_TRUE(files.CreateDirectories(folder.At("b/c")).ok());
+  EXPECT_EQ(*files.KindOf(folder.At("b/c")), FileSystem::Kind::kFolder);
+}
+
 // They do not pass.
 TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
   const TempDirectory folder;
@@ -69,6 +102,8 @@ TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
     EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At(name), {}))) << name;
     EXPECT_TRUE(absl::IsFailedPrecondition(files.ListDirectory(folder.At(name)).status())) << name;
     EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.At(name), kMostJsonBytes).status())) << name;
+    if (name == "loop") continue;  // a link, which may be replaced
+    EXPECT_TRUE(absl::IsFailedPrecondition(files.KindOf(folder.At(name)).status())) << name;
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At(too_long))));
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectory(folder.At(too_long))));

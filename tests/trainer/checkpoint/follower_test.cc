@@ -34,6 +34,7 @@ class WatchedFileSystem final : public FileSystem {
     if (path.starts_with(unreadable)) return absl::UnknownError(path + ": Input/output error");
     return files_.ListDirectory(path);
   }
+  absl::StatusOr<Kind> KindOf(const std::string& path) override { return files_.KindOf(path); }
   absl::Status CreateDirectories(const std::string&) override { return Refused(); }
   absl::Status CreateDirectory(const std::string&) override { return Refused(); }
   absl::Status WriteFile(const std::string&,

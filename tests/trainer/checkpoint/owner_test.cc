@@ -26,6 +26,7 @@ class Watched final : public FileSystem {
   explicit Watched(FileSystem& files) : files_(files) {}
   std::function<void(const std::string& path)> before_writing = [](const std::string&) {};
 
+  absl::StatusOr<Kind> KindOf(const std::string& path) override { return files_.KindOf(path); }
   absl::Status CreateDirectories(const std::string& path) override {
     return files_.CreateDirectories(path);
   }

@@ -248,9 +248,15 @@ void ShardGroup::TakeShared(std::size_t server, const FlatValues& values) const 
   }
 }
 
-// A server that has this fence has the values already: the call is repeated for others' sake.
+// A server that has this fence has the values already: the call is repeated for others' sake. It
+// may have lost them since it said so, and a connection that nobody uses does not break: so it is
+// asked again.
 absl::Status ShardGroup::Load(const Content& content) {
   const auto has_it = [&](std::size_t server) { return links_[server]->fence() == content.fence; };
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    if (has_it(server)) links_[server].reset();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Connect());
   std::vector<DataSource> sources;
   absl::Status failed;
   for (std::size_t server = 0; server < links_.size(); ++server) {

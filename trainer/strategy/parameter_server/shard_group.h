@@ -92,8 +92,8 @@ class ShardGroup {
     std::vector<OptimizerSegment> segments;  // of the parameters
     FlatValues values;
   };
-  // Loads the servers that do not have this fence: a call that is repeated asks only those again
-  // that could not be loaded.
+  // Loads the servers that do not have this fence. A call that is repeated connects anew to those
+  // that had it, and loads only those that could not be loaded or have lost the values since.
   absl::Status Load(const Content& content);
   // Whether a server said at the last Pull that it was asked to stop.
   bool IsStopping() const { return is_stopping_; }

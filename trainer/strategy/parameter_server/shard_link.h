@@ -30,7 +30,8 @@ class ShardLink {
   absl::StatusOr<proto::ShardReply> Read();
   // The server's memory, mapped when it is another than before; null if that is impossible.
   const SharedContent* Map(const proto::Pulled& pulled);
-  // The fence that the server said it has, or was loaded with since; 0: none.
+  // The fence that the server said it has, or was loaded with since; 0: none. The server may have
+  // lost it meanwhile.
   std::uint64_t fence() const { return fence_; }
   void set_fence(std::uint64_t fence) { fence_ = fence; }
   bool is_shared() const { return is_shared_; }  // the server has mapped the caller's memory

@@ -33,13 +33,16 @@ constexpr std::int64_t kParameters = 64;
 class LoopbackTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    api::TrainingSpec training;
-    training.optimizer = {.name = "SGD", .learning_rate = 1};
     for (int i = 0; i < 2; ++i) {
-      shards_.push_back(*Shard::Create(training, *backend_));
+      shards_.push_back(EmptyShard());
       servers_.push_back(Start(i, "127.0.0.1:0"));
       addresses_.push_back(fmt::format("127.0.0.1:{}", servers_.back()->port()));
     }
+  }
+  std::unique_ptr<Shard> EmptyShard() const {
+    api::TrainingSpec training;
+    training.optimizer = {.name = "SGD", .learning_rate = 1};
+    return *Shard::Create(training, *backend_);
   }
   std::unique_ptr<ParameterServer> Start(int index, const std::string& address) {
     ParameterServerOptions options{
@@ -314,6 +317,28 @@ TEST_F(LoopbackTest, ALoadForWhichOneServerHasNoMemoryNowIsRepeatedForThatServer
     EXPECT_EQ(contents_made_[1].exchange(0), 2);
     for (auto& shard : shards_) shard->Clear();
   }
+}
+
+// The caller waits for the memory of server 1 and says nothing to server 0, whose process is
+// replaced meanwhile.
+TEST_F(LoopbackTest, AServerThatLosesWhatWasLoadedIsLoadedAgainWhenTheLoadIsRepeated) {
+  Floats parameters(kParameters, 10), states(1, 5);
+  const FlatValues values{.parameters = parameters, .states = states};
+  const ShardGroup::Content content{.fence = 7, .total_steps = 9, .values = values};
+  ShardGroup group = Group(Worker0());
+  lacks_memory_ = 1;
+  ASSERT_TRUE(group.Connect().ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(group.Load(content)));
+  EXPECT_EQ(shards_[0]->fence(), 7u);
+  servers_[0].reset();
+  shards_[0] = EmptyShard();
+  servers_[0] = Start(0, addresses_[0]);
+  lacks_memory_ = -1;
+  ASSERT_TRUE(group.Connect().ok());
+  const absl::Status repeated = group.Load(content);
+  EXPECT_TRUE(repeated.ok()) << repeated;
+  EXPECT_EQ(shards_[0]->fence(), 7u);
+  EXPECT_EQ(shards_[1]->fence(), 7u);
 }
 
 TEST_F(LoopbackTest, ARefusalForGoodSaysMoreThanALackOfMemory) {
