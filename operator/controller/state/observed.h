@@ -156,6 +156,8 @@ kube::FieldMask PodFields();
 // sidecars do. Without a termination of the main container, the pod's phase decides. A replica that
 // starts again after a success never succeeds; such an end counts as a failure.
 bool HasSucceeded(const ObservedPod& pod);
+// Returns true if the replica's program ended with success, whether or not it starts again.
+bool EndedWithSuccess(const ObservedPod& pod);
 // Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);
 // Returns true if the pod has neither succeeded nor failed.
