@@ -142,6 +142,7 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
+  std::string ignored_edit;          // Plan::ignored_edit when it last noted an edit
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;
