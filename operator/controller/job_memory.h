@@ -74,6 +74,7 @@ struct JobMemory {
   std::optional<Time> waiting_since;  // as in Observed
   std::optional<Time> last_cause, last_restart;
   std::optional<Incident> incident;
+  std::string ignored_edit;
   Time first_seen;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   FailedCreates failed_creates;

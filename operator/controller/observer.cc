@@ -130,6 +130,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.last_cause = context.memory.last_cause;
   observed.last_restart = context.memory.last_restart;
   observed.incident = context.memory.incident;
+  observed.ignored_edit = context.memory.ignored_edit;
   observed.settings = settings_;
   ObserveSights(context);
   if (may_write && !IsTerminal(observed.job.status)) memory.seen_completions.Note(observed);

@@ -17,6 +17,7 @@
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/live_object.h"
 #include "operator/controller/pods_at_once.h"
+#include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
@@ -332,10 +333,21 @@ absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
   return RecordUpdate(kind, with_.client.Update(kind, *group), context);
 }
 
+absl::StatusOr<bool> PlanExecutor::MayDelete(const kube::Kind& kind, const kube::Key& key,
+                                             ReconcileContext& context) const {
+  if (!IsBeingDeleted(context.observed.job)) return true;
+  const auto live = with_.client.GetMetadata(kind, key);
+  if (absl::IsNotFound(live.status())) return true;
+  LOCKSTEP_RETURN_IF_ERROR(live.status());
+  return kube::OwnerOf(*live) == context.memory.owner;
+}
+
 absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, const std::string& name,
                                        ReconcileContext& context) {
   const auto child = OfName(name, StoreOf(stores_, kind).AllOwnedBy(context.memory.owner));
   if (!child) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool may_delete, MayDelete(kind, child->key, context));
+  if (!may_delete) return absl::OkStatus();
   return IgnoreGone(with_.client.Delete(kind, child->key, child->uid));
 }
 
@@ -374,6 +386,8 @@ absl::Status PlanExecutor::ChangeWorkload(ReconcileContext& context,
 
 absl::Status PlanExecutor::DeletePodOf(const DeletePod& pod, ReconcileContext& context) {
   const kube::Key key{context.observed.job.metadata.namespace_name, pod.name};
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool may_delete, MayDelete(kube::kPodKind, key, context));
+  if (!may_delete) return absl::OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(IgnoreGone(pod.force
                                           ? with_.client.ForceDelete(kube::kPodKind, key, pod.uid)
                                           : with_.client.Delete(kube::kPodKind, key, pod.uid)));

@@ -67,6 +67,11 @@ class PlanExecutor {
   // Applies `change` to the job's Workload and writes the result to its status.
   absl::Status ChangeWorkload(ReconcileContext& context,
                               const std::function<kube::Object(kube::Object)>& change);
+  // Returns false if the job is being deleted and the API server no longer has the object as its
+  // child: its garbage collector takes the children of a job with the finalizer `orphan` from it
+  // before it removes that finalizer, and the cache may show the job without it first.
+  absl::StatusOr<bool> MayDelete(const kube::Kind& kind, const kube::Key& key,
+                                 ReconcileContext& context) const;
   absl::Status DeleteChild(const kube::Kind& kind, const std::string& name,
                            ReconcileContext& context);
   absl::Status DeletePodOf(const DeletePod& pod, ReconcileContext& context);

@@ -46,6 +46,7 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
       context.memory.last_restart = context.observed.now;
       context.memory.incident = plan.incident;
     }
+    if (plan.ignored_edit) context.memory.ignored_edit = *plan.ignored_edit;
     if (plan.names_cause) context.memory.last_cause = context.observed.now;
   }
   for (const PlannedEvent& event : plan.events) {

@@ -112,6 +112,7 @@ class Seen {
       observed_.last_restart = observed_.now;
       observed_.incident = plan.incident;
     }
+    if (plan.ignored_edit) observed_.ignored_edit = *plan.ignored_edit;
     if (plan.names_cause) observed_.last_cause = observed_.now;
     return *this;
   }

@@ -101,6 +101,9 @@ struct Plan {
   std::vector<PlannedEvent> events;
   std::optional<Incident> incident;  // if replicas restart: with them, what they were lost in
   bool names_cause = false;  // status.failure is the cause, not a consequence of another failure
+  // Set if the status first notes an edit: what the spec says by now and some pods were not told;
+  // empty if nothing.
+  std::optional<std::string> ignored_edit;
   std::optional<Duration> requeue_after;
 };
 

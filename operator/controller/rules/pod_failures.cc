@@ -215,6 +215,12 @@ bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
   return end.exit_code >= 1 && end.exit_code <= 127;
 }
 
+bool IsSuccess(const PodFailure& failure) {
+  if (failure.pod == nullptr || failure.cause == PodFailureCause::kDisruption) return false;
+  const ObservedPod& pod = *failure.pod;
+  return pod.starts_again && EndedWithSuccess(pod) && !WasEndedByNode(pod);
+}
+
 std::vector<PodFailure> NewPodFailures(const Observed& observed) {
   std::vector<PodFailure> failures;
   for (const ObservedPod& pod : observed.pods) {

@@ -60,6 +60,10 @@ bool IsSharedWork(const api::TrainingJob& job);
 // an end without an exit code is never a consequence.
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure);
 
+// Returns true if the program ended with success by itself, and starts again because its role
+// always runs. Such an end is charged, but neither a cause nor a consequence of others.
+bool IsSuccess(const PodFailure& failure);
+
 // "worker-1 on node n exited with code 137 (OOMKilled)"
 std::string Describe(const PodFailure& failure);
 // Returns the entry for status.failure, with texts cut to what the schema allows.

@@ -19,12 +19,17 @@ bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
          LeadsFinishedPeers(observed, failure.replica);
 }
 
+// A success is none, unless a rule of podFailurePolicy is about it (the reason "Completed").
+void ReportFailure(const PodFailure& failure, api::TrainingJobStatus& status) {
+  if (!IsSuccess(failure) || failure.rule) status.failure = FailureOf(failure);
+}
+
 // The failure of a pod ends the job; `charged` has counted it.
 Plan FailedBy(const Observed& observed, const api::TrainingJobStatus& charged,
               const PodFailure& first, api::FailureReason reason, const std::string& message) {
   Plan plan = FailedPlan(observed, reason, message);
   plan.status.restarts = charged.restarts;
-  plan.status.failure = FailureOf(first);
+  ReportFailure(first, plan.status);
   return plan;
 }
 
@@ -138,13 +143,21 @@ std::string RestartMessage(const Observed& observed, const PodFailure& first, bo
                      status.restarts.disruption);
 }
 
+// Returns the new failures that one plan judges together. Successes explain no failure, and no
+// failure explains them: the next plan charges those that end beside failures.
+std::vector<PodFailure> FailuresToJudge(const Observed& observed) {
+  std::vector<PodFailure> failures = NewPodFailures(observed);
+  if (!std::ranges::all_of(failures, IsSuccess)) std::erase_if(failures, IsSuccess);
+  return failures;
+}
+
 // Adds the restart of `first`'s replica, or of all of them, to a plan that has charged `failures`.
 void AddRestart(const Observed& observed, const std::vector<PodFailure>& failures,
                 const PodFailure& first, bool gang, Plan& plan) {
   api::TrainingJobStatus& status = plan.status;
   const bool goes_on = GoesOn(observed, failures, gang);
   if (!goes_on) SetRetryTime(observed, status);
-  status.failure = FailureOf(first);
+  ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
   if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
@@ -174,7 +187,7 @@ Duration RestartDelay(const Settings& settings, int restarts) {
 }
 
 std::optional<Plan> PlanRestart(const Observed& observed) {
-  const std::vector<PodFailure> failures = NewPodFailures(observed);
+  const std::vector<PodFailure> failures = FailuresToJudge(observed);
   if (failures.empty()) return PlanKubeletRestarts(observed);
   if (const auto left = UntilSettled(observed, failures)) {
     Plan waiting;
@@ -200,7 +213,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
                     fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
   AddRestart(observed, failures, first, gang, plan);
-  plan.names_cause = !blame.first_may_be_consequence;
+  plan.names_cause = !blame.first_may_be_consequence && !IsSuccess(first);
   return plan;
 }
 

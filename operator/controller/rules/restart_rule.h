@@ -17,6 +17,8 @@ inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
 // killed by a signal or for its memory, or is on a silent node, is a consequence. To learn of such
 // causes, failures that may be consequences wait for Settings::settling. The bundled trainer's exit
 // code says that it lost a peer; that is free while a replica that it waits for is not there.
+// Successes of a role that always runs are charged by themselves, after the failures seen with
+// them, and status.failure does not show them.
 //
 // A gang's pods all restart as the next attempt; so do the bundled trainer's if its leading replica
 // fails after others have finished. In the other scopes only the failed pod restarts. The Evaluator

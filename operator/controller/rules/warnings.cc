@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,29 +48,55 @@ void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
                          "runPolicy.schedulingPolicy only priorityClass has an effect"});
 }
 
+// What the spec says by now and some pods were not told.
+struct IgnoredEdit {
+  std::vector<std::string> pods;
+  std::set<std::string> what;  // the bounds "1:8", or the hash "worker=<hash>" of a role's template
+  bool has_template = false;
+};
+
 // The CRD rejects such edits, except that of an elastic job's bounds, and those that it cannot: its
 // rules have a cost budget.
-void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
+IgnoredEdit FindIgnoredEdit(const Observed& observed) {
+  IgnoredEdit ignored;
   std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
-  std::vector<std::string> stale;
-  const auto is_stale = [&observed, &hashes](const ObservedPod& pod) {
-    const auto& bounds = observed.job.spec.elastic;
-    const bool notes_bounds = bounds && !pod.elastic_bounds.empty();
-    if (notes_bounds && pod.elastic_bounds != WriteElasticBounds(*bounds)) return true;
-    if (!IsComparable(pod.spec_hash)) return false;
-    const auto [hash, is_new] = hashes.try_emplace(pod.role);
-    if (is_new) hash->second = SpecHash(observed.job, pod.role);
-    return pod.spec_hash != hash->second;
-  };
+  const auto& bounds = observed.job.spec.elastic;
   for (const ObservedPod& pod : observed.pods) {
-    if (IsMember(observed, pod) && is_stale(pod)) stale.push_back(pod.name);
+    if (!IsMember(observed, pod)) continue;
+    const bool notes_bounds = bounds && !pod.elastic_bounds.empty();
+    const bool other_bounds = notes_bounds && pod.elastic_bounds != WriteElasticBounds(*bounds);
+    if (other_bounds) ignored.what.insert(WriteElasticBounds(*bounds));
+    bool other_template = false;
+    if (IsComparable(pod.spec_hash)) {
+      const auto [hash, is_new] = hashes.try_emplace(pod.role);
+      if (is_new) hash->second = SpecHash(observed.job, pod.role);
+      other_template = pod.spec_hash != hash->second;
+    }
+    if (other_template) {
+      ignored.has_template = true;
+      ignored.what.insert(fmt::format("{}={}", api::RoleName(pod.role), hashes[pod.role]));
+    }
+    if (other_bounds || other_template) ignored.pods.push_back(pod.name);
   }
-  if (stale.empty()) return;
+  return ignored;
+}
+
+// Warns once of each such edit: a job is edited often, for one by its autoscaler.
+void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
+  const IgnoredEdit ignored = FindIgnoredEdit(observed);
+  plan.ignored_edit = fmt::format("{}", fmt::join(ignored.what, " "));
+  if (ignored.pods.empty() || *plan.ignored_edit == observed.ignored_edit) return;
+  std::string what = "the edit reaches";
+  if (!ignored.has_template) {
+    const api::ElasticSpec& bounds = *observed.job.spec.elastic;
+    what = fmt::format("the bounds of elastic, {} to {} workers, reach", bounds.min_replicas,
+                       bounds.max_replicas);
+  }
   plan.events.push_back(
       {PlannedEvent::Type::kWarning, "EditIgnored",
-       fmt::format("the edit reaches pods only when they are made: {} and {} others keep what they "
-                   "were told; suspend and resume the job to start them all again",
-                   stale.front(), stale.size() - 1)});
+       fmt::format("{} pods only when they are made: {} and {} others keep what they were told; "
+                   "suspend and resume the job to start them all again",
+                   what, ignored.pods.front(), ignored.pods.size() - 1)});
 }
 
 }  // namespace
@@ -85,7 +112,12 @@ void AddWarnings(const Observed& observed, Plan& plan) {
   const bool notes_edit = known.observed_generation != 0 &&
                           known.observed_generation != observed.job.metadata.generation &&
                           plan.status.observed_generation == observed.job.metadata.generation;
-  if (notes_edit && plan.status.attempt == known.attempt) WarnOfIgnoredEdit(observed, plan);
+  if (!notes_edit) return;
+  if (plan.status.attempt == known.attempt) {
+    WarnOfIgnoredEdit(observed, plan);
+  } else {
+    plan.ignored_edit = "";  // all pods are replaced
+  }
 }
 
 }  // namespace lockstep::controller

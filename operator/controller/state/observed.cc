@@ -191,7 +191,10 @@ kube::FieldMask PodFields() {
 }
 
 bool HasSucceeded(const ObservedPod& pod) {
-  if (pod.starts_again) return false;
+  return !pod.starts_again && EndedWithSuccess(pod);
+}
+
+bool EndedWithSuccess(const ObservedPod& pod) {
   if (pod.termination) return pod.termination->exit_code == 0;
   return pod.phase == PodPhase::kSucceeded;
 }

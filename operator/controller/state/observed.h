@@ -145,6 +145,7 @@ struct Observed : ObservedJob {
   // Since when this process has seen, at each look, that not all required replicas are up; nullopt
   // if they are.
   std::optional<Time> waiting_since;
+  std::string ignored_edit;          // Plan::ignored_edit when it last noted an edit
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;
@@ -159,6 +160,8 @@ kube::FieldMask PodFields();
 // sidecars do. Without a termination of the main container, the pod's phase decides. A replica that
 // starts again after a success never succeeds; such an end counts as a failure.
 bool HasSucceeded(const ObservedPod& pod);
+// Returns true if the replica's program ended with success, whether or not it starts again.
+bool EndedWithSuccess(const ObservedPod& pod);
 // Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);
 // Returns true if the pod has neither succeeded nor failed.

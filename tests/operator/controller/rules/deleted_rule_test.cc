@@ -145,5 +145,41 @@ TEST(DeletedRuleTest, AnOrphanedJobLeavesItsPods) {
   EXPECT_THAT(world.Pods(), SizeIs(2));
 }
 
+// As the garbage collector does it: an object keeps no owner.
+void Orphan(World& world, const kube::Kind& kind) {
+  for (const kube::Object& child : world.client.Objects(kind)) {
+    world.client.Modify(kind, kube::KeyOf(child),
+                        [](kube::Object& object) { object["metadata"].erase("ownerReferences"); });
+  }
+}
+
+TEST(DeletedRuleTest, AnOrphanedJobThatAnotherFinalizerHoldsLeavesItsChildrenToo) {
+  for (const bool saw_orphan : {true, false}) {
+    World world(testing::Queued().Build(), testing::kKueue);
+    world.client.Add(kFlavorKind, {{"metadata", {{"name", "gpu"}}}});
+    world.Settle();
+    world.client.Modify(kWorkloadKind, kWorkload, [](kube::Object& workload) {
+      workload["status"] = testing::AdmittedStatus(2);
+    });
+    SetRunning(world);
+    ASSERT_THAT(world.Pods(), SizeIs(2));
+    Delete(world, {"orphan", "example.com/stay"});
+    if (saw_orphan) world.Settle();
+    Orphan(world, kube::kPodKind);
+    Orphan(world, kWorkloadKind);
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["metadata"]["finalizers"] = {"example.com/stay"};
+    });
+    world.Sync(kTrainingJobKind, 1'000);
+    EXPECT_TRUE(world.Reconcile().ok()) << "the cache has the pods as the job's";
+    EXPECT_THAT(world.Pods(), SizeIs(2));
+    world.Sync(kube::kPodKind, 1'000);
+    EXPECT_TRUE(world.Reconcile().ok()) << "and then the Workload";
+    world.Settle();
+    EXPECT_THAT(world.Pods(), SizeIs(2));
+    EXPECT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller

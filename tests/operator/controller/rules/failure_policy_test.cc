@@ -252,28 +252,93 @@ TEST(FailurePolicyTest, APodOnASilentNodeThatAPeersEndRevealsHasTheReasonNodeLos
   EXPECT_EQ(seen.Worker(1, silent).Plan().status.restarts, (api::RestartCounts{1, 0, 1}));
 }
 
+// One whose parameter server always runs.
+testing::JobBuilder Serving(std::vector<PodFailureRuleSpec> rules, int backoff_limit = 6) {
+  auto job = Job("j").Workers(2).ParameterServers(1).RestartScope(RestartScope::kPod);
+  job.RestartPolicy(Role::kParameterServer, RestartPolicy::kAlways);
+  job.RestartPolicy(Role::kWorker, RestartPolicy::kOnFailure);
+  return job.With([&](api::TrainingJob& built) {
+    built.spec.run_policy.backoff_limit = backoff_limit;
+    built.spec.run_policy.pod_failure_policy = api::PodFailurePolicySpec{std::move(rules)};
+  });
+}
+
+const PodState kServed = [](ObservedPod& pod) {
+  Exited(0, "Completed")(pod);
+  pod.starts_again = true;
+};
+
 // As the kubelet restarts it without rules: until backoffLimit is spent.
 TEST(FailurePolicyTest, ARoleThatAlwaysRunsStartsAgainAfterASuccess) {
-  auto job = Job("j").Workers(1).ParameterServers(1).RestartScope(RestartScope::kPod);
-  job.RestartPolicy(Role::kParameterServer, RestartPolicy::kAlways);
-  job.With([](api::TrainingJob& built) {
-    built.spec.run_policy.backoff_limit = 1;
-    built.spec.run_policy.pod_failure_policy =
-        api::PodFailurePolicySpec{{OnCodes(FailureAction::kFailJob, {42})}};
-  });
-  const PodState served = [](ObservedPod& pod) {
-    Exited(0)(pod);
-    pod.starts_again = true;
-  };
-  Seen seen(job);
-  seen.Running().Worker(0, kReady).Pod(Role::kParameterServer, 0, served).Write();
+  Seen seen(Serving({OnCodes(FailureAction::kFailJob, {42})}, 1));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.Pod(Role::kParameterServer, 0, kServed).Write();
+  EXPECT_FALSE(seen.Build().job.status.failure.has_value()) << "a success is none";
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
   EXPECT_EQ(seen.Build().job.status.replica_statuses.at(Role::kParameterServer).succeeded, 0);
   EXPECT_THAT(seen.Plan().actions, ::testing::ElementsAre(DeletePod{"j-ps-0", "j-ps-0-uid"}));
-  seen.With([](Observed& observed) { observed.pods.back().uid = "successor"; });
+  seen.With([](Observed& observed) {
+    for (ObservedPod& pod : observed.pods) pod.uid += "-successor";
+  });
   const auto status = seen.Plan().status;
   ASSERT_TRUE(IsTrue(status, kFailed));
   EXPECT_EQ(FindCondition(status, kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_FALSE(status.failure.has_value());
+}
+
+TEST(FailurePolicyTest, ASuccessOfARoleThatAlwaysRunsHidesNoFailure) {
+  const auto rules = {OnCodes(FailureAction::kFailJob, {42})};
+  Seen at_once(Serving(rules));
+  at_once.Running().Worker(0, ExitedBefore(42)).Worker(1, kReady);
+  at_once.Pod(Role::kParameterServer, 0, kServed);
+  Seen before(Serving(rules));
+  before.Running().Worker(1, kReady).Pod(Role::kParameterServer, 0, kServed);
+  before.Worker(0, kReady).Write().Later(seconds(5));
+  before.With([](Observed& observed) {
+    for (ObservedPod& pod : observed.pods) {
+      if (pod.name == "j-worker-0") ExitedBefore(42)(pod);
+    }
+  });
+  for (Seen* seen : {&at_once, &before}) {
+    const auto status = seen->Plan().status;
+    ASSERT_TRUE(IsTrue(status, kFailed)) << status.state;
+    EXPECT_EQ(FindCondition(status, kFailed)->reason, "PodFailurePolicy");
+    EXPECT_EQ(status.failure->exit_code, 42);
+  }
+}
+
+TEST(FailurePolicyTest, ASuccessIsChargedByItselfAfterTheFailuresSeenWithIt) {
+  Seen seen(Serving({OnCodes(FailureAction::kFailJob, {42})}));
+  seen.Running().Worker(0, ExitedBefore(1, seconds(4))).Worker(1, kReady);
+  seen.Pod(Role::kParameterServer, 0, kServed);
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(6))) << "its cause may yet show";
+  seen.Later(seconds(6)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_EQ(seen.Build().job.status.failure->exit_code, 1);
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 2);
+  EXPECT_EQ(seen.Build().job.status.failure->exit_code, 1) << "the latest failure";
+  EXPECT_EQ(seen.Plan().actions.size(), 2U);
+}
+
+TEST(FailurePolicyTest, ASuccessThatARuleIsAboutIsReportedAsItsFailure) {
+  Seen seen(Serving({OnReasons(FailureAction::kFailJob, {"Completed"})}));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kParameterServer, 0, kServed);
+  const auto status = seen.Plan().status;
+  ASSERT_TRUE(IsTrue(status, kFailed));
+  EXPECT_EQ(status.failure->reason, "Completed");
+}
+
+TEST(FailurePolicyTest, APodThatEndsWithSuccessBecauseItsNodeIsDrainedIsACause) {
+  const PodState drained = [](ObservedPod& pod) {
+    kServed(pod);
+    pod.being_deleted = pod.disruption_target = true;
+  };
+  Seen seen(Serving({OnCodes(FailureAction::kFailJob, {1})}));
+  seen.Running().Worker(0, Exited(1)).Worker(1, kReady);
+  const auto status = seen.Pod(Role::kParameterServer, 0, drained).Plan().status;
+  EXPECT_FALSE(IsTrue(status, kFailed));
+  EXPECT_EQ(status.restarts, (api::RestartCounts{0, 1, 1}));
 }
 
 TEST(FailurePolicyTest, AnEndThatFollowsFromALostPeerIsNotJudged) {

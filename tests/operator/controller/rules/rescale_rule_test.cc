@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "api/v1/names.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/status.h"
@@ -129,6 +131,50 @@ TEST(RescaleRuleTest, AnEditOfTheBoundsAloneReachesOnlyLaterPodsAndSaysSo) {
   Seen same = ToldOfTwoToFour();
   EditBounds(same, {2, 4}, 3);
   EXPECT_THAT(same.Plan().events, IsEmpty()) << "only the number has changed";
+}
+
+TEST(RescaleRuleTest, EachPairOfBoundsIsWarnedOfOnce) {
+  Seen seen = ToldOfTwoToFour();
+  EditBounds(seen, {1, 8}, 2);
+  ASSERT_EQ(seen.Plan().events.size(), 1U);
+  EXPECT_EQ(seen.Plan().events[0].message,
+            "the bounds of elastic, 1 to 8 workers, reach pods only when they are made: j-worker-0 "
+            "and 1 others keep what they were told; suspend and resume the job to start them all "
+            "again");
+  EditBounds(seen.Write(), {1, 8}, 3);
+  EXPECT_THAT(seen.Plan().events, IsEmpty()) << "an autoscaler's step";
+  seen.Write().With([](Observed& observed) {
+    observed.job.spec.run_policy.backoff_limit = 9;
+    ++observed.job.metadata.generation;
+  });
+  EXPECT_THAT(seen.Plan().events, IsEmpty());
+  EditBounds(seen.Write(), {1, 6}, 3);
+  EXPECT_EQ(seen.Plan().events.size(), 1U) << "another pair";
+  EditBounds(seen.Write(), {2, 4}, 3);
+  EXPECT_THAT(seen.Plan().events, IsEmpty()) << "what the pods were told";
+  EditBounds(seen.Write(), {1, 6}, 3);
+  EXPECT_EQ(seen.Plan().events.size(), 1U) << "edited again";
+}
+
+// The memory of it is the reconciler's.
+TEST(RescaleRuleTest, AnAutoscalersStepsRepeatNoWarning) {
+  World world(Elastic(RestartScope::kPod).Build());
+  const auto edit = [&world](int most, int workers) {
+    world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+      job["spec"]["elastic"]["maxReplicas"] = most;
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      job["metadata"]["generation"] = job["metadata"]["generation"].get<int>() + 1;
+    });
+    world.Settle();
+  };
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  edit(8, 2);
+  edit(8, 3);
+  edit(8, 4);
+  const auto reasons = world.EventReasons();
+  EXPECT_EQ(std::ranges::count(reasons, "EditIgnored"), 1);
 }
 
 TEST(RescaleRuleTest, AgentsThatWereToldOfFewerWorkersStartAgainWithTheOthers) {
