@@ -13,8 +13,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanDeadline(const Observed& observed);
 
 // Returns the time left until the earlier of the job's deadlines, negative if it has passed;
-// nullopt if it has none or is suspended. The deadline of a pending job counts only while the job is
-// Pending, which it is until it has run once, and while not all required replicas are up; of
+// nullopt if it has none or is suspended. The deadline of a pending job counts only while the job
+// is Pending, which it is until it has run once, and while not all required replicas are up; of
 // Independent replicas, while none is.
 std::optional<Duration> UntilDeadline(const Observed& observed);
 

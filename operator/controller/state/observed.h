@@ -145,8 +145,8 @@ struct Observed : ObservedJob {
   // Since when this process has seen, at each look, that not all required replicas are up; nullopt
   // if they are.
   std::optional<Time> waiting_since;
-  std::string ignored_edit;          // Plan::ignored_edit when it last noted an edit
-  Time first_seen;                   // by this process; the first status may be written later
+  std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
+  Time first_seen;           // by this process; the first status may be written later
   Time now;
   Settings settings;
 };
