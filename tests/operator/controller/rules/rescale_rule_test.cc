@@ -158,7 +158,9 @@ TEST(RescaleRuleTest, EachPairOfBoundsIsWarnedOfOnce) {
 
 // The memory of it is the reconciler's.
 TEST(RescaleRuleTest, AnAutoscalersStepsRepeatNoWarning) {
-  World world(Elastic(RestartScope::kPod).Build());
+  World world(Elastic(RestartScope::kPod)
+                  .PodTemplate(api::Role::kWorker, testing::Template("pytorch"))
+                  .Build());
   const auto edit = [&world](int most, int workers) {
     world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
       job["spec"]["elastic"]["maxReplicas"] = most;
