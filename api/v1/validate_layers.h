@@ -11,7 +11,8 @@ namespace lockstep::api {
 
 // Validates the layers of `training` and of its variants: their types, and the names and values of
 // their fields. For readers of files, which no API server has checked; an operator must accept the
-// layers of a newer CRD. Only the trainer knows which fields a type takes, and which shapes fit.
+// layers of a newer CRD, and has Validate. Only the trainer knows which fields a type takes, and
+// which shapes fit.
 std::vector<FieldError> ValidateLayers(const TrainingSpec& training, const std::string& path);
 
 }  // namespace lockstep::api

@@ -60,13 +60,41 @@ class Section {
   std::vector<FieldError>* errors_;
 };
 
+bool IsExtent(const Json& value) {
+  const auto is_count = [](const Json& number) {
+    return number.is_number_integer() && number.get<std::int64_t>() >= 1;
+  };
+  if (!value.is_array()) return is_count(value);
+  return value.size() == 2 && is_count(value[0]) && is_count(value[1]);
+}
+
+// The schema cannot express the type of these fields, so they may hold anything.
+void ValidateExtents(const Json& layers, Section& section) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    for (const char* name : {"kernelSize", "poolSize", "strides"}) {
+      const auto found = layers[i].find(name);
+      if (found == layers[i].end() || found->is_null() || IsExtent(*found)) continue;
+      section.Fault(fmt::format("model.layers[{}].{}", i, name),
+                    "expected an integer of at least 1, or a list of two, height and width");
+    }
+  }
+}
+
 void ValidateModel(const ModelSpec& model, Section& section) {
-  section.ExactlyOne("model", "name", !model.name.empty(), "layers", !model.layers.empty());
+  const Json& layers = *model.layers;
+  ValidateExtents(layers, section);
+  section.ExactlyOne("model", "name", !model.name.empty(), "layers", !layers.empty());
   if (!model.name.empty()) section.OneOf("model.name", model.name, kModelNames);
   if (model.zero_gamma && model.name.find("resnet") == std::string::npos) {
     section.Fault("model.zeroGamma",
                   "found true, expected it only with a model.name of a ResNet; layers have "
                   "gammaInitializer");
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto type = layers[i].find("type");
+    if (type != layers[i].end() && type->is_string()) continue;
+    section.Fault(fmt::format("model.layers[{}].type", i),
+                  "found none, expected a layer's name, such as \"Dense\"");
   }
 }
 

@@ -345,6 +345,22 @@ TEST(ValidateTest, TheWholeSpecHasABound) {
   EXPECT_THAT(layers(6000), ::testing::HasSubstr("spec: found 180"));
 }
 
+TEST(ValidateTest, ExtentsOfLayersAreNumbers) {
+  const auto fault = [](const Json& extent) {
+    return Faults(MnistWith([&extent](TrainingSpec& training) {
+      training.model = {.name = "",
+                        .layers = Json::array({{{"type", "Conv2D"}, {"kernelSize", extent}}})};
+    }));
+  };
+  for (const Json& good : {Json(3), Json({3, 5}), Json()}) EXPECT_EQ(fault(good), "") << good;
+  for (const Json& bad : {Json(0), Json("3"), Json({3}), Json({3, "3"}), Json(3.5),
+                          Json({{"a", 1}}), Json::parse("[[3,3],[3,3]]")}) {
+    EXPECT_EQ(fault(bad),
+              "spec.training.model.layers[0].kernelSize: expected an integer of at least 1, or a "
+              "list of two, height and width");
+  }
+}
+
 TEST(ValidateTest, TrainingMayLeaveContainersOut) {
   EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"nodeName", "n"}}}})), "");
   EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"containers", Json::array()}}}})),
@@ -374,6 +390,9 @@ TEST(ValidateTest, TrainingFaults) {
        "layers have gammaInitializer"},
       {[](TrainingSpec& t) { t.model.name = "core_cnn"; },
        "spec.training.model.name: found \"core_cnn\"; did you mean \"core-cnn\"?"},
+      {[](TrainingSpec& t) { t.model = {"", Json::array({Json::object()})}; },
+       "spec.training.model.layers[0].type: found none, expected a layer's name, such as "
+       "\"Dense\""},
       {[](TrainingSpec& t) { t.dataset.path = ""; },
        "spec.training.dataset.path: found none, expected the folder of the idx files"},
       {[](TrainingSpec& t) { t.dataset.path = "data"; },
