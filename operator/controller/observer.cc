@@ -164,10 +164,11 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
 void Observer::ObserveWait(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<Time>& since = context.memory.waiting_since;
-  if (ReadinessOf(observed).required)
+  if (ReadinessOf(observed).required) {
     since.reset();
-  else if (!since)
+  } else if (!since) {
     since = observed.now;
+  }
   NotAfter(observed.now, since);
   observed.waiting_since = since;
 }

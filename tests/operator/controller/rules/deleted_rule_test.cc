@@ -122,14 +122,19 @@ TEST(DeletedRuleTest, AJobThatIsDeletedAtItsTtlStopsWhatCleanPodPolicyWouldHave)
   EXPECT_EQ(kube::Name(world.Pods().front()), "j-worker-0");
 }
 
-TEST(DeletedRuleTest, AJobThatAFinalizerHoldsGivesItsQuotaBack) {
-  World world(testing::Queued().Build(), testing::kKueue);
+// Lets Kueue admit the queued job, and its two pods run.
+void RunOnQuota(World& world) {
   world.client.Add(kFlavorKind, {{"metadata", {{"name", "gpu"}}}});
   world.Settle();
   world.client.Modify(kWorkloadKind, kWorkload, [](kube::Object& workload) {
     workload["status"] = testing::AdmittedStatus(2);
   });
   SetRunning(world);
+}
+
+TEST(DeletedRuleTest, AJobThatAFinalizerHoldsGivesItsQuotaBack) {
+  World world(testing::Queued().Build(), testing::kKueue);
+  RunOnQuota(world);
   ASSERT_THAT(world.Pods(), SizeIs(2));
   Delete(world, {"example.com/stay"});
   world.Settle();
@@ -156,12 +161,7 @@ void Orphan(World& world, const kube::Kind& kind) {
 TEST(DeletedRuleTest, AnOrphanedJobThatAnotherFinalizerHoldsLeavesItsChildrenToo) {
   for (const bool saw_orphan : {true, false}) {
     World world(testing::Queued().Build(), testing::kKueue);
-    world.client.Add(kFlavorKind, {{"metadata", {{"name", "gpu"}}}});
-    world.Settle();
-    world.client.Modify(kWorkloadKind, kWorkload, [](kube::Object& workload) {
-      workload["status"] = testing::AdmittedStatus(2);
-    });
-    SetRunning(world);
+    RunOnQuota(world);
     ASSERT_THAT(world.Pods(), SizeIs(2));
     Delete(world, {"orphan", "example.com/stay"});
     if (saw_orphan) world.Settle();
