@@ -76,25 +76,35 @@ function(lockstep_test_each_isa name)
   endforeach()
 endfunction()
 
-# lockstep_proto(NAME PROTOS a.proto …): generated C++ and gRPC stubs, included as "api/proto/a.pb.h".
+# lockstep_proto(NAME PROTOS a.proto … [SERVICES]): generated C++, included as "api/proto/a.pb.h"; with
+# SERVICES also gRPC stubs, "api/proto/a.grpc.pb.h".
 function(lockstep_proto name)
-  cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})
-  set(generated)
+  cmake_parse_arguments(ARG "SERVICES" "" "PROTOS" ${ARGN})
+  file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(options --cpp_out=${PROJECT_BINARY_DIR}/generated)
+  set(endings .pb)
+  if(ARG_SERVICES)
+    list(APPEND options --grpc_out=${PROJECT_BINARY_DIR}/generated
+         --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN})
+    list(APPEND endings .grpc.pb)
+  endif()
+  set(sources)
   foreach(proto ${ARG_PROTOS})
     get_filename_component(stem ${proto} NAME_WE)
-    file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-    set(base ${PROJECT_BINARY_DIR}/generated/${dir}/${stem})
+    list(TRANSFORM endings PREPEND ${PROJECT_BINARY_DIR}/generated/${dir}/${stem}
+         OUTPUT_VARIABLE bases)
+    list(TRANSFORM bases APPEND .cc OUTPUT_VARIABLE generated)
+    list(TRANSFORM bases APPEND .h OUTPUT_VARIABLE headers)
     add_custom_command(
-      OUTPUT ${base}.pb.cc ${base}.pb.h ${base}.grpc.pb.cc ${base}.grpc.pb.h
+      OUTPUT ${generated} ${headers}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/generated
-      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}
-        --cpp_out=${PROJECT_BINARY_DIR}/generated --grpc_out=${PROJECT_BINARY_DIR}/generated
-        --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN} ${CMAKE_CURRENT_SOURCE_DIR}/${proto}
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} ${options}
+        ${CMAKE_CURRENT_SOURCE_DIR}/${proto}
       DEPENDS ${proto} VERBATIM)
-    list(APPEND generated ${base}.pb.cc ${base}.grpc.pb.cc)
+    list(APPEND sources ${generated})
   endforeach()
-  add_library(${name} STATIC ${generated})
+  add_library(${name} STATIC ${sources})
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF) # protoc repeats names of its own
   target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
-  target_link_libraries(${name} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
+  target_link_libraries(${name} PUBLIC protobuf::libprotobuf $<$<BOOL:${ARG_SERVICES}>:gRPC::grpc++>)
 endfunction()

@@ -20,6 +20,8 @@ class FieldMask {
   const FieldMask* Below(std::string_view member) const;
   // True if the mask contains this member and everything below it.
   bool is_end() const { return is_end_; }
+  // The members that the mask contains, each with the mask of what lies below it.
+  const std::vector<std::pair<std::string, FieldMask>>& members() const { return below_; }
 
  private:
   bool is_end_ = false;

@@ -122,6 +122,25 @@ def png():
             + chunk(b"IEND", b""))
 
 
+def field(number, *parts):
+    """A protobuf field that is a text or a message of fields."""
+    value = b"".join(parts)
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def pod_in_protobuf():
+    ended = field(3, b"\x08\x01\x10\x09", field(3, b"Error"), field(6, b"\x08\x80\xe2\xcf\xaa\x06"))
+    return (field(1, field(1, b"p"), field(6, b"7"), field(11, field(1, b"a"), field(2, b"b")))
+            + field(2, field(2, field(1, b"c"), field(2, b"i")), field(10, b"n"))
+            + field(3, field(1, b"Running"), field(8, field(1, b"c"), field(2, ended), b"\x28\x02")))
+
+
+def watch_in_protobuf():
+    pod = b"k8s\0" + field(1, field(1, b"v1"), field(2, b"Pod")) + field(2, pod_in_protobuf())
+    event = field(1, b"ADDED") + field(2, field(1, pod))
+    return struct.pack(">I", len(event)) + event
+
+
 def as_json(*values):
     return [json.dumps(value).encode() for value in values]
 
@@ -137,7 +156,8 @@ SEEDS = {
     "progress_json": as_json(PROGRESS),
     "kubeconfig": [KUBECONFIG.encode()],
     "object_json": as_json(POD, [1, -2, 3.5e-7, 10**25, True, None, "\u00e9\n\"\\", {"": {}}]),
-    "watch_decoder": [b"\n".join(as_json(*WATCH)) + b"\n"],
+    "object_protobuf": [pod_in_protobuf()],
+    "watch_decoder": [b"\n".join(as_json(*WATCH)) + b"\n", 2 * watch_in_protobuf()],
     "pod": as_json(POD),
     "kubeflow_job": as_json(TF_JOB, PYTORCH_JOB),
     "tf_config": as_json(CLUSTER, SPARSE),

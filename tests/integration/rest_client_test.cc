@@ -10,7 +10,10 @@
 #include <atomic>
 #include <thread>
 
+#include "operator/controller/state/observed.h"
 #include "operator/kube/cache/informer.h"
+#include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/object_protobuf.h"
 #include "operator/kube/runtime/event_recorder.h"
 #include "operator/kube/runtime/leader_elector.h"
 #include "tests/integration/api_server.h"
@@ -55,6 +58,91 @@ TEST(RealServerTest, ATokenFileIsTakenUpAgainWhenItsTokenIsRefused) {
   EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
   WriteTextFile(config.token_file, ReadTextFile(ApiServer::Get().token_file()) + "\n");
   EXPECT_TRUE(client->List(kConfigMapKind, {.namespace_name = "default"}).ok());
+}
+
+// Leaves out what may be absent in one encoding and empty in the other.
+Object WithoutEmptyValues(const Object& value) {
+  if (!value.is_structured()) return value;
+  Object left = value.is_array() ? Object::array() : Object::object();
+  for (const auto& [name, member] : value.items()) {
+    const Object below = WithoutEmptyValues(member);
+    if (value.is_array()) {
+      left.push_back(below);
+    } else if (!below.empty() && below != "" && below != 0 && below != false) {
+      left[name] = below;
+    }
+  }
+  return left;
+}
+
+Object PodWithEveryField(const std::string& space) {
+  return Object::parse(fmt::format(R"({{"apiVersion": "v1", "kind": "Pod",
+    "metadata": {{"name": "p", "namespace": "{}", "labels": {{"a": "1"}},
+                  "annotations": {{"b": "two", "none": ""}},
+                  "ownerReferences": [{{"apiVersion": "v1", "kind": "ConfigMap", "name": "c",
+                                        "uid": "u", "controller": true}}]}},
+    "spec": {{"restartPolicy": "Never", "nodeName": "n", "volumes": [],
+              "containers": [{{"name": "m", "image": "i", "env": [{{"name": "E", "value": "v"}}]}},
+                             {{"name": "s", "image": "k", "command": ["c"]}}]}}}})",
+                                   space));
+}
+
+Object StatusWithEveryField() {
+  return Object::parse(R"({"phase": "Running", "message": "m", "reason": "Evicted",
+    "hostIP": "10.0.0.2", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+    "startTime": "2026-05-01T12:00:00Z",
+    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "r", "message": "why",
+                    "lastTransitionTime": "2026-05-01T12:00:00Z", "lastProbeTime": null}],
+    "containerStatuses": [
+      {"name": "m", "image": "i", "imageID": "", "ready": false, "restartCount": 3,
+       "lastState": {"terminated": {"exitCode": 0, "startedAt": null,
+                                    "finishedAt": "2026-05-01T12:00:01Z"}},
+       "state": {"terminated": {"exitCode": 137, "signal": 9, "reason": "OOMKilled",
+                                "message": "killed", "finishedAt": "2026-05-01T12:00:02Z"}}},
+      {"name": "s", "image": "k", "imageID": "", "ready": true, "restartCount": 0, "lastState": {},
+       "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]})");
+}
+
+TEST(RealServerTest, APodReadsAlikeInBothEncodings) {
+  const auto client = ApiServer::Get().Connect();
+  const std::string space = testing::NewNamespace(*client);
+  const FieldMask keep = controller::PodFields();
+  ASSERT_TRUE(HasProtobufOf(kPodKind, &keep));
+  Object pod = PodWithEveryField(space);
+  const auto created = client->Create(kPodKind, pod);
+  ASSERT_TRUE(created.ok()) << created.status();
+  pod["metadata"]["resourceVersion"] = ResourceVersion(*created);
+  pod["status"] = StatusWithEveryField();
+  const auto updated = client->UpdateStatus(kPodKind, pod);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  ASSERT_TRUE(client->Delete(kPodKind, {space, "p"}, "").ok());          // waits for its kubelet
+  const auto whole = client->List(kPodKind, {.namespace_name = space});  // as JSON
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(whole->items.size(), 1U);
+  const auto masked = ParseObject(Object({{"o", whole->items[0]}}).dump(), "o", &keep);
+  ASSERT_TRUE(masked.ok()) << masked.status();
+
+  const auto listed = client->List(kPodKind, {.namespace_name = space, .keep = &keep});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->items.size(), 1U);
+  Object item = listed->items[0];
+  item.erase("apiVersion");
+  item.erase("kind");
+  EXPECT_EQ(WithoutEmptyValues(item), WithoutEmptyValues(masked->at("o")));
+  EXPECT_EQ(controller::ObservePod(item), controller::ObservePod(whole->items[0]));
+
+  std::stop_source stop;
+  Object watched;
+  const absl::Status end = client->Watch(
+      kPodKind,
+      {.namespace_name = space, .resource_version = ResourceVersion(*created), .keep = &keep},
+      stop.get_token(), [&](WatchEvent event) {
+        if (ResourceVersion(event.object) != ResourceVersion(whole->items[0])) return;
+        watched = std::move(event.object);
+        stop.request_stop();
+      });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(watched, item);
 }
 
 TEST(RealServerTest, TheSameEventAgainCountsUpOneSeries) {

@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "base/shorten.h"
 #include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/object_protobuf.h"
 
 namespace lockstep::kube {
 namespace {
@@ -94,7 +95,8 @@ absl::Status ErrorOf(const std::string& what, const Object& status) {
 }
 
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
-  if (const auto status = ParseObject(response.body);
+  if (const auto status = IsProtobuf(response.body) ? ParseProtobuf(response.body, nullptr)
+                                                    : ParseObject(response.body);
       status.ok() && TextMember(*status, "kind") == "Status") {
     absl::Status error =
         Make(what, response.status, TextMember(*status, "reason"), TextMember(*status, "message"));

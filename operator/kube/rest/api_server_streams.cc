@@ -12,6 +12,7 @@
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/api_server_client.h"
 #include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/object_protobuf.h"
 #include "operator/kube/rest/resource_path.h"
 #include "operator/kube/rest/watch_decoder.h"
 
@@ -30,6 +31,12 @@ int WatchSeconds(Duration limit) {
   return std::max(1, static_cast<int>(seconds));
 }
 
+// Asks for protobuf where that has what is read; a server that lacks it sends JSON.
+const char* AcceptOf(const Kind& kind, const FieldMask* keep) {
+  return HasProtobufOf(kind, keep) ? "application/vnd.kubernetes.protobuf, application/json"
+                                   : "application/json";
+}
+
 void WaitOrStop(Duration duration, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any never;
@@ -46,11 +53,14 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
              {"continue", options.continue_token},
              {"labelSelector", options.label_selector}});
   HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
+  request.accept = AcceptOf(kind, options.keep);
   // A page of one object keeps the larger default, so that any object can be read.
   if (options.limit > 1) request.most_bytes = options_.longest_page;
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
   if (answer.too_long) return std::nullopt;
-  absl::StatusOr<Object> list = ParseObject(answer.body, "items", options.keep);
+  absl::StatusOr<Object> list = IsProtobuf(answer.body)
+                                    ? ParseProtobuf(answer.body, options.keep)
+                                    : ParseObject(answer.body, "items", options.keep);
   if (!list.ok()) return absl::InternalError(Annotate(what, list.status()).message());
   return ListAnswer{*std::move(list), answer.body.size()};
 }
@@ -140,9 +150,11 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };
-  LOCKSTEP_RETURN_IF_ERROR(
-      StreamTo(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, stop,
-               [&](std::string_view bytes) { return decoder.Feed(bytes, unless_stopped); }));
+  HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
+  request.accept = AcceptOf(kind, options.keep);
+  LOCKSTEP_RETURN_IF_ERROR(StreamTo(what, std::move(request), stop, [&](std::string_view bytes) {
+    return decoder.Feed(bytes, unless_stopped);
+  }));
   return stop.stop_requested() ? absl::OkStatus() : decoder.Finish();
 }
 

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "operator/kube/rest/valid_utf8.h"
 
 namespace lockstep::kube {
 namespace {
@@ -20,9 +20,7 @@ namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 using JsonType = ondemand::json_type;
 
-constexpr int kDeepest = 200;         // as kTooDeep says
-constexpr int kMostValues = 100'000;  // as kTooMany says
-constexpr int kMostInMetadata = 10'000;
+constexpr int kDeepest = 200;  // as kTooDeep says
 
 // How to read a value.
 struct Scope {
@@ -192,34 +190,6 @@ class ObjectReader {
   int left_ = kMostValues;  // values that may still be read of the present member of an item
 };
 
-// Returns the length of the first UTF-8 character in bytes, or 0 if it is invalid (RFC 3629,
-// section 4).
-std::size_t CharacterLength(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (text.size() < length) return 0;
-  // Rejects overlong forms, surrogates and code points above U+10FFFF.
-  const int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (byte(1) < least || byte(1) > most) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-// JSON's structural characters are never invalid bytes, so the bounds of values do not move.
-void ReplaceWhatIsNoUtf8(simdjson::padded_string& text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = CharacterLength({text.data() + i, text.size() - i});
-    if (length == 0) text.data()[i] = '?';
-    i += std::max<std::size_t>(length, 1);
-  }
-}
-
 absl::Status ErrorOf(error_code error, ondemand::document& document, const char* text) {
   const char* place = nullptr;
   if (document.current_location().get(place) != simdjson::SUCCESS) {
@@ -243,7 +213,8 @@ absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under
   JsonType type{};
   error_code error = parser.iterate(padded).get(document);
   if (error == simdjson::UTF8_ERROR) {
-    ReplaceWhatIsNoUtf8(padded);
+    // JSON's structural characters are never invalid bytes, so the bounds of values do not move.
+    ReplaceInvalidUtf8(padded.data(), padded.size());
     error = parser.iterate(padded).get(document);
   }
   if (error == simdjson::SUCCESS) error = document.type().get(type);

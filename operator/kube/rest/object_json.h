@@ -17,6 +17,8 @@ inline constexpr char kTooDeep[] = "(nested deeper than 200 levels)";
 // replicas has fewer. Also replaces a member of its metadata, such as its labels, that has more
 // than 10,000: metadata is read from every answer of the server, many at a time.
 inline constexpr char kTooMany[] = "(too many values)";
+inline constexpr int kMostValues = 100'000;     // of a member of an object, as kTooMany says
+inline constexpr int kMostInMetadata = 10'000;  // of a member of its metadata
 
 // Drops metadata.managedFields at any depth: no code here reads it, it is often half of an object,
 // and a write without it keeps the server's. Reads an invalid UTF-8 byte as '?': an API server

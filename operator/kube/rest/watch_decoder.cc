@@ -1,7 +1,11 @@
 #include "operator/kube/rest/watch_decoder.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -10,9 +14,20 @@
 #include "base/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/object_protobuf.h"
 
 namespace lockstep::kube {
 namespace {
+
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
+// Enough for the type of an event, and for the name, version and time of deletion of its object.
+constexpr std::size_t kIdentityBytes = 4096;
+
+std::size_t LengthOf(const std::string& bytes) {
+  std::uint32_t big_endian = 0;
+  std::memcpy(&big_endian, bytes.data(), kLengthBytes);
+  return ntohl(big_endian);
+}
 
 std::optional<WatchEvent::Type> TypeOf(const std::string& type) {
   if (type == "ADDED") return WatchEvent::Type::kAdded;
@@ -24,24 +39,31 @@ std::optional<WatchEvent::Type> TypeOf(const std::string& type) {
 
 }  // namespace
 
-WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldMask* keep)
-    : what_(std::move(what)), longest_line_(longest_line), keep_(keep) {}
+WatchDecoder::WatchDecoder(std::string what, std::size_t longest, const FieldMask* keep)
+    : what_(std::move(what)), longest_(longest), keep_(keep) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes,
                                 const std::function<void(WatchEvent)>& on_event) {
+  if (bytes.empty()) return absl::OkStatus();
+  // A frame begins with its length, which is below 2^24; JSON has no byte of zero.
+  if (!in_frames_) in_frames_ = bytes.front() == '\0';
+  return *in_frames_ ? FeedFrames(bytes, on_event) : FeedLines(bytes, on_event);
+}
+
+absl::Status WatchDecoder::FeedLines(std::string_view bytes,
+                                     const std::function<void(WatchEvent)>& on_event) {
   while (true) {
     const std::size_t end = bytes.find('\n');
     const bool whole = end != std::string_view::npos;
     const std::string_view piece = whole ? bytes.substr(0, end) : bytes;
-    if (scanner_ || partial_.size() + piece.size() > longest_line_) {
+    if (scanner_ || partial_.size() + piece.size() > longest_) {
       Scan(piece);
     } else if (!whole || !partial_.empty()) {
       partial_ += piece;
     }
     if (!whole) return absl::OkStatus();
     if (scanner_) {
-      LogWarning("an event is too long; only the object's identity is read of it",
-                 {{"watch", what_}, {"limit", longest_line_}});
+      WarnOfLength();
       const IdentityScanner scanned = *std::exchange(scanner_, std::nullopt);
       LOCKSTEP_RETURN_IF_ERROR(HandOver(scanned.event(), on_event));
     } else if (partial_.empty()) {
@@ -54,6 +76,36 @@ absl::Status WatchDecoder::Feed(std::string_view bytes,
   }
 }
 
+absl::Status WatchDecoder::FeedFrames(std::string_view bytes,
+                                      const std::function<void(WatchEvent)>& on_event) {
+  while (!bytes.empty()) {
+    if (length_.size() < kLengthBytes) {
+      length_ += bytes.front();
+      bytes.remove_prefix(1);
+      if (length_.size() < kLengthBytes) continue;
+    }
+    const std::size_t length = LengthOf(length_);
+    const std::size_t kept = length > longest_ ? kIdentityBytes : length;
+    const std::string_view piece = bytes.substr(0, length - received_);
+    partial_ += piece.substr(0, kept - std::min(kept, partial_.size()));
+    received_ += piece.size();
+    bytes.remove_prefix(piece.size());
+    if (received_ < length) break;
+    if (length > longest_) WarnOfLength();
+    const std::string frame = std::exchange(partial_, {});
+    length_.clear();
+    received_ = 0;
+    LOCKSTEP_RETURN_IF_ERROR(length > longest_ ? HandOver(ProtobufIdentity(frame), on_event)
+                                               : DecodeFrame(frame, on_event));
+  }
+  return absl::OkStatus();
+}
+
+void WatchDecoder::WarnOfLength() const {
+  LogWarning("an event is too long; only the object's identity is read of it",
+             {{"watch", what_}, {"limit", longest_}});
+}
+
 void WatchDecoder::Scan(std::string_view piece) {
   if (!scanner_) {
     scanner_.emplace();
@@ -64,7 +116,7 @@ void WatchDecoder::Scan(std::string_view piece) {
 }
 
 absl::Status WatchDecoder::Finish() const {
-  if (partial_.empty() && !scanner_) return absl::OkStatus();
+  if (partial_.empty() && !scanner_ && length_.empty()) return absl::OkStatus();
   return absl::UnavailableError(fmt::format("{}: the stream ended within an event", what_));
 }
 
@@ -81,6 +133,17 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
     event = ParseObject(line);
     return ErrorOf(what_, event.ok() ? Member(*event, "object") : Object());
   }
+  return HandOver(*std::move(event), on_event);
+}
+
+absl::Status WatchDecoder::DecodeFrame(std::string_view frame,
+                                       const std::function<void(WatchEvent)>& on_event) {
+  absl::StatusOr<Object> event = ParseProtobufEvent(frame, keep_);
+  if (!event.ok()) {
+    return absl::UnavailableError(
+        fmt::format("{}: an event is {}", what_, std::string(event.status().message())));
+  }
+  if (TextMember(*event, "type") == "ERROR") return ErrorOf(what_, Member(*event, "object"));
   return HandOver(*std::move(event), on_event);
 }
 

@@ -1,4 +1,5 @@
-// Decodes the body of a watch incrementally: bytes in, events out. Does no I/O.
+// Decodes the body of a watch incrementally: bytes in, events out. Does no I/O. Reads both
+// encodings of Kubernetes: lines of JSON, and protobuf messages after their lengths.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,11 @@ namespace lockstep::kube {
 
 class WatchDecoder {
  public:
-  // `what` prefixes error messages. Of a line, which holds one event, that is longer than
-  // `longest_line` bytes, only the object's identity is read, so that one object cannot end the
-  // watch of all others: etcd keeps no object above 1.5 MB, but escapes can turn one byte into six.
-  // Of other objects, reads only what `keep` names (null: everything); it must outlive the decoder.
-  explicit WatchDecoder(std::string what, std::size_t longest_line = 4U << 20U,
+  // `what` prefixes error messages. Of an event that is longer than `longest` bytes, only the
+  // object's identity is read, so that one object cannot end the watch of all others: etcd keeps no
+  // object above 1.5 MB, but escapes in JSON can turn one byte into six. Of other objects, reads
+  // only what `keep` names (null: everything); it must outlive the decoder.
+  explicit WatchDecoder(std::string what, std::size_t longest = 4U << 20U,
                         const FieldMask* keep = nullptr);
 
   // `bytes` may end anywhere. Do not call again after an error: OutOfRange if the server no longer
@@ -32,16 +33,23 @@ class WatchDecoder {
   absl::Status Finish() const;
 
  private:
+  absl::Status FeedLines(std::string_view bytes, const std::function<void(WatchEvent)>& on_event);
+  absl::Status FeedFrames(std::string_view bytes, const std::function<void(WatchEvent)>& on_event);
   absl::Status DecodeLine(std::string_view line, const std::function<void(WatchEvent)>& on_event);
+  absl::Status DecodeFrame(std::string_view frame, const std::function<void(WatchEvent)>& on_event);
+  void WarnOfLength() const;
   absl::Status HandOver(Object event, const std::function<void(WatchEvent)>& on_event);
   // Consumes a piece of a line that is too long to keep.
   void Scan(std::string_view piece);
 
   const std::string what_;
-  const std::size_t longest_line_;
+  const std::size_t longest_;
   const FieldMask* const keep_;
-  std::string partial_;                     // the beginning of a line
+  std::optional<bool> in_frames_;           // the encoding, once the first byte is known
+  std::string partial_;                     // the beginning of a line or frame
   std::optional<IdentityScanner> scanner_;  // of a line that is too long; partial_ is empty then
+  std::string length_;                      // of the present frame: four bytes, or their beginning
+  std::size_t received_ = 0;                // bytes of the present frame
 };
 
 }  // namespace lockstep::kube

@@ -13,7 +13,9 @@
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/kinds.h"
+#include "operator/kube/cache/store.h"
 #include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/object_protobuf.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::controller {
@@ -242,6 +244,14 @@ TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
   EXPECT_FALSE(skipped["spec"].contains("volumes"));
   EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
   EXPECT_EQ(ObservePod(skipped), ObservePod(pod));
+}
+
+TEST(ObservedTest, WhatIsReadOfKubernetesObjectsIsReadAsProtobuf) {
+  for (const auto& [kind, keep] : {std::pair{kube::kPodKind, PodFields()},
+                                   std::pair{kube::kServiceKind, kube::IdentityFields()},
+                                   std::pair{kNodeKind, NodeFields()}}) {
+    EXPECT_TRUE(kube::HasProtobufOf(kind, &keep)) << kind.kind;
+  }
 }
 
 TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {

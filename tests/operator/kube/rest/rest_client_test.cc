@@ -12,6 +12,7 @@
 #include "operator/kube/rest/api_server_client.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/wire_object.h"
 
 namespace lockstep::kube {
 namespace {
@@ -261,6 +262,50 @@ TEST_F(RestClientTest, AListOfAnotherShapeIsRefusedOrReadAsFarAsItGoes) {
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_TRUE(page->continue_token.empty());
   EXPECT_TRUE(page->items.empty());
+}
+
+TEST_F(RestClientTest, ProtobufIsAskedForIfItHasEverythingThatIsRead) {
+  wire::PodList list;
+  list.mutable_metadata()->set_resourceversion("9");
+  list.add_items()->mutable_metadata()->set_name("a");
+  Serve([&list](const Request& request, Connection& to) {
+    const bool binary = request.headers.at("accept").find("protobuf") != std::string::npos;
+    to.Respond(200, binary ? testing::Enveloped("PodList", list)
+                           : R"({"metadata":{"resourceVersion":"9"},"items":[)" +
+                                 std::string(kPod) + "]}");
+  });
+  const FieldMask names = {"metadata.name"};
+  const FieldMask commands = {"metadata.name", "spec.containers.command"};
+  for (const FieldMask* keep : {&names, &commands}) {
+    const auto page = client_->List(kPodKind, {.keep = keep});
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->resource_version, "9");
+    ASSERT_EQ(page->items.size(), 1U);
+    EXPECT_EQ(Name(page->items[0]), "a");
+    EXPECT_EQ(page->items[0].at("kind"), "Pod");
+  }
+  const auto requests = server_->requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_EQ(requests[0].headers.at("accept"),
+            "application/vnd.kubernetes.protobuf, application/json");
+  EXPECT_EQ(requests[1].headers.at("accept"), "application/json");
+}
+
+TEST_F(RestClientTest, ARefusalInProtobufIsRead) {
+  wire::Status expired;
+  expired.set_reason("Expired");
+  expired.set_message("the token has expired");
+  expired.mutable_metadata()->set_continue_("rest");
+  Serve([&expired](const Request&, Connection& to) {
+    to.Respond(410, testing::Enveloped("Status", expired));
+  });
+  const FieldMask names = {"metadata.name"};
+  const absl::Status status = client_->List(kPodKind, {.keep = &names}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status));
+  EXPECT_THAT(status.ToString(), HasSubstr("list pods: the token has expired (410 Expired)"));
+  const auto requests = server_->requests();
+  ASSERT_EQ(requests.size(), 2U);  // the list continues once from the token of the refusal
+  EXPECT_THAT(requests[1].target, HasSubstr("continue=rest"));
 }
 
 TEST_F(RestClientTest, WritesGoToTheirPlaces) {

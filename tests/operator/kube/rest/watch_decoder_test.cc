@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/wire_object.h"
+
 namespace lockstep::kube {
 namespace {
 
@@ -175,6 +177,85 @@ TEST_F(WatchDecoderTest, AStreamThatEndsWithinAnEventSaysSo) {
   const std::string line = Line("ADDED", "1");
   ASSERT_TRUE(Feed(line.substr(0, line.size() / 2)).ok());
   EXPECT_TRUE(absl::IsUnavailable(decoder_.Finish()));
+}
+
+std::string PodFrame(const std::string& type, const std::string& version) {
+  wire::Pod pod;
+  pod.mutable_metadata()->set_name("a");
+  pod.mutable_metadata()->set_resourceversion(version);
+  return testing::Frame(testing::EventOf(type, testing::Enveloped("Pod", pod)));
+}
+
+TEST(WatchDecoderFramesTest, AnyPartitionOfTheBytesGivesTheSameEvents) {
+  const std::string bytes =
+      PodFrame("ADDED", "1") + PodFrame("BOOKMARK", "2") + PodFrame("DELETED", "3");
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    WatchDecoder decoder("watch pods");
+    std::vector<std::string> versions;
+    std::vector<Type> types;
+    for (std::size_t i = 0; i < bytes.size(); i += piece) {
+      ASSERT_TRUE(decoder
+                      .Feed(std::string_view(bytes).substr(i, piece),
+                            [&](const WatchEvent& event) {
+                              versions.push_back(ResourceVersion(event.object));
+                              types.push_back(event.type);
+                            })
+                      .ok());
+    }
+    EXPECT_THAT(versions, ::testing::ElementsAre("1", "2", "3")) << piece;
+    EXPECT_THAT(types, ::testing::ElementsAre(Type::kAdded, Type::kBookmark, Type::kDeleted));
+    EXPECT_TRUE(decoder.Finish().ok());
+  }
+}
+
+TEST_F(WatchDecoderTest, OfAFrameThatIsTooLongOnlyTheIdentityIsRead) {
+  wire::Pod pod;
+  pod.mutable_metadata()->set_name("large");
+  pod.mutable_metadata()->set_resourceversion("1");
+  pod.mutable_spec()->set_nodename(std::string(10'000, 'n'));
+  const std::string bytes =
+      testing::Frame(testing::EventOf("ADDED", testing::Enveloped("Pod", pod))) +
+      PodFrame("MODIFIED", "2");
+  for (std::size_t i = 0; i < bytes.size(); i += 500) {
+    const absl::Status status = Feed(std::string_view(bytes).substr(i, 500));
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  ASSERT_EQ(events_.size(), 2U);
+  EXPECT_EQ(Name(events_[0].object), "large");
+  EXPECT_EQ(ResourceVersion(events_[0].object), "1");
+  EXPECT_FALSE(events_[0].object.contains("spec"));
+  EXPECT_EQ(ResourceVersion(events_[1].object), "2");
+}
+
+TEST_F(WatchDecoderTest, AFrameThatBreaksOffIsAnError) {
+  const std::string frame = PodFrame("ADDED", "1");
+  ASSERT_TRUE(Feed(frame).ok());
+  EXPECT_TRUE(decoder_.Finish().ok());
+  ASSERT_TRUE(Feed(std::string_view(frame).substr(0, 2)).ok());
+  EXPECT_TRUE(absl::IsUnavailable(decoder_.Finish()));
+  ASSERT_TRUE(Feed(std::string_view(frame).substr(2, 9)).ok());
+  EXPECT_TRUE(absl::IsUnavailable(decoder_.Finish()));
+}
+
+TEST_F(WatchDecoderTest, AnErrorInAFrameHasItsCode) {
+  wire::Status gone;
+  gone.set_code(410);
+  gone.set_reason("Expired");
+  gone.set_message("too old resource version");
+  const absl::Status status =
+      Feed(testing::Frame(testing::EventOf("ERROR", testing::Enveloped("Status", gone))));
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("too old resource version"));
+}
+
+TEST_F(WatchDecoderTest, AFrameThatIsNoEventIsRefused) {
+  for (const std::string& event :
+       {std::string(), std::string("no event"), testing::EventOf("ADDED", "no object"),
+        testing::EventOf("", testing::Enveloped("Pod", wire::Pod()))}) {
+    WatchDecoder decoder("watch pods");
+    const absl::Status status = decoder.Feed(testing::Frame(event), [](const WatchEvent&) {});
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  }
 }
 
 }  // namespace
