@@ -116,11 +116,11 @@ class Planner {
 
   absl::Status FindMembers() {
     Identity identity = options_.identity;
-    const int pods = identity.IsIndependent() ? identity.Pods() : 1;
-    const int processes = identity.IsIndependent() ? identity.processes_per_pod : 1;
+    const int pods = identity.Traits().trains_alone ? identity.Pods() : 1;
+    const int processes = identity.Traits().trains_alone ? identity.processes_per_pod : 1;
     std::map<std::string, std::size_t> known;
     for (int process = 0; process < pods * processes; ++process) {
-      if (identity.IsIndependent()) {
+      if (identity.Traits().trains_alone) {
         identity.index = process / processes;
         identity.local_rank = process % processes;
       }

@@ -126,7 +126,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .phases = sender.phases(),
                  .clock = clock,
                  .writer = WriterFor(identity)};
-  if (identity.UsesParameterServers()) return RunParameterWorker(identity, loop);
+  if (identity.Traits().has_parameter_servers) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
   if (!place->variant || exit_code != api::kExitDiverged) return exit_code;
   // A result like any other: the other variants go on.
