@@ -36,18 +36,18 @@ DeviceRoad DeviceRoadOf(api::Communication communication) {
 
 }  // namespace
 
-absl::StatusOr<Place> PlaceOf(const Identity& identity) {
-  Place place{.training = identity.training,
-              .saves = IsRankZero(identity),
-              .update_site = UpdateSiteOf(identity),
-              .variant = std::nullopt,
-              .data_seed = identity.training.seed};
-  if (!identity.Traits().trains_alone) return place;
-  place.variant = identity.RankOf(identity.local_rank);
-  LOCKSTEP_ASSIGN_OR_RETURN(place.training,
-                            api::TrainingOfVariant(identity.training, *place.variant));
-  place.saves = true;
-  return place;
+absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity) {
+  ReplicaDuties duties{.training = identity.training,
+                       .saves = IsRankZero(identity),
+                       .update_site = UpdateSiteOf(identity),
+                       .variant = std::nullopt,
+                       .data_seed = identity.training.seed};
+  if (!identity.Traits().trains_alone) return duties;
+  duties.variant = identity.RankOf(identity.local_rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(duties.training,
+                            api::TrainingOfVariant(identity.training, *duties.variant));
+  duties.saves = true;
+  return duties;
 }
 
 bool AllowsSharedMemory(const Identity& identity) {

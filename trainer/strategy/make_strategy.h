@@ -20,7 +20,7 @@
 
 namespace lockstep::train {
 
-struct Place {
+struct ReplicaDuties {
   api::TrainingSpec training;  // what the process trains
   bool saves = false;          // reads and writes the checkpoints
   UpdateSite update_site = UpdateSite::kEveryRank;
@@ -31,13 +31,13 @@ struct Place {
 };
 
 // InvalidArgument: the process has no valid variant; names the field.
-absl::StatusOr<Place> PlaceOf(const Identity& identity);
+absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity);
 
 // Whether replicas of one host share memory, so that nothing is sent between them.
 bool AllowsSharedMemory(const Identity& identity);
 
 // How the process meets those that it exchanges with by collectives; alone, if there are none. The
-// calls below require that PlaceOf succeeds.
+// calls below require that DutiesOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
 // How the process combines its gradients with theirs: the one place that picks a class by the type
