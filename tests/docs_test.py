@@ -241,6 +241,18 @@ class DocsTest(unittest.TestCase):
         self.assertGreater(len(touched), 30)
         self.assertEqual([], sorted(touched - named))
 
+    def test_the_recipe_for_a_strategy_names_what_the_last_one_touched(self):
+        section = re.search(r"^## Add a strategy\n(.*)", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1)
+        named = set(files_named(section))
+        mentions = re.compile(r"\bk?CentralStorage(Spec)?\b|central_storage|centralStorage|first_process_updates")
+        touched = {path.relative_to(ROOT).as_posix()
+                   for folder in ("api", "operator", "trainer")
+                   for path in (ROOT / folder).rglob("*")
+                   if path.is_file() and mentions.search(re.sub("//.*", "", path.read_text(errors="replace")))}
+        self.assertGreater(len(touched), 8)
+        self.assertEqual([], sorted(touched - named - {"api/crd/trainingjobs.yaml"}))
+
     def test_every_field_of_a_job_has_its_place_in_the_reference(self):
         text = (ROOT / "docs" / "training-job.md").read_text()
         known = set(re.findall(r"\w+", text))

@@ -90,6 +90,15 @@ ROOM = re.compile(r"(?P<who>[A-Z`].+?\.) Includes (?P<includes>.+?)\. Not here: 
 # A word that a folder never says, comments included.
 WORDS = [("operator/kube/", "TrainingJob")]
 
+# What only these files may say, and what all others do instead.
+ONLY_IN = [
+    # A strategy's name: the enum and its names, the table of traits, which one a job without any has, and which
+    # class combines its gradients.
+    (re.compile(r"StrategyType::k|using enum [\w:]*StrategyType"), "ask TraitsOf (api/v1/strategy_traits.h)", [
+        "api/v1/training_job.h", "api/v1/enum_names.h", "api/v1/strategy_traits.cc", "api/v1/defaults.cc",
+        "trainer/strategy/make_strategy.cc"]),
+]
+
 # What a file opens in column 0: a namespace without a type is passed over, one with types is entered and left;
 # a type in it is defined, by name. A definition outside of its class ("class Pool::Run {") is no new type.
 DEFINITION = re.compile(
@@ -149,6 +158,9 @@ def faults_of_file(path, text):
     for place, word in WORDS:
         if path.startswith(place) and word in text:
             yield f"{path}: says {word}, which {place} knows nothing of"
+    for pattern, instead, places in ONLY_IN:
+        if path not in places and (found := pattern.search(text)):
+            yield f"{path}: says {found[0]}, which only {places} may; {instead}"
 
 
 def rooms():
@@ -217,6 +229,11 @@ class LayeringTest(unittest.TestCase):
         self.assertGreater(len(files), 20)
         faults = [fault for path, text in files for fault in faults_of_file(path, text)]
         self.assertEqual([], faults, "\n" + "\n".join(faults))
+
+    def test_what_only_some_files_may_say_is_said_there(self):
+        for pattern, _, places in ONLY_IN:
+            for place in places:
+                self.assertRegex((ROOT / place).read_text(), pattern, place)
 
     def test_each_type_is_defined_once(self):
         files = list(source_files())
@@ -305,6 +322,9 @@ class LayeringTest(unittest.TestCase):
             "trainer/train/b.cc": '#include "api/proto/rendezvous.grpc.pb.h"',
             "operator/kube/c.cc": "#include <cpprest/http_client.h>",
             "operator/kube/d.cc": '#include "api/v1/training_job.h"',
+            "trainer/train/c.cc": "if (spec.type == api::StrategyType::kMirrored) return;",
+            "operator/controller/rules/b.cc": "using enum api::StrategyType;",
+            "api/v1/b.h": "case StrategyType::kIndependent:",
             "elsewhere/a.cc": "",
         }
         for path, text in cases.items():
@@ -320,6 +340,8 @@ class LayeringTest(unittest.TestCase):
             "trainer/backend/cpu/a.cc": '#include "trainer/backend/backend.h"\n#include <dnnl.hpp>',
             "trainer/main.cc": '#include "trainer/train/train_loop.h"\n#include "api/v1/names.h"',
             "operator/cli/run.cc": '#include "operator/local/process_kubelet.h"',
+            "api/v1/strategy_traits.cc": "case StrategyType::kIndependent:",
+            "trainer/train/d.cc": "api::NameOf(api::StrategyType(spec.type))",
         }
         for path, text in cases.items():
             with self.subTest(path=path):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1/gpus.h"
+#include "api/v1/strategy_traits.h"
 
 namespace lockstep::api {
 namespace {
@@ -18,16 +19,8 @@ StrategyType DefaultStrategy(const TrainingJob& job) {
 // work together.
 RestartScope DefaultRestartScope(const TrainingJob& job) {
   if (UsesBundledTrainer(job)) return RestartScope::kInPlace;
-  if (HasStrategy(job.spec, StrategyType::kIndependent)) return RestartScope::kPod;
   const auto& strategy = job.spec.strategy;
-  const bool parameter_servers = strategy ? strategy->type == StrategyType::kParameterServer
-                                          : job.spec.replica_specs.contains(Role::kParameterServer);
-  return parameter_servers ? RestartScope::kPod : RestartScope::kGang;
-}
-
-SuccessPolicy DefaultSuccessPolicy(const TrainingJob& job) {
-  return HasStrategy(job.spec, StrategyType::kIndependent) ? SuccessPolicy::kAllWorkers
-                                                           : SuccessPolicy::kChiefOrWorker0;
+  return TraitsOf(strategy ? strategy->type : DefaultStrategy(job)).restart_scope;
 }
 
 // One process per GPU of a container of the workers' or the chief's pod; without GPUs, one.
@@ -53,7 +46,7 @@ bool UsesBundledTrainer(const TrainingJob& job) {
 }
 
 bool HasTrainingGroup(const TrainingJob& job) {
-  return UsesBundledTrainer(job) && !HasStrategy(job.spec, StrategyType::kIndependent);
+  return UsesBundledTrainer(job) && !TraitsOf(job.spec).trains_alone;
 }
 
 TrainingJob WithDefaults(TrainingJob job) {
@@ -65,12 +58,12 @@ TrainingJob WithDefaults(TrainingJob job) {
   if (spec.strategy) {
     StrategySpec& strategy = *spec.strategy;
     if (!strategy.processes_per_pod) strategy.processes_per_pod = DefaultProcessesPerPod(spec);
-    if (strategy.type == StrategyType::kParameterServer && !strategy.parameter_server) {
+    if (TraitsOf(strategy.type).has_parameter_servers && !strategy.parameter_server) {
       strategy.parameter_server.emplace();
     }
   }
   if (!spec.restart_scope) spec.restart_scope = DefaultRestartScope(job);
-  if (!spec.success_policy) spec.success_policy = DefaultSuccessPolicy(job);
+  if (!spec.success_policy) spec.success_policy = TraitsOf(spec).success_policy;
   // The bundled trainer's exit codes tell what is worth a retry. Other programs exit with 1 for any
   // failure, a lost peer as well as a bug.
   const RestartPolicy policy = spec.training ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;

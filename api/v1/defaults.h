@@ -12,7 +12,7 @@ TrainingJob WithDefaults(TrainingJob job);
 // Returns true if the bundled trainer runs in the job's pods.
 bool UsesBundledTrainer(const TrainingJob& job);
 // Returns true if these pods also form a group, whose leader reports progress and missing members.
-// The processes of an Independent job form none.
+// Processes that train alone form none.
 bool HasTrainingGroup(const TrainingJob& job);
 
 }  // namespace lockstep::api

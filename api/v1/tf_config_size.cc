@@ -7,12 +7,12 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
+#include "api/v1/strategy_traits.h"
 
 namespace lockstep::api {
 
 std::size_t TfConfigSize(const TrainingJob& job, Role reader) {
-  const bool is_sparse = job.spec.elastic &&
-                         HasStrategy(job.spec, StrategyType::kParameterServer) &&
+  const bool is_sparse = job.spec.elastic && TraitsOf(job.spec).has_parameter_servers &&
                          (reader == Role::kWorker || reader == Role::kParameterServer);
   std::size_t size = 0;
   for (const auto& [role, replicas] : job.spec.replica_specs) {

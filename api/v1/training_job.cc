@@ -39,10 +39,6 @@ bool IsCrossentropy(LossType type) {
          type == LossType::kCategoricalCrossentropy || type == LossType::kBinaryCrossentropy;
 }
 
-bool HasStrategy(const TrainingJobSpec& spec, StrategyType type) {
-  return spec.strategy && spec.strategy->type == type;
-}
-
 BestMetric MetricOf(LossType type) {
   return IsCrossentropy(type) ? BestMetric::kAccuracy : BestMetric::kMeanAbsoluteError;
 }

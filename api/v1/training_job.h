@@ -274,8 +274,6 @@ struct TrainingJobSpec {
   RunPolicySpec run_policy;
   bool operator==(const TrainingJobSpec&) const = default;
 };
-// Returns false without a strategy, even if the defaults would choose this type.
-bool HasStrategy(const TrainingJobSpec& spec, StrategyType type);
 // With an Evaluator, the bundled trainer's other replicas do not evaluate.
 bool HasEvaluator(const TrainingJobSpec& spec);
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/quantity.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/validate_evaluator.h"
 #include "api/v1/validate_replicas.h"
 #include "api/v1/variants.h"
@@ -19,6 +21,14 @@ namespace lockstep::api {
 namespace {
 
 using Errors = std::vector<FieldError>;
+
+std::vector<std::string_view> ElasticStrategies() {
+  std::vector<std::string_view> names;
+  for (const auto& [type, name] : kEnumNames<StrategyType>) {
+    if (TraitsOf(type).may_be_elastic) names.push_back(name);
+  }
+  return names;
+}
 
 void ValidateElasticBounds(const TrainingJobSpec& spec, Errors& errors) {
   const auto [min, max] = *spec.elastic;
@@ -40,12 +50,10 @@ void ValidateElasticBounds(const TrainingJobSpec& spec, Errors& errors) {
 void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
   if (!spec.elastic) return;
   ValidateElasticBounds(spec, errors);
-  if (spec.strategy && spec.strategy->type != StrategyType::kMultiWorkerMirrored &&
-      spec.strategy->type != StrategyType::kParameterServer) {
-    errors.push_back({"spec.elastic",
-                      fmt::format("found with strategy {}, expected only with MultiWorkerMirrored "
-                                  "and ParameterServer",
-                                  NameOf(spec.strategy->type))});
+  if (spec.strategy && !TraitsOf(spec).may_be_elastic) {
+    errors.push_back({"spec.elastic", fmt::format("found with strategy {}, expected only with {}",
+                                                  NameOf(spec.strategy->type),
+                                                  fmt::join(ElasticStrategies(), " and "))});
   }
   if (spec.training && spec.training->checkpoint.directory.empty()) {
     errors.push_back({"spec.training.checkpoint.directory",
@@ -105,16 +113,14 @@ void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {
 
 void ValidateStrategy(const TrainingJobSpec& spec, Errors& errors) {
   if (!spec.strategy) return;
-  const StrategySpec& strategy = *spec.strategy;
-  if (strategy.parameter_server && strategy.type != StrategyType::kParameterServer) {
-    errors.push_back({"spec.strategy.parameterServer",
-                      fmt::format("found with strategy {}, expected only with ParameterServer",
-                                  NameOf(strategy.type))});
-  }
-  if (strategy.central_storage && strategy.type != StrategyType::kCentralStorage) {
-    errors.push_back({"spec.strategy.centralStorage",
-                      fmt::format("found with strategy {}, expected only with CentralStorage",
-                                  NameOf(strategy.type))});
+  const Json fields = StrategySpecToJson(*spec.strategy);
+  const std::string_view own = TraitsOf(spec).settings;
+  for (const auto& [type, name] : kEnumNames<StrategyType>) {
+    const std::string_view settings = TraitsOf(type).settings;
+    if (settings.empty() || settings == own || !fields.contains(settings)) continue;
+    errors.push_back({fmt::format("spec.strategy.{}", settings),
+                      fmt::format("found with strategy {}, expected only with {}",
+                                  NameOf(spec.strategy->type), name)});
   }
 }
 
@@ -155,19 +161,18 @@ void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& 
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
   const StrategySpec& strategy = *job.spec.strategy;
+  const StrategyTraits traits = TraitsOf(strategy.type);
   if (strategy.central_storage &&
       strategy.central_storage->controller_device == ControllerDevice::kGpu) {
     errors.push_back({"spec.strategy.centralStorage.controllerDevice",
                       "GPU is not supported yet by the bundled trainer; expected CPU"});
   }
   if (strategy.parameter_server) ValidateParameterServer(job, *strategy.parameter_server, errors);
-  if (strategy.type == StrategyType::kParameterServer && job.spec.elastic) {
+  if (traits.has_parameter_servers && job.spec.elastic) {
     errors.push_back(
         {"spec.elastic", "not supported yet by the bundled trainer with strategy ParameterServer"});
   }
-  const bool sums_gradients = strategy.type != StrategyType::kParameterServer &&
-                              strategy.type != StrategyType::kIndependent;
-  if (strategy.communication == Communication::kNccl && !sums_gradients) {
+  if (strategy.communication == Communication::kNccl && !traits.uses_collectives) {
     errors.push_back({"spec.strategy.communication",
                       fmt::format("found NCCL with strategy {}, whose processes sum no gradients; "
                                   "expected Auto or Ring",
@@ -178,7 +183,7 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
 // Every process needs at least one sample of each batch.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
-  if (HasStrategy(job.spec, StrategyType::kIndependent)) return;  // each has a batch of its own
+  if (TraitsOf(job.spec).trains_alone) return;  // each has a batch of its own
   const std::int64_t processes = TrainingProcesses(job.spec);
   const std::int64_t global = *job.spec.training->batch_size.global;
   if (global >= processes) return;

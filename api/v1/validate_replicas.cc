@@ -10,6 +10,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/tf_config_size.h"
 #include "api/v1/validate_pod_template.h"
 
@@ -64,38 +65,29 @@ std::string RolePath(Role role) {
   return fmt::format("spec.replicaSpecs.{}", RoleKey(role));
 }
 
-bool RoleFitsStrategy(Role role, StrategyType strategy) {
-  switch (strategy) {
-    case StrategyType::kMirrored:
-    case StrategyType::kMultiWorkerMirrored:
-    case StrategyType::kCentralStorage:
-      return role != Role::kParameterServer;
-    case StrategyType::kParameterServer:
-      return true;
-    case StrategyType::kIndependent:
-      return role == Role::kWorker;
-  }
-  return false;
+bool HasRole(const StrategyTraits& traits, Role role) {
+  if (role == Role::kParameterServer) return traits.has_parameter_servers;
+  return role == Role::kWorker || !traits.trains_alone;
 }
 
 void ValidateStrategyRoles(const TrainingJobSpec& spec, StrategyType strategy, Errors& errors) {
+  const StrategyTraits traits = TraitsOf(strategy);
   for (const auto& [role, replicas] : spec.replica_specs) {
-    if (RoleFitsStrategy(role, strategy)) continue;
+    if (HasRole(traits, role)) continue;
     errors.push_back({RolePath(role), fmt::format("found with strategy {}, which has no such role",
                                                   NameOf(strategy))});
   }
   const int trainers = ReplicasOf(spec, Role::kChief) + ReplicasOf(spec, Role::kWorker);
-  const bool one_pod =
-      strategy == StrategyType::kMirrored || strategy == StrategyType::kCentralStorage;
-  if (one_pod && trainers > 1) {
+  if (traits.has_one_pod && trainers > 1) {
     errors.push_back({"spec.replicaSpecs",
                       fmt::format("found {} training replicas with strategy {}, expected 1; "
                                   "MultiWorkerMirrored trains on several",
                                   trainers, NameOf(strategy))});
   }
-  if (strategy == StrategyType::kParameterServer && ReplicasOf(spec, Role::kParameterServer) == 0) {
+  if (traits.has_parameter_servers && ReplicasOf(spec, Role::kParameterServer) == 0) {
     errors.push_back({"spec.replicaSpecs",
-                      "found no PS replica, expected at least 1 with strategy ParameterServer"});
+                      fmt::format("found no PS replica, expected at least 1 with strategy {}",
+                                  NameOf(strategy))});
   }
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/v1/status_fields.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/training_fields.h"
 #include "api/v1/validate.h"
 #include "api/v1/validate_replicas.h"
@@ -153,7 +154,7 @@ absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int
 void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
   if (!job.spec.training) return;
   const TrainingSpec& training = *job.spec.training;
-  if (!HasStrategy(job.spec, StrategyType::kIndependent)) {
+  if (!TraitsOf(job.spec).trains_alone) {
     if (training.variants->empty()) return;
     errors.push_back(
         {"spec.training.variants", "found without strategy Independent, expected only with it"});

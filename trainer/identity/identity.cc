@@ -108,7 +108,7 @@ absl::Status ReadTask(const GetEnv& env, Identity& id) {
 // Collectives need every peer's address, so TF_CONFIG's workers must not be sparse.
 absl::Status CheckPeers(const Identity& id) {
   if (id.Pods() == 0) return Invalid("TF_CONFIG: cluster has neither a chief nor a worker");
-  if (id.strategy.type == api::StrategyType::kParameterServer) return absl::OkStatus();
+  if (id.Traits().has_parameter_servers) return absl::OkStatus();
   for (std::size_t i = 0; i < id.cluster.worker.size(); ++i) {
     if (id.cluster.worker[i].empty()) {
       return Invalid(fmt::format("TF_CONFIG: cluster.worker lacks index {} of {}", i,
@@ -140,12 +140,8 @@ int Identity::Pods() const {
   return static_cast<int>(cluster.chief.size() + cluster.worker.size());
 }
 
-bool Identity::IsIndependent() const {
-  return strategy.type == api::StrategyType::kIndependent;
-}
-
-bool Identity::UsesParameterServers() const {
-  return strategy.type == api::StrategyType::kParameterServer;
+api::StrategyTraits Identity::Traits() const {
+  return api::TraitsOf(strategy.type);
 }
 
 // For pods that do not train, processes_per_pod is that of the pods that do.
@@ -154,14 +150,14 @@ int Identity::Processes() const {
 }
 
 int Identity::BatchParts() const {
-  if (!UsesParameterServers()) return World();
+  if (!Traits().has_parameter_servers) return World();
   const auto servers = strategy.parameter_server.value_or(api::ParameterServerSpec{});
   if (servers.mode == api::ParameterServerMode::kAsync) return 1;
   return std::max(1, World() - servers.backup_workers);
 }
 
 int Identity::World() const {
-  return IsIndependent() ? 1 : Pods() * processes_per_pod;
+  return Traits().trains_alone ? 1 : Pods() * processes_per_pod;
 }
 
 int Identity::PodRank() const {
@@ -180,7 +176,7 @@ std::string Identity::LeaderAddress() const {
 }
 
 bool Identity::IsLeader() const {
-  return PodRank() == 0 && !IsIndependent();
+  return PodRank() == 0 && !Traits().trains_alone;
 }
 
 std::string Identity::ClusterHash() const {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/v1/job_token.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/training_job.h"
 
 namespace lockstep::train {
@@ -75,17 +76,18 @@ struct Identity {
   api::TrainingSpec training;
   api::StrategySpec strategy;
 
+  // Of `strategy`.
+  api::StrategyTraits Traits() const;
   int Pods() const;                   // pods that train: chief and workers
   int PodRank() const;                // chief first, then workers; -1: it does not train
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
-  // With strategy Independent, each process is a group of its own, without a leader.
-  bool IsIndependent() const;
-  bool UsesParameterServers() const;
-  int Processes() const;  // that this pod runs
+  int Processes() const;              // that this pod runs
   // The number of parts that make up each step's batch: the processes of the group, without backup
-  // workers; 1 if each process has batches of its own (asynchronous ParameterServer, Independent).
+  // workers; 1 if each process has batches of its own (asynchronous parameter servers, or it trains
+  // alone).
   int BatchParts() const;
-  int World() const;            // processes in the group
+  // Processes in the group. One that trains alone is a group of its own, without a leader.
+  int World() const;
   bool IsLeader() const;        // this pod serves the group's rendezvous
   int RankOf(int local) const;  // of this pod's process `local` in the job; -1: it does not train
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,

@@ -116,18 +116,18 @@ class Planner {
 
   absl::Status FindMembers() {
     Identity identity = options_.identity;
-    const int pods = identity.IsIndependent() ? identity.Pods() : 1;
-    const int processes = identity.IsIndependent() ? identity.processes_per_pod : 1;
+    const int pods = identity.Traits().trains_alone ? identity.Pods() : 1;
+    const int processes = identity.Traits().trains_alone ? identity.processes_per_pod : 1;
     std::map<std::string, std::size_t> known;
     for (int process = 0; process < pods * processes; ++process) {
-      if (identity.IsIndependent()) {
+      if (identity.Traits().trains_alone) {
         identity.index = process / processes;
         identity.local_rank = process % processes;
       }
-      LOCKSTEP_ASSIGN_OR_RETURN(const Place place, PlaceOf(identity));
-      const auto [found, is_new] = known.try_emplace(MemoryKey(place.training), members_.size());
+      LOCKSTEP_ASSIGN_OR_RETURN(const ReplicaDuties duties, DutiesOf(identity));
+      const auto [found, is_new] = known.try_emplace(MemoryKey(duties.training), members_.size());
       member_of_process_.push_back(found->second);
-      if (is_new) LOCKSTEP_RETURN_IF_ERROR(AddMember(identity, place));
+      if (is_new) LOCKSTEP_RETURN_IF_ERROR(AddMember(identity, duties));
     }
     return options_.evaluators > 0 ? AddEvaluator() : absl::OkStatus();
   }
@@ -144,15 +144,15 @@ class Planner {
     return absl::OkStatus();
   }
 
-  absl::Status AddMember(const Identity& identity, const Place& place) {
-    Member member{.options = {.training = place.training,
-                              .data_seed = place.data_seed,
+  absl::Status AddMember(const Identity& identity, const ReplicaDuties& duties) {
+    Member member{.options = {.training = duties.training,
+                              .data_seed = duties.data_seed,
                               .world = identity.BatchParts(),
                               .threads = options_.threads,
                               .backend = options_.backend},
                   .data = {},
                   .identity = identity,
-                  .variant = place.variant};
+                  .variant = duties.variant};
     absl::StatusOr<PlannedData> data = PlanData(member.options, options_.given);
     if (!data.ok()) return OfMember(member, data.status());
     member.data = *std::move(data);

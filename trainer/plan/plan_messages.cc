@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<PlannedServer>> ServersOf(const Identity& identity, b
 absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote,
                                            Session& session) {
   PlannedMessages messages;
-  if (identity.UsesParameterServers()) {
+  if (identity.Traits().has_parameter_servers) {
     LOCKSTEP_ASSIGN_OR_RETURN(messages.servers, ServersOf(identity, remote, session));
     return messages;
   }
@@ -51,7 +51,7 @@ absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote
     messages.sent += 2 * (world - 1) * bytes / world;
   }
   messages.is_memory_shared = identity.Pods() == 1 && AllowsSharedMemory(identity);
-  if (identity.strategy.type == api::StrategyType::kCentralStorage && !messages.is_memory_shared) {
+  if (identity.Traits().first_process_updates && !messages.is_memory_shared) {
     messages.broadcast = session.model().parameters().size_bytes();
   }
   return messages;

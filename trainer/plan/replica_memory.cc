@@ -54,7 +54,7 @@ SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
 // that uses parameter servers.
 std::size_t BytesOfBatches(const Session& session, const Identity& identity) {
   const LoaderOptions reads = session.TrainingReads(/*rank=*/0);
-  std::size_t bytes = identity.UsesParameterServers()
+  std::size_t bytes = identity.Traits().has_parameter_servers
                           ? BatchBytes(session.train_data(), session.plan())
                           : Loader::BytesOfBatches(session.train_data(), reads);
   if (session.test_data() != nullptr) bytes += Loader::BytesOfBatches(*session.test_data(), reads);
@@ -74,8 +74,8 @@ std::size_t BytesOfStaging(Session& session) {
 // rank 0 makes the parameters and has the optimizer's slots for all; the others read its parameters
 // in place if they can.
 ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Identity& identity) {
-  if (!identity.IsIndependent()) memory.checkpoint = 0;
-  if (identity.strategy.type != api::StrategyType::kCentralStorage) return memory;
+  if (!identity.Traits().trains_alone) memory.checkpoint = 0;
+  if (!identity.Traits().first_process_updates) return memory;
   memory.optimizer = 0;
   memory.staging = 0;
   if (AllowsSharedMemory(identity)) memory.parameters -= bytes.model.parameters;
@@ -127,7 +127,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
       std::max({static_cast<std::size_t>(copies) * measured.snapshot,
                 copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
-  if (identity.UsesParameterServers()) {
+  if (identity.Traits().has_parameter_servers) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
   }

@@ -151,7 +151,7 @@ RosterConfig RosterFor(const Identity& identity) {
       }
     }
   };
-  if (identity.UsesParameterServers()) {
+  if (!identity.Traits().uses_collectives) {
     const bool has_chief = !identity.cluster.chief.empty();
     const std::string leader = identity.LeaderAddress();
     config.slots.push_back(

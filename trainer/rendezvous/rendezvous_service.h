@@ -30,7 +30,7 @@ class RendezvousService {
 };
 
 // Returns the roster of the identity's group: chief first, then workers, each with its processes.
-// With ParameterServer, the leading process is a group of its own.
+// Without collectives nobody waits for the others: the leading process is a group of its own.
 RosterConfig RosterFor(const Identity& identity);
 
 // Returns where the leader listens: the port of its cluster address, on the pod's own IP if that is

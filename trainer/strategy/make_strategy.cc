@@ -17,8 +17,8 @@ bool IsRankZero(const Identity& identity) {
 }
 
 UpdateSite UpdateSiteOf(const Identity& identity) {
-  const bool is_central = identity.strategy.type == api::StrategyType::kCentralStorage;
-  if (!is_central || identity.World() == 1) return UpdateSite::kEveryRank;
+  const bool updates_alone = identity.Traits().first_process_updates && identity.World() > 1;
+  if (!updates_alone) return UpdateSite::kEveryRank;
   return IsRankZero(identity) ? UpdateSite::kThisRank : UpdateSite::kRankZero;
 }
 
@@ -36,29 +36,18 @@ DeviceRoad DeviceRoadOf(api::Communication communication) {
 
 }  // namespace
 
-absl::StatusOr<Place> PlaceOf(const Identity& identity) {
-  switch (identity.strategy.type) {
-    case api::StrategyType::kMirrored:
-    case api::StrategyType::kMultiWorkerMirrored:
-    case api::StrategyType::kParameterServer:
-    case api::StrategyType::kCentralStorage:
-      return Place{.training = identity.training,
-                   .saves = IsRankZero(identity),
-                   .update_site = UpdateSiteOf(identity),
-                   .variant = std::nullopt,
-                   .data_seed = identity.training.seed};
-    case api::StrategyType::kIndependent: {
-      const int variant = identity.RankOf(identity.local_rank);
-      LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingSpec own,
-                                api::TrainingOfVariant(identity.training, variant));
-      return Place{.training = std::move(own),
-                   .saves = true,
-                   .update_site = UpdateSite::kEveryRank,
-                   .variant = variant,
-                   .data_seed = identity.training.seed};
-    }
-  }
-  LOCKSTEP_CHECK(false, "strategy: {} is not a strategy", static_cast<int>(identity.strategy.type));
+absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity) {
+  ReplicaDuties duties{.training = identity.training,
+                       .saves = IsRankZero(identity),
+                       .update_site = UpdateSiteOf(identity),
+                       .variant = std::nullopt,
+                       .data_seed = identity.training.seed};
+  if (!identity.Traits().trains_alone) return duties;
+  duties.variant = identity.RankOf(identity.local_rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(duties.training,
+                            api::TrainingOfVariant(identity.training, *duties.variant));
+  duties.saves = true;
+  return duties;
 }
 
 bool AllowsSharedMemory(const Identity& identity) {
@@ -66,10 +55,9 @@ bool AllowsSharedMemory(const Identity& identity) {
 }
 
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock) {
-  const bool is_leading = IsRankZero(identity);
-  const bool is_alone =
-      identity.IsIndependent() || (identity.UsesParameterServers() && !is_leading);
-  if (!is_alone) return MakeRendezvousClient(identity, clock);
+  // With parameter servers, rank 0 joins to report its progress and the end of the run.
+  const bool joins = identity.Traits().uses_collectives || IsRankZero(identity);
+  if (joins) return MakeRendezvousClient(identity, clock);
   return MakeSoloRendezvous({.role = std::string(api::RoleName(identity.role)),
                              .index = identity.index,
                              .local_rank = identity.local_rank,
@@ -77,19 +65,25 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
                             &StopSignalled);
 }
 
-// With a group of one, a collective is the identity.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
                                        std::optional<DeviceSums> sums, RootMemory* root_memory) {
-  return MakeCollectiveStrategy(buffer,
-                                {.bind_address = identity.pod_ip,
-                                 .allow_shm = AllowsSharedMemory(identity),
-                                 .root_memory = root_memory,
-                                 .device_road = DeviceRoadOf(identity.strategy.communication),
-                                 .layer_starts = std::move(layer_starts),
-                                 .token = identity.token,
-                                 .stop_requested = &StopSignalled},
-                                sums);
+  CollectiveOptions options{.bind_address = identity.pod_ip,
+                            .allow_shm = AllowsSharedMemory(identity),
+                            .root_memory = root_memory,
+                            .device_road = DeviceRoadOf(identity.strategy.communication),
+                            .layer_starts = std::move(layer_starts),
+                            .token = identity.token,
+                            .stop_requested = &StopSignalled};
+  switch (identity.strategy.type) {
+    case api::StrategyType::kMirrored:
+    case api::StrategyType::kMultiWorkerMirrored:
+    case api::StrategyType::kCentralStorage:
+    case api::StrategyType::kIndependent:      // in a group of one
+    case api::StrategyType::kParameterServer:  // never called: see RunParameterWorker
+      return MakeCollectiveStrategy(buffer, std::move(options), sums);
+  }
+  LOCKSTEP_CHECK(false, "strategy: {} is not a strategy", static_cast<int>(identity.strategy.type));
 }
 
 }  // namespace lockstep::train

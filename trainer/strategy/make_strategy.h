@@ -1,5 +1,7 @@
-// What a process does under a job's strategy: what it trains and saves, how it finds the others,
-// and how it sums with them.
+// What a job's strategy (api/v1/strategy_traits.h) means for one training process: what it trains,
+// whether it saves and updates, whom it meets, and what it combines its gradients with. How many
+// share a batch and who leads is in Identity; with parameter servers, train/parameter_worker.h does
+// the rest.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +20,31 @@
 
 namespace lockstep::train {
 
-struct Place {
+struct ReplicaDuties {
   api::TrainingSpec training;  // what the process trains
   bool saves = false;          // reads and writes the checkpoints
   UpdateSite update_site = UpdateSite::kEveryRank;
-  std::optional<int> variant;  // with Independent; see api/v1/variants.h
+  std::optional<int> variant;  // of a process that trains alone; see api/v1/variants.h
   // Decides which samples the data set has, and which are held out: the job's seed, also where a
   // variant trains with another, so that the variants' results compare.
   std::int64_t data_seed = 0;
 };
 
 // InvalidArgument: the process has no valid variant; names the field.
-absl::StatusOr<Place> PlaceOf(const Identity& identity);
+absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity);
 
 // Whether replicas of one host share memory, so that nothing is sent between them.
 bool AllowsSharedMemory(const Identity& identity);
 
-// How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
+// How the process meets those that it exchanges with by collectives; alone, if there are none. The
+// calls below require that DutiesOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
-// How the process combines its gradients with theirs. `layer_starts`, `root_memory`: see
-// CollectiveOptions; `sums` and requirements: see MakeCollectiveStrategy.
+// How the process combines its gradients with theirs: the one place that picks a class by the type
+// of strategy. All types have the same one yet. A process that trains alone has it with a group of
+// one, where a sum changes nothing; with parameter servers nobody calls it, because gradients are
+// pushed to them. `layer_starts`, `root_memory`: see CollectiveOptions; `sums` and requirements:
+// see MakeCollectiveStrategy.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
                                        std::optional<DeviceSums> sums, RootMemory* root_memory);

@@ -1,5 +1,5 @@
-// How ranks combine their gradients and keep equal state. A Strategy lives as long as its process;
-// each generation calls Connect once.
+// How ranks combine their gradients and keep equal state. Several strategies of jobs share a class:
+// see MakeStrategy. A Strategy lives as long as its process; each generation calls Connect once.
 #pragma once
 
 #include <cstddef>

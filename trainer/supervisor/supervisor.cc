@@ -57,7 +57,7 @@ class Supervisor {
         options_(options),
         started_(clock.Now()),
         budgets_(static_cast<std::size_t>(
-                     identity.IsIndependent() ? std::max(1, identity.processes_per_pod) : 1),
+                     identity.Traits().trains_alone ? std::max(1, identity.processes_per_pod) : 1),
                  RestartBudget(options.restart_budget)) {}
 
   absl::StatusOr<int> Run();
@@ -119,7 +119,7 @@ absl::StatusOr<int> Supervisor::Run() {
     StartDue();
   }
   const int code = PodExitCode();
-  if (code == api::kExitDone && identity_.IsIndependent()) LeaveResults();
+  if (code == api::kExitDone && identity_.Traits().trains_alone) LeaveResults();
   if (code == api::kExitDone) Drain();
   return code;
 }
@@ -177,7 +177,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   // workers of the same machine need.
   if (identity_.role == api::Role::kParameterServer) spec.env.emplace("OMP_WAIT_POLICY", "PASSIVE");
   // The results of processes that train alone are written by LeaveResults.
-  if (identity_.IsIndependent()) spec.env[api::kEnvTerminationMessagePath] = "";
+  if (identity_.Traits().trains_alone) spec.env[api::kEnvTerminationMessagePath] = "";
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);
     const std::string host = listens.substr(0, listens.rfind(':'));

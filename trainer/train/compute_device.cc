@@ -8,7 +8,7 @@ namespace lockstep::train {
 
 BackendOptions DeviceOf(const Identity& identity, int threads) {
   if (identity.gpus == 0) return BackendOptions{.threads = threads};
-  if (identity.UsesParameterServers() && identity.role != api::Role::kEvaluator) {
+  if (identity.Traits().has_parameter_servers && identity.role != api::Role::kEvaluator) {
     LogWarning("workers of parameter servers compute on the CPU yet: the pod's GPUs are idle",
                {{"gpus", identity.gpus}});
     return BackendOptions{.threads = threads};

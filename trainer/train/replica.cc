@@ -79,34 +79,34 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   if (identity.role == api::Role::kEvaluator) {
     return RunEvaluatorPod(identity, OwnerFor(identity), ReplicaThreads(1), clock);
   }
-  const absl::StatusOr<Place> place = PlaceOf(identity);
-  if (!place.ok()) return FailWith(place.status());
+  const absl::StatusOr<ReplicaDuties> duties = DutiesOf(identity);
+  if (!duties.ok()) return FailWith(duties.status());
   const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
-  const auto session = Session::Create({.training = place->training,
-                                        .data_seed = place->data_seed,
+  const auto session = Session::Create({.training = duties->training,
+                                        .data_seed = duties->data_seed,
                                         .world = identity.BatchParts(),
                                         .threads = device.threads,
                                         .backend = device.name,
                                         .device = device.device,
                                         .falls_back_to_cpu = true,
-                                        .update_site = place->update_site});
+                                        .update_site = duties->update_site});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
                                      (*session)->device_sums(), (*session)->root_memory());
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;
-  const api::CheckpointSpec& checkpoint = place->training.checkpoint;
-  if (place->saves && !checkpoint.directory.empty()) {
+  const api::CheckpointSpec& checkpoint = duties->training.checkpoint;
+  if (duties->saves && !checkpoint.directory.empty()) {
     auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep,
                                         OwnerFor(identity));
     if (!opened.ok()) return FailToOpen(opened.status());
     store = *std::move(opened);
     saver = std::make_unique<AsyncSaver>(*store);
   }
-  if (place->saves) {
+  if (duties->saves) {
     const absl::Status prepared = PrepareExport(checkpoint.export_to, ModelBytes(**session),
                                                 WriterFor(identity), RealFileSystem());
     if (!prepared.ok()) return FailToOpen(prepared);
@@ -126,9 +126,9 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .phases = sender.phases(),
                  .clock = clock,
                  .writer = WriterFor(identity)};
-  if (identity.UsesParameterServers()) return RunParameterWorker(identity, loop);
+  if (identity.Traits().has_parameter_servers) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
-  if (!place->variant || exit_code != api::kExitDiverged) return exit_code;
+  if (!duties->variant || exit_code != api::kExitDiverged) return exit_code;
   // A result like any other: the other variants go on.
   reporter.Diverged();
   return api::kExitDone;

@@ -7,6 +7,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/children/gang.h"
 #include "operator/controller/children/pod_revision.h"
@@ -119,9 +120,8 @@ void AddNodeTolerations(std::int64_t seconds, Object& spec) {
 // Returns true if the operator learns of a lost replica from the job's group, and so sooner than
 // from Kubernetes. With parameter servers each process is by itself: nobody misses it.
 bool ReportsLosses(const api::TrainingJob& job, const Settings& settings) {
-  const auto& strategy = job.spec.strategy;
   return settings.watch_nodes && settings.poll_progress && api::HasTrainingGroup(job) &&
-         !(strategy && strategy->type == api::StrategyType::kParameterServer);
+         api::TraitsOf(job.spec).uses_collectives;
 }
 
 std::set<std::string> EnvNames(const Object& container) {

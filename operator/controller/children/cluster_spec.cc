@@ -4,13 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/v1/strategy_traits.h"
+
 namespace lockstep::controller {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
 bool IsSparse(const api::TrainingJob& job, api::Role role) {
-  return job.spec.elastic && api::HasStrategy(job.spec, api::StrategyType::kParameterServer) &&
+  return job.spec.elastic && api::TraitsOf(job.spec).has_parameter_servers &&
          (role == api::Role::kWorker || role == api::Role::kParameterServer);
 }
 

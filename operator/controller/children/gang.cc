@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/v1/quantity.h"
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/state/pod_requests.h"
 
@@ -30,8 +31,8 @@ std::string SchedulerName(const Settings& settings) {
 std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
   std::vector<Replica> members = WantedReplicas(job);
   std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
-  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
-  std::size_t count = independent ? std::min<std::size_t>(members.size(), 1) : members.size();
+  const bool alone = api::TraitsOf(job.spec).trains_alone;
+  std::size_t count = alone ? std::min<std::size_t>(members.size(), 1) : members.size();
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) count = static_cast<std::size_t>(*policy->min_available);
   if (count < members.size()) members.resize(count);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "api/v1/strategy_traits.h"
 #include "base/digest.h"
 #include "operator/controller/state/replicas.h"
 
@@ -18,14 +19,14 @@ constexpr std::string_view kScheme = "2:";
 
 // Returns true for an elastic job whose workers may come and go while the others run.
 bool TakesWorkersIn(const api::TrainingJob& job) {
-  const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
+  const bool sparse = api::TraitsOf(job.spec).has_parameter_servers;
   return job.spec.elastic && (sparse || job.spec.restart_scope == api::RestartScope::kPod);
 }
 
 }  // namespace
 
 std::string ClusterShape(const api::TrainingJob& job) {
-  if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
+  if (api::TraitsOf(job.spec).trains_alone) {
     return std::string(kIndependentShape);
   }
   if (TakesWorkersIn(job)) return std::string(kElasticShape);

@@ -8,6 +8,7 @@
 #include "api/v1/enum_names.h"
 #include "api/v1/gpus.h"
 #include "api/v1/names.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/kube/object.h"
@@ -140,10 +141,8 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
 }
 
 bool TellsElasticBounds(const api::TrainingJob& job, api::Role role) {
-  // Programs with a ParameterServer's sparse TF_CONFIG are TensorFlow's.
-  if (!job.spec.elastic || api::HasStrategy(job.spec, api::StrategyType::kParameterServer)) {
-    return false;
-  }
+  // Programs with the sparse TF_CONFIG of parameter servers are TensorFlow's.
+  if (!job.spec.elastic || api::TraitsOf(job.spec).has_parameter_servers) return false;
   return NodeRank(job, {role, 0}).has_value() && DialectsOf(job, role).torch;
 }
 

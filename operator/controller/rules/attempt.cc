@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/status.h"
 
@@ -16,7 +17,7 @@ void ForgetAllCompleted(api::TrainingJobStatus& status) {
 }  // namespace
 
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
-  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) ForgetAllCompleted(status);
+  if (!api::TraitsOf(job.spec).trains_alone) ForgetAllCompleted(status);
 }
 
 bool NotesShape(const Observed& observed, const ObservedPod& pod) {
@@ -32,8 +33,8 @@ std::optional<bool> IsIndependentAttempt(const Observed& observed) {
 }
 
 bool HasOtherStrategy(const Observed& observed) {
-  const bool independent = api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent);
-  return IsIndependentAttempt(observed).value_or(independent) != independent;
+  const bool alone = api::TraitsOf(observed.job.spec).trains_alone;
+  return IsIndependentAttempt(observed).value_or(alone) != alone;
 }
 
 void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -18,9 +19,9 @@ std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   return SecondsAfter(StartTime(observed), *seconds) - observed.now;
 }
 
-// Independent replicas train without each other, so one of them is enough.
+// Of replicas that train alone, one is enough.
 bool TrainsInPart(const Observed& observed) {
-  if (!api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) return false;
+  if (!api::TraitsOf(observed.job.spec).trains_alone) return false;
   return !observed.job.status.completed_indexes.empty() ||
          std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
            return IsMember(observed, pod) && (pod.ready || HasSucceeded(pod));

@@ -9,6 +9,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
+#include "api/v1/strategy_traits.h"
 #include "base/shorten.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/status.h"
@@ -200,7 +201,7 @@ PodFailureCause CountsAs(const PodFailure& failure) {
 }
 
 bool IsSharedWork(const api::TrainingJob& job) {
-  if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) return false;
+  if (api::TraitsOf(job.spec).trains_alone) return false;
   return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/status.h"
@@ -38,9 +39,9 @@ std::optional<std::string> ElasticChange(const Observed& observed, const Observe
 
 std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
   if (HasOtherStrategy(observed)) {
-    const bool independent = api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent);
-    return ShapeChange{"StrategyChanged", fmt::format("strategy has changed {} Independent",
-                                                      independent ? "to" : "from")};
+    const bool alone = api::TraitsOf(observed.job.spec).trains_alone;
+    return ShapeChange{"StrategyChanged",
+                       fmt::format("strategy has changed {} Independent", alone ? "to" : "from")};
   }
   const std::string shape = ClusterShape(observed.job);
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {

@@ -11,6 +11,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
 #include "api/v1/names.h"
+#include "api/v1/strategy_traits.h"
 #include "api/v1/variants.h"
 #include "base/shorten.h"
 #include "operator/controller/rules/pod_failures.h"
@@ -198,9 +199,7 @@ void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& stat
 std::vector<api::VariantResult> VariantResults(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   std::vector<api::VariantResult> results = job.status.variants;
-  if (!job.spec.training || !api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
-    return results;
-  }
+  if (!job.spec.training || !api::TraitsOf(job.spec).trains_alone) return results;
   const int processes = job.spec.strategy->processes_per_pod.value_or(1);
   for (const ObservedPod& pod : observed.pods) {
     if (!IsMember(observed, pod) || !HasSucceeded(pod) || !pod.termination) continue;

@@ -6,15 +6,15 @@
 
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
+#include "api/v1/strategy_traits.h"
 
 namespace lockstep::controller {
 namespace {
 
 // Returns false while what has completed is of an attempt that has ended, before the strategy was
-// edited: only Independent replicas do not run again.
+// edited: only replicas that train alone do not run again.
 bool CountsCompleted(const api::TrainingJob& job) {
-  return !api::IsTrue(job.status, api::kSuspended) ||
-         api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+  return !api::IsTrue(job.status, api::kSuspended) || api::TraitsOf(job.spec).trains_alone;
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
     for (const int index : {0, 1}) {
       for (const int local : {0, 1}) {
         const Identity identity = Process(type, index, local);
-        const Place place = PlaceOf(identity).value();
+        const ReplicaDuties duties = DutiesOf(identity).value();
         EXPECT_EQ(identity.World(), 4);
-        EXPECT_EQ(place.saves, index == 0 && local == 0);
-        EXPECT_EQ(place.update_site, UpdateSite::kEveryRank);
-        EXPECT_EQ(place.variant, std::nullopt);
-        EXPECT_EQ(place.training, identity.training);
-        EXPECT_EQ(place.data_seed, identity.training.seed);
+        EXPECT_EQ(duties.saves, index == 0 && local == 0);
+        EXPECT_EQ(duties.update_site, UpdateSite::kEveryRank);
+        EXPECT_EQ(duties.variant, std::nullopt);
+        EXPECT_EQ(duties.training, identity.training);
+        EXPECT_EQ(duties.data_seed, identity.training.seed);
       }
     }
   }
@@ -41,16 +41,16 @@ TEST(MakeStrategyTest, OnlyTheControllerOfCentralStorageUpdatesAndSaves) {
   for (const int local : {0, 1}) {
     Identity identity = Process(api::StrategyType::kCentralStorage, 0, local);
     identity.cluster.worker.resize(1);
-    const Place place = PlaceOf(identity).value();
+    const ReplicaDuties duties = DutiesOf(identity).value();
     EXPECT_EQ(identity.World(), 2);
     EXPECT_EQ(identity.BatchParts(), 2);
-    EXPECT_EQ(place.saves, local == 0);
-    EXPECT_EQ(place.update_site, local == 0 ? UpdateSite::kThisRank : UpdateSite::kRankZero);
+    EXPECT_EQ(duties.saves, local == 0);
+    EXPECT_EQ(duties.update_site, local == 0 ? UpdateSite::kThisRank : UpdateSite::kRankZero);
   }
   Identity alone = Process(api::StrategyType::kCentralStorage, 0, 0);
   alone.cluster.worker.resize(1);
   alone.processes_per_pod = 1;
-  EXPECT_EQ(PlaceOf(alone).value().update_site, UpdateSite::kEveryRank);
+  EXPECT_EQ(DutiesOf(alone).value().update_site, UpdateSite::kEveryRank);
 }
 
 TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
@@ -60,20 +60,20 @@ TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
                                                  api::Json::object(),
                                                  api::Json::object(),
                                                  {{"name", "last"}, {"seed", 9}}});
-  const Place place = PlaceOf(identity).value();
+  const ReplicaDuties duties = DutiesOf(identity).value();
   EXPECT_EQ(identity.World(), 1);
-  EXPECT_TRUE(place.saves);
-  EXPECT_EQ(place.variant, 3);
-  EXPECT_EQ(place.training.seed, 9);
-  EXPECT_EQ(place.data_seed, 3);
-  EXPECT_EQ(place.training.checkpoint.directory, "/checkpoints/last");
+  EXPECT_TRUE(duties.saves);
+  EXPECT_EQ(duties.variant, 3);
+  EXPECT_EQ(duties.training.seed, 9);
+  EXPECT_EQ(duties.data_seed, 3);
+  EXPECT_EQ(duties.training.checkpoint.directory, "/checkpoints/last");
   EXPECT_FALSE(identity.IsLeader());
   EXPECT_FALSE(Process(api::StrategyType::kIndependent, 0, 0).IsLeader()) << "no group to lead";
 }
 
 TEST(MakeStrategyTest, ProcessesThatDifferInTheirSeedHaveTheSameData) {
-  const Place first = PlaceOf(Process(api::StrategyType::kIndependent, 0, 0)).value();
-  const Place last = PlaceOf(Process(api::StrategyType::kIndependent, 1, 1)).value();
+  const ReplicaDuties first = DutiesOf(Process(api::StrategyType::kIndependent, 0, 0)).value();
+  const ReplicaDuties last = DutiesOf(Process(api::StrategyType::kIndependent, 1, 1)).value();
   EXPECT_NE(first.training.seed, last.training.seed);
   EXPECT_EQ(first.data_seed, last.data_seed);
 }
@@ -81,7 +81,7 @@ TEST(MakeStrategyTest, ProcessesThatDifferInTheirSeedHaveTheSameData) {
 TEST(MakeStrategyTest, AProcessWithoutAVariantIsRefused) {
   Identity identity = Process(api::StrategyType::kIndependent, 1, 1);
   identity.training.variants = api::Json::array({api::Json::object()});
-  EXPECT_THAT(std::string(PlaceOf(identity).status().message()),
+  EXPECT_THAT(std::string(DutiesOf(identity).status().message()),
               HasSubstr("training.variants: found 1 variants"));
 }
 
