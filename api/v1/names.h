@@ -92,8 +92,8 @@ inline constexpr int kExitBadConfig = 10;
 inline constexpr int kExitBadData = 11;
 inline constexpr int kExitStorage = 12;  // the final checkpoint or the export could not be written
 inline constexpr int kExitDiverged = 20;
-inline constexpr int kExitPreempted = 200;  // after a checkpoint
-inline constexpr int kExitPeerLost = 210;
+inline constexpr int kExitPreempted = 200;  // asked to stop, and nothing is lost
+inline constexpr int kExitPeerLost = 210;   // or another failure that may pass
 inline constexpr int kExitRendezvousDeadline = 211;
 
 // Returns true if a process that ended with this code is worth restarting.

@@ -75,10 +75,10 @@ std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rend
     case LoopEnd::kDone:
       return Exit{};
     case LoopEnd::kStopped:
-      // The state is saved at a step that all ranks agree on. Replicas that were asked to stop
-      // exit; the others keep their state in memory and wait for replacements.
-      if (rendezvous.StopRequested()) return Exit{.code = api::kExitPreempted, .reason = {}};
-      return std::nullopt;
+      // Rank 0 has saved the state of a step that all ranks agree on, or could not. Replicas that
+      // were asked to stop exit; the others keep their state in memory and wait for replacements.
+      if (!rendezvous.StopRequested()) return std::nullopt;
+      return Exit{.code = api::kExitPreempted, .reason = {}, .saves = !outcome.reason.ok()};
     case LoopEnd::kDiverged:
       return ExitWith(api::kExitDiverged, outcome.reason, /*saves=*/false);
     case LoopEnd::kStorageRefused:
@@ -102,20 +102,30 @@ Exit GiveUp(const LoopOutcome& outcome, int generations) {
       .saves = !storage};
 }
 
+// Of a pod that was asked to stop. Another one may find room on the disk, so the end is not final.
+Exit StoppedUnsaved(const absl::Status& status) {
+  return {.code = api::kExitPeerLost,
+          .reason = fmt::format("asked to stop, and the state in memory is not saved: {}",
+                                std::string(status.message()))};
+}
+
 // Saves the state, which nobody else may have. Returns `exit`; or what the save has found if that
 // weighs more: that the state has diverged, or that a pod that was asked to stop cannot save it.
 Exit SaveBefore(Exit exit, TrainLoop& loop) {
   const LoopOutcome saved = loop.SaveAlone();
-  if (saved.end == LoopEnd::kStopped) return exit;
+  if (saved.reason.ok()) return exit;
   if (saved.end == LoopEnd::kDiverged) return ExitWith(api::kExitDiverged, saved.reason);
-  if (exit.code != api::kExitPreempted) {
-    LogError("the state in memory is not saved",
-             {{"step", loop.state.step}, {"reason", std::string(saved.reason.message())}});
-    return exit;
-  }
-  const bool is_disk = saved.end == LoopEnd::kStorage || saved.end == LoopEnd::kStorageRefused;
-  if (is_disk) return ExitWith(api::kExitStorage, saved.reason);
-  return ExitFor(saved.reason);
+  if (exit.code == api::kExitPreempted) return StoppedUnsaved(saved.reason);
+  LogError("the state in memory is not saved",
+           {{"step", loop.state.step}, {"reason", std::string(saved.reason.message())}});
+  return exit;
+}
+
+// Goes on after the stop of another pod, whether or not the state is saved.
+void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
+  if (stopped.reason.ok()) return;
+  LogWarning("another pod was asked to stop, and only the memory of the others has the state",
+             {{"step", step}, {"reason", std::string(stopped.reason.message())}});
 }
 
 Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
@@ -133,7 +143,10 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
     }
     if (std::optional<Exit> exit = LeaveWith(outcome, loop.rendezvous)) return *std::move(exit);
-    if (outcome.end == LoopEnd::kStopped) continue;
+    if (outcome.end == LoopEnd::kStopped) {
+      NoteStopOfOthers(outcome, loop.state.step);
+      continue;
+    }
     budget.Progress(loop.state.step);
     const std::optional<Duration> pause = budget.Charge();
     if (!pause) return GiveUp(outcome, budget.used());
@@ -157,8 +170,11 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
   switch (outcome.end) {
     case LoopEnd::kDone:
       return api::kExitDone;
-    case LoopEnd::kStopped:
-      return api::kExitPreempted;
+    case LoopEnd::kStopped: {
+      if (outcome.reason.ok()) return api::kExitPreempted;
+      const Exit unsaved = StoppedUnsaved(outcome.reason);
+      return Fail(unsaved.reason, unsaved.code);
+    }
     case LoopEnd::kDiverged:
       return Fail(reason, api::kExitDiverged);
     case LoopEnd::kStorage:

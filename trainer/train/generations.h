@@ -18,7 +18,8 @@ inline constexpr RestartBudgetOptions kGenerationBudget = {
 // Joins and trains until the run has ended on all ranks or this rank can no longer take part.
 // State in memory survives from one generation to the next. Returns the process's exit code
 // (api/v1/names.h) and logs the reason. Rank 0 saves its state before it exits, unless it has just
-// saved, failed to save, diverged or finished.
+// saved it, failed to save the result, diverged or finished. A save that fails because another pod
+// stops is no reason to exit: the next one may succeed.
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& budget = kGenerationBudget);
 
 // Logs the error, which is not one of the checkpoints' disk, and returns the exit code for it.

@@ -10,7 +10,7 @@ namespace lockstep::train {
 
 enum class LoopEnd {
   kDone,            // all steps done, evaluated and saved
-  kStopped,         // a pod was asked to stop; saved at the same step on every rank
+  kStopped,         // a pod, not always this one, was asked to stop; at the same step on every rank
   kDiverged,        // loss, gradients, parameters or evaluation are not finite; nothing was saved
   kGenerationOver,  // a peer was lost, was too slow or never came: join the next generation
   kStorage,         // a checkpoint or the export cannot be read or written now: join and retry
@@ -20,7 +20,9 @@ enum class LoopEnd {
 
 struct LoopOutcome {
   LoopEnd end = LoopEnd::kDone;
-  absl::Status reason;  // Ok for kDone and kStopped
+  // Ok for kDone. For kStopped, why this rank has not saved the state; Ok on those that do not
+  // save.
+  absl::Status reason;
 };
 
 // Classifies an error of a Strategy. FailedPrecondition is permanent: ranks that call different

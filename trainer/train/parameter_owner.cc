@@ -188,7 +188,7 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   if (Ended ended = Pull()) return ended->end == LoopEnd::kGenerationOver ? std::nullopt : ended;
   if (loop_.rendezvous.StopRequested()) {
     LoopOutcome stopped = loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
-    if (stopped.end == LoopEnd::kStopped) client_.ReleaseServers();
+    if (stopped.reason.ok()) client_.ReleaseServers();
     return stopped;
   }
   const bool is_last = loop_.IsAtEnd();
@@ -243,7 +243,7 @@ LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
   if (!has_values_) return ended;
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;
-  if (saved.end != LoopEnd::kStopped) {
+  if (!saved.reason.ok()) {
     LogWarning("the values that only the leading process has are not saved",
                {{"step", loop_.state.step}, {"reason", std::string(saved.reason.message())}});
   }

@@ -328,7 +328,8 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
   absl::Status kept = SaveAtEnd();
-  if (kept.ok() && end == LoopEnd::kDone && state != exported) {
+  if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
+  if (kept.ok() && state != exported) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
     kept =
         ExportAtEnd(session.training().checkpoint.export_to, state.step, session, writer, *files);

@@ -44,8 +44,9 @@ struct TrainLoop {
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
-  // Saves `state` outside of a generation. On success, or if this process does not save checkpoints
-  // or has nothing new to save, returns kStopped; otherwise the failure.
+  // Saves `state` outside of a generation. Returns kStopped, with Ok if it is saved, if this
+  // process does not save checkpoints or if it has nothing new to save; else with the reason. Other
+  // ends as of SaveAndEnd.
   LoopOutcome SaveAlone();
   // The step of the state that this process can give its group; -1: none. Those whose parameters
   // rank 0 updates lack the optimizer's state.
@@ -67,7 +68,10 @@ struct TrainLoop {
   void StartSave();
   absl::Status WaitForSave();
   // Saves `state` unless it is saved. With kDone, then exports the model unless this process has:
-  // the generation may be formed again, but an earlier process may have failed half-way.
+  // the generation may be formed again, but an earlier process may have failed half-way. A failure
+  // of either is the end then. With kStopped, a failed save is its reason: this process may go on,
+  // and has the state in memory. Whatever `end` is, a state that is not finite ends with kDiverged,
+  // and a folder that a newer process owns with kFailed.
   LoopOutcome SaveAndEnd(LoopEnd end, int rank);
   Ended LookAtSaver();
 

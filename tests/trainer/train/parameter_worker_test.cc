@@ -131,6 +131,27 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
 }
 
+// The servers keep the values, so the next process goes on from them.
+TEST_F(ParameterWorkerTest, AStopWhoseStateCannotBeSavedIsNotFinal) {
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  files.FillDiskInOperation(1, /*stays_full=*/true);
+  StartServer();
+  Rank* first = nullptr;
+  const auto rank =
+      MakeRank([&first](int) { first->rendezvous.asked_to_stop = first->loop.state.step >= 7; },
+               store.get());
+  first = rank.get();
+  const LoopOutcome outcome = Run(*rank);
+  EXPECT_EQ(outcome.end, LoopEnd::kStopped);
+  EXPECT_TRUE(absl::IsResourceExhausted(outcome.reason)) << outcome.reason;
+  EXPECT_EQ(ExitCodeOfEnd(outcome), api::kExitPeerLost);
+  files.Reboot(FaultFileSystem::kKeepAll);
+  const auto successor = MakeRank(nullptr, store.get());
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->saver->outcome().last_saved_step, 20);
+}
+
 // The process is started again in its place, where that of a deadline is not.
 TEST_F(ParameterWorkerTest, ALackOfMemoryThatDoesNotPassEndsTheProcessRetryably) {
   StartServer();

@@ -548,7 +548,8 @@ TEST(SnapshotTest, ARestoredStateIsNotSavedAgainWhenNothingFollows) {
   EXPECT_EQ(done.end, LoopEnd::kDone) << done.reason;
   EXPECT_EQ(run.resumed.loop.state, run.whole.loop.state);
   const LoopOutcome stopped = run.resumed.loop.SaveAlone();
-  EXPECT_EQ(stopped.end, LoopEnd::kStopped) << stopped.reason;
+  EXPECT_EQ(stopped.end, LoopEnd::kStopped);
+  EXPECT_TRUE(stopped.reason.ok()) << stopped.reason;
 }
 
 TEST(SnapshotTest, AStateThatIsReachedAgainAfterItsCheckpointIsLostIsSaved) {
