@@ -288,6 +288,16 @@ class LayeringTest(unittest.TestCase):
             self.assertTrue(test.is_file(), test)
             self.assertIn("TEST", test.read_text(), test)
 
+    def test_a_rule_is_in_a_file_of_rules_and_in_the_table(self):
+        folder = ROOT / "operator/controller/rules"
+        declared = {path.name: set(re.findall(r"^std::optional<Plan> (Plan\w+)\(", path.read_text(), re.MULTILINE))
+                    for path in folder.glob("*.h")}
+        table = re.search(r"kRules\[\] = \{(.*?)^\};", (folder / "make_plan.cc").read_text(), re.MULTILINE | re.DOTALL)
+        in_order = re.findall(r"^ +(\w+),$", table.group(1), re.MULTILINE)
+        self.assertGreater(len(in_order), 10)
+        self.assertEqual(sorted(in_order), sorted(set().union(*declared.values())))
+        self.assertEqual([], sorted(name for name, rules in declared.items() if bool(rules) != name.endswith("_rule.h")))
+
     def test_breaches_are_found(self):
         cases = {
             "api/v1/a.cc": '#include "operator/kube/client.h"',

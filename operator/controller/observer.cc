@@ -8,7 +8,7 @@
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"

@@ -10,7 +10,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "base/shorten.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {

@@ -120,7 +120,7 @@ struct ObservedJob {
 struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
-  // True if this process created them for the present attempt; see guard_rule.h.
+  // True if this process created them for the present attempt; see guards.h.
   bool has_token_secret = false, has_network_policy = false;
   std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
   std::optional<ObservedWorkload> workload;   // the job's own, with Kueue, if it exists
