@@ -12,7 +12,7 @@
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/seen_evaluator.h"
+#include "operator/controller/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 

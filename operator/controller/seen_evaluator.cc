@@ -1,4 +1,4 @@
-#include "operator/controller/rules/seen_evaluator.h"
+#include "operator/controller/seen_evaluator.h"
 
 #include <algorithm>
 
