@@ -6,7 +6,7 @@
 
 #include "api/v1/quantity.h"
 #include "operator/controller/children/build_service.h"
-#include "operator/controller/state/pod_requests.h"
+#include "operator/controller/children/pod_requests.h"
 
 namespace lockstep::controller {
 namespace {
