@@ -254,6 +254,10 @@ std::optional<Duration> UntilStranded(const Observed& observed) {
   return std::max(allowed - finished.known, Duration::zero());
 }
 
+std::optional<Duration> UntilLeaderFails(const Observed& observed) {
+  return observed.until_stranded > Duration::zero() ? observed.until_stranded : std::nullopt;
+}
+
 bool IsCounted(const Observed& observed, const ObservedPod& pod) {
   const std::vector<std::string>& counted = observed.job.status.counted_pods;
   return std::ranges::find(counted, pod.uid) != counted.end();

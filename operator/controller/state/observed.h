@@ -142,8 +142,8 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
-  // Since when this process has seen, at each look, that not all required replicas are up; nullopt
-  // if they are.
+  // Since when this process has seen, at each look, that the job waits for its replicas (see
+  // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;
   std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
   Time first_seen;           // by this process; the first status may be written later
