@@ -84,7 +84,7 @@ TEST_P(FiniteDifferenceTest, ParameterGradients) {
 
 // The slope of a maximum jumps where its element changes, so a pool's case is small and has no two
 // elements that are close to each other.
-OpCase MaxPool(std::string name, Pool2dSpec spec) {
+OpCase MaxPool(std::string name, const Pool2dSpec& spec) {
   return CaseOf<Pool2dSpec>(std::move(name), {2, 2, 6, 5}, spec);
 }
 OpCase OfActivation(const NamedActivation& entry) {
