@@ -238,7 +238,7 @@ class DocsTest(unittest.TestCase):
                    for path in (ROOT / folder).rglob("*")
                    if path.is_file() and (path.suffix != ".json" or folder == "api") and path != pathlib.Path(__file__)
                    and "__pycache__" not in path.parts and mentions.search(path.read_text(errors="replace"))}
-        self.assertGreater(len(touched), 30)
+        self.assertGreater(len(touched), 20)
         self.assertEqual([], sorted(touched - named))
 
     def test_the_recipe_for_a_strategy_names_what_the_last_one_touched(self):

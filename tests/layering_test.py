@@ -53,6 +53,7 @@ LAYERS = {
     "trainer/strategy/parameter_server": ["base", "api/*", "trainer/core", "trainer/backend", "trainer/optim",
                                           "trainer/comm/*", "trainer/identity", "trainer/rendezvous"],
     "trainer/train": ["base", "api/*", "trainer/*"],
+    "trainer/train/evaluator": ["base", "api/*", "trainer/*"],
     "trainer/plan": ["base", "api/*", "trainer/*"],
     "trainer/check": ["base", "api/*", "trainer/*"],
     "trainer/export": ["base", "trainer/core", "trainer/backend", "trainer/nn", "trainer/checkpoint",
@@ -275,7 +276,8 @@ class LayeringTest(unittest.TestCase):
                 reach(other, seen)
             return seen
         for layer in LAYERS:
-            if layer not in ("trainer/train", "trainer/plan", "trainer/check", "trainer"):  # these put their part together
+            # These put their part together.
+            if layer not in ("trainer/train", "trainer/train/evaluator", "trainer/plan", "trainer/check", "trainer"):
                 self.assertNotIn(layer, reach(layer, set()))
 
     def test_each_room_opens_with_a_comment(self):
@@ -304,6 +306,16 @@ class LayeringTest(unittest.TestCase):
             test = ROOT / "tests" / rule.relative_to(ROOT).with_name(rule.stem + "_test.cc")
             self.assertTrue(test.is_file(), test)
             self.assertIn("TEST", test.read_text(), test)
+
+    def test_a_rule_is_in_a_file_of_rules_and_in_the_table(self):
+        folder = ROOT / "operator/controller/rules"
+        declared = {path.name: set(re.findall(r"^std::optional<Plan> (Plan\w+)\(", path.read_text(), re.MULTILINE))
+                    for path in folder.glob("*.h")}
+        table = re.search(r"kRules\[\] = \{(.*?)^\};", (folder / "make_plan.cc").read_text(), re.MULTILINE | re.DOTALL)
+        in_order = re.findall(r"^ +(\w+),$", table.group(1), re.MULTILINE)
+        self.assertGreater(len(in_order), 10)
+        self.assertEqual(sorted(in_order), sorted(set().union(*declared.values())))
+        self.assertEqual([], sorted(name for name, rules in declared.items() if bool(rules) != name.endswith("_rule.h")))
 
     def test_breaches_are_found(self):
         cases = {

@@ -16,9 +16,9 @@
 #include "operator/controller/failed_actions.h"
 #include "operator/controller/failed_creates.h"
 #include "operator/controller/name_conflicts.h"
-#include "operator/controller/rules/seen_completions.h"
-#include "operator/controller/rules/seen_evaluator.h"
-#include "operator/controller/rules/seen_workers.h"
+#include "operator/controller/seen_completions.h"
+#include "operator/controller/seen_evaluator.h"
+#include "operator/controller/seen_workers.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/stores.h"
 

@@ -5,12 +5,12 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -164,7 +164,7 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
 void Observer::ObserveWait(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<Time>& since = context.memory.waiting_since;
-  if (ReadinessOf(observed).required) {
+  if (!IsWaiting(observed)) {
     since.reset();
   } else if (!since) {
     since = observed.now;

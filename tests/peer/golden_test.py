@@ -13,8 +13,9 @@ import peer
 peer.run_in_peers()
 
 GOLDEN = peer.ROOT / "tests" / "golden"
-OF_KERAS = {"depthwise_conv2d_multiplied.json", "depthwise_conv2d_same_strided.json", "depthwise_conv2d_valid.json",
-            "label_smoothing.json", "layer_norm_image.json", "layer_norm_matrix.json", "optimizers.json"}
+# generate_keras.py says the names of the files that it writes; the other scripts write the rest.
+OF_KERAS = {path.name for path in GOLDEN.glob("*.json")
+            if f'"{path.stem}"' in (GOLDEN / "generate_keras.py").read_text()}
 
 
 class GoldenTest(unittest.TestCase):

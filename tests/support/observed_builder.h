@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "operator/controller/children/addresses.h"
+#include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/seen_evaluator.h"
+#include "operator/controller/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 
@@ -129,7 +129,7 @@ class Seen {
     return *this;
   }
   const controller::Observed& Build() {
-    if (controller::ReadinessOf(observed_).required) {
+    if (!controller::IsWaiting(observed_)) {
       observed_.waiting_since.reset();
     } else if (!observed_.waiting_since) {
       observed_.waiting_since = observed_.now;

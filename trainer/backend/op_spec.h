@@ -1,8 +1,14 @@
 // What an op or an optimizer computes, as plain values. OpSpec lists the ops: each backend has a
 // file of the same name for each.
+//
+// Each op says what no default could: kName, which reports give it, and kDiffersInEvaluation,
+// whether it computes another y in evaluation than in training. A field `relu` means that the op
+// can end with a relu at no extra cost, and a field `zeros` that it can read zeros around its
+// image: FuseLayers fuses these into every op that has the field.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -20,6 +26,8 @@ struct Edges {
 };
 
 struct Conv2dSpec {
+  static constexpr std::string_view kName = "Conv2d";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
   Padding padding = Padding::kValid;
@@ -33,6 +41,8 @@ struct Conv2dSpec {
 // Each channel of x has `depth_multiplier` kernels of its own: as Keras' DepthwiseConv2D, but with
 // the kernels in the order C*M,1,R,S, which is that of PyTorch's Conv2d with C groups.
 struct DepthwiseConv2dSpec {
+  static constexpr std::string_view kName = "DepthwiseConv2d";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W -> N,C*M,P,Q
   std::int64_t depth_multiplier = 1, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
   Padding padding = Padding::kValid;
@@ -42,6 +52,8 @@ struct DepthwiseConv2dSpec {
   Edges zeros = {};
 };
 struct DenseSpec {
+  static constexpr std::string_view kName = "Dense";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
   std::int64_t units = 0;
   bool bias = true;
@@ -49,7 +61,9 @@ struct DenseSpec {
   bool input_gradient = true;
 };
 enum class PoolKind { kMax, kAverage };
-struct Pool2dSpec {   // the average does not count padding, as in Keras
+struct Pool2dSpec {  // the average does not count padding, as in Keras
+  static constexpr std::string_view kName = "Pool2d";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   PoolKind kind = PoolKind::kMax;
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
@@ -58,6 +72,8 @@ struct Pool2dSpec {   // the average does not count padding, as in Keras
   Edges zeros = {};   // as in Conv2dSpec; only with relu: then zeros do not change the maximum
 };
 struct GlobalAveragePool2dSpec {
+  static constexpr std::string_view kName = "GlobalAveragePool2d";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W -> N,C
 };
 // Normalizes over N,H,W (or N) of the valid rows. As in Keras, the variance is biased, in the step
@@ -65,6 +81,8 @@ struct GlobalAveragePool2dSpec {
 // of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
 // the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
 struct BatchNormSpec {
+  static constexpr std::string_view kName = "BatchNorm";
+  static constexpr bool kDiffersInEvaluation = true;
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
   bool zero_gamma = false;  // gamma is 0 initially, not 1
@@ -73,6 +91,8 @@ struct BatchNormSpec {
 // Normalizes each pixel over C, or each row of a matrix, as in Keras with axis -1; the variance is
 // biased. Parameters: gamma (C) if `scale`, beta (C) if `center`.
 struct LayerNormSpec {
+  static constexpr std::string_view kName = "LayerNorm";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W or N,C
   float epsilon = 1e-3f;
   bool center = true, scale = true;
@@ -81,32 +101,44 @@ struct LayerNormSpec {
 // the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
 //   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
 struct DropoutSpec {
+  static constexpr std::string_view kName = "Dropout";
+  static constexpr bool kDiffersInEvaluation = true;
   TensorDesc x = {};  // N,…
   float rate = 0.5f;
   std::uint64_t layer = 0;
 };
 // y = activation(x), elementwise.
 struct ActivationSpec {
+  static constexpr std::string_view kName = "Activation";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};
   Activation activation = Activation::kRelu;
   float slope = kLeakyReluSlope;  // only of kLeakyRelu; at least 0
 };
 // y = the sum of the inputs, in the order of the first.
 struct AddSpec {
+  static constexpr std::string_view kName = "Add";
+  static constexpr bool kDiffersInEvaluation = false;
   std::vector<TensorDesc> x = {};  // at least two, of equal shapes
   bool relu = false;               // as in Conv2dSpec
 };
 // y = the inputs' channels, one input after the other, in the order of the first.
 struct ConcatenateSpec {
+  static constexpr std::string_view kName = "Concatenate";
+  static constexpr bool kDiffersInEvaluation = false;
   std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ only in C
 };
 // y = x with zeros around each channel's image.
 struct ZeroPadding2dSpec {
+  static constexpr std::string_view kName = "ZeroPadding2d";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   Edges edges = {};
 };
 // y = x in dense row-major order, as N,F.
 struct FlattenSpec {
+  static constexpr std::string_view kName = "Flatten";
+  static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,… in any layout
 };
 

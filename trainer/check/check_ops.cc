@@ -171,25 +171,6 @@ std::vector<CheckGroup> CheckIn(const std::vector<CheckedType>& types, Backend& 
   return checks.Groups();
 }
 
-// A spec without a line here does not compile.
-struct NameOfOp {
-  std::string_view operator()(const ActivationSpec&) const { return "Activation"; }
-  std::string_view operator()(const AddSpec&) const { return "Add"; }
-  std::string_view operator()(const BatchNormSpec&) const { return "BatchNorm"; }
-  std::string_view operator()(const ConcatenateSpec&) const { return "Concatenate"; }
-  std::string_view operator()(const Conv2dSpec&) const { return "Conv2d"; }
-  std::string_view operator()(const DenseSpec&) const { return "Dense"; }
-  std::string_view operator()(const DepthwiseConv2dSpec&) const { return "DepthwiseConv2d"; }
-  std::string_view operator()(const DropoutSpec&) const { return "Dropout"; }
-  std::string_view operator()(const FlattenSpec&) const { return "Flatten"; }
-  std::string_view operator()(const GlobalAveragePool2dSpec&) const {
-    return "GlobalAveragePool2d";
-  }
-  std::string_view operator()(const LayerNormSpec&) const { return "LayerNorm"; }
-  std::string_view operator()(const Pool2dSpec&) const { return "Pool2d"; }
-  std::string_view operator()(const ZeroPadding2dSpec&) const { return "ZeroPadding2d"; }
-};
-
 bool Multiplies(const OpCase& op_case) {
   const OpSpec spec = op_case.spec({.shape = op_case.x});
   return std::holds_alternative<Conv2dSpec>(spec) || std::holds_alternative<DenseSpec>(spec);
@@ -198,7 +179,7 @@ bool Multiplies(const OpCase& op_case) {
 }  // namespace
 
 std::string_view OpName(const OpSpec& spec) {
-  return std::visit(NameOfOp(), spec);
+  return std::visit([](const auto& op) { return op.kName; }, spec);
 }
 
 std::vector<CheckGroup> CheckOps(Backend& backend, const std::vector<OpCase>& cases,

@@ -94,6 +94,13 @@ std::vector<OpCase> PoolCases() {
   };
 }
 
+// Of x's rows, area and type, dense.
+TensorDesc WithChannels(std::int64_t channels, const TensorDesc& x) {
+  std::vector<std::int64_t> dims = x.shape.dims();
+  dims[1] = channels;
+  return {.shape = Shape(dims), .dtype = x.dtype};
+}
+
 // Of several inputs.
 std::vector<OpCase> JoiningCases() {
   return {
@@ -113,13 +120,11 @@ std::vector<OpCase> JoiningCases() {
       {"ConcatenateInTwoOrders",
        {3, 20, 5, 4},
        [](const TensorDesc& x) -> OpSpec {
-         return ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}, .dtype = x.dtype}, x}};
+         return ConcatenateSpec{.x = {x, WithChannels(7, x), x}};
        }},
       {"ConcatenateMatrices",
        {3, 37},
-       [](const TensorDesc& x) -> OpSpec {
-         return ConcatenateSpec{.x = {x, {.shape = {3, 4}, .dtype = x.dtype}}};
-       }},
+       [](const TensorDesc& x) -> OpSpec { return ConcatenateSpec{.x = {x, WithChannels(4, x)}}; }},
   };
 }
 

@@ -38,8 +38,8 @@ void RoundAll(InputNumbers numbers, OpInputs& inputs) {
   std::ranges::for_each(inputs.parameters, round);
 }
 
-bool ComputesAnotherWayInEvaluation(const OpSpec& spec) {
-  return std::holds_alternative<BatchNormSpec>(spec) || std::holds_alternative<DropoutSpec>(spec);
+bool DiffersInEvaluation(const OpSpec& spec) {
+  return std::visit([](const auto& op) { return op.kDiffersInEvaluation; }, spec);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ OracleRun AskOracle(const OpCase& op_case, InputNumbers numbers) {
   std::fill(run.inputs.dy.begin() + run.step.valid * row, run.inputs.dy.end(), 0.0f);
   ZeroGradientNearJumps(spec, run.step, RoundingOf(numbers), run.inputs);
   run.training = RunOp(*oracle, *op, run.inputs, run.step);
-  if (ComputesAnotherWayInEvaluation(spec)) {
+  if (DiffersInEvaluation(spec)) {
     StepSettings evaluation = run.step;
     evaluation.training = false;
     run.evaluation = RunOp(*oracle, *op, run.inputs, evaluation).y;

@@ -1,4 +1,8 @@
+#include <cstdint>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "trainer/nn/layer.h"
 
@@ -17,37 +21,45 @@ bool IsRelu(const Layer& layer) {
 
 // Returns the field of `layer` that fuses a relu into it, or null if there is none.
 bool* FusedRelu(Layer& layer) {
-  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->relu;
-  if (auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) return &depthwise->relu;
-  if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->relu;
-  if (auto* add = std::get_if<AddSpec>(&layer.spec)) return &add->relu;
-  if (auto* norm = std::get_if<BatchNormSpec>(&layer.spec)) return &norm->relu;
-  if (auto* pool = AsMaxPool(layer)) return &pool->relu;
-  return nullptr;
+  return std::visit(
+      [](auto& spec) -> bool* {
+        using Spec = std::remove_reference_t<decltype(spec)>;
+        if constexpr (std::is_same_v<Spec, Pool2dSpec>) {
+          return spec.kind == PoolKind::kMax ? &spec.relu : nullptr;
+        } else if constexpr (requires { spec.relu; }) {
+          return &spec.relu;
+        } else {
+          return nullptr;
+        }
+      },
+      layer.spec);
 }
 
-// Returns the field of `layer` that fuses a ZeroPadding2D into it, or null if there is none.
-Edges* FusedZeros(Layer& layer) {
-  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->zeros;
-  if (auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) return &depthwise->zeros;
-  auto* pool = AsMaxPool(layer);
-  return pool != nullptr && pool->relu ? &pool->zeros : nullptr;
+bool IsInside(const Edges& edges, std::int64_t height, std::int64_t width) {
+  return edges.top < height && edges.bottom < height && edges.left < width && edges.right < width;
 }
 
-// True if the layer's spec, which is one of those in FusedZeros, allows zeros at these edges.
-bool MayHave(const Layer& layer, const Edges& edges) {
-  const auto allows = [&](const auto& spec, std::int64_t height, std::int64_t width) {
-    return spec.zeros == Edges{} && spec.padding == Padding::kValid && edges.top < height &&
-           edges.bottom < height && edges.left < width && edges.right < width;
-  };
-  if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) {
-    return allows(*conv, conv->kernel_h, conv->kernel_w);
-  }
-  if (const auto* depthwise = std::get_if<DepthwiseConv2dSpec>(&layer.spec)) {
-    return allows(*depthwise, depthwise->kernel_h, depthwise->kernel_w);
-  }
-  const auto& pool = std::get<Pool2dSpec>(layer.spec);
-  return allows(pool, pool.window_h, pool.window_w);
+// True if the op can read zeros at these edges of its image.
+bool TakesZeros(const Pool2dSpec& pool, const Edges& edges) {
+  return pool.kind == PoolKind::kMax && pool.relu && IsInside(edges, pool.window_h, pool.window_w);
+}
+bool TakesZeros(const auto& convolution, const Edges& edges) {
+  return IsInside(edges, convolution.kernel_h, convolution.kernel_w);
+}
+
+// Returns the field of `layer` that fuses a ZeroPadding2D with these edges into it, or null if the
+// layer cannot have it.
+Edges* FusedZeros(Layer& layer, const Edges& edges) {
+  return std::visit(
+      [&edges](auto& spec) -> Edges* {
+        if constexpr (requires { spec.zeros; }) {
+          const bool is_free = spec.zeros == Edges{} && spec.padding == Padding::kValid;
+          return is_free && TakesZeros(spec, edges) ? &spec.zeros : nullptr;
+        } else {
+          return nullptr;
+        }
+      },
+      layer.spec);
 }
 
 std::vector<int> CountReaders(const std::vector<Layer>& layers) {
@@ -130,10 +142,10 @@ class Fuser {
   // Lets a convolution, or a max pool with relu, read zeros past the edges of its input instead of
   // a copy with zeros around.
   void FuseZeros(std::size_t window) {
-    Edges* zeros = FusedZeros(layers_[window]);
-    Layer* input = zeros == nullptr ? nullptr : OnlyInput(window);
+    Layer* input = OnlyInput(window);
     const auto* padding = input == nullptr ? nullptr : std::get_if<ZeroPadding2dSpec>(&input->spec);
-    if (padding == nullptr || !MayHave(layers_[window], padding->edges)) return;
+    Edges* zeros = padding == nullptr ? nullptr : FusedZeros(layers_[window], padding->edges);
+    if (zeros == nullptr) return;
     *zeros = padding->edges;
     stands_for_[static_cast<std::size_t>(layers_[window].inputs.front())] = input->inputs.front();
     layers_[window].inputs = input->inputs;

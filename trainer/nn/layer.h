@@ -33,27 +33,13 @@ struct Layer {
 };
 inline constexpr int kSamples = -1;  // the model's input
 
-// Parses a list of layers. Types and fields are as in Keras, with fields in camelCase:
-//   Dense                   units, useBias, activation
-//   Conv2D                  filters, kernelSize, strides, padding, useBias, activation
-//   DepthwiseConv2D         kernelSize, depthMultiplier, strides, padding, useBias, activation
-//   SeparableConv2D         filters, and those: a DepthwiseConv2D without bias, then a 1x1 Conv2D
-//   MaxPooling2D (MaxPool2D), AveragePooling2D      poolSize, strides, padding
-//   GlobalAveragePooling2D, Flatten, ReLU
-//   LeakyReLU               negativeSlope
-//   Activation              activation
-//   Softmax                 as the last layer
-//   ZeroPadding2D           padding: of all four edges
-//   BatchNormalization      momentum, epsilon, gammaInitializer (ones or zeros)
-//   LayerNormalization      epsilon, center, scale: over the channels, as Keras' axis -1
-//   Dropout                 rate
-//   Add, Concatenate        inputs
-// and `name` and `inputs` for each. `inputs` are the names of earlier layers, or "input" for the
-// samples; Add and Concatenate take at least two, the others one (the default: the layer before).
-// Every layer but the last must be an input of another. A layer with an activation becomes two, of
-// which the second is called "<name>/activation". A SeparableConv2D becomes two or three:
-// "<name>/depthwise" and "<name>/pointwise". InvalidArgument has one line per fault: path, found,
-// expected.
+// Parses a list of layers. Types and fields are as in Keras, with fields in camelCase;
+// docs/training-job.md lists them. Each has `name` and `inputs`, too: the names of earlier layers,
+// or "input" for the samples. Add and Concatenate take at least two, the others one (the default:
+// the layer before). Every layer but the last must be an input of another. A layer with an
+// activation becomes two, of which the second is called "<name>/activation". A SeparableConv2D
+// becomes two or three: a DepthwiseConv2D without bias, "<name>/depthwise", and a 1x1 Conv2D,
+// "<name>/pointwise". InvalidArgument has one line per fault: path, found, expected.
 absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers);
 
 // The OpenAPI schema of one of these objects, for the CRD: the fields of all types. Requires that

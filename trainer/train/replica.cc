@@ -16,7 +16,7 @@
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/compute_device.h"
 #include "trainer/train/cpu_quota.h"
-#include "trainer/train/evaluator_pod.h"
+#include "trainer/train/evaluator/evaluator_pod.h"
 #include "trainer/train/export_at_end.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"

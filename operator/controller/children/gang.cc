@@ -7,7 +7,7 @@
 #include "api/v1/quantity.h"
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/build_service.h"
-#include "operator/controller/state/pod_requests.h"
+#include "operator/controller/children/pod_requests.h"
 
 namespace lockstep::controller {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/pending_reason.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -39,30 +40,47 @@ std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
   return SecondsAfter(std::min(since, observed.now), *seconds) - observed.now;
 }
 
-}  // namespace
+struct Deadline {
+  Duration left;
+  bool is_active = true;  // activeDeadlineSeconds; else pendingDeadlineSeconds
+};
 
-std::optional<Duration> UntilDeadline(const Observed& observed) {
+// Returns the deadline that comes first; of two that have passed, the active one.
+std::optional<Deadline> FirstDeadline(const Observed& observed) {
   const std::optional<Duration> active = UntilActiveDeadline(observed);
   const std::optional<Duration> pending = UntilPendingDeadline(observed);
-  if (!active || !pending) return active ? active : pending;
-  return std::min(*active, *pending);
+  if (active && (!pending || *active <= std::max(*pending, Duration::zero()))) {
+    return Deadline{.left = *active};
+  }
+  if (pending) return Deadline{.left = *pending, .is_active = false};
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsWaiting(const Observed& observed) {
+  return !IsTrue(observed.job.status, kRunning) && !ReadinessOf(observed).required;
+}
+
+std::optional<Duration> UntilDeadline(const Observed& observed) {
+  const std::optional<Deadline> first = FirstDeadline(observed);
+  return first ? std::optional(first->left) : std::nullopt;
 }
 
 std::optional<Plan> PlanDeadline(const Observed& observed) {
   const api::RunPolicySpec& policy = observed.job.spec.run_policy;
-  if (const auto left = UntilActiveDeadline(observed); left && *left <= Duration::zero()) {
+  const std::optional<Deadline> first = FirstDeadline(observed);
+  if (!first || first->left > Duration::zero()) return std::nullopt;
+  if (first->is_active) {
     return FailedPlan(observed, api::FailureReason::kDeadlineExceeded,
                       fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
                                   *policy.active_deadline_seconds));
   }
-  if (const auto left = UntilPendingDeadline(observed); left && *left <= Duration::zero()) {
-    std::string message =
-        fmt::format("the job was Pending for longer than pendingDeadlineSeconds ({})",
-                    *policy.pending_deadline_seconds);
-    if (const auto reason = FindPendingReason(observed)) message += ": " + reason->message;
-    return FailedPlan(observed, api::FailureReason::kPendingDeadlineExceeded, message);
-  }
-  return std::nullopt;
+  std::string message =
+      fmt::format("the job was Pending for longer than pendingDeadlineSeconds ({})",
+                  *policy.pending_deadline_seconds);
+  if (const auto reason = FindPendingReason(observed)) message += ": " + reason->message;
+  return FailedPlan(observed, api::FailureReason::kPendingDeadlineExceeded, message);
 }
 
 }  // namespace lockstep::controller

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "operator/controller/rules/gang_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/pod_group.h"
 
 namespace lockstep::controller {
 

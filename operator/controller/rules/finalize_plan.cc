@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "api/v1/defaults.h"
-#include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/warnings.h"
@@ -82,8 +81,6 @@ Plan Finalized(const Observed& observed, Plan plan) {
   HoldBackCounts(observed, plan);
   HoldBackCompletions(observed, plan);
   if (IsTerminal(plan.status)) return plan;
-  if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
-  if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
   // Progress changes nothing in the cluster, so it has to be polled.
   const bool reports = api::HasTrainingGroup(observed.job) && IsTrue(plan.status, kRunning);
   if (reports) RequeueWithin(plan, observed.settings.status_interval);

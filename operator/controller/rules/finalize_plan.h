@@ -1,5 +1,5 @@
 // What every plan gets, whichever rule made it: the state, how long its status may wait, and when
-// to look at the job again. Pure.
+// its counts or its progress are due. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"

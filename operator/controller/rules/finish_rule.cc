@@ -6,10 +6,10 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -186,7 +186,7 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;
   const std::vector<Replica> deciding = Deciding(observed.job);
-  if (auto waiting = PlanLastEvaluation(observed, *end, KnownSince(observed))) return waiting;
+  if (auto waiting = LastEvaluationPlan(observed, *end, KnownSince(observed))) return waiting;
   std::string who = WhatHasFinished(deciding, HaveSucceeded(observed, deciding));
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);

@@ -19,7 +19,7 @@ std::optional<Plan> PlanFinished(const Observed& observed);
 // parameter server.
 std::optional<Time> TrainingEnd(const Observed& observed);
 
-// Ends a job whose training is over. The Evaluator first gets some time: see PlanLastEvaluation.
+// Ends a job whose training is over. The Evaluator first gets some time: see LastEvaluationPlan.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -8,7 +8,7 @@
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/running_rule.h"
@@ -79,7 +79,7 @@ std::string MissingEvaluation(const Observed& observed) {
          "with the leading pod?";
 }
 
-std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained, Time known) {
+std::optional<Plan> LastEvaluationPlan(const Observed& observed, Time trained, Time known) {
   const Duration left = TimeLeft(observed, trained, known);
   if (!LacksLastEvaluation(observed) || !MayRun(observed) || left <= Duration::zero()) {
     return std::nullopt;

@@ -19,7 +19,7 @@ namespace lockstep::controller {
 // Returns nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it
 // will not run again (a permanent failure, the job is suspended or its quota is taken back, its
 // back-off lasts longer), or the wait is over.
-std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained, Time known);
+std::optional<Plan> LastEvaluationPlan(const Observed& observed, Time trained, Time known);
 
 // Returns what the status of a job that has succeeded says about its Evaluator, if it has one that
 // has not: "; the Evaluator has not finished: evaluator-0 exited with code 11". Names what has

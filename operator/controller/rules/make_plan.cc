@@ -1,5 +1,6 @@
 #include "operator/controller/rules/make_plan.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -11,10 +12,12 @@
 #include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/running_rule.h"
+#include "operator/controller/rules/status.h"
 #include "operator/controller/rules/suspend_rule.h"
 
 namespace lockstep::controller {
@@ -92,15 +95,33 @@ constexpr Rule kRules[] = {
     PlanRunning,
 };
 
+// After how long a job that has not ended must be looked at again, whichever rule has made the
+// plan; nullopt: not for this. A rule that applies only from some time on does not make the plan
+// before, so it cannot ask for that time itself.
+using Timer = std::optional<Duration> (*)(const Observed& observed);
+constexpr Timer kTimers[] = {
+    UntilDeadline,     // PlanDeadline applies then
+    UntilLeaderFails,  // PlanRestart does
+};
+
+// Plans of these jobs are not finalized: not even the state is written.
+bool IsLeftAlone(Rule rule) {
+  return rule == PlanForeign || rule == PlanDeleted;
+}
+
 }  // namespace
 
 Plan MakePlan(const Observed& observed) {
   for (const Rule rule : kRules) {
-    if (std::optional<Plan> plan = rule(observed)) {
-      // Not even the state of such jobs is written.
-      if (rule == PlanForeign || rule == PlanDeleted) return *std::move(plan);
-      return Finalized(observed, *std::move(plan));
+    std::optional<Plan> made = rule(observed);
+    if (!made) continue;
+    if (IsLeftAlone(rule)) return *std::move(made);
+    Plan plan = Finalized(observed, *std::move(made));
+    if (IsTerminal(observed.job.status) || IsTerminal(plan.status)) return plan;
+    for (const Timer until : kTimers) {
+      if (const std::optional<Duration> left = until(observed)) RequeueWithin(plan, *left);
     }
+    return plan;
   }
   LOCKSTEP_CHECK(false, "the last rule applies to every job");
 }

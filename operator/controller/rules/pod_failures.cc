@@ -11,7 +11,7 @@
 #include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
 #include "base/shorten.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
@@ -253,6 +253,10 @@ std::optional<Duration> UntilStranded(const Observed& observed) {
   if (!finished.any) return std::nullopt;
   const Duration allowed = finished.awaited ? kLeadersEnd : kUnaskedLeadersEnd;
   return std::max(allowed - finished.known, Duration::zero());
+}
+
+std::optional<Duration> UntilLeaderFails(const Observed& observed) {
+  return observed.until_stranded > Duration::zero() ? observed.until_stranded : std::nullopt;
 }
 
 bool IsCounted(const Observed& observed, const ObservedPod& pod) {

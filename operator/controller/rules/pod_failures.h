@@ -52,6 +52,9 @@ bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
 // Returns how much longer a leading replica may still run after peers have finished; nullopt if
 // there is none. Scans all replicas: rules read Observed::until_stranded instead.
 std::optional<Duration> UntilStranded(const Observed& observed);
+// Returns how long until such a leading replica is one of the failures; nullopt if it is one now,
+// or there is none.
+std::optional<Duration> UntilLeaderFails(const Observed& observed);
 
 // Returns true if the replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);

@@ -1,9 +1,9 @@
 #include "operator/controller/rules/suspend_rule.h"
 
 #include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {

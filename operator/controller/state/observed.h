@@ -120,7 +120,7 @@ struct ObservedJob {
 struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
-  // True if this process created them for the present attempt; see guard_rule.h.
+  // True if this process created them for the present attempt; see guards.h.
   bool has_token_secret = false, has_network_policy = false;
   std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
   std::optional<ObservedWorkload> workload;   // the job's own, with Kueue, if it exists
@@ -142,8 +142,8 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
-  // Since when this process has seen, at each look, that not all required replicas are up; nullopt
-  // if they are.
+  // Since when this process has seen, at each look, that the job waits for its replicas (see
+  // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;
   std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
   Time first_seen;           // by this process; the first status may be written later

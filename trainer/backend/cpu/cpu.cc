@@ -26,7 +26,8 @@ class CpuBackend final : public HostBackend {
     return cpu::MakeElementwiseLoss(device_, spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
-    return std::visit([this](const auto& spec) { return cpu::MakeOptimizer(device_, spec); }, rule);
+    return std::visit([this](const auto& spec) { return cpu::MakeOptimizerOf(device_, spec); },
+                      rule);
   }
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     cpu::ConvertInput(device_, x, y, size, scale);
@@ -37,7 +38,7 @@ class CpuBackend final : public HostBackend {
 
  protected:
   std::unique_ptr<Op> FloatOp(const OpSpec& spec) override {
-    return std::visit([this](const auto& op) { return cpu::MakeOp(device_, op); }, spec);
+    return std::visit([this](const auto& op) { return cpu::MakeOpOf(device_, op); }, spec);
   }
   void AccumulateFloats(const float* x, float* y, std::int64_t size) override {
     cpu::Accumulate(device_, x, y, size);

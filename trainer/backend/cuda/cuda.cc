@@ -43,7 +43,7 @@ class CudaBackend final : public Backend {
   }
   std::vector<DeviceFact> Facts() const override { return DeviceFacts(device_); }
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
-    return std::visit([this](const auto& op) { return cuda::MakeOp(device_, op); }, spec);
+    return std::visit([this](const auto& op) { return cuda::MakeOpOf(device_, op); }, spec);
   }
   std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) override {
     return MakeCastOp(x, to, [this](const CastOperands& operands) { Cast(device_, operands); });
@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
     return cuda::MakeElementwiseLoss(device_, spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
-    return std::visit([this](const auto& spec) { return cuda::MakeOptimizer(device_, spec); },
+    return std::visit([this](const auto& spec) { return cuda::MakeOptimizerOf(device_, spec); },
                       rule);
   }
 

@@ -8,27 +8,23 @@
 
 namespace lockstep::train::cuda {
 
-std::unique_ptr<Op> MakeOp(const Device& device, const ActivationSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const AddSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const ConcatenateSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const DepthwiseConv2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const LayerNormSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const Device& device, const ZeroPadding2dSpec& spec);
+// Calls MakeOp(device, spec), which the file of the op defines. The declaration is in here, so that
+// an op needs no line in this header; the linker names a spec without a function.
+template <typename Spec>
+std::unique_ptr<Op> MakeOpOf(const Device& device, const Spec& spec) {
+  std::unique_ptr<Op> MakeOp(const Device& device, const Spec& spec);
+  return MakeOp(device, spec);
+}
+
+// Likewise, of an optimizer.
+template <typename Spec>
+std::unique_ptr<OptimizerOp> MakeOptimizerOf(const Device& device, const Spec& spec) {
+  std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const Spec& spec);
+  return MakeOptimizer(device, spec);
+}
+
 std::unique_ptr<LossOp> MakeElementwiseLoss(const Device& device, const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device,
                                                 const SoftmaxCrossEntropySpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LarsSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const LambSpec& spec);
 
 }  // namespace lockstep::train::cuda

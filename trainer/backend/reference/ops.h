@@ -8,27 +8,23 @@
 
 namespace lockstep::train::reference {
 
-std::unique_ptr<Op> MakeOp(const ActivationSpec& spec);
-std::unique_ptr<Op> MakeOp(const AddSpec& spec);
-std::unique_ptr<Op> MakeOp(const BatchNormSpec& spec);
-std::unique_ptr<Op> MakeOp(const ConcatenateSpec& spec);
-std::unique_ptr<Op> MakeOp(const Conv2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const DenseSpec& spec);
-std::unique_ptr<Op> MakeOp(const DepthwiseConv2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
-std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
-std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const LayerNormSpec& spec);
-std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec);
-std::unique_ptr<Op> MakeOp(const ZeroPadding2dSpec& spec);
+// Calls MakeOp(spec), which the file of the op defines. The declaration is in here, so that an op
+// needs no line in this header; the linker names a spec without a function.
+template <typename Spec>
+std::unique_ptr<Op> MakeOpOf(const Spec& spec) {
+  std::unique_ptr<Op> MakeOp(const Spec& spec);
+  return MakeOp(spec);
+}
+
+// Likewise, of an optimizer.
+template <typename Spec>
+std::unique_ptr<OptimizerOp> MakeOptimizerOf(const Spec& spec) {
+  std::unique_ptr<OptimizerOp> MakeOptimizer(const Spec& spec);
+  return MakeOptimizer(spec);
+}
+
 std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const RmspropSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const AdagradSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const LarsSpec& spec);
-std::unique_ptr<OptimizerOp> MakeOptimizer(const LambSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Accumulate(const float* x, float* y, std::int64_t size);
 void Scale(const float* x, float* y, std::int64_t size, float factor);

@@ -17,7 +17,7 @@ class ReferenceBackend final : public HostBackend {
     return reference::MakeElementwiseLoss(spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
-    return std::visit([](const auto& spec) { return reference::MakeOptimizer(spec); }, rule);
+    return std::visit([](const auto& spec) { return reference::MakeOptimizerOf(spec); }, rule);
   }
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     reference::ConvertInput(x, y, size, scale);
@@ -28,7 +28,7 @@ class ReferenceBackend final : public HostBackend {
 
  protected:
   std::unique_ptr<Op> FloatOp(const OpSpec& spec) override {
-    return std::visit([](const auto& op) { return reference::MakeOp(op); }, spec);
+    return std::visit([](const auto& op) { return reference::MakeOpOf(op); }, spec);
   }
   void AccumulateFloats(const float* x, float* y, std::int64_t size) override {
     reference::Accumulate(x, y, size);

@@ -134,5 +134,18 @@ TEST(DeadlineRuleTest, TheEarlierDeadlineDecides) {
   }
 }
 
+TEST(DeadlineRuleTest, OfTwoThatHavePassedTheActiveOneIsTheReason) {
+  Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(90).PendingDeadlineSeconds(60));
+  const Plan plan = seen.Write().Later(seconds(100)).Plan();
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "DeadlineExceeded");
+}
+
+TEST(DeadlineRuleTest, AJobThatRunsWaitsForNoReplica) {
+  const auto limited = Job("j").Workers(2).PendingDeadlineSeconds(60);
+  EXPECT_TRUE(IsWaiting(Seen(limited).Write().Build()));
+  EXPECT_FALSE(IsWaiting(Seen(limited).Worker(0, kReady).Worker(1, kReady).Build()));
+  EXPECT_FALSE(IsWaiting(Seen(limited).Running().Worker(0, kReady).Build()));
+}
+
 }  // namespace
 }  // namespace lockstep::controller

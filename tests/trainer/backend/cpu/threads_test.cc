@@ -2,10 +2,12 @@
 // and the same bits from every run with the same number.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
+#include <cstddef>
+#include <vector>
 
+#include "tests/trainer/backend/cpu/large_case.h"
 #include "tests/trainer/backend/expect_close.h"
+#include "trainer/check/oracle_run.h"
 #include "trainer/check/run_op.h"
 #include "trainer/check/run_optimizer.h"
 #include "trainer/check/run_update.h"
@@ -13,30 +15,28 @@
 namespace lockstep::train {
 namespace {
 
-using Make = std::function<std::unique_ptr<Op>(Backend&)>;
+class ThreadsTest : public testing::TestWithParam<OpCase> {};
 
-struct LargeOp {
-  std::string name;
-  Make make;
-};
+OpOutputs RunOn(int threads, const OpInputs& inputs, const StepSettings& step) {
+  const OpCase& op_case = ThreadsTest::GetParam();
+  const auto backend = MakeBackend({.name = "cpu", .threads = threads});
+  const auto op = op_case.Make(*backend, {.shape = op_case.x});
+  return RunOp(*backend, *op, inputs, step);
+}
 
-// Above cpu/parallel.h's kParallelFloats, with rows that do not divide evenly.
-const Shape kImage = {7, 20, 13, 14};
-
-class ThreadsTest : public testing::TestWithParam<LargeOp> {};
-
-OpOutputs RunLarge(const std::string& name, int threads, const Make& make) {
-  const auto backend = MakeBackend({.name = name, .threads = threads});
-  const auto op = make(*backend);
-  const StepSettings step{.training = true, .valid = op->input().shape[0], .step = 3, .seed = 5};
-  return RunOp(*backend, *op, RandomInputs(*op, 1), step);
+// Padding rows of y may be anything finite.
+std::vector<float> ValidRows(std::vector<float> y, const OracleRun& run) {
+  y.resize(y.size() / static_cast<std::size_t>(run.output[0]) *
+           static_cast<std::size_t>(run.step.valid));
+  return y;
 }
 
 TEST_P(ThreadsTest, AnyNumberMatchesReference) {
-  const OpOutputs expected = RunLarge("reference", 1, GetParam().make);
+  const OracleRun run = AskOracle(GetParam(), InputNumbers::kFloat32);
+  const OpOutputs& expected = run.training;
   for (const int threads : {1, 2, 3}) {
-    const OpOutputs found = RunLarge("cpu", threads, GetParam().make);
-    ExpectClose(found.y, expected.y, "y");
+    const OpOutputs found = RunOn(threads, run.inputs, run.step);
+    ExpectClose(ValidRows(found.y, run), ValidRows(expected.y, run), "y");
     ExpectClose(found.dx, expected.dx, "dx");
     for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
       ExpectClose(found.gradients[i], expected.gradients[i], "gradient");
@@ -45,10 +45,13 @@ TEST_P(ThreadsTest, AnyNumberMatchesReference) {
 }
 
 TEST_P(ThreadsTest, TheSameNumberGivesTheSameBits) {
+  const OpCase& op_case = GetParam();
+  const auto backend = MakeBackend({});
+  const OpInputs inputs = RandomInputs(*op_case.Make(*backend, {.shape = op_case.x}), 1);
   for (const int threads : {1, 2}) {
-    const OpOutputs first = RunLarge("cpu", threads, GetParam().make);
+    const OpOutputs first = RunOn(threads, inputs, op_case.step);
     for (int again = 0; again < 3; ++again) {
-      const OpOutputs second = RunLarge("cpu", threads, GetParam().make);
+      const OpOutputs second = RunOn(threads, inputs, op_case.step);
       EXPECT_EQ(first.y, second.y);
       EXPECT_EQ(first.dx, second.dx);
       EXPECT_EQ(first.gradients, second.gradients);
@@ -56,6 +59,9 @@ TEST_P(ThreadsTest, TheSameNumberGivesTheSameBits) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(LargeCases, ThreadsTest, testing::ValuesIn(LargeCases()),
+                         [](const auto& large) { return large.param.name; });
 
 TEST(NormTest, IsTheSameForAnyNumber) {
   const std::vector<float> values = RandomValues(1'000'003, 1);
@@ -67,64 +73,6 @@ TEST(NormTest, IsTheSameForAnyNumber) {
   EXPECT_NEAR(expected * expected, 1'000'003 / 3.0, 1000);
   for (const int threads : {1, 2, 3}) EXPECT_EQ(norm("cpu", threads), expected);
 }
-
-std::vector<LargeOp> LargeOps() {
-  const TensorDesc x{.shape = kImage};
-  return {
-      {"Conv",
-       [x](Backend& b) {
-         return b.MakeOp(Conv2dSpec{.x = x,
-                                    .filters = 32,
-                                    .kernel_h = 5,
-                                    .kernel_w = 5,
-                                    .padding = Padding::kSame,
-                                    .relu = true});
-       }},
-      {"ConvWinograd",
-       [](Backend& b) {
-         return b.MakeOp(Conv2dSpec{.x = {.shape = {16, 32, 16, 16}},
-                                    .filters = 32,
-                                    .kernel_h = 3,
-                                    .kernel_w = 3,
-                                    .padding = Padding::kSame});
-       }},
-      {"Dense",
-       [](Backend& b) {
-         return b.MakeOp(DenseSpec{.x = {.shape = {33, 700}}, .units = 129, .relu = true});
-       }},
-      {"MaxPool", [x](Backend& b) { return b.MakeOp(Pool2dSpec{.x = x, .relu = true}); }},
-      {"MaxPoolOfManyTaps",  // more than a byte can number
-       [x](Backend& b) {
-         return b.MakeOp(Pool2dSpec{.x = {.shape = {3, 20, 23, 23}},
-                                    .window_h = 17,
-                                    .window_w = 17,
-                                    .stride_h = 3,
-                                    .stride_w = 3});
-       }},
-      {"AveragePool",
-       [x](Backend& b) {
-         return b.MakeOp(Pool2dSpec{.x = x,
-                                    .kind = PoolKind::kAverage,
-                                    .window_h = 3,
-                                    .window_w = 3,
-                                    .padding = Padding::kSame});
-       }},
-      {"GlobalAveragePool", [x](Backend& b) { return b.MakeOp(GlobalAveragePool2dSpec{.x = x}); }},
-      {"Relu",
-       [x](Backend& b) {
-         return b.MakeOp(ActivationSpec{.x = x, .activation = Activation::kRelu});
-       }},
-      {"Dropout",
-       [x](Backend& b) { return b.MakeOp(DropoutSpec{.x = x, .rate = 0.4f, .layer = 2}); }},
-      {"BatchNorm", [x](Backend& b) { return b.MakeOp(BatchNormSpec{.x = x}); }},
-      {"LayerNorm", [x](Backend& b) { return b.MakeOp(LayerNormSpec{.x = x}); }},
-      {"LayerNormOfRows",
-       [](Backend& b) { return b.MakeOp(LayerNormSpec{.x = {.shape = {131, 200}}}); }},
-  };
-}
-
-INSTANTIATE_TEST_SUITE_P(LargeOps, ThreadsTest, testing::ValuesIn(LargeOps()),
-                         [](const auto& large) { return large.param.name; });
 
 TEST(LargeRangeTest, AdamOfALargeRangeMatchesReference) {
   constexpr std::int64_t kSize = 50021;

@@ -1,6 +1,6 @@
 // The activations, vectorized by the compiler: no calls and no branches, and the same bits on every
 // instruction set. Accurate to about 2e-7 of the result, or of 1 where the result is smaller.
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
@@ -105,8 +105,6 @@ void ApplyGradient(Function function, const float* x, const float* dy, float* dx
   for (std::int64_t i = 0; i < size; ++i) dx[i] = function.Gradient(x[i], dy[i]);
 }
 
-}  // namespace
-
 void Activate(Activation activation, float slope, const float* x, float* y, std::int64_t size) {
   switch (activation) {
     case Activation::kRelu:
@@ -136,6 +134,15 @@ void ActivateBackward(Activation activation, float slope, const float* x, const 
     case Activation::kLeakyRelu:
       return ApplyGradient(LeakyRelu{slope}, x, dy, dx, size);
   }
+}
+
+}  // namespace
+
+void Fill(ActivationKernels& kernels) {
+  kernels = {
+      .activate = Activate,
+      .activate_backward = ActivateBackward,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

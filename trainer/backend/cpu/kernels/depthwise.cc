@@ -1,7 +1,7 @@
 // Depthwise convolutions, each channel with a kernel of its own: over rows of planes of height x
 // width x inner floats, kLanes channels at a time, and over planes of one channel.
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/lanes.h"
-#include "trainer/backend/cpu/kernels/local.h"
 #include "trainer/backend/cpu/kernels/planes.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
@@ -191,8 +191,6 @@ void ForEachTapOfRow(const WindowShape& s, std::int64_t y_step, const Visit& vis
   }
 }
 
-}  // namespace
-
 void Depthwise(const WindowShape& s, const float* x, const float* weight, const float* bias,
                float* y, RowRange rows) {
   WithLanes(s.inner, [&]<int kLanes>() {
@@ -249,6 +247,19 @@ void DepthwisePlaneWeight(const WindowShape& s, const float* x, const float* dy,
   float sum = 0;
   for (std::int64_t i = 0; i < s.out_h * s.out_w; ++i) sum += dy[i * y_step];
   *bias += sum;
+}
+
+}  // namespace
+
+void Fill(DepthwiseKernels& kernels) {
+  kernels = {
+      .depthwise = Depthwise,
+      .depthwise_data = DepthwiseData,
+      .depthwise_weight = DepthwiseWeight,
+      .depthwise_plane = DepthwisePlane,
+      .depthwise_plane_data = DepthwisePlaneData,
+      .depthwise_plane_weight = DepthwisePlaneWeight,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,7 +1,8 @@
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/core/half.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
+namespace {
 
 void MaskByRelu(const float* __restrict y, float* __restrict dy, std::int64_t size) {
 #pragma omp simd
@@ -63,6 +64,22 @@ void ScaleBytes(const std::uint8_t* __restrict x, float* __restrict y, std::int6
                 float scale) {
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
+}
+
+}  // namespace
+
+void Fill(ElementwiseKernels& kernels) {
+  kernels = {
+      .mask_by_relu = MaskByRelu,
+      .add = Add,
+      .to_bfloat16 = CastToBFloat16,
+      .from_bfloat16 = CastFromBFloat16,
+      .to_float16 = CastToFloat16,
+      .from_float16 = CastFromFloat16,
+      .half_relu = HalfRelu,
+      .half_mask_by_relu = HalfMaskByRelu,
+      .scale_bytes = ScaleBytes,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -2,8 +2,8 @@
 //   dw[k,c,r,s] = sum over p,q of dy[k,p,q] * x[c, p * stride_h + r, q * stride_w + s]
 // Lanes are filters. The sums of a few blocks of filters and a kernel row's columns stay in
 // registers for a band of output rows.
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/lanes.h"
-#include "trainer/backend/cpu/kernels/local.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
@@ -95,8 +95,6 @@ void AddBias(const FewChannelShape& s, const float* dy, float* bias) {
   }
 }
 
-}  // namespace
-
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias) {
   constexpr std::int64_t kMostColumns = 7;
@@ -115,6 +113,14 @@ void FewChannelGradient(const FewChannelShape& shape, const float* x, const floa
     }
     AddBias(s, gradient, bias);
   }
+}
+
+}  // namespace
+
+void Fill(FewChannelKernels& kernels) {
+  kernels = {
+      .few_channel_gradient = FewChannelGradient,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

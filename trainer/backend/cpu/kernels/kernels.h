@@ -1,8 +1,9 @@
 // Vectorized single-threaded kernels. Each source file of this folder is compiled once per
-// instruction set below, so it must not include inline functions that another translation unit
-// might share (no standard containers or algorithms). Elementwise kernels give the same bits on
-// every instruction set, because replicas on different processors apply the same update to the same
-// parameters and must not drift apart.
+// instruction set below, in a namespace of its own (LOCKSTEP_ISA: baseline, avx2 or avx512;
+// LOCKSTEP_LANES: floats in a register; see CMakeLists.txt), so it must not include inline
+// functions that another translation unit might share (no standard containers or algorithms).
+// Elementwise kernels give the same bits on every instruction set, because replicas on different
+// processors apply the same update to the same parameters and must not drift apart.
 #pragma once
 
 #include <cstdint>
@@ -141,14 +142,17 @@ struct LambFactors {
   float scale = 1;  // as in AdamFactors
 };
 
-struct Kernels {
-  int lanes;  // floats in a register
+// The kernels, in a struct for each source, which defines Fill(part) for it.
 
+struct ActivationKernels {
   // y = f(x); keeps NaN. y may be x. `slope` is kLeakyRelu's.
   void (*activate)(Activation activation, float slope, const float* x, float* y, std::int64_t size);
   // dx = dy * f'(x). dx may be dy.
   void (*activate_backward)(Activation activation, float slope, const float* x, const float* dy,
                             float* dx, std::int64_t size);
+};
+
+struct ElementwiseKernels {
   // dy = y > 0 ? dy : 0
   void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
   // y = a + b, or max(a + b, 0); keeps NaN. y may be a or b.
@@ -164,10 +168,12 @@ struct Kernels {
                             std::uint16_t infinity);
   // y = scale * x
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+};
 
-  // Pools over contiguous planes. `chosen` is the tap (row-major in the window) that receives dy,
-  // or the number of taps if none does (relu). Requires fewer than 255 taps with uint8_t, fewer
-  // than 2^31 with uint32_t.
+// Pools over contiguous planes. `chosen` is the tap (row-major in the window) that receives dy,
+// or the number of taps if none does (relu). Requires fewer than 255 taps with uint8_t, fewer
+// than 2^31 with uint32_t.
+struct PoolKernels {
   void (*max_pool)(const WindowShape& shape, const float* x, float* y, std::uint8_t* chosen,
                    std::int64_t planes);
   void (*max_pool_backward)(const WindowShape& shape, const float* dy, const std::uint8_t* chosen,
@@ -179,8 +185,10 @@ struct Kernels {
   void (*average_pool)(const WindowShape& shape, const float* x, float* y, std::int64_t planes);
   void (*average_pool_backward)(const WindowShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);
+};
 
-  // Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
+// Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
+struct DepthwiseKernels {
   // Computes the given rows of y = act(bias + sum over the taps of x * weight). `bias` has `inner`
   // floats, or is null.
   void (*depthwise)(const WindowShape& shape, const float* x, const float* weight,
@@ -199,17 +207,29 @@ struct Kernels {
                                const float* weight, float* dx);
   void (*depthwise_plane_weight)(const WindowShape& shape, const float* x, const float* dy,
                                  std::int64_t y_step, float* sums, float* bias);
+};
 
-  // Unlike the kernels above, the following ones up to winograd_gradient_weight may differ in the
-  // last bits between instruction sets. Each element's sum has a fixed order, whatever the other
-  // extents are. `scratch` has kProductScratchFloats.
+// Unlike the kernels above, these and those of the next structs, up to WinogradGradientKernels, may
+// differ in the last bits between instruction sets. Each element's sum has a fixed order, whatever
+// the other extents are.
+struct ProductKernels {
+  // `scratch` has kProductScratchFloats.
   void (*multiply)(const Product& product, float* scratch);
+};
+
+struct LayerNormKernels {
   void (*layer_norm)(const LayerNormShape& shape, const LayerNormPass& pass);
   void (*layer_norm_backward)(const LayerNormShape& shape, const LayerNormGradient& pass);
+};
+
+struct FewChannelKernels {
   // Adds one image's part to sum (blocks x channels x kernel_h x kernel_w x lanes) and to bias
   // (blocks x lanes).
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
                                float* sum, float* bias);
+};
+
+struct WinogradKernels {
   // Writes the block's channels of y for the given tiles, which are numbered over all images and
   // row-major within one. Each element's sum has a fixed order, however tiles and channels are
   // divided. `block` is the result of winograd_weight. `scratch` has kWinogradSide ^ 2 matrices of
@@ -220,6 +240,9 @@ struct Kernels {
   // channels. The concatenated weights of adjacent blocks are the weight of the combined block.
   void (*winograd_weight)(const WinogradWeight& shape, std::int64_t first_vector,
                           std::int64_t last_vector, const float* weight, float* transformed);
+};
+
+struct WinogradGradientKernels {
   // Adds the tiles' part of the weight's transformed gradient to `sums` (kWinogradSide ^ 2 *
   // channels of x * channels of y floats), and the sum of dy to the floats after it (channels of
   // y). `scratch` has kWinogradSide ^ 2 matrices of rows * channels + kWinogradGap floats for x and
@@ -231,7 +254,9 @@ struct Kernels {
   void (*winograd_gradient_weight)(const WinogradShape& shape, const WinogradParts& parts,
                                    std::int64_t first_channel, std::int64_t last_channel,
                                    float* weight);
+};
 
+struct OptimizerKernels {
   void (*adam)(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
                std::int64_t size);
   // `velocity` is null without momentum.
@@ -242,6 +267,9 @@ struct Kernels {
                   float* velocity, std::int64_t size);
   void (*adagrad)(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
                   std::int64_t size);
+};
+
+struct TrustOptimizerKernels {
   TrustSquares (*lars_squares)(const LarsFactors& factors, const float* gradient,
                                const float* value, std::int64_t size);
   // `velocity` is null without momentum.
@@ -254,6 +282,16 @@ struct Kernels {
                std::int64_t size);
 };
 
+// table.cc has each part filled. A new source of kernels needs its struct above, its place in
+// Kernels, and its line in CMakeLists.txt.
+template <typename... Parts>
+struct KernelTable : Parts... {
+  int lanes;  // floats in a register
+};
+using Kernels = KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, DepthwiseKernels,
+                            ProductKernels, LayerNormKernels, FewChannelKernels, WinogradKernels,
+                            WinogradGradientKernels, OptimizerKernels, TrustOptimizerKernels>;
+
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.
 const char* MissingForBaseline();
 // Returns the widest instruction set of this machine, provided that it has kBaseline.
@@ -264,13 +302,13 @@ const Kernels& KernelsFor(Isa isa);
 const char* NameOf(Isa isa);
 
 namespace baseline {
-extern const Kernels kKernels;
+const Kernels& Table();
 }
 namespace avx2 {
-extern const Kernels kKernels;
+const Kernels& Table();
 }
 namespace avx512 {
-extern const Kernels kKernels;
+const Kernels& Table();
 }
 
 }  // namespace lockstep::train::cpu

@@ -1,5 +1,5 @@
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/lanes.h"
-#include "trainer/backend/cpu/kernels/local.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
@@ -202,8 +202,6 @@ void ForNeighbours(std::int64_t count, Body body) {
   }
 }
 
-}  // namespace
-
 void LayerNorm(const LayerNormShape& shape, const LayerNormPass& pass) {
   if (shape.inner == 1) {
     ForNeighbours(pass.count, [&](std::int64_t first, std::int64_t count) {
@@ -224,6 +222,15 @@ void LayerNormBackward(const LayerNormShape& shape, const LayerNormGradient& pas
     return;
   }
   for (std::int64_t i = 0; i < pass.count; ++i) NormalizeBackward(shape, pass, i);
+}
+
+}  // namespace
+
+void Fill(LayerNormKernels& kernels) {
+  kernels = {
+      .layer_norm = LayerNorm,
+      .layer_norm_backward = LayerNormBackward,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,6 +1,7 @@
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
+namespace {
 
 // g = scale * gradient
 // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
@@ -75,6 +76,17 @@ void Adagrad(const AdagradFactors& factors, const float* __restrict gradient,
     sum[i] = sum[i] + g * g;
     value[i] = keep * value[i] - f.rate * g / __builtin_sqrtf(sum[i] + f.epsilon);
   }
+}
+
+}  // namespace
+
+void Fill(OptimizerKernels& kernels) {
+  kernels = {
+      .adam = Adam,
+      .sgd = Sgd,
+      .rmsprop = Rmsprop,
+      .adagrad = Adagrad,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,6 +1,6 @@
 // Pools over planes of height x width x inner floats, kLanes inner floats at a time.
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/lanes.h"
-#include "trainer/backend/cpu/kernels/local.h"
 #include "trainer/backend/cpu/kernels/planes.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
@@ -195,8 +195,6 @@ std::int64_t OutFloats(const WindowShape& s) {
   return s.out_h * s.out_w * s.inner;
 }
 
-}  // namespace
-
 template <typename Index>
 void MaxPool(const WindowShape& s, const float* x, float* y, Index* chosen, std::int64_t planes) {
   const std::int64_t in = InFloats(s), out = OutFloats(s);
@@ -229,13 +227,6 @@ void MaxPoolBackward(const WindowShape& s, const float* dy, const Index* chosen,
   });
 }
 
-template void MaxPool(const WindowShape&, const float*, float*, std::uint8_t*, std::int64_t);
-template void MaxPool(const WindowShape&, const float*, float*, std::uint32_t*, std::int64_t);
-template void MaxPoolBackward(const WindowShape&, const float*, const std::uint8_t*, float*,
-                              std::int64_t);
-template void MaxPoolBackward(const WindowShape&, const float*, const std::uint32_t*, float*,
-                              std::int64_t);
-
 void AveragePool(const WindowShape& s, const float* x, float* y, std::int64_t planes) {
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
@@ -251,6 +242,19 @@ void AveragePoolBackward(const WindowShape& s, const float* dy, float* dx, std::
       AveragePlaneBackward<kLanes>(s, dy + i * OutFloats(s), dx + i * InFloats(s));
     }
   });
+}
+
+}  // namespace
+
+void Fill(PoolKernels& kernels) {
+  kernels = {
+      .max_pool = MaxPool<std::uint8_t>,
+      .max_pool_backward = MaxPoolBackward<std::uint8_t>,
+      .max_pool_wide = MaxPool<std::uint32_t>,
+      .max_pool_wide_backward = MaxPoolBackward<std::uint32_t>,
+      .average_pool = AveragePool,
+      .average_pool_backward = AveragePoolBackward,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

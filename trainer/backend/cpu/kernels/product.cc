@@ -1,8 +1,8 @@
 // A blocked matrix product, after Goto and van de Geijn, "Anatomy of high-performance matrix
 // multiplication", 2008: blocks of a and b are copied into panels, so that the innermost loop reads
 // memory sequentially and keeps its sums in registers.
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/lanes.h"
-#include "trainer/backend/cpu/kernels/local.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
@@ -77,8 +77,6 @@ void MultiplyBlocks(const float* a, const float* b, const Product& block, bool a
   }
 }
 
-}  // namespace
-
 void Multiply(const Product& whole, float* scratch) {
   float* panels_of_a = scratch;
   float* panels_of_b = scratch + kDepth * kBlockRows;
@@ -98,6 +96,14 @@ void Multiply(const Product& whole, float* scratch) {
       }
     }
   }
+}
+
+}  // namespace
+
+void Fill(ProductKernels& kernels) {
+  kernels = {
+      .multiply = Multiply,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

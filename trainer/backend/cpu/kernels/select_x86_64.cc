@@ -18,13 +18,13 @@ Isa BestIsa() {
 const Kernels& KernelsFor(Isa isa) {
   switch (isa) {
     case Isa::kAvx512:
-      return avx512::kKernels;
+      return avx512::Table();
     case Isa::kAvx2:
-      return avx2::kKernels;
+      return avx2::Table();
     case Isa::kBaseline:
       break;
   }
-  return baseline::kKernels;
+  return baseline::Table();
 }
 
 }  // namespace lockstep::train::cpu

@@ -1,48 +1,29 @@
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
-const Kernels kKernels = {
-    .lanes = LOCKSTEP_LANES,
-    .activate = Activate,
-    .activate_backward = ActivateBackward,
-    .mask_by_relu = MaskByRelu,
-    .add = Add,
-    .to_bfloat16 = CastToBFloat16,
-    .from_bfloat16 = CastFromBFloat16,
-    .to_float16 = CastToFloat16,
-    .from_float16 = CastFromFloat16,
-    .half_relu = HalfRelu,
-    .half_mask_by_relu = HalfMaskByRelu,
-    .scale_bytes = ScaleBytes,
-    .max_pool = MaxPool<std::uint8_t>,
-    .max_pool_backward = MaxPoolBackward<std::uint8_t>,
-    .max_pool_wide = MaxPool<std::uint32_t>,
-    .max_pool_wide_backward = MaxPoolBackward<std::uint32_t>,
-    .average_pool = AveragePool,
-    .average_pool_backward = AveragePoolBackward,
-    .depthwise = Depthwise,
-    .depthwise_data = DepthwiseData,
-    .depthwise_weight = DepthwiseWeight,
-    .depthwise_plane = DepthwisePlane,
-    .depthwise_plane_data = DepthwisePlaneData,
-    .depthwise_plane_weight = DepthwisePlaneWeight,
-    .multiply = Multiply,
-    .layer_norm = LayerNorm,
-    .layer_norm_backward = LayerNormBackward,
-    .few_channel_gradient = FewChannelGradient,
-    .winograd = Winograd,
-    .winograd_weight = WinogradTransformWeight,
-    .winograd_gradient = WinogradGradient,
-    .winograd_gradient_weight = WinogradGradientWeight,
-    .adam = Adam,
-    .sgd = Sgd,
-    .rmsprop = Rmsprop,
-    .adagrad = Adagrad,
-    .lars_squares = LarsSquares,
-    .lars = Lars,
-    .lamb_moments = LambMoments,
-    .lamb = Lamb,
-};
+// Calls the Fill of the part's source. The declaration is in here, so that a part needs no line in
+// this file; the linker names a part without a source.
+template <typename Part>
+void FillPart(Part& part) {
+  void Fill(Part & part);
+  Fill(part);
+}
+
+template <typename... Parts>
+void FillParts(KernelTable<Parts...>& table) {
+  (FillPart<Parts>(table), ...);
+}
+
+// Made when the instruction set is chosen: code of this file may not run on other machines.
+const Kernels& Table() {
+  static const Kernels kTable = [] {
+    Kernels table{};
+    table.lanes = LOCKSTEP_LANES;
+    FillParts(table);
+    return table;
+  }();
+  return kTable;
+}
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,5 +1,5 @@
 // Optimizers that measure each tensor before they update it: see LarsSpec and LambSpec.
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
@@ -44,8 +44,6 @@ inline float LambDirection(const LambFactors& f, float value, float mean, float 
   return f.m_correction * mean / (__builtin_sqrtf(f.v_correction * square) + f.epsilon) +
          f.decay * value;
 }
-
-}  // namespace
 
 TrustSquares LarsSquares(const LarsFactors& factors, const float* __restrict gradient,
                          const float* __restrict value, std::int64_t size) {
@@ -98,6 +96,17 @@ void Lamb(const LambFactors& factors, const float* __restrict m, const float* __
   for (std::int64_t i = 0; i < size; ++i) {
     value[i] = value[i] - f.rate * LambDirection(f, value[i], m[i], v[i]);
   }
+}
+
+}  // namespace
+
+void Fill(TrustOptimizerKernels& kernels) {
+  kernels = {
+      .lars_squares = LarsSquares,
+      .lars = Lars,
+      .lamb_moments = LambMoments,
+      .lamb = Lamb,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

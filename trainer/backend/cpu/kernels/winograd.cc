@@ -1,7 +1,7 @@
 // Convolutions by Winograd's method: transformed tiles need only 36 matrix products, of (tiles x
 // channels of x) and (channels of x x channels of y). With 32 channels, a 5x5 kernel's error equals
 // that of a plain sum.
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/winograd_tile.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
@@ -120,8 +120,6 @@ void StoreTiles(const WinogradShape& s, const Tiles& tiles, std::int64_t vector,
               : StoreTiles<kCount, 4>(s, tiles, vector, products, y);
 }
 
-}  // namespace
-
 void WinogradTransformWeight(const WinogradWeight& w, std::int64_t first_vector,
                              std::int64_t last_vector, const float* weight, float* to) {
   for (std::int64_t vector = first_vector; vector < last_vector; vector += kVectors) {
@@ -150,6 +148,15 @@ void Winograd(const WinogradShape& s, const WinogradTiles& all, const float* x,
       }
     }
   }
+}
+
+}  // namespace
+
+void Fill(WinogradKernels& kernels) {
+  kernels = {
+      .winograd = Winograd,
+      .winograd_weight = WinogradTransformWeight,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

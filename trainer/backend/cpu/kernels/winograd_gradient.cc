@@ -2,7 +2,7 @@
 // tile of x, so transformed tiles need only 36 matrix products, of (channels of x x tiles) and
 // (tiles x channels of y). The error is about ten times that of a plain sum: 4e-6 of the largest
 // element over 6,000 tiles.
-#include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
 #include "trainer/backend/cpu/kernels/winograd_tile.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
@@ -110,8 +110,6 @@ void StoreWeights(const WinogradShape& s, const WinogradParts& parts, std::int64
   }
 }
 
-}  // namespace
-
 void WinogradGradient(const WinogradShape& s, const WinogradTiles& tiles, const float* x,
                       const float* dy, float* sums, float* scratch) {
   float* bias = sums + kArea * s.x.channels * s.y.channels;
@@ -136,6 +134,15 @@ void WinogradGradientWeight(const WinogradShape& s, const WinogradParts& parts,
   for (std::int64_t c = first_channel; c < last_channel; ++c) {
     s.taps == 5 ? StoreWeights<5>(s, parts, c, weight) : StoreWeights<3>(s, parts, c, weight);
   }
+}
+
+}  // namespace
+
+void Fill(WinogradGradientKernels& kernels) {
+  kernels = {
+      .winograd_gradient = WinogradGradient,
+      .winograd_gradient_weight = WinogradGradientWeight,
+  };
 }
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/pod_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void GroupAsWanted(Observed& observed) {
   observed.pod_group = ReadPodGroup(BuildPodGroup(observed.job, observed.settings));
 }
 
-TEST(GangRuleTest, ThePodGroupComesBeforePods) {
+TEST(PodGroupTest, ThePodGroupComesBeforePods) {
   Seen seen = WithVolcano(Job("j").Workers(2));
   EXPECT_THAT(seen.Plan().actions, ElementsAre(CreateService{}, CreatePodGroup{}));
   seen.Service().With(GroupAsWanted);
@@ -34,7 +34,7 @@ TEST(GangRuleTest, ThePodGroupComesBeforePods) {
               ElementsAre(CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 1, 0}));
 }
 
-TEST(GangRuleTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
+TEST(PodGroupTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
   Seen seen = WithVolcano(Job("j").Workers(1));
   seen.Service().Worker(0, kReady).With(GroupAsWanted);
   const auto edit = [&seen](const char* member, const kube::Object& value) {
@@ -50,7 +50,7 @@ TEST(GangRuleTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(UpdatePodGroup{}));
 }
 
-TEST(GangRuleTest, ItGoesWhenTheJobEndsOrIsSuspended) {
+TEST(PodGroupTest, ItGoesWhenTheJobEndsOrIsSuspended) {
   Seen ended = WithVolcano(Job("j").Workers(1).CleanPodPolicy(api::CleanPodPolicy::kNone));
   ended.Service().Worker(0, Exited(0)).With(GroupAsWanted).Write();
   EXPECT_THAT(ended.Plan().actions, ElementsAre(DeletePodGroup{}));
@@ -59,7 +59,7 @@ TEST(GangRuleTest, ItGoesWhenTheJobEndsOrIsSuspended) {
   EXPECT_THAT(suspended.Plan().actions, ElementsAre(DeletePodGroup{}));
 }
 
-TEST(GangRuleTest, APolicyThatNobodyReadsIsReportedOnce) {
+TEST(PodGroupTest, APolicyThatNobodyReadsIsReportedOnce) {
   Seen seen(Job("j").Workers(1).With([](api::TrainingJob& job) {
     job.spec.run_policy.scheduling_policy.emplace().queue = "research";
   }));

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ testing::JobBuilder InPlace() {
   return Job("j").Workers(2).RestartScope(RestartScope::kInPlace);
 }
 
-TEST(LostPodRuleTest, APodThatNobodyConfirmsGoneIsDeletedByForceOnceItsTimeIsUp) {
+TEST(LostPodsTest, APodThatNobodyConfirmsGoneIsDeletedByForceOnceItsTimeIsUp) {
   struct Case {
     const char* name;
     seconds ago;
@@ -72,7 +72,7 @@ TEST(LostPodRuleTest, APodThatNobodyConfirmsGoneIsDeletedByForceOnceItsTimeIsUp)
   }
 }
 
-TEST(LostPodRuleTest, AGracePeriodOfDecadesIsRespected) {
+TEST(LostPodsTest, AGracePeriodOfDecadesIsRespected) {
   const auto read = ObservePod(
       {{"metadata",
         {{"labels",
@@ -89,7 +89,7 @@ TEST(LostPodRuleTest, AGracePeriodOfDecadesIsRespected) {
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
 }
 
-TEST(LostPodRuleTest, ASilentNodesPodIsReplacedForFree) {
+TEST(LostPodsTest, ASilentNodesPodIsReplacedForFree) {
   Seen seen(InPlace());
   seen.Running().Worker(0, kReady).Worker(1, SilentSince(seconds(119)));
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
@@ -102,7 +102,7 @@ TEST(LostPodRuleTest, ASilentNodesPodIsReplacedForFree) {
   EXPECT_EQ(seen.Write().Build().job.status.restarts.disruption, 1) << "charged once";
 }
 
-TEST(LostPodRuleTest, OnlyOurOwnClockSaysHowLongADeletionTakes) {
+TEST(LostPodsTest, OnlyOurOwnClockSaysHowLongADeletionTakes) {
   Seen seen(InPlace());
   seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
     kBeingDeleted(pod);
@@ -114,7 +114,7 @@ TEST(LostPodRuleTest, OnlyOurOwnClockSaysHowLongADeletionTakes) {
   EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(90)));
 }
 
-TEST(LostPodRuleTest, AMemberThatItsGroupMissesOnASilentNodeIsReplacedAtOnceForFree) {
+TEST(LostPodsTest, AMemberThatItsGroupMissesOnASilentNodeIsReplacedAtOnceForFree) {
   const auto misses = [](const char* member) {
     return [member](Observed& observed) { observed.group.missing = {member}; };
   };
@@ -132,7 +132,7 @@ TEST(LostPodRuleTest, AMemberThatItsGroupMissesOnASilentNodeIsReplacedAtOnceForF
   EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
 }
 
-TEST(LostPodRuleTest, ALeaderThatHasFallenSilentWithItsNodeIsReplacedAtOnce) {
+TEST(LostPodsTest, ALeaderThatHasFallenSilentWithItsNodeIsReplacedAtOnce) {
   Seen seen(Job("j").Workers(2).Training());
   seen.Running().Worker(0, SilentSince(seconds(0))).Worker(1, kReady);
   seen.With([](Observed& observed) { observed.group.leader_is_silent = true; }).Write();
@@ -143,14 +143,14 @@ TEST(LostPodRuleTest, ALeaderThatHasFallenSilentWithItsNodeIsReplacedAtOnce) {
   EXPECT_THAT(other.Plan().actions, IsEmpty()) << "it says nothing of the others";
 }
 
-TEST(LostPodRuleTest, ADeletionOnASilentNodeGetsItsGracePeriodOnly) {
+TEST(LostPodsTest, ADeletionOnASilentNodeGetsItsGracePeriodOnly) {
   Seen seen(InPlace());
   seen.Running().Worker(0, kReady).Worker(1, DeletedSince(seconds(30)));
   seen.With([](Observed& observed) { observed.pods[1].node_silent_since = kNow; }).Write();
   EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid", true}));
 }
 
-TEST(LostPodRuleTest, AGangDoesNotWaitForAMemberOfAnEarlierAttemptForEver) {
+TEST(LostPodsTest, AGangDoesNotWaitForAMemberOfAnEarlierAttemptForEver) {
   Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kGang));
   seen.Running().Worker(0, kReady).Worker(1, DeletedSince(seconds(90))).Write();
   EXPECT_EQ(seen.Build().job.status.attempt, 1);
@@ -158,7 +158,7 @@ TEST(LostPodRuleTest, AGangDoesNotWaitForAMemberOfAnEarlierAttemptForEver) {
                                                DeletePod{"j-worker-1", "j-worker-1-uid", true}));
 }
 
-TEST(LostPodRuleTest, EndedAndSuspendedJobsGetRidOfThemToo) {
+TEST(LostPodsTest, EndedAndSuspendedJobsGetRidOfThemToo) {
   Seen ended(InPlace());
   ended.Running().Worker(0, testing::Exited(0)).Worker(1, DeletedSince(seconds(90))).Write();
   ASSERT_TRUE(IsTrue(ended.Build().job.status, kSucceeded));

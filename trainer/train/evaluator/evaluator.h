@@ -17,10 +17,10 @@
 #include "trainer/observe/evaluator_metrics.h"
 #include "trainer/observe/summaries.h"
 #include "trainer/rendezvous/report_evaluation.h"
-#include "trainer/train/best_checkpoint.h"
+#include "trainer/train/evaluator/best_checkpoint.h"
+#include "trainer/train/evaluator/unseen_checkpoints.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"
-#include "trainer/train/unseen_checkpoints.h"
 
 namespace lockstep::train {
 

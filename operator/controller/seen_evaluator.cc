@@ -1,9 +1,9 @@
-#include "operator/controller/rules/seen_evaluator.h"
+#include "operator/controller/seen_evaluator.h"
 
 #include <algorithm>
 
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/state/replicas.h"

@@ -1,4 +1,4 @@
-#include "trainer/train/unseen_checkpoints.h"
+#include "trainer/train/evaluator/unseen_checkpoints.h"
 
 #include <utility>
 

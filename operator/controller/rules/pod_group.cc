@@ -1,4 +1,4 @@
-#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/pod_group.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/seen_workers.h"
+#include "operator/controller/seen_workers.h"
 
 #include <cstddef>
 

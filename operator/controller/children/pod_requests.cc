@@ -1,4 +1,4 @@
-#include "operator/controller/state/pod_requests.h"
+#include "operator/controller/children/pod_requests.h"
 
 #include <algorithm>
 

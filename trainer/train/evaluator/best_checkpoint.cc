@@ -1,4 +1,4 @@
-#include "trainer/train/best_checkpoint.h"
+#include "trainer/train/evaluator/best_checkpoint.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/lost_pods.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "trainer/train/evaluator_pod.h"
+#include "trainer/train/evaluator/evaluator_pod.h"
 
 #include <cmath>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "trainer/observe/termination_message.h"
 #include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/train/compute_device.h"
-#include "trainer/train/evaluator.h"
+#include "trainer/train/evaluator/evaluator.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/session.h"
 

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/guard_rule.h"
+#include "operator/controller/rules/guards.h"
 
 #include <algorithm>
 #include <optional>

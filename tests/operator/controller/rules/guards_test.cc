@@ -1,4 +1,4 @@
-#include "operator/controller/rules/guard_rule.h"
+#include "operator/controller/rules/guards.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,19 +33,19 @@ const testing::PodState kReadyWithBoth = [](ObservedPod& pod) {
   pod.has_token = pod.has_network_policy = true;
 };
 
-TEST(GuardRuleTest, TheFirstPodsOfAJobWithTrainingComeAfterThem) {
+TEST(GuardPlanTest, TheFirstPodsOfAJobWithTrainingComeAfterThem) {
   EXPECT_THAT(Seen(Trains()).With(BothOn).Plan().actions,
               ElementsAre(CreateService{}, CreateTokenSecret{}, CreateNetworkPolicy{},
                           CreatePod{Role::kWorker, 0, 0, /*has_token=*/true,
                                     /*has_network_policy=*/true}));
 }
 
-TEST(GuardRuleTest, OtherJobsHaveNeither) {
+TEST(GuardPlanTest, OtherJobsHaveNeither) {
   EXPECT_THAT(Seen(Job("j").Workers(1)).With(BothOn).Plan().actions,
               ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
 }
 
-TEST(GuardRuleTest, AJobCanAskForAPolicyOrRefuseIt) {
+TEST(GuardPlanTest, AJobCanAskForAPolicyOrRefuseIt) {
   EXPECT_THAT(Seen(With(Job("j").Workers(1), NetworkPolicy::kIsolated)).With(BothOn).Plan().actions,
               ElementsAre(CreateService{}, CreateNetworkPolicy{},
                           CreatePod{Role::kWorker, 0, 0, false, true}));
@@ -54,7 +54,7 @@ TEST(GuardRuleTest, AJobCanAskForAPolicyOrRefuseIt) {
       ElementsAre(CreateService{}, CreateTokenSecret{}, CreatePod{Role::kWorker, 0, 0, true}));
 }
 
-TEST(GuardRuleTest, AJobCanAskForATokenOrRefuseIt) {
+TEST(GuardPlanTest, AJobCanAskForATokenOrRefuseIt) {
   const auto with = [](testing::JobBuilder job, api::TokenMount mount) {
     return job.With([mount](api::TrainingJob& made) { made.spec.job_token = mount; });
   };
@@ -69,12 +69,12 @@ TEST(GuardRuleTest, AJobCanAskForATokenOrRefuseIt) {
       << "the operator is told to make none";
 }
 
-TEST(GuardRuleTest, AnOperatorWithoutTheSettingsCreatesNeither) {
+TEST(GuardPlanTest, AnOperatorWithoutTheSettingsCreatesNeither) {
   EXPECT_THAT(Seen(Trains()).Plan().actions,
               ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
 }
 
-TEST(GuardRuleTest, WithoutPodsToMakeOrOnceTheyAreThereNothingIsPlanned) {
+TEST(GuardPlanTest, WithoutPodsToMakeOrOnceTheyAreThereNothingIsPlanned) {
   EXPECT_THAT(Seen(Trains()).With(BothOn).Service().Worker(0, kReadyWithBoth).Plan().actions,
               IsEmpty());
   const auto made = [](Observed& observed) {
@@ -85,7 +85,7 @@ TEST(GuardRuleTest, WithoutPodsToMakeOrOnceTheyAreThereNothingIsPlanned) {
               ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0, true, true}));
 }
 
-TEST(GuardRuleTest, AReplacedPodHasWhatItsPeersHave) {
+TEST(GuardPlanTest, AReplacedPodHasWhatItsPeersHave) {
   // Those were made by an operator that knew neither, or was told to make neither.
   EXPECT_THAT(Seen(Trains(2)).With(BothOn).Service().Worker(0, kReady).Plan().actions,
               ElementsAre(CreatePod{Role::kWorker, 1, 0, false, false}));
@@ -94,7 +94,7 @@ TEST(GuardRuleTest, AReplacedPodHasWhatItsPeersHave) {
 }
 
 // After an upgrade of the operator, whose trainer is "trainer:2" now.
-TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
+TEST(GuardPlanTest, AReplacedPodHasItsPeersTrainer) {
   struct Peer {
     const char* image;
     bool is_noted = true;
@@ -159,14 +159,14 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   EXPECT_EQ(image({{"trainer:1"}, waits_too, stuck}), "trainer:1") << "one has run";
 }
 
-TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {
+TEST(GuardPlanTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {
   EXPECT_THAT(
       Seen(Trains(2)).With(BothOn).Service().Worker(0, kReadyWithBoth).Plan().actions,
       ElementsAre(CreateTokenSecret{/*is_repeat=*/true}, CreateNetworkPolicy{/*is_repeat=*/true},
                   CreatePod{Role::kWorker, 1, 0, true, true}));
 }
 
-TEST(GuardRuleTest, TheNextAttemptDoesNotFollowTheOneBefore) {
+TEST(GuardPlanTest, TheNextAttemptDoesNotFollowTheOneBefore) {
   auto seen = Seen(Trains(2)).With(BothOn).Worker(0, kReady);
   seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
   EXPECT_TRUE(HasToken(seen.Build()));

@@ -1,4 +1,4 @@
-#include "trainer/train/evaluator.h"
+#include "trainer/train/evaluator/evaluator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
