@@ -108,7 +108,7 @@ class CliDocsTest(unittest.TestCase):
         self.assertEqual(declared, documented_codes(PAGE.read_text()))
 
     def test_the_program_has_no_other_exit_codes(self):
-        for path in sorted((ROOT / "operator" / "cli").glob("*.cc")):
+        for path in sorted((ROOT / "operator" / "cli").rglob("*.cc")):
             self.assertNotRegex(path.read_text(), r"api::kExit|_?exit\(\d|constexpr int kExit", path.name)
 
     def test_differences_are_found(self):

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "operator/cli/cluster_access.h"
+#include "operator/cli/cluster/cluster_access.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/rest/rest_config.h"
 

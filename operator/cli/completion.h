@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "operator/cli/shared_options.h"
+#include "operator/cli/cluster/cluster_options.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
+class App;
+}
 
 namespace lockstep::cli {
 

@@ -11,8 +11,8 @@
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
-#include "operator/cli/kubeflow_job.h"
+#include "operator/cli/files/job_file.h"
+#include "operator/cli/files/kubeflow_job.h"
 
 namespace lockstep::cli {
 namespace {

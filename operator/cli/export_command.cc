@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/trainer_program.h"
+#include "operator/cli/local/trainer_program.h"
 #include "operator/local/process_kubelet.h"
 
 namespace lockstep::cli {

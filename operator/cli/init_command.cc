@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 
 namespace lockstep::cli {
 namespace {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
+#include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_table.h"
-#include "operator/cli/log_printer.h"
-#include "operator/cli/merged_logs.h"
+#include "operator/cli/logs/log_printer.h"
+#include "operator/cli/logs/merged_logs.h"
+#include "operator/cli/text/job_table.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"

@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
-#include "operator/cli/plan_process.h"
-#include "operator/cli/plan_text.h"
+#include "operator/cli/files/job_file.h"
+#include "operator/cli/local/plan_process.h"
+#include "operator/cli/text/plan_text.h"
 
 namespace lockstep::cli {
 namespace {

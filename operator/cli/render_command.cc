@@ -8,7 +8,7 @@
 #include "api/v1/yaml.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 #include "operator/controller/children/render.h"
 
 namespace lockstep::cli {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "operator/cli/cluster/cluster_options.h"
+#include "operator/cli/files/job_file.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
@@ -13,11 +15,6 @@ class App;
 
 namespace lockstep::cli {
 
-// Which TrainingJob to read; see LoadJobFile.
-struct JobFileOptions {
-  std::string file;               // "-": standard input
-  std::vector<std::string> sets;  // PATH=VALUE
-};
 // Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options);
 
@@ -34,12 +31,6 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
 void AddOutputOption(CLI::App& command, std::string& output,
                      const std::vector<std::string>& choices, const std::string& description);
 
-// Which cluster to connect to; see ReachCluster.
-struct ClusterOptions {
-  std::string kubeconfig;      // empty: $KUBECONFIG, else ~/.kube/config
-  std::string context;         // empty: the current one
-  std::string namespace_name;  // empty: the context's
-};
 // Adds --kubeconfig, --context and --namespace to `command`. Parsing fills `options`, which must
 // outlive it.
 void AddClusterOptions(CLI::App& command, ClusterOptions& options);

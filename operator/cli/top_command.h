@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "operator/cli/shared_options.h"
-#include "operator/cli/top_text.h"
+#include "operator/cli/top/top_text.h"
 #include "operator/kube/rest/rest_client.h"
 
 namespace lockstep::cli {

@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 
 namespace lockstep::cli {
 namespace {
