@@ -11,12 +11,12 @@
 #include "api/v1/names.h"
 #include "base/printable.h"
 #include "base/rfc3339.h"
+#include "base/text_table.h"
 #include "operator/cli/cluster/job_pods.h"
 #include "operator/cli/cluster/pod_state.h"
 #include "operator/cli/text/job_table.h"
 #include "operator/cli/text/one_line.h"
 #include "operator/cli/text/plan_text.h"
-#include "operator/cli/text/text_table.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
@@ -114,14 +114,14 @@ const Object* PodOf(const std::vector<Object>& pods, const Replica& replica) {
   return newest;
 }
 
-Row RowOfPod(const std::string& replica, const Object& pod, Time now) {
+TextRow RowOfPod(const std::string& replica, const Object& pod, Time now) {
   const std::string node = TextMember(kube::Member(pod, "spec"), "nodeName");
   const auto created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp"));
   return {replica, node.empty() ? "-" : node, std::to_string(KubeletRestarts(pod)),
           AgeOf(created, now), OneLine(PodState(pod))};
 }
 
-Row RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
+TextRow RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
   const Object* pod = PodOf(facts.pods, replica);
   if (pod == nullptr) {
     return {controller::Describe(replica), "-", "-", "-",
@@ -132,11 +132,11 @@ Row RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
 
 // Of a large job only those that do not simply run.
 std::string ReplicaTable(const JobFacts& facts, Time now) {
-  std::vector<Row> rows = {{"REPLICA", "NODE", "RESTARTS", "AGE", "STATE"}};
+  std::vector<TextRow> rows = {{"REPLICA", "NODE", "RESTARTS", "AGE", "STATE"}};
   const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
   std::size_t running = 0, omitted = 0;
   for (const Replica& replica : replicas) {
-    Row row = RowOfReplica(facts, replica, now);
+    TextRow row = RowOfReplica(facts, replica, now);
     if (replicas.size() > kMostReplicas && row.back() == "Running") {
       ++running;
     } else if (rows.size() > kMostReplicas) {
@@ -153,7 +153,7 @@ std::string ReplicaTable(const JobFacts& facts, Time now) {
       rows.push_back(RowOfPod(ReplicaName(pod), pod, now));
     }
   }
-  std::string text = rows.size() > 1 ? "\n" + AlignColumns(rows) : "";
+  std::string text = rows.size() > 1 ? "\n" + TextTable(rows) : "";
   if (running > 0) text += fmt::format("{} more run\n", running);
   if (omitted > 0) text += fmt::format("{} more do not run\n", omitted);
   return text;
@@ -187,7 +187,7 @@ std::string EventTable(const std::vector<Object>& events, Time now) {
   for (const Object& event : events) seen.push_back(ReadEvent(event));
   std::ranges::stable_sort(seen, {}, &SeenEvent::last);
   if (seen.size() > kMostEvents) seen.erase(seen.begin(), seen.end() - kMostEvents);
-  std::vector<Row> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
+  std::vector<TextRow> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
   for (const SeenEvent& one : seen) {
     const std::string times = one.count > 1 ? fmt::format(" ({} times)", one.count) : "";
     rows.push_back({FormatAge(now - one.last), TextMember(*one.event, "type"),
@@ -195,7 +195,7 @@ std::string EventTable(const std::vector<Object>& events, Time now) {
                     TextMember(*one.event, "reason"),
                     OneLine(TextMember(*one.event, "message")) + times});
   }
-  return rows.size() > 1 ? "\n" + AlignColumns(rows) : "";
+  return rows.size() > 1 ? "\n" + TextTable(rows) : "";
 }
 
 std::string LogText(const ReplicaLog& log) {

@@ -9,8 +9,8 @@
 
 #include "api/v1/conditions.h"
 #include "base/printable.h"
+#include "base/text_table.h"
 #include "operator/cli/text/progress_line.h"
-#include "operator/cli/text/text_table.h"
 
 namespace lockstep::cli {
 namespace {
@@ -49,7 +49,7 @@ std::string LeftOf(const api::TrainingJobStatus& status) {
   return FormatSeconds(*status.progress->estimated_remaining_seconds);
 }
 
-void AddWideCells(const api::TrainingJobStatus& status, Row& row) {
+void AddWideCells(const api::TrainingJobStatus& status, TextRow& row) {
   const api::Progress progress = status.progress.value_or(api::Progress());
   const auto percent = [](const std::optional<double>& ratio) {
     return ratio ? fmt::format("{:.2f}%", *ratio * 100) : std::string("-");
@@ -62,9 +62,9 @@ void AddWideCells(const api::TrainingJobStatus& status, Row& row) {
       progress.last_checkpoint_step < 0 ? "-" : fmt::format("{}", progress.last_checkpoint_step));
 }
 
-Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
+TextRow RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   const api::TrainingJobStatus& status = job.status;
-  Row row;
+  TextRow row;
   if (style.namespaces) row.push_back(job.metadata.namespace_name);
   row.push_back(job.metadata.name);
   row.push_back(status.state.empty() ? "-" : status.state);
@@ -130,17 +130,17 @@ std::string FormatAge(Duration age) {
 }
 
 std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const TableStyle& style) {
-  Row header = {"NAME", "STATE", "READY", "STEP",     "PROGRESS",
-                "LOSS", "SPEED", "LEFT",  "RESTARTS", "AGE"};
+  TextRow header = {"NAME", "STATE", "READY", "STEP",     "PROGRESS",
+                    "LOSS", "SPEED", "LEFT",  "RESTARTS", "AGE"};
   if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
   if (style.wide) {
     for (const char* title : {"EPOCH", "ACCURACY", "TEST ACCURACY", "GOODPUT", "CHECKPOINT"}) {
       header.emplace_back(title);
     }
   }
-  std::vector<Row> rows = {std::move(header)};
+  std::vector<TextRow> rows = {std::move(header)};
   for (const api::TrainingJob& job : jobs) rows.push_back(RowOf(job, now, style));
-  return Printable(AlignColumns(rows, style.width));
+  return Printable(TextTable(rows, {.width = style.width}));
 }
 
 std::string VariantTable(const std::vector<api::VariantResult>& variants) {
@@ -149,7 +149,7 @@ std::string VariantTable(const std::vector<api::VariantResult>& variants) {
     return value ? fmt::format("{:.4g}{}", *value * scale, unit) : std::string("-");
   };
   const api::VariantResult* best = BestOf(variants);
-  std::vector<Row> rows = {
+  std::vector<TextRow> rows = {
       {"VARIANT", "END", "STEPS", "LOSS", "ACCURACY", "TEST LOSS", "TEST ACCURACY", ""}};
   for (const api::VariantResult& variant : variants) {
     rows.push_back({variant.name, variant.diverged ? "diverged" : "done",
@@ -157,7 +157,7 @@ std::string VariantTable(const std::vector<api::VariantResult>& variants) {
                     shown(variant.accuracy, 100, " %"), shown(variant.test_loss, 1, ""),
                     shown(variant.test_accuracy, 100, " %"), &variant == best ? "best" : ""});
   }
-  return Printable(AlignColumns(rows));
+  return Printable(TextTable(rows));
 }
 
 std::string JobDetails(const api::TrainingJob& job) {

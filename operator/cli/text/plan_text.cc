@@ -4,18 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "base/printable.h"
+#include "base/text_table.h"
 #include "operator/cli/text/one_line.h"
 
 namespace lockstep::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using PlanRow = std::array<std::string, 4>;
 
 std::int64_t NumberAt(const Json& json, const char* key) {
   return json.at(key).get<std::int64_t>();
@@ -37,23 +36,8 @@ std::string ShapeText(const Json& shape) {
   return fmt::format("({})", fmt::join(shape.get<std::vector<std::int64_t>>(), ", "));
 }
 
-// The first two columns are texts, the others numbers.
-std::string Table(const std::vector<PlanRow>& rows) {
-  std::array<std::size_t, 4> widths{};
-  for (const PlanRow& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string table;
-  for (const PlanRow& row : rows) {
-    const std::string line = fmt::format("{:<{}}  {:<{}}  {:>{}}  {:>{}}", row[0], widths[0],
-                                         row[1], widths[1], row[2], widths[2], row[3], widths[3]);
-    table += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return table;
-}
-
 std::string LayerTable(const Json& plan) {
-  std::vector<PlanRow> rows = {{"Layer (type)", "Output shape", "Parameters", "FLOPs a sample"}};
+  std::vector<TextRow> rows = {{"Layer (type)", "Output shape", "Parameters", "FLOPs a sample"}};
   for (const Json& layer : plan.at("layers")) {
     const std::int64_t flops = NumberAt(layer, "flops_per_sample");
     rows.push_back({OneLine(fmt::format("{} ({})", layer.at("name").get<std::string>(),
@@ -62,7 +46,7 @@ std::string LayerTable(const Json& plan) {
                     WithCommas(NumberAt(layer, "parameters") + NumberAt(layer, "other_parameters")),
                     flops > 0 ? WithCommas(flops) : ""});
   }
-  return Table(rows);
+  return TextTable(rows, {.gap = 2, .numbers = 2});
 }
 
 std::string DataLine(const Json& data) {

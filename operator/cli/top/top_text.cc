@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "base/text_table.h"
 #include "operator/cli/text/one_line.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/text/progress_line.h"
-#include "operator/cli/text/text_table.h"
 
 namespace lockstep::cli {
 namespace {
@@ -54,11 +54,11 @@ std::string Percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.0f}%", *share * 100) : "-";
 }
 
-void AddTitles(Row& row) {
+void AddTitles(TextRow& row) {
   for (const Column& column : Columns()) row.emplace_back(column.title);
 }
 
-void AddShares(const RankTimes& times, Row& row) {
+void AddShares(const RankTimes& times, TextRow& row) {
   for (const Column& column : Columns()) {
     row.push_back(times.seconds > 0 ? Percent(ShareOf(times, column)) : "-");
   }
@@ -119,18 +119,18 @@ std::vector<RankTimes> Shown(std::vector<RankTimes> ranks) {
 
 std::string RankTable(const StepTimes& times) {
   if (times.ranks.empty()) return "";
-  Row header = {"RANK", "REPLICA", "STEP", "STEP TIME"};
+  TextRow header = {"RANK", "REPLICA", "STEP", "STEP TIME"};
   AddTitles(header);
   header.emplace_back("");
-  std::vector<Row> rows = {std::move(header)};
+  std::vector<TextRow> rows = {std::move(header)};
   for (const RankTimes& rank : Shown(times.ranks)) {
-    Row row = {fmt::format("{}", rank.rank), rank.replica, fmt::format("{:.0f}", rank.step),
-               Milliseconds(rank.StepSeconds())};
+    TextRow row = {fmt::format("{}", rank.rank), rank.replica, fmt::format("{:.0f}", rank.step),
+                   Milliseconds(rank.StepSeconds())};
     AddShares(rank, row);
     row.push_back(rank.slow ? fmt::format("straggler: +{:.0f}%", *rank.slow * 100) : "");
     rows.push_back(std::move(row));
   }
-  std::string text = AlignColumns(rows);
+  std::string text = TextTable(rows);
   if (times.ranks.size() > kMostRanks) {
     text +=
         fmt::format("{} further ranks wait longer for others\n", times.ranks.size() - kMostRanks);
@@ -178,25 +178,25 @@ void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobSt
 }
 
 std::string TopTable(const std::vector<JobTop>& jobs) {
-  Row header = {"NAME", "STATE", "STEP", "LOSS", "LEFT", "GOODPUT", "STEP TIME"};
+  TextRow header = {"NAME", "STATE", "STEP", "LOSS", "LEFT", "GOODPUT", "STEP TIME"};
   AddTitles(header);
   header.emplace_back("STRAGGLERS");
-  std::vector<Row> rows = {std::move(header)};
+  std::vector<TextRow> rows = {std::move(header)};
   std::string unread;
   for (const JobTop& job : jobs) {
-    Row row = {job.name,
-               job.state,
-               StepsOf(job),
-               LossOf(job),
-               LeftOf(job),
-               Percent(job.times.goodput),
-               Milliseconds(job.times.total.StepSeconds())};
+    TextRow row = {job.name,
+                   job.state,
+                   StepsOf(job),
+                   LossOf(job),
+                   LeftOf(job),
+                   Percent(job.times.goodput),
+                   Milliseconds(job.times.total.StepSeconds())};
     AddShares(job.times.total, row);
     row.push_back(fmt::format("{}", StragglersOf(job.times)));
     rows.push_back(std::move(row));
     if (!job.unread.empty()) unread += fmt::format("{}: {}", job.name, UnreadText(job.unread));
   }
-  return Printable(AlignColumns(rows) + unread);
+  return Printable(TextTable(rows) + unread);
 }
 
 std::string TopOfJob(const JobTop& job) {

@@ -96,9 +96,9 @@ TEST(JobTableTest, VariantsAreComparedAndTheBestIsMarked) {
       {.index = 1, .name = "longer", .diverged = true, .step = 3},
       {.index = 2, .name = "\033c", .step = 10, .loss = 0.75, .test_accuracy = 0.9}};
   EXPECT_EQ(VariantTable(variants),
-            "VARIANT   END        STEPS   LOSS   ACCURACY   TEST LOSS   TEST ACCURACY   \n"
-            "a         done       10      0.5    90 %       0.6         87.5 %          \n"
-            "longer    diverged   3       -      -          -           -               \n"
+            "VARIANT   END        STEPS   LOSS   ACCURACY   TEST LOSS   TEST ACCURACY\n"
+            "a         done       10      0.5    90 %       0.6         87.5 %\n"
+            "longer    diverged   3       -      -          -           -\n"
             "?c        done       10      0.75   -          -           90 %            best\n");
   EXPECT_THAT(
       VariantTable({{.index = 0, .name = "a", .loss = 2}, {.index = 1, .name = "b", .loss = 1}}),
