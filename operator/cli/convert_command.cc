@@ -66,13 +66,11 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
       ->add_option("FILE", options.file,
                    "YAML; - reads standard input; other objects are printed unchanged")
       ->required();
-  command->footer(
-      "Unsupported fields are listed on stderr. Exit code: 0 all jobs were converted; 2 a job\n"
-      "cannot be converted, or there is none.");
+  command->footer("Unsupported fields are listed on stderr.");
   return command;
 }
 
-int RunConvert(const ConvertOptions& options) {
+ExitCode RunConvert(const ConvertOptions& options) {
   const auto text = ReadInput(options.file);
   if (!text.ok()) return Fail(kExitUsage, text.status());
   const std::string source = SourceOf(options.file);

@@ -105,9 +105,6 @@ CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
                    "replica that failed or was restarted [10]")
       ->check(CLI::Range(1, kMostTail));
   AddClusterOptions(*command, options.cluster);
-  command->footer(
-      "Exit code: 0 the job was described; 1 the cluster cannot be reached, refused the request\n"
-      "or has no such job; 2 wrong usage.");
   return command;
 }
 
@@ -132,7 +129,7 @@ absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job,
   return DescribeJob(facts, clock.Now());
 }
 
-int RunDescribe(const DescribeOptions& options) {
+ExitCode RunDescribe(const DescribeOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
@@ -152,7 +149,7 @@ int RunDescribe(const DescribeOptions& options) {
   };
   const auto text =
       Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);
-  if (!text.ok()) return FailOnCluster(kExitError, text.status());
+  if (!text.ok()) return FailOnCluster(kExitNoAnswer, text.status());
   fmt::print("{}", *text);
   return kExitDone;
 }

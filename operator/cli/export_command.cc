@@ -41,11 +41,11 @@ CLI::App* AddExportCommand(CLI::App& app, ExportOptions& options) {
   return command;
 }
 
-int RunExport(const ExportOptions& options) {
+ExitCode RunExport(const ExportOptions& options) {
   const absl::Status written = RunTrainerExport(options);
   if (written.ok()) return kExitDone;
   if (absl::IsInvalidArgument(written)) return kExitUsage;
-  return Fail(kExitError, written);
+  return Fail(kExitTrainerFailed, written);
 }
 
 }  // namespace lockstep::cli

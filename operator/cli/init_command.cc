@@ -234,7 +234,7 @@ CLI::App* AddInitCommand(CLI::App& app, InitOptions& options) {
   return command;
 }
 
-int RunInit(const InitOptions& options) {
+ExitCode RunInit(const InitOptions& options) {
   const absl::StatusOr<std::string> text = NewJob(options);
   if (!text.ok()) return Fail(kExitUsage, text.status());
   if (options.file == "-") {

@@ -182,9 +182,6 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
                  "Print the log from before the container's last restart")
       ->excludes(follow);
   AddClusterOptions(*command, options.cluster);
-  command->footer(
-      "Exit code: 0 the log was printed; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such log, or one of several could not be read to its end; 2 wrong usage.");
   return command;
 }
 
@@ -211,7 +208,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
   return source;
 }
 
-int RunLogs(const LogsOptions& options) {
+ExitCode RunLogs(const LogsOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const kube::PodLogOptions log{.container = options.container,
@@ -222,7 +219,7 @@ int RunLogs(const LogsOptions& options) {
                                 .timestamps = options.timestamps};
   const auto print = options.all ? PrintAll : options.follow ? FollowOne : PrintOne;
   const absl::Status printed = print(*access, options, log);
-  return printed.ok() ? kExitDone : FailOnCluster(kExitError, printed);
+  return printed.ok() ? kExitDone : FailOnCluster(kExitNoLog, printed);
 }
 
 }  // namespace lockstep::cli

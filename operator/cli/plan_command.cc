@@ -80,16 +80,13 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
                    "A sample's channels, height and width, or features, if no file shall be opened")
       ->check(CLI::Validator(ShapeFault, ""))
       ->type_name("C,H,W");
-  command->footer(
-      "Exit code: 0 the job fits; 1 there is no plan because lockstep-trainer failed; 2 the job "
-      "cannot be\nrun as written; 4 it does not fit.");
   return command;
 }
 
-int RunPlan(const PlanOptions& options) {
+ExitCode RunPlan(const PlanOptions& options) {
   const absl::StatusOr<nlohmann::ordered_json> plan = MakePlan(options);
   if (absl::IsUnavailable(plan.status()) || absl::IsInternal(plan.status())) {
-    return Fail(kExitError, plan.status());
+    return Fail(kExitTrainerFailed, plan.status());
   }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
   if (options.output == "json") {

@@ -37,7 +37,7 @@ CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options) {
   return command;
 }
 
-int RunRender(const RenderOptions& options) {
+ExitCode RunRender(const RenderOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
   bool first = true;

@@ -256,14 +256,11 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   command->add_option("--timeout", options.timeout_seconds, "Stop the job after this many seconds")
       ->check(CLI::Range(0.001, 1e9))
       ->type_name("SECONDS");
-  command->footer(
-      "Exit code: 0 the job succeeded; 2 the job cannot be run as written; 124 timed out;\n"
-      "130 interrupted (Ctrl-C lets pods save, a second one kills them); if the job failed, the\n"
-      "exit code of the replica that failed it.");
+  command->footer("Ctrl-C asks the pods to save a checkpoint and end; a second one kills them.");
   return command;
 }
 
-int RunRun(const RunOptions& options) {
+ExitCode RunRun(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
@@ -272,7 +269,7 @@ int RunRun(const RunOptions& options) {
   } else {
     fmt::print("{}", ToText(*report));
   }
-  return ExitCode(*report);
+  return ExitCodeOfRun(*report);
 }
 
 }  // namespace lockstep::cli

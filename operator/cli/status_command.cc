@@ -116,9 +116,6 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
       *command, options.output, {"text", "wide", "json", "yaml"},
       "wide: text with more columns; json, yaml: the jobs with their status, with --watch "
       "again whenever it differs");
-  command->footer(
-      "Exit code: 0 the jobs were shown; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such job; 2 wrong usage; 3 a job that was watched to its end failed.");
   return command;
 }
 
@@ -145,7 +142,7 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   }
 }
 
-int RunStatus(const StatusOptions& options) {
+ExitCode RunStatus(const StatusOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
@@ -155,7 +152,7 @@ int RunStatus(const StatusOptions& options) {
         return true;
       });
   if (shown.ok()) return kExitDone;
-  return FailOnCluster(absl::IsAborted(shown) ? kExitJobFailed : kExitError, shown);
+  return FailOnCluster(absl::IsAborted(shown) ? kExitJobFailed : kExitNoAnswer, shown);
 }
 
 }  // namespace lockstep::cli

@@ -128,10 +128,6 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   for (const char* name : {"JOB", "--kubeconfig", "--context", "--namespace"}) {
     work_dir->excludes(command->get_option(name));
   }
-  command->footer(
-      "Exit code: 0 the times were shown; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such job, no run uses the folder, or --once could not read the metrics of any\n"
-      "replica; 2 wrong usage.");
   return command;
 }
 
@@ -200,14 +196,14 @@ absl::Status ShowTop(const TopOptions& options,
   return absl::OkStatus();
 }
 
-int RunTop(const TopOptions& options) {
+ExitCode RunTop(const TopOptions& options) {
   const auto show = [&options](const std::function<absl::StatusOr<SeenJobs>()>& look) {
     const auto wait = [&options] {
       std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
       return true;  // Ctrl-C ends the program at any time
     };
     const absl::Status shown = ShowTop(options, look, wait, stdout);
-    return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+    return shown.ok() ? kExitDone : FailOnCluster(kExitNoTimes, shown);
   };
   if (!options.work_dir.empty()) return show(LookAtRunToItsEnd(options.work_dir));
   const auto access = ReachCluster(options.cluster);

@@ -40,7 +40,7 @@ CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options) {
   return command;
 }
 
-int RunValidate(const ValidateOptions& options) {
+ExitCode RunValidate(const ValidateOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (options.output == "json") {
     const std::string source = SourceOf(options.job.file);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "operator/cli/exit_codes.h"
 #include "operator/cli/text/job_table.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/text/progress_line.h"
@@ -97,12 +96,13 @@ void AddFailure(const RunReport& report, std::string& text) {
 
 }  // namespace
 
-int ExitCode(const RunReport& report) {
+ExitCode ExitCodeOfRun(const RunReport& report) {
   if (report.end == RunReport::End::kInterrupted) return kExitInterrupted;
   if (report.end == RunReport::End::kTimedOut) return kExitTimedOut;
   if (report.status.state == "Succeeded") return kExitDone;
   const int code = report.status.failure ? report.status.failure->exit_code : 0;
-  return code >= kFirstReplicaExit && code <= kLastReplicaExit ? code : kExitError;
+  const ExitCode failed{code, kExitReplicaFailed.meaning};
+  return IsOneOf(failed, {kExitReplicaFailed}) ? failed : kExitRunFailed;
 }
 
 OrderedJson ToJson(const RunReport& report) {

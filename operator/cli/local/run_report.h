@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/v1/training_job.h"
+#include "operator/cli/exit_codes.h"
 
 namespace lockstep::cli {
 
@@ -19,8 +20,8 @@ struct RunReport {
 };
 
 // Returns kExitDone, kExitInterrupted or kExitTimedOut; for a job that failed, the failing
-// replica's exit code if it has one from kFirstReplicaExit to kLastReplicaExit, else kExitError.
-int ExitCode(const RunReport& report);
+// replica's exit code if it has one in the range of kExitReplicaFailed, else kExitRunFailed.
+ExitCode ExitCodeOfRun(const RunReport& report);
 
 // Returns state, steps, loss, accuracy, test_accuracy, test_loss, images_per_second, checkpoint,
 // restarts, work_dir, logs, summaries, seconds, failure, and for an Independent job variants, a

@@ -15,17 +15,17 @@ RunReport Report(const std::string& state) {
 }
 
 TEST(RunReportTest, TheExitCodeIsTheJobsOutcome) {
-  EXPECT_EQ(ExitCode(Report("Succeeded")), 0);
+  EXPECT_EQ(ExitCodeOfRun(Report("Succeeded")).code, 0);
   RunReport failed = Report("Failed");
-  EXPECT_EQ(ExitCode(failed), 1) << "a failure of no replica";
+  EXPECT_EQ(ExitCodeOfRun(failed).code, 1) << "a failure of no replica";
   failed.status.failure.emplace().exit_code = 20;
-  EXPECT_EQ(ExitCode(failed), 20);
+  EXPECT_EQ(ExitCodeOfRun(failed).code, 20);
   failed.status.failure->exit_code = 0;
-  EXPECT_EQ(ExitCode(failed), 1) << "a failed job must not look like success";
+  EXPECT_EQ(ExitCodeOfRun(failed).code, 1) << "a failed job must not look like success";
   failed.end = RunReport::End::kInterrupted;
-  EXPECT_EQ(ExitCode(failed), 130);
+  EXPECT_EQ(ExitCodeOfRun(failed).code, 130);
   failed.end = RunReport::End::kTimedOut;
-  EXPECT_EQ(ExitCode(failed), 124);
+  EXPECT_EQ(ExitCodeOfRun(failed).code, 124);
 }
 
 TEST(RunReportTest, WhatIsNotKnownIsNull) {
