@@ -65,6 +65,7 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
   command
       ->add_option("FILE", options.file,
                    "YAML; - reads standard input; other objects are printed unchanged")
+      ->type_name(kFileType)
       ->required();
   command->footer("Unsupported fields are listed on stderr.");
   return command;

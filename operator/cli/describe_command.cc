@@ -98,7 +98,7 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
   CLI::App* command = app.add_subcommand(
       "describe", "Explain a TrainingJob: what it waits for, why it failed, its replicas, events");
-  command->add_option("JOB", options.job, "The job's name")->required();
+  AddJobArgument(*command, options.job);
   command
       ->add_option("--tail", options.tail,
                    "Print this many of the last lines of the log of the "

@@ -35,8 +35,10 @@ CLI::App* AddExportCommand(CLI::App& app, ExportOptions& options) {
   command
       ->add_option("CHECKPOINT", options.checkpoint,
                    "A checkpoint's folder, or a folder of checkpoints: the newest one")
+      ->type_name(kFolderType)
       ->required();
   command->add_option("FILE", options.file, "Ends in .onnx or .safetensors: the format")
+      ->type_name(kFileType)
       ->required();
   return command;
 }

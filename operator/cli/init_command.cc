@@ -223,12 +223,17 @@ absl::StatusOr<std::string> NewJob(const InitOptions& options) {
 CLI::App* AddInitCommand(CLI::App& app, InitOptions& options) {
   CLI::App* command =
       app.add_subcommand("init", "Write a TrainingJob to start from, with comments");
-  command->add_option("FILE", options.file, "The file to create; - is standard output [-]");
-  command->add_option("--data", options.data,
-                      "The folder of the data set, whose files tell the format [generated data]");
-  command->add_option("--name", options.name, "The job's name [my-job]");
-  command->add_option("--model", options.model,
-                      "A model by name, such as core-cnn or resnet-50 [one that suits the data]");
+  command->add_option("FILE", options.file, "The file to create; - is standard output [-]")
+      ->type_name(kFileType);
+  command
+      ->add_option("--data", options.data,
+                   "The folder of the data set, whose files tell the format [generated data]")
+      ->type_name(kFolderType);
+  command->add_option("--name", options.name, "The job's name [my-job]")->type_name("NAME");
+  command
+      ->add_option("--model", options.model,
+                   "A model by name, such as core-cnn or resnet-50 [one that suits the data]")
+      ->type_name("MODEL");
   command->add_option("--workers", options.workers, "The number of workers [2]")
       ->check(CLI::Range(1, kMostWorkers));
   return command;

@@ -147,11 +147,12 @@ absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command =
       app.add_subcommand("logs", "Print the log of a TrainingJob's replica, or of all replicas");
-  command->add_option("JOB", options.job, "The job's name")->required();
-  command->add_option(
-      "--role", options.role,
-      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0; with "
-      "--all, every role]");
+  AddJobArgument(*command, options.job);
+  command
+      ->add_option("--role", options.role,
+                   "The replica's role [the leading replica's, or worker if --index > 0; with "
+                   "--all, every role]")
+      ->type_name("chief|worker|ps|evaluator");
   CLI::Option* index =
       command->add_option("--index", options.index, "The replica's index within its role [0]")
           ->check(CLI::Range(0, kMaxCount));
@@ -160,8 +161,10 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
                  "Print the logs of all replicas, or of all of --role, as one: each line with the "
                  "name of its replica, in the order of the lines' times")
       ->excludes(index);
-  command->add_option("-c,--container", options.container,
-                      "The container [the main one, whose exit code decides the pod's outcome]");
+  command
+      ->add_option("-c,--container", options.container,
+                   "The container [the main one, whose exit code decides the pod's outcome]")
+      ->type_name("NAME");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
   command

@@ -63,8 +63,10 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
       app.add_subcommand("plan", "Print what a TrainingJob would do and need, without training");
   AddJobFileOptions(*command, options.job);
   AddOutputOption(*command, options.output, {"text", "json"}, "text, or json: one object");
-  command->add_option("--work-dir", options.work_dir,
-                      "The folder that `run` would use, for data in its volumes [runs/<job>]");
+  command
+      ->add_option("--work-dir", options.work_dir,
+                   "The folder that `run` would use, for data in its volumes [runs/<job>]")
+      ->type_name(kFolderType);
   AddVolumeOption(*command, options.volumes);
   const CLI::Range positive(std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
   command->add_option("--samples", options.samples, "Training samples, if no file shall be opened")

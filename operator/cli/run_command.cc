@@ -247,9 +247,11 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   CLI::App* command =
       app.add_subcommand("run", "Run a TrainingJob on this machine, without a cluster");
   AddJobFileOptions(*command, options.job);
-  command->add_option("--work-dir", options.work_dir,
-                      "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
-                      "again in the same folder resumes from its checkpoint");
+  command
+      ->add_option("--work-dir", options.work_dir,
+                   "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
+                   "again in the same folder resumes from its checkpoint")
+      ->type_name(kFolderType);
   AddOutputOption(*command, options.output, {"text", "json"},
                   "text, or json: one object on stdout at the end");
   AddVolumeOption(*command, options.volumes);

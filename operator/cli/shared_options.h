@@ -15,6 +15,16 @@ class App;
 
 namespace lockstep::cli {
 
+// What a value is, for type_name(): the help prints it, and completion offers what the cluster or
+// the folder has of it. Choices such as "text|json" are offered as they are; any other type is
+// completed to nothing.
+inline constexpr char kFileType[] = "FILE", kFolderType[] = "FOLDER";
+inline constexpr char kJobType[] = "JOB", kNamespaceType[] = "NAMESPACE",
+                      kContextType[] = "CONTEXT";
+
+// Adds JOB, which is required. Parsing fills `job`, which must outlive the command.
+void AddJobArgument(CLI::App& command, std::string& job);
+
 // Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options);
 

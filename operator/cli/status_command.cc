@@ -105,7 +105,8 @@ absl::Status NoneFailed(const Jobs& jobs) {
 CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   CLI::App* command =
       app.add_subcommand("status", "Show the TrainingJobs of a cluster and their progress");
-  command->add_option("JOB", options.job, "Show this job only, in more detail");
+  command->add_option("JOB", options.job, "Show this job only, in more detail")
+      ->type_name(kJobType);
   AddClusterOptions(*command, options.cluster);
   command->add_flag("-A,--all-namespaces", options.all_namespaces,
                     "Show the jobs of all namespaces");

@@ -114,10 +114,14 @@ std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& w
 CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   CLI::App* command = app.add_subcommand(
       "top", "Show what the replicas of TrainingJobs spend their time on: input, compute, …");
-  command->add_option("JOB", options.job, "Show this job only, and each of its replicas");
-  CLI::Option* work_dir = command->add_option(
-      "--work-dir", options.work_dir,
-      "Show the `lockstep run` that uses this folder on this machine, and no cluster's jobs");
+  command->add_option("JOB", options.job, "Show this job only, and each of its replicas")
+      ->type_name(kJobType);
+  CLI::Option* work_dir =
+      command
+          ->add_option("--work-dir", options.work_dir,
+                       "Show the `lockstep run` that uses this folder on this machine, and no "
+                       "cluster's jobs")
+          ->type_name(kFolderType);
   command->add_option("--interval", options.interval, "Seconds from one look to the next [2]")
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("SECONDS");

@@ -44,5 +44,24 @@ TEST_F(VerbsTest, AVerbEndsWithACodeThatItDeclares) {
   EXPECT_THROW(cli::Run(verb), CheckFailure);
 }
 
+TEST_F(VerbsTest, ATypeThatIsTheArgumentsNameIsNotRepeated) {
+  EXPECT_THAT(HelpOf("describe"), AllOf(HasSubstr("\n  JOB REQUIRED "), Not(HasSubstr("JOB JOB"))));
+  EXPECT_THAT(HelpOf("export"), HasSubstr("\n  FILE REQUIRED "));
+}
+
+// A text that says only that it is one completes to nothing, though it may be a file or a job.
+TEST_F(VerbsTest, EachValueSaysWhatItIs) {
+  int values = 0;
+  for (const Verb& verb : verbs_) {
+    for (const CLI::Option* option : verb.command->get_options()) {
+      if (option->get_items_expected_max() == 0) continue;
+      ++values;
+      EXPECT_NE(option->get_type_name(), "TEXT")
+          << verb.command->get_name() << ' ' << option->get_name() << ": name its type";
+    }
+  }
+  EXPECT_GT(values, 40);
+}
+
 }  // namespace
 }  // namespace lockstep::cli
