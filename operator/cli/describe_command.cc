@@ -64,14 +64,14 @@ absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const JobFa
 const Object* PodToBlame(const JobFacts& facts) {
   const std::optional<api::Failure>& failure = facts.job.status.failure;
   const auto has_failure = [](const Object& pod) {
-    return HasFailed(pod) || KubeletRestarts(pod) > 0;
+    return IsInTrouble(pod) || KubeletRestarts(pod) > 0;
   };
   const auto is_blamed = [&](const Object& pod) {
     return failure && has_failure(pod) && kube::Label(pod, api::kLabelRole) == failure->role &&
            kube::Label(pod, api::kLabelReplicaIndex) == std::to_string(failure->index);
   };
   auto found = std::ranges::find_if(facts.pods, is_blamed);
-  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, HasFailed);
+  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, IsInTrouble);
   if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, has_failure);
   return found == facts.pods.end() ? nullptr : &*found;
 }
@@ -81,7 +81,7 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
   const Object* pod = PodToBlame(facts);
   if (pod == nullptr) return std::nullopt;
   ReplicaLog log{.replica = ReplicaName(*pod), .text = {}, .error = {}};
-  const bool previous = KubeletRestarts(*pod) > 0 && !HasEnded(*pod);
+  const bool previous = KubeletRestarts(*pod) > 0 && !MainHasEnded(*pod);
   absl::StatusOr<std::string> text =
       read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);
   if (!text.ok()) {

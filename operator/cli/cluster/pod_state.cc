@@ -115,11 +115,11 @@ bool IsRunning(const Object& pod, const std::string& container) {
   return Member(Member(ContainerStatus(pod, container), "state"), "running").is_object();
 }
 
-bool HasEnded(const Object& pod) {
+bool MainHasEnded(const Object& pod) {
   return Member(Member(MainStatus(pod), "state"), "terminated").is_object();
 }
 
-bool HasFailed(const Object& pod) {
+bool IsInTrouble(const Object& pod) {
   const Object& status = Member(pod, "status");
   const Object& state = Member(MainStatus(pod), "state");
   const std::string waits_for = TextMember(Member(state, "waiting"), "reason");

@@ -23,10 +23,10 @@ bool HasLog(const kube::Object& pod, const std::string& container, bool previous
 bool IsRunning(const kube::Object& pod, const std::string& container);
 
 // True if the main container has ended, for now.
-bool HasEnded(const kube::Object& pod);
+bool MainHasEnded(const kube::Object& pod);
 
 // True if the pod or its main container has ended with an error, or its kubelet waits before it
 // starts the container again.
-bool HasFailed(const kube::Object& pod);
+bool IsInTrouble(const kube::Object& pod);
 
 }  // namespace lockstep::cli

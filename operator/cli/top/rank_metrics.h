@@ -16,7 +16,7 @@ inline constexpr std::array<const char*, 9> kPhases = {"input",      "compute", 
                                                        "optimizer",  "checkpoint", "evaluation",
                                                        "rendezvous", "rework",     "idle"};
 // Their places in kPhases. The first four are the phases of a step.
-enum Phase : std::size_t {
+enum ReportedPhase : std::size_t {
   kInput,
   kCompute,
   kCommunication,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kSlow = 0.2;
 // Not communication, in which it waits for others.
-constexpr std::array<Phase, 4> kWork = {kInput, kCompute, kOptimizer, kCheckpoint};
+constexpr std::array<ReportedPhase, 4> kWork = {kInput, kCompute, kOptimizer, kCheckpoint};
 
 // The counters of a new pod, or of a new process in it, begin at 0 again.
 RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
@@ -33,7 +33,7 @@ RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
 
 double WorkForAStep(const RankTimes& rank) {
   double work = 0;
-  for (const Phase phase : kWork) work += rank.by_phase[phase];
+  for (const ReportedPhase phase : kWork) work += rank.by_phase[phase];
   return work / rank.steps;
 }
 

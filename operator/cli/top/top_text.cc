@@ -24,7 +24,7 @@ constexpr std::size_t kMostUnread = 3;
 struct Column {
   const char* title;
   const char* name;
-  std::vector<Phase> phases;
+  std::vector<ReportedPhase> phases;
 };
 
 const std::vector<Column>& Columns() {
@@ -42,7 +42,7 @@ const std::vector<Column>& Columns() {
 
 double ShareOf(const RankTimes& times, const Column& column) {
   double share = 0;
-  for (const Phase phase : column.phases) share += times.Share(phase);
+  for (const ReportedPhase phase : column.phases) share += times.Share(phase);
   return share;
 }
 

@@ -80,12 +80,12 @@ TEST(PodStateTest, APodThatIsBeingDeletedTerminates) {
 }
 
 TEST(PodStateTest, SaysWhichPodsHaveFailed) {
-  EXPECT_TRUE(HasFailed(Pod("Failed", Object::object())));
-  EXPECT_TRUE(HasFailed(Pod("Running", Ended(1, "Error"))));
-  EXPECT_TRUE(HasFailed(Pod("Running", Waiting("CrashLoopBackOff", ""))));
-  EXPECT_FALSE(HasFailed(Pod("Running", {{"running", Object::object()}})));
-  EXPECT_FALSE(HasFailed(Pod("Pending", Waiting("ContainerCreating", ""))));
-  EXPECT_FALSE(HasFailed(Pod("Succeeded", Ended(0, "Completed"))));
+  EXPECT_TRUE(IsInTrouble(Pod("Failed", Object::object())));
+  EXPECT_TRUE(IsInTrouble(Pod("Running", Ended(1, "Error"))));
+  EXPECT_TRUE(IsInTrouble(Pod("Running", Waiting("CrashLoopBackOff", ""))));
+  EXPECT_FALSE(IsInTrouble(Pod("Running", {{"running", Object::object()}})));
+  EXPECT_FALSE(IsInTrouble(Pod("Pending", Waiting("ContainerCreating", ""))));
+  EXPECT_FALSE(IsInTrouble(Pod("Succeeded", Ended(0, "Completed"))));
 }
 
 }  // namespace
