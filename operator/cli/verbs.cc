@@ -15,6 +15,7 @@
 #include "operator/cli/render_command.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/status_command.h"
+#include "operator/cli/suspend_command.h"
 #include "operator/cli/top_command.h"
 #include "operator/cli/validate_command.h"
 
@@ -65,6 +66,8 @@ std::vector<Verb> AddVerbs(CLI::App& app) {
       AddVerb(app, AddDescribeCommand, RunDescribe, {kExitNoAnswer}),
       AddVerb(app, AddTopCommand, RunTop, {kExitNoTimes}),
       AddVerb(app, AddLogsCommand, RunLogs, {kExitNoLog}),
+      AddVerb(app, AddSuspendCommand, RunSuspend, {kExitNoAnswer}),
+      AddVerb(app, AddResumeCommand, RunResume, {kExitNoAnswer}),
       AddVerb(app, AddConvertCommand, RunConvert, {}),
       AddVerb(app, AddExportCommand, RunExport, {kExitTrainerFailed}),
       AddVerb(app, AddCompletionCommand, RunCompletion, {}),
