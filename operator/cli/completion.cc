@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstddef>
 
-#include "operator/cli/cluster_access.h"
+#include "absl/strings/str_split.h"
+#include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/shared_options.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/rest/rest_config.h"
 
@@ -75,31 +77,27 @@ Line TakeApart(const CLI::App& verb, const std::vector<std::string>& words) {
   return line;
 }
 
-// Returns "text", "json" of "text|json:{text,json}", as CLI11 describes a set of choices.
-std::vector<std::string> ChoicesOf(const CLI::Option& option) {
-  std::vector<std::string> choices;
+// Returns the type that the option's declaration names: CLI11 appends what it checks, as in
+// "text|json:{text,json}".
+std::string TypeOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{'), end = type.find('}');
-  if (begin == std::string::npos || end == std::string::npos) return choices;
-  for (std::size_t at = begin; at < end;) {
-    const std::size_t next = std::min(type.find(',', at + 1), end);
-    choices.push_back(type.substr(at + 1, next - at - 1));
-    at = next;
-  }
-  return choices;
+  return type.substr(0, type.find(':'));
+}
+
+// Returns "text", "json" of "text|json"; nothing of other types.
+std::vector<std::string> ChoicesOf(const std::string& type) {
+  if (type.find('|') == std::string::npos) return {};
+  return absl::StrSplit(type, '|');
 }
 
 void AddValues(const CLI::Option& option, const ClusterOptions& cluster, const ClusterNames& names,
                Completions& found) {
-  const std::string name = LongName(option);
-  found.words = ChoicesOf(option);
-  if (name == "JOB") found.words = names.jobs(cluster);
-  if (name == "--role") found.words = {"chief", "worker", "ps", "evaluator"};
-  if (name == "--namespace") found.words = names.namespaces(cluster);
-  if (name == "--context") found.words = names.contexts(cluster);
-  for (const char* file : {"FILE", "CHECKPOINT", "--kubeconfig", "--work-dir", "--data"}) {
-    found.files = found.files || name == file;
-  }
+  const std::string type = TypeOf(option);
+  found.words = ChoicesOf(type);
+  if (type == kJobType) found.words = names.jobs(cluster);
+  if (type == kNamespaceType) found.words = names.namespaces(cluster);
+  if (type == kContextType) found.words = names.contexts(cluster);
+  found.files = type == kFileType || type == kFolderType;
 }
 
 // Adds "--output=json" for "--output=j".

@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "operator/cli/shared_options.h"
+#include "operator/cli/cluster/cluster_options.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
+class App;
+}
 
 namespace lockstep::cli {
 
@@ -24,7 +28,8 @@ struct Completions {
 
 // `words` are those after the program's name, as blanks separate them; the last one, which may be
 // empty, is to be completed.
-// Verbs, options and their choices are those that `app` declares.
+// Verbs, options and their choices are those that `app` declares; what a value is, the type of its
+// option says (shared_options.h).
 Completions Complete(const CLI::App& app, const std::vector<std::string>& words,
                      const ClusterNames& names);
 

@@ -95,20 +95,19 @@ CLI::App* AddCompletionCommand(CLI::App& app, CompletionOptions& options) {
   return command;
 }
 
-int RunCompletion(const CompletionOptions& options) {
+ExitCode RunCompletion(const CompletionOptions& options) {
   const char* script = options.shell == "bash" ? kBash : options.shell == "zsh" ? kZsh : kFish;
   fmt::print("{}", script);
   return kExitDone;
 }
 
-std::optional<int> AnswerCompletion(const CLI::App& app,
-                                    const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != kCall) return std::nullopt;
+bool AnswerCompletion(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != kCall) return false;
   const Completions found =
       Complete(app, {arguments.begin() + 1, arguments.end()}, NamesOfCluster());
   for (const std::string& word : found.words) fmt::print("{}\n", Printable(word));
   if (found.files) fmt::print("{}\n", kFiles);
-  return kExitDone;
+  return true;
 }
 
 }  // namespace lockstep::cli

@@ -1,9 +1,10 @@
 // `lockstep completion SHELL`, and the call with which its scripts ask for what can follow.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "operator/cli/exit_codes.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
@@ -19,11 +20,11 @@ struct CompletionOptions {
 CLI::App* AddCompletionCommand(CLI::App& app, CompletionOptions& options);
 
 // Prints the script. Returns the exit code.
-int RunCompletion(const CompletionOptions& options);
+ExitCode RunCompletion(const CompletionOptions& options);
 
 // Answers a script, which calls the program as `lockstep __complete WORDS…`: prints each word that
-// can follow on a line, and ":files" where names of files can. Returns the exit code; nullopt: this
-// is no such call.
-std::optional<int> AnswerCompletion(const CLI::App& app, const std::vector<std::string>& arguments);
+// can follow on a line, and ":files" where names of files can. Returns false if this is no such
+// call.
+bool AnswerCompletion(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

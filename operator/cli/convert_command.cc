@@ -11,8 +11,8 @@
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
-#include "operator/cli/kubeflow_job.h"
+#include "operator/cli/files/job_file.h"
+#include "operator/cli/files/kubeflow_job.h"
 
 namespace lockstep::cli {
 namespace {
@@ -65,14 +65,13 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
   command
       ->add_option("FILE", options.file,
                    "YAML; - reads standard input; other objects are printed unchanged")
+      ->type_name(kFileType)
       ->required();
-  command->footer(
-      "Unsupported fields are listed on stderr. Exit code: 0 all jobs were converted; 2 a job\n"
-      "cannot be converted, or there is none.");
+  command->footer("Unsupported fields are listed on stderr.");
   return command;
 }
 
-int RunConvert(const ConvertOptions& options) {
+ExitCode RunConvert(const ConvertOptions& options) {
   const auto text = ReadInput(options.file);
   if (!text.ok()) return Fail(kExitUsage, text.status());
   const std::string source = SourceOf(options.file);

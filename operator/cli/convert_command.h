@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -17,6 +18,6 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options);
 // Prints each TFJob and PyTorchJob of the file as a TrainingJob and everything else unchanged;
 // prints notes to stderr. Returns the exit code: that of wrong usage if a job cannot be converted
 // or there is none.
-int RunConvert(const ConvertOptions& options);
+ExitCode RunConvert(const ConvertOptions& options);
 
 }  // namespace lockstep::cli

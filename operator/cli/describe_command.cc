@@ -12,12 +12,12 @@
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
+#include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/cluster/job_pods.h"
+#include "operator/cli/cluster/pod_state.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_description.h"
-#include "operator/cli/job_pods.h"
-#include "operator/cli/pod_state.h"
+#include "operator/cli/text/job_description.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
@@ -64,14 +64,14 @@ absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const JobFa
 const Object* PodToBlame(const JobFacts& facts) {
   const std::optional<api::Failure>& failure = facts.job.status.failure;
   const auto has_failure = [](const Object& pod) {
-    return HasFailed(pod) || KubeletRestarts(pod) > 0;
+    return IsInTrouble(pod) || KubeletRestarts(pod) > 0;
   };
   const auto is_blamed = [&](const Object& pod) {
     return failure && has_failure(pod) && kube::Label(pod, api::kLabelRole) == failure->role &&
            kube::Label(pod, api::kLabelReplicaIndex) == std::to_string(failure->index);
   };
   auto found = std::ranges::find_if(facts.pods, is_blamed);
-  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, HasFailed);
+  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, IsInTrouble);
   if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, has_failure);
   return found == facts.pods.end() ? nullptr : &*found;
 }
@@ -81,7 +81,7 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
   const Object* pod = PodToBlame(facts);
   if (pod == nullptr) return std::nullopt;
   ReplicaLog log{.replica = ReplicaName(*pod), .text = {}, .error = {}};
-  const bool previous = KubeletRestarts(*pod) > 0 && !HasEnded(*pod);
+  const bool previous = KubeletRestarts(*pod) > 0 && !MainHasEnded(*pod);
   absl::StatusOr<std::string> text =
       read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);
   if (!text.ok()) {
@@ -98,16 +98,13 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
   CLI::App* command = app.add_subcommand(
       "describe", "Explain a TrainingJob: what it waits for, why it failed, its replicas, events");
-  command->add_option("JOB", options.job, "The job's name")->required();
+  AddJobArgument(*command, options.job);
   command
       ->add_option("--tail", options.tail,
                    "Print this many of the last lines of the log of the "
                    "replica that failed or was restarted [10]")
       ->check(CLI::Range(1, kMostTail));
   AddClusterOptions(*command, options.cluster);
-  command->footer(
-      "Exit code: 0 the job was described; 1 the cluster cannot be reached, refused the request\n"
-      "or has no such job; 2 wrong usage.");
   return command;
 }
 
@@ -132,7 +129,7 @@ absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job,
   return DescribeJob(facts, clock.Now());
 }
 
-int RunDescribe(const DescribeOptions& options) {
+ExitCode RunDescribe(const DescribeOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
@@ -152,7 +149,7 @@ int RunDescribe(const DescribeOptions& options) {
   };
   const auto text =
       Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);
-  if (!text.ok()) return FailOnCluster(kExitError, text.status());
+  if (!text.ok()) return FailOnCluster(kExitNoAnswer, text.status());
   fmt::print("{}", *text);
   return kExitDone;
 }

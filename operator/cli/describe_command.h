@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
 
@@ -23,7 +24,7 @@ struct DescribeOptions {
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options);
 
 // Connects to the cluster and prints what is known of the job to stdout. Returns the exit code.
-int RunDescribe(const DescribeOptions& options);
+ExitCode RunDescribe(const DescribeOptions& options);
 
 // Reads the last lines of a pod's main container; `previous`: those from before its last restart.
 using LogReader = std::function<absl::StatusOr<std::string>(

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/trainer_program.h"
+#include "operator/cli/local/trainer_program.h"
 #include "operator/local/process_kubelet.h"
 
 namespace lockstep::cli {
@@ -35,17 +35,19 @@ CLI::App* AddExportCommand(CLI::App& app, ExportOptions& options) {
   command
       ->add_option("CHECKPOINT", options.checkpoint,
                    "A checkpoint's folder, or a folder of checkpoints: the newest one")
+      ->type_name(kFolderType)
       ->required();
   command->add_option("FILE", options.file, "Ends in .onnx or .safetensors: the format")
+      ->type_name(kFileType)
       ->required();
   return command;
 }
 
-int RunExport(const ExportOptions& options) {
+ExitCode RunExport(const ExportOptions& options) {
   const absl::Status written = RunTrainerExport(options);
   if (written.ok()) return kExitDone;
   if (absl::IsInvalidArgument(written)) return kExitUsage;
-  return Fail(kExitError, written);
+  return Fail(kExitTrainerFailed, written);
 }
 
 }  // namespace lockstep::cli

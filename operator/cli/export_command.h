@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "operator/cli/exit_codes.h"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
 }
@@ -18,6 +20,6 @@ CLI::App* AddExportCommand(CLI::App& app, ExportOptions& options);
 
 // Runs `lockstep-trainer export`, which prints the result to stdout, or to stderr what is wrong.
 // Returns the exit code.
-int RunExport(const ExportOptions& options);
+ExitCode RunExport(const ExportOptions& options);
 
 }  // namespace lockstep::cli

@@ -9,19 +9,19 @@
 
 namespace lockstep::cli {
 
-int Fail(int code, const absl::Status& status) {
+ExitCode Fail(const ExitCode& code, const absl::Status& status) {
   fmt::print(stderr, "{}\n", Printable(std::string(status.message())));
   return code;
 }
 
-int FailOnCluster(int code, const absl::Status& status) {
+ExitCode FailOnCluster(const ExitCode& code, const absl::Status& status) {
   fmt::print(stderr, "lockstep: {}\n", Printable(std::string(status.message())));
   return code;
 }
 
-int FailInternally(int code, const std::exception& error) {
+ExitCode FailInternally(const std::exception& error) {
   fmt::print(stderr, "lockstep: internal error: {}\n", Printable(error.what()));
-  return code;
+  return kExitInternalError;
 }
 
 }  // namespace lockstep::cli

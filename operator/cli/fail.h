@@ -5,16 +5,18 @@
 #include <exception>
 
 #include "absl/status/status.h"
+#include "operator/cli/exit_codes.h"
 
 namespace lockstep::cli {
 
 // Prints the message as it is. Requires: the message names the file or the option it is about.
-int Fail(int code, const absl::Status& status);
+ExitCode Fail(const ExitCode& code, const absl::Status& status);
 
 // Prints "lockstep: " and the message: for errors of a cluster.
-int FailOnCluster(int code, const absl::Status& status);
+ExitCode FailOnCluster(const ExitCode& code, const absl::Status& status);
 
-// Prints an exception that nobody expected: one of this program's faults.
-int FailInternally(int code, const std::exception& error);
+// Prints an exception that nobody expected: one of this program's faults. Returns
+// kExitInternalError.
+ExitCode FailInternally(const std::exception& error);
 
 }  // namespace lockstep::cli

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -223,18 +223,23 @@ absl::StatusOr<std::string> NewJob(const InitOptions& options) {
 CLI::App* AddInitCommand(CLI::App& app, InitOptions& options) {
   CLI::App* command =
       app.add_subcommand("init", "Write a TrainingJob to start from, with comments");
-  command->add_option("FILE", options.file, "The file to create; - is standard output [-]");
-  command->add_option("--data", options.data,
-                      "The folder of the data set, whose files tell the format [generated data]");
-  command->add_option("--name", options.name, "The job's name [my-job]");
-  command->add_option("--model", options.model,
-                      "A model by name, such as core-cnn or resnet-50 [one that suits the data]");
+  command->add_option("FILE", options.file, "The file to create; - is standard output [-]")
+      ->type_name(kFileType);
+  command
+      ->add_option("--data", options.data,
+                   "The folder of the data set, whose files tell the format [generated data]")
+      ->type_name(kFolderType);
+  command->add_option("--name", options.name, "The job's name [my-job]")->type_name("NAME");
+  command
+      ->add_option("--model", options.model,
+                   "A model by name, such as core-cnn or resnet-50 [one that suits the data]")
+      ->type_name("MODEL");
   command->add_option("--workers", options.workers, "The number of workers [2]")
       ->check(CLI::Range(1, kMostWorkers));
   return command;
 }
 
-int RunInit(const InitOptions& options) {
+ExitCode RunInit(const InitOptions& options) {
   const absl::StatusOr<std::string> text = NewJob(options);
   if (!text.ok()) return Fail(kExitUsage, text.status());
   if (options.file == "-") {

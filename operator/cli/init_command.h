@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -22,7 +23,7 @@ struct InitOptions {
 CLI::App* AddInitCommand(CLI::App& app, InitOptions& options);
 
 // Writes the job to the file or to stdout. Returns the exit code.
-int RunInit(const InitOptions& options);
+ExitCode RunInit(const InitOptions& options);
 
 // Returns the job as YAML with comments. InvalidArgument: the folder's data has no format that is
 // known, or an option makes a job that is not valid; the message names the option. NotFound: the

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
+#include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_table.h"
-#include "operator/cli/log_printer.h"
-#include "operator/cli/merged_logs.h"
+#include "operator/cli/logs/log_printer.h"
+#include "operator/cli/logs/merged_logs.h"
+#include "operator/cli/text/job_table.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
@@ -147,11 +147,12 @@ absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command =
       app.add_subcommand("logs", "Print the log of a TrainingJob's replica, or of all replicas");
-  command->add_option("JOB", options.job, "The job's name")->required();
-  command->add_option(
-      "--role", options.role,
-      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0; with "
-      "--all, every role]");
+  AddJobArgument(*command, options.job);
+  command
+      ->add_option("--role", options.role,
+                   "The replica's role [the leading replica's, or worker if --index > 0; with "
+                   "--all, every role]")
+      ->type_name("chief|worker|ps|evaluator");
   CLI::Option* index =
       command->add_option("--index", options.index, "The replica's index within its role [0]")
           ->check(CLI::Range(0, kMaxCount));
@@ -160,8 +161,10 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
                  "Print the logs of all replicas, or of all of --role, as one: each line with the "
                  "name of its replica, in the order of the lines' times")
       ->excludes(index);
-  command->add_option("-c,--container", options.container,
-                      "The container [the main one, whose exit code decides the pod's outcome]");
+  command
+      ->add_option("-c,--container", options.container,
+                   "The container [the main one, whose exit code decides the pod's outcome]")
+      ->type_name("NAME");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
   command
@@ -182,9 +185,6 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
                  "Print the log from before the container's last restart")
       ->excludes(follow);
   AddClusterOptions(*command, options.cluster);
-  command->footer(
-      "Exit code: 0 the log was printed; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such log, or one of several could not be read to its end; 2 wrong usage.");
   return command;
 }
 
@@ -211,7 +211,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
   return source;
 }
 
-int RunLogs(const LogsOptions& options) {
+ExitCode RunLogs(const LogsOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const kube::PodLogOptions log{.container = options.container,
@@ -222,7 +222,7 @@ int RunLogs(const LogsOptions& options) {
                                 .timestamps = options.timestamps};
   const auto print = options.all ? PrintAll : options.follow ? FollowOne : PrintOne;
   const absl::Status printed = print(*access, options, log);
-  return printed.ok() ? kExitDone : FailOnCluster(kExitError, printed);
+  return printed.ok() ? kExitDone : FailOnCluster(kExitNoLog, printed);
 }
 
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
 
@@ -26,7 +27,7 @@ struct LogsOptions {
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options);
 
 // Connects to the cluster and prints the log to stdout. Returns the exit code.
-int RunLogs(const LogsOptions& options);
+ExitCode RunLogs(const LogsOptions& options);
 
 struct LogSource {
   kube::Key pod;

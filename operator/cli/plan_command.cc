@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
-#include "operator/cli/plan_process.h"
-#include "operator/cli/plan_text.h"
+#include "operator/cli/files/job_file.h"
+#include "operator/cli/local/plan_process.h"
+#include "operator/cli/text/plan_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -63,8 +63,10 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
       app.add_subcommand("plan", "Print what a TrainingJob would do and need, without training");
   AddJobFileOptions(*command, options.job);
   AddOutputOption(*command, options.output, {"text", "json"}, "text, or json: one object");
-  command->add_option("--work-dir", options.work_dir,
-                      "The folder that `run` would use, for data in its volumes [runs/<job>]");
+  command
+      ->add_option("--work-dir", options.work_dir,
+                   "The folder that `run` would use, for data in its volumes [runs/<job>]")
+      ->type_name(kFolderType);
   AddVolumeOption(*command, options.volumes);
   const CLI::Range positive(std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
   command->add_option("--samples", options.samples, "Training samples, if no file shall be opened")
@@ -80,16 +82,13 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
                    "A sample's channels, height and width, or features, if no file shall be opened")
       ->check(CLI::Validator(ShapeFault, ""))
       ->type_name("C,H,W");
-  command->footer(
-      "Exit code: 0 the job fits; 1 there is no plan because lockstep-trainer failed; 2 the job "
-      "cannot be\nrun as written; 4 it does not fit.");
   return command;
 }
 
-int RunPlan(const PlanOptions& options) {
+ExitCode RunPlan(const PlanOptions& options) {
   const absl::StatusOr<nlohmann::ordered_json> plan = MakePlan(options);
   if (absl::IsUnavailable(plan.status()) || absl::IsInternal(plan.status())) {
-    return Fail(kExitError, plan.status());
+    return Fail(kExitTrainerFailed, plan.status());
   }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
   if (options.output == "json") {

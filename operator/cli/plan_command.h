@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -24,6 +25,6 @@ struct PlanOptions {
 CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options);
 
 // Prints what the job would do and need; returns the exit code.
-int RunPlan(const PlanOptions& options);
+ExitCode RunPlan(const PlanOptions& options);
 
 }  // namespace lockstep::cli

@@ -8,7 +8,7 @@
 #include "api/v1/yaml.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 #include "operator/controller/children/render.h"
 
 namespace lockstep::cli {
@@ -37,7 +37,7 @@ CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options) {
   return command;
 }
 
-int RunRender(const RenderOptions& options) {
+ExitCode RunRender(const RenderOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
   bool first = true;

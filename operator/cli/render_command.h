@@ -1,6 +1,7 @@
 // `lockstep render FILE`.
 #pragma once
 
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -14,6 +15,6 @@ CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options);
 
 // Prints the file's companion objects and the Service, PodGroup and pods that the operator would
 // create for the job, as YAML. Returns the exit code.
-int RunRender(const RenderOptions& options);
+ExitCode RunRender(const RenderOptions& options);
 
 }  // namespace lockstep::cli

@@ -15,16 +15,16 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "operator/cli/console.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/inbox.h"
-#include "operator/cli/job_file.h"
-#include "operator/cli/local_run.h"
-#include "operator/cli/progress_line.h"
-#include "operator/cli/run_report.h"
-#include "operator/cli/wait_line.h"
-#include "operator/cli/work_dir.h"
+#include "operator/cli/files/job_file.h"
+#include "operator/cli/local/inbox.h"
+#include "operator/cli/local/local_run.h"
+#include "operator/cli/local/run_report.h"
+#include "operator/cli/local/wait_line.h"
+#include "operator/cli/local/work_dir.h"
+#include "operator/cli/text/console.h"
+#include "operator/cli/text/progress_line.h"
 #include "operator/local/guardian.h"
 
 namespace lockstep::cli {
@@ -247,23 +247,22 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   CLI::App* command =
       app.add_subcommand("run", "Run a TrainingJob on this machine, without a cluster");
   AddJobFileOptions(*command, options.job);
-  command->add_option("--work-dir", options.work_dir,
-                      "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
-                      "again in the same folder resumes from its checkpoint");
+  command
+      ->add_option("--work-dir", options.work_dir,
+                   "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
+                   "again in the same folder resumes from its checkpoint")
+      ->type_name(kFolderType);
   AddOutputOption(*command, options.output, {"text", "json"},
                   "text, or json: one object on stdout at the end");
   AddVolumeOption(*command, options.volumes);
   command->add_option("--timeout", options.timeout_seconds, "Stop the job after this many seconds")
       ->check(CLI::Range(0.001, 1e9))
       ->type_name("SECONDS");
-  command->footer(
-      "Exit code: 0 the job succeeded; 2 the job cannot be run as written; 124 timed out;\n"
-      "130 interrupted (Ctrl-C lets pods save, a second one kills them); if the job failed, the\n"
-      "exit code of the replica that failed it.");
+  command->footer("Ctrl-C asks the pods to save a checkpoint and end; a second one kills them.");
   return command;
 }
 
-int RunRun(const RunOptions& options) {
+ExitCode RunRun(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
@@ -272,7 +271,7 @@ int RunRun(const RunOptions& options) {
   } else {
     fmt::print("{}", ToText(*report));
   }
-  return ExitCode(*report);
+  return ExitCodeOfRun(*report);
 }
 
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -22,6 +23,6 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options);
 
 // Runs the job until it ends, until SIGINT, SIGTERM or SIGHUP, or until the timeout; returns the
 // exit code.
-int RunRun(const RunOptions& options);
+ExitCode RunRun(const RunOptions& options);
 
 }  // namespace lockstep::cli

@@ -10,8 +10,13 @@ namespace lockstep::cli {
 
 namespace fs = std::filesystem;
 
+void AddJobArgument(CLI::App& command, std::string& job) {
+  command.add_option("JOB", job, "The job's name")->type_name(kJobType)->required();
+}
+
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options) {
   command.add_option("FILE", options.file, "YAML with one TrainingJob; - reads standard input")
+      ->type_name(kFileType)
       ->required();
   command
       .add_option("--set", options.sets,
@@ -59,12 +64,17 @@ void AddOutputOption(CLI::App& command, std::string& output,
 }
 
 void AddClusterOptions(CLI::App& command, ClusterOptions& options) {
-  command.add_option("--kubeconfig", options.kubeconfig,
-                     "The kubeconfig file [$KUBECONFIG, else ~/.kube/config]");
-  command.add_option("--context", options.context,
-                     "The context of the kubeconfig [the current one]");
-  command.add_option("-n,--namespace", options.namespace_name,
-                     "The namespace of the jobs [the context's]");
+  command
+      .add_option("--kubeconfig", options.kubeconfig,
+                  "The kubeconfig file [$KUBECONFIG, else ~/.kube/config]")
+      ->type_name(kFileType);
+  command
+      .add_option("--context", options.context, "The context of the kubeconfig [the current one]")
+      ->type_name(kContextType);
+  command
+      .add_option("-n,--namespace", options.namespace_name,
+                  "The namespace of the jobs [the context's]")
+      ->type_name(kNamespaceType);
 }
 
 }  // namespace lockstep::cli

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "operator/cli/cluster/cluster_options.h"
+#include "operator/cli/files/job_file.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
@@ -13,11 +15,16 @@ class App;
 
 namespace lockstep::cli {
 
-// Which TrainingJob to read; see LoadJobFile.
-struct JobFileOptions {
-  std::string file;               // "-": standard input
-  std::vector<std::string> sets;  // PATH=VALUE
-};
+// What a value is, for type_name(): the help prints it, and completion offers what the cluster or
+// the folder has of it. Choices such as "text|json" are offered as they are; any other type is
+// completed to nothing.
+inline constexpr char kFileType[] = "FILE", kFolderType[] = "FOLDER";
+inline constexpr char kJobType[] = "JOB", kNamespaceType[] = "NAMESPACE",
+                      kContextType[] = "CONTEXT";
+
+// Adds JOB, which is required. Parsing fills `job`, which must outlive the command.
+void AddJobArgument(CLI::App& command, std::string& job);
+
 // Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options);
 
@@ -34,12 +41,6 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
 void AddOutputOption(CLI::App& command, std::string& output,
                      const std::vector<std::string>& choices, const std::string& description);
 
-// Which cluster to connect to; see ReachCluster.
-struct ClusterOptions {
-  std::string kubeconfig;      // empty: $KUBECONFIG, else ~/.kube/config
-  std::string context;         // empty: the current one
-  std::string namespace_name;  // empty: the context's
-};
 // Adds --kubeconfig, --context and --namespace to `command`. Parsing fills `options`, which must
 // outlive it.
 void AddClusterOptions(CLI::App& command, ClusterOptions& options);

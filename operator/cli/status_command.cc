@@ -17,12 +17,12 @@
 #include "api/v1/yaml.h"
 #include "base/json_text.h"
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
-#include "operator/cli/console.h"
+#include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_table.h"
-#include "operator/cli/screen.h"
+#include "operator/cli/text/console.h"
+#include "operator/cli/text/job_table.h"
+#include "operator/cli/text/screen.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 
@@ -105,7 +105,8 @@ absl::Status NoneFailed(const Jobs& jobs) {
 CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   CLI::App* command =
       app.add_subcommand("status", "Show the TrainingJobs of a cluster and their progress");
-  command->add_option("JOB", options.job, "Show this job only, in more detail");
+  command->add_option("JOB", options.job, "Show this job only, in more detail")
+      ->type_name(kJobType);
   AddClusterOptions(*command, options.cluster);
   command->add_flag("-A,--all-namespaces", options.all_namespaces,
                     "Show the jobs of all namespaces");
@@ -116,9 +117,6 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
       *command, options.output, {"text", "wide", "json", "yaml"},
       "wide: text with more columns; json, yaml: the jobs with their status, with --watch "
       "again whenever it differs");
-  command->footer(
-      "Exit code: 0 the jobs were shown; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such job; 2 wrong usage; 3 a job that was watched to its end failed.");
   return command;
 }
 
@@ -145,7 +143,7 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   }
 }
 
-int RunStatus(const StatusOptions& options) {
+ExitCode RunStatus(const StatusOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
@@ -155,7 +153,7 @@ int RunStatus(const StatusOptions& options) {
         return true;
       });
   if (shown.ok()) return kExitDone;
-  return FailOnCluster(absl::IsAborted(shown) ? kExitJobFailed : kExitError, shown);
+  return FailOnCluster(absl::IsAborted(shown) ? kExitJobFailed : kExitNoAnswer, shown);
 }
 
 }  // namespace lockstep::cli

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
 
@@ -26,7 +27,7 @@ struct StatusOptions {
 CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options);
 
 // Connects to the cluster and shows its jobs on stdout. Returns the exit code.
-int RunStatus(const StatusOptions& options);
+ExitCode RunStatus(const StatusOptions& options);
 
 // What RunStatus does once connected: prints a table of the namespace's TrainingJobs to `out`, and
 // for a single job its details. When watching, redraws the table in place on a terminal, and

@@ -13,12 +13,12 @@
 #include "api/v1/defaults.h"
 #include "base/json_text.h"
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
+#include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_table.h"
-#include "operator/cli/screen.h"
-#include "operator/cli/work_dir.h"
+#include "operator/cli/local/work_dir.h"
+#include "operator/cli/text/job_table.h"
+#include "operator/cli/text/screen.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
 
@@ -114,10 +114,14 @@ std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& w
 CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   CLI::App* command = app.add_subcommand(
       "top", "Show what the replicas of TrainingJobs spend their time on: input, compute, …");
-  command->add_option("JOB", options.job, "Show this job only, and each of its replicas");
-  CLI::Option* work_dir = command->add_option(
-      "--work-dir", options.work_dir,
-      "Show the `lockstep run` that uses this folder on this machine, and no cluster's jobs");
+  command->add_option("JOB", options.job, "Show this job only, and each of its replicas")
+      ->type_name(kJobType);
+  CLI::Option* work_dir =
+      command
+          ->add_option("--work-dir", options.work_dir,
+                       "Show the `lockstep run` that uses this folder on this machine, and no "
+                       "cluster's jobs")
+          ->type_name(kFolderType);
   command->add_option("--interval", options.interval, "Seconds from one look to the next [2]")
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("SECONDS");
@@ -128,10 +132,6 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   for (const char* name : {"JOB", "--kubeconfig", "--context", "--namespace"}) {
     work_dir->excludes(command->get_option(name));
   }
-  command->footer(
-      "Exit code: 0 the times were shown; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such job, no run uses the folder, or --once could not read the metrics of any\n"
-      "replica; 2 wrong usage.");
   return command;
 }
 
@@ -200,14 +200,14 @@ absl::Status ShowTop(const TopOptions& options,
   return absl::OkStatus();
 }
 
-int RunTop(const TopOptions& options) {
+ExitCode RunTop(const TopOptions& options) {
   const auto show = [&options](const std::function<absl::StatusOr<SeenJobs>()>& look) {
     const auto wait = [&options] {
       std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
       return true;  // Ctrl-C ends the program at any time
     };
     const absl::Status shown = ShowTop(options, look, wait, stdout);
-    return shown.ok() ? kExitDone : FailOnCluster(kExitError, shown);
+    return shown.ok() ? kExitDone : FailOnCluster(kExitNoTimes, shown);
   };
   if (!options.work_dir.empty()) return show(LookAtRunToItsEnd(options.work_dir));
   const auto access = ReachCluster(options.cluster);

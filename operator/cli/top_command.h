@@ -9,8 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
-#include "operator/cli/top_text.h"
+#include "operator/cli/top/top_text.h"
 #include "operator/kube/rest/rest_client.h"
 
 namespace lockstep::cli {
@@ -28,7 +29,7 @@ struct TopOptions {
 CLI::App* AddTopCommand(CLI::App& app, TopOptions& options);
 
 // Shows the job's times on stdout. Returns the exit code.
-int RunTop(const TopOptions& options);
+ExitCode RunTop(const TopOptions& options);
 
 // A job at one look.
 struct SeenJob {

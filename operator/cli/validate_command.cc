@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +40,7 @@ CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options) {
   return command;
 }
 
-int RunValidate(const ValidateOptions& options) {
+ExitCode RunValidate(const ValidateOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (options.output == "json") {
     const std::string source = SourceOf(options.job.file);

@@ -1,6 +1,7 @@
 // `lockstep validate FILE`.
 #pragma once
 
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
@@ -14,6 +15,6 @@ struct ValidateOptions {
 CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options);
 
 // Prints the faults of the file to stderr, or to stdout that it is valid. Returns the exit code.
-int RunValidate(const ValidateOptions& options);
+ExitCode RunValidate(const ValidateOptions& options);
 
 }  // namespace lockstep::cli

@@ -1,6 +1,6 @@
 // The whole operator on top of one client: informers, work queue, reconciler and worker threads.
 // The operator runs it with a RestClient (operator/server/run_operator.cc), `lockstep run` with a
-// MemoryClient (operator/cli/local_run.cc).
+// MemoryClient (operator/cli/local/local_run.cc).
 #pragma once
 
 #include <atomic>

@@ -8,8 +8,7 @@
 namespace lockstep::controller {
 
 // Returns the whole object, for an update: one from the cache would drop what the cache does not
-// keep. Returns Aborted if the object has changed since `seen`, FailedPrecondition if a part of
-// it is too large to be read, else the call's error.
+// keep. Returns Aborted if the object has changed since `seen`, else the errors of ReadWhole.
 absl::StatusOr<kube::Object> ReadAsSeen(kube::Client& client, const kube::Kind& kind,
                                         const kube::Identity& seen);
 

@@ -1,5 +1,5 @@
 // Kubeflow's jobs: what is converted is a TrainingJob that reads and validates.
-#include "operator/cli/kubeflow_job.h"
+#include "operator/cli/files/kubeflow_job.h"
 
 #include "api/v1/training_job.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-"""`lockstep status`, `describe`, `top` and `logs` against a real API server."""
+"""The verbs of `lockstep` that use a cluster, against a real API server."""
 import http.server
 import json
 import os
@@ -12,6 +12,7 @@ import unittest
 from api_server import BIN, job, server, training_job
 
 PODS = "/api/v1/namespaces/default/pods"
+JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
 
 
 def lockstep(*arguments, kubeconfig=None):
@@ -21,9 +22,42 @@ def lockstep(*arguments, kubeconfig=None):
         check=False, env={**os.environ, "HOME": str(server().folder)})
 
 
+def make(test, path, thing):
+    """Creates an object, which goes with the test."""
+    made = server().call("POST", path, thing)
+    test.assertEqual(201, made[0], made[1].get("message"))
+    test.addCleanup(server().call, "DELETE", f"{path}/{thing['metadata']['name']}?gracePeriodSeconds=0")
+    return made[1]
+
+
+def kubeconfig_of(test, name, verbs, roles=()):
+    """The path of a kubeconfig of a new account, which has these verbs on TrainingJobs and these ClusterRoles."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    make(test, accounts, {"metadata": {"name": name}})
+    make(test, f"{rbac}/clusterroles", {
+        "metadata": {"name": f"{name}-jobs"},
+        "rules": [{"apiGroups": ["training.lockstep.dev"], "resources": ["trainingjobs"], "verbs": verbs}]})
+    for role in (f"{name}-jobs", *roles):
+        make(test, f"{rbac}/namespaces/default/rolebindings", {
+            "metadata": {"name": role.replace(":", ".")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]})
+    status, token = server().call("POST", f"{accounts}/{name}/token",
+                                  {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+    test.assertEqual(201, status, token)
+    config = json.loads(pathlib.Path(server().kubeconfig).read_text())
+    config["users"][0]["user"] = {"token": token["status"]["token"]}
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    path = pathlib.Path(folder.name) / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
 class StatusTest(unittest.TestCase):
     def setUp(self):
-        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().call("DELETE", JOBS)
         server().create(job("shown"))
         server().create(job("other"))
         self.assertIsNone(server().patch(
@@ -58,22 +92,16 @@ class StatusTest(unittest.TestCase):
 
 class DescribeTest(unittest.TestCase):
     def setUp(self):
-        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().call("DELETE", JOBS)
         server().create(job("explained"))
-        self.job = server().call("GET", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs/explained")[1]
-
-    def make(self, path, thing):
-        made = server().call("POST", path, thing)
-        self.assertEqual(201, made[0], made[1].get("message"))
-        self.addCleanup(server().call, "DELETE", f"{path}/{thing['metadata']['name']}?gracePeriodSeconds=0")
-        return made[1]
+        self.job = server().call("GET", f"{JOBS}/explained")[1]
 
     def test_pods_and_events_of_the_job(self):
         owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "explained",
                  "uid": self.job["metadata"]["uid"], "controller": True}
         labels = {f"training.lockstep.dev/{key}": value for key, value in (
             ("job-name", "explained"), ("role", "worker"), ("replica-index", "0"), ("attempt", "0"))}
-        pod = self.make(PODS, {
+        pod = make(self, PODS, {
             "metadata": {"name": "explained-worker-0", "labels": labels, "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "trainer", "image": "x"}]}})
         for api, event in (
@@ -87,7 +115,7 @@ class DescribeTest(unittest.TestCase):
                     "type": "Normal", "reason": "Older", "message": "by a recorder of the older API",
                     "involvedObject": {"kind": "TrainingJob", "namespace": "default", "name": "explained",
                                        "uid": self.job["metadata"]["uid"]}})):
-            self.make(f"{api}/namespaces/default/events", event)
+            make(self, f"{api}/namespaces/default/events", event)
         done = lockstep("describe", "explained")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertRegex(done.stdout, r"(?m)^explained in namespace default: ")
@@ -97,33 +125,14 @@ class DescribeTest(unittest.TestCase):
 
     def test_whoever_may_view_a_namespace_sees_the_events(self):
         """Kubernetes' role `view` permits events of the core API alone."""
-        rbac = "/apis/rbac.authorization.k8s.io/v1"
-        accounts = "/api/v1/namespaces/default/serviceaccounts"
-        self.make(accounts, {"metadata": {"name": "viewer"}})
         # Nothing here puts system:aggregate-to-view and Lockstep's role together to `view`.
-        self.make(f"{rbac}/clusterroles", {
-            "metadata": {"name": "view-jobs"},
-            "rules": [{"apiGroups": ["training.lockstep.dev"], "resources": ["trainingjobs"],
-                       "verbs": ["get", "list", "watch"]}]})
-        for role in ("system:aggregate-to-view", "view-jobs"):
-            self.make(f"{rbac}/namespaces/default/rolebindings", {
-                "metadata": {"name": role.replace(":", ".")},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-                "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": "default"}]})
-        self.make("/api/v1/namespaces/default/events", {
+        kubeconfig = kubeconfig_of(self, "viewer", ["get", "list", "watch"], ["system:aggregate-to-view"])
+        make(self, "/api/v1/namespaces/default/events", {
             "metadata": {"name": "seen"}, "lastTimestamp": "2099-01-01T00:00:00Z", "type": "Normal",
             "reason": "Seen", "message": "by whoever may view",
             "involvedObject": {"kind": "TrainingJob", "namespace": "default", "name": "explained",
                                "uid": self.job["metadata"]["uid"]}})
-        status, token = server().call("POST", f"{accounts}/viewer/token",
-                                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-        self.assertEqual(201, status, token)
-        config = json.loads(pathlib.Path(server().kubeconfig).read_text())
-        config["users"][0]["user"] = {"token": token["status"]["token"]}
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(config, file)
-            file.flush()
-            done = lockstep("describe", "explained", kubeconfig=file.name)
+        done = lockstep("describe", "explained", kubeconfig=kubeconfig)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertIn("by whoever may view", done.stdout)
         self.assertNotIn("cannot be read", done.stdout)
@@ -132,6 +141,55 @@ class DescribeTest(unittest.TestCase):
         done = lockstep("describe", "absent")
         self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertIn("absent", done.stderr)
+
+
+class SuspendTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", JOBS)
+
+    def spec(self, name):
+        return server().call("GET", f"{JOBS}/{name}")[1]["spec"]
+
+    def test_a_job_is_suspended_and_resumed(self):
+        server().create(job("paused"))
+        before = self.spec("paused")
+        for verb, value, was in (("suspend", True, "false"), ("resume", False, "true")):
+            done = lockstep(verb, "paused")
+            self.assertEqual((0, f"job paused: suspend is now {json.dumps(value)}; it was {was}\n", ""),
+                             (done.returncode, done.stdout, done.stderr))
+            self.assertEqual({**before, "suspend": value}, self.spec("paused"))
+
+    def test_a_job_that_is_so_stays_as_it_is(self):
+        server().create(job("still", suspend=True))
+        version = server().call("GET", f"{JOBS}/still")[1]["metadata"]["resourceVersion"]
+        done = lockstep("suspend", "still")
+        self.assertEqual((0, "job still: suspend is already true\n", ""), (done.returncode, done.stdout, done.stderr))
+        self.assertEqual(version, server().call("GET", f"{JOBS}/still")[1]["metadata"]["resourceVersion"])
+
+    def test_a_queue_has_the_last_word(self):
+        queued = job("queued", suspend=True)
+        queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-queue"}
+        server().create(queued)
+        done = lockstep("resume", "queued")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("in the queue team-queue", done.stderr)
+        self.assertFalse(self.spec("queued")["suspend"])
+
+    def test_no_such_job(self):
+        for verb in ("suspend", "resume"):
+            done = lockstep(verb, "absent")
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertIn("absent", done.stderr)
+
+    def test_the_rights_that_it_takes(self):
+        server().create(job("paused"))
+        may_read = kubeconfig_of(self, "reader", ["get", "list", "watch", "patch"])
+        done = lockstep("suspend", "paused", kubeconfig=may_read)
+        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertIn('cannot update resource "trainingjobs"', done.stderr)
+        may_write = kubeconfig_of(self, "writer", ["get", "update"])
+        self.assertEqual(0, lockstep("suspend", "paused", kubeconfig=may_write).returncode)
+        self.assertTrue(self.spec("paused")["suspend"])
 
 
 class Metrics(http.server.BaseHTTPRequestHandler):
@@ -157,7 +215,7 @@ class TopTest(unittest.TestCase):
     """The API server's proxy refuses loopback addresses, so the pod has this machine's address."""
 
     def setUp(self):
-        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().call("DELETE", JOBS)
         created = server().call("POST", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs",
                                 training_job("timed", {"Worker": {"replicas": 1}}))
         self.assertEqual(201, created[0], created[1])
@@ -222,7 +280,7 @@ class LogsTest(unittest.TestCase):
         self.assertIn("absent", done.stderr)
 
     def test_a_pod_without_a_node_has_no_log(self):
-        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().call("DELETE", JOBS)
         server().create(job("silent"))
         made = server().call("POST", PODS, {
             "metadata": {"name": "silent-worker-0"},

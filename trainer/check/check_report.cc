@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "trainer/train/text_table.h"
+#include "base/text_table.h"
 
 namespace lockstep::train {
 namespace {
@@ -82,7 +82,7 @@ std::string ReportTable(const CheckReport& report) {
                     fmt::format("{:.1e}", group.worst)});
     faults += FaultLines(group);
   }
-  text += "\n" + TextTable(rows) + faults;
+  text += "\n" + TextTable(rows, {.gap = 1, .numbers = 1}) + faults;
   if (!report.measurements.empty()) {
     std::string failures;
     std::vector<std::vector<std::string>> speeds = {{"benchmark", "type", "of", "unit", "speed"}};
@@ -94,7 +94,7 @@ std::string ReportTable(const CheckReport& report) {
             fmt::format("FAILED {} {} in {}: {}\n", speed.name, speed.type, speed.unit, speed.note);
       }
     }
-    text += "\n" + TextTable(speeds) + failures;
+    text += "\n" + TextTable(speeds, {.gap = 1, .numbers = 1}) + failures;
   }
   return text + "\n" + Summary(report);
 }

@@ -13,12 +13,12 @@
 #include "api/v1/enum_names.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/text_table.h"
 #include "trainer/backend/backend.h"
 #include "trainer/observe/phase_clock.h"
 #include "trainer/train/replica.h"
 #include "trainer/train/session.h"
 #include "trainer/train/solo_training.h"
-#include "trainer/train/text_table.h"
 
 namespace lockstep::train {
 namespace {
@@ -147,7 +147,7 @@ std::string ExplainTable(const nlohmann::ordered_json& report) {
                       std::exchange(pass == "forward" ? forward : backward, "")});
     }
   }
-  return TextTable(rows);
+  return TextTable(rows, {.gap = 1, .numbers = 1});
 }
 
 }  // namespace lockstep::train

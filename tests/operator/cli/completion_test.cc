@@ -7,6 +7,7 @@
 
 #include "operator/cli/logs_command.h"
 #include "operator/cli/run_command.h"
+#include "operator/cli/shared_options.h"
 #include "tests/operator/cli/fake_cluster.h"
 
 namespace lockstep::cli {
@@ -68,6 +69,21 @@ TEST_F(CompletionTest, FilesWhereOneIsExpected) {
   EXPECT_TRUE(Of({"run", "job.yaml", "--work-dir=r"}).files);
   EXPECT_FALSE(Of({"run", "job.yaml", ""}).files);
   EXPECT_FALSE(Of({"logs", ""}).files);
+}
+
+TEST_F(CompletionTest, AValueIsCompletedByItsTypeWhateverItsName) {
+  std::string any;
+  CLI::App* verb = app_.add_subcommand("compare", "Compares");
+  verb->add_option("THIS", any, "One")->type_name(kJobType);
+  verb->add_option("--that", any, "Another")->type_name(kJobType)->check(CLI::IsMember({"a"}));
+  verb->add_option("--in", any, "Where")->type_name(kNamespaceType);
+  verb->add_option("--to", any, "A file")->type_name(kFileType);
+  verb->add_option("JOB", any, "No job")->type_name("COLOR");
+  EXPECT_THAT(Of({"compare", "m"}).words, ElementsAre("mnist"));
+  EXPECT_THAT(Of({"compare", "--that=m"}).words, ElementsAre("--that=mnist"));
+  EXPECT_THAT(Of({"compare", "--in", ""}).words, ElementsAre("team"));
+  EXPECT_TRUE(Of({"compare", "--to", ""}).files);
+  EXPECT_THAT(Of({"compare", "mnist", ""}).words, IsEmpty());
 }
 
 TEST_F(CompletionTest, WithoutAClusterThereAreNoNames) {

@@ -245,7 +245,7 @@ TEST_F(DescribeCommandTest, ALogThatDoesNotEndIsGivenUp) {
   EXPECT_EQ(RunDescribe({.cluster = {.kubeconfig = cluster.kubeconfig(), .namespace_name = "team"},
                          .job = "mnist",
                          .patience = std::chrono::milliseconds(50)}),
-            0);
+            kExitDone);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               HasSubstr("The log of worker-0 cannot be read: found no end of the log within 0 s"));
 }

@@ -13,19 +13,19 @@ const absl::Status kCommand = absl::InvalidArgumentError("a \x1b]0;yours\x07 b")
 
 TEST(FailTest, PrintsTheMessageWithoutControlCharacters) {
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(Fail(7, kCommand), 7);
+  EXPECT_EQ(Fail(kExitUsage, kCommand), kExitUsage);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "a ?]0;yours? b\n");
 }
 
 TEST(FailTest, AnExceptionMayQuoteOthersToo) {
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(FailInternally(7, std::runtime_error("a \x1b]0;yours\x07 b")), 7);
+  EXPECT_EQ(FailInternally(std::runtime_error("a \x1b]0;yours\x07 b")), kExitInternalError);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "lockstep: internal error: a ?]0;yours? b\n");
 }
 
 TEST(FailTest, NamesTheProgramInErrorsOfACluster) {
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(FailOnCluster(7, kCommand), 7);
+  EXPECT_EQ(FailOnCluster(kExitNoAnswer, kCommand), kExitNoAnswer);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "lockstep: a ?]0;yours? b\n");
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "api/v1/enum_names.h"
-#include "operator/cli/job_file.h"
+#include "operator/cli/files/job_file.h"
 #include "tests/operator/cli/program.h"
 
 namespace lockstep::cli {

@@ -121,18 +121,18 @@ TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {
   const testing::FakeCluster cluster(403, R"({"kind": "Status", "code": 403, "reason": "Forbidden",
                                               "message": "not \u001b]0;yours\u0007 to see"})");
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(RunLogs({.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j"}), kExitError);
+  EXPECT_EQ(RunLogs({.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j"}), kExitNoLog);
   EXPECT_THAT(
       ::testing::internal::GetCapturedStderr(),
       AllOf(HasSubstr("?]0;yours? to see"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
 }
 
 // Runs the verb with `out` as its standard output.
-int RunLogsInto(std::FILE* out, const LogsOptions& options) {
+ExitCode RunLogsInto(std::FILE* out, const LogsOptions& options) {
   std::fflush(stdout);
   const int own = dup(STDOUT_FILENO);
   EXPECT_EQ(dup2(fileno(out), STDOUT_FILENO), STDOUT_FILENO);
-  const int code = RunLogs(options);
+  const ExitCode code = RunLogs(options);
   std::fflush(stdout);
   EXPECT_EQ(dup2(own, STDOUT_FILENO), STDOUT_FILENO);
   close(own);

@@ -8,6 +8,8 @@
 namespace lockstep::cli {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RunProgram;
 using ::testing::StartsWith;
 
@@ -21,6 +23,17 @@ TEST(MainTest, RequiresOneVerb) {
   EXPECT_EQ(RunProgram("/", {}).code, 2);
   EXPECT_EQ(RunProgram("/", {"fly"}).code, 2);
   EXPECT_EQ(RunProgram("/", {"validate"}).code, 2) << "FILE is missing";
+}
+
+// The program takes a code that its verb does not declare for one of its own faults.
+TEST(MainTest, EachVerbOfAClusterDeclaresHowItEndsWithoutAnAnswer) {
+  const testing::FakeCluster cluster(403, R"({"kind": "Status", "code": 403, "message": "no"})");
+  for (const char* verb : {"status", "describe", "top", "logs", "suspend", "resume"}) {
+    const testing::Ended ended = RunProgram("/", {verb, "j", "--kubeconfig", cluster.kubeconfig()});
+    EXPECT_EQ(ended.code, 1) << verb;
+    EXPECT_THAT(ended.err, StartsWith("lockstep: ")) << verb;
+    EXPECT_THAT(ended.err, Not(HasSubstr("internal error"))) << verb;
+  }
 }
 
 // `logs --all` has a connection for each pod.

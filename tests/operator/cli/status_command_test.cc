@@ -172,11 +172,11 @@ TEST_F(StatusCommandTest, AJobThatCannotBeReadIsStillShown) {
 }
 
 // Runs the verb against a cluster that answers `status` and `body`; returns the exit code.
-int ExitOf(int status, const std::string& body, bool watch, std::string& err) {
+ExitCode ExitOf(int status, const std::string& body, bool watch, std::string& err) {
   const testing::FakeCluster cluster(status, body);
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  const int code =
+  const ExitCode code =
       RunStatus({.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j", .watch = watch});
   ::testing::internal::GetCapturedStdout();
   err = ::testing::internal::GetCapturedStderr();
@@ -188,7 +188,7 @@ TEST(RunStatusTest, ARefusalIsAnErrorThatDoesNotCommandTheTerminal) {
   EXPECT_EQ(ExitOf(403, R"({"kind": "Status", "code": 403, "reason": "Forbidden",
                             "message": "not \u001b]0;yours\u0007 to see"})",
                    /*watch=*/false, err),
-            kExitError);
+            kExitNoAnswer);
   EXPECT_THAT(
       err, AllOf(HasSubstr("?]0;yours? to see"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
 }

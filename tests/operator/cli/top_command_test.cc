@@ -12,8 +12,8 @@
 
 #include "api/v1/names.h"
 #include "base/status.h"
-#include "operator/cli/cluster_access.h"
-#include "operator/cli/work_dir.h"
+#include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/local/work_dir.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/terminal.h"
 #include "tests/support/builders.h"

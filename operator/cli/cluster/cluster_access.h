@@ -1,0 +1,30 @@
+// Connects the verbs that show a cluster's jobs to it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "operator/cli/cluster/cluster_options.h"
+#include "operator/kube/rest/rest_client.h"
+
+namespace lockstep::cli {
+
+struct ClusterAccess {
+  std::unique_ptr<kube::RestClient> client;
+  std::string namespace_name;  // of the options, else the kubeconfig context's
+};
+
+// Connects with the kubeconfig; in a pod without one, with the pod's service account.
+// A request takes at most `deadline`.
+absl::StatusOr<ClusterAccess> ReachCluster(
+    const ClusterOptions& options, Duration deadline = kube::RestClientOptions().request_deadline);
+
+// Calls `visit` with each object of the list, page by page. Errors: those of List; some objects may
+// have been visited by then.
+absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
+                           const std::function<void(const kube::Object&)>& visit);
+
+}  // namespace lockstep::cli

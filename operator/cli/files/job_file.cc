@@ -1,0 +1,153 @@
+#include "operator/cli/files/job_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "api/v1/validate.h"
+#include "api/v1/validate_layers.h"
+#include "api/v1/yaml.h"
+#include "base/read_file.h"
+#include "base/status.h"
+#include "operator/cli/files/set_path.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeClaim"};
+
+std::string KindOf(const Object& document) {
+  if (!document.is_object()) return fmt::format("a {}", document.type_name());
+  const std::string kind =
+      document.contains("kind") && document["kind"].is_string() ? document["kind"] : "";
+  return kind.empty() ? "an object without kind" : kind;
+}
+
+bool IsCompanion(const std::string& kind) {
+  return std::any_of(std::begin(kCompanions), std::end(kCompanions),
+                     [&](const char* companion) { return kind == companion; });
+}
+
+// Removes members that are null, as an API server does. What reads a template tests only whether a
+// member is there.
+void DropNulls(Object& value) {
+  if (value.is_object()) {
+    for (auto it = value.begin(); it != value.end();) {
+      it = it->is_null() ? value.erase(it) : std::next(it);
+    }
+  }
+  if (value.is_structured()) {
+    for (Object& member : value) DropNulls(member);
+  }
+}
+
+absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) LOCKSTEP_RETURN_IF_ERROR(ApplySet(set, document));
+  LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingJob job, api::TrainingJobFromJson(document));
+  for (auto& [role, replicas] : job.spec.replica_specs) {
+    Object tmpl = *replicas.tmpl;
+    DropNulls(tmpl);
+    replicas.tmpl = std::move(tmpl);
+  }
+  std::vector<FieldError> faults = api::Validate(api::WithDefaults(job));
+  if (job.spec.training) {
+    // ValidateLayers says more about them. An operator has only Validate, which knows less, so that
+    // it accepts the layers of a newer CRD.
+    std::erase_if(faults, [](const FieldError& fault) {
+      return fault.path.find("model.layers[") != std::string::npos;
+    });
+    std::ranges::move(api::ValidateLayers(*job.spec.training, "spec.training"),
+                      std::back_inserter(faults));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(api::ToStatus(faults));
+  return job;
+}
+
+absl::Status CheckCompanion(const Object& document) {
+  if (!document.contains("metadata") || kube::Name(document).empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: metadata.name is missing", KindOf(document)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InFile(const std::string& source, const absl::Status& status) {
+  std::string message(status.message());
+  std::string out;
+  for (std::size_t start = 0; start <= message.size();) {
+    const std::size_t end = std::min(message.find('\n', start), message.size());
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
+                       message.substr(start, end - start));
+    start = end + 1;
+  }
+  return absl::Status(status.code(), out);
+}
+
+absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
+                                     const std::vector<std::string>& sets) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Object> documents, api::ParseYaml(text, source));
+  JobFile file;
+  file.source = source;
+  std::optional<Object> job;
+  std::vector<std::string> found;
+  for (Object& document : documents) {
+    const std::string kind = KindOf(document);
+    found.push_back(kind);
+    if (kind == api::kKind) {
+      if (job) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: found two TrainingJobs, expected one", source));
+      }
+      job = std::move(document);
+    } else if (IsCompanion(kind)) {
+      LOCKSTEP_RETURN_IF_ERROR(InFile(source, CheckCompanion(document)));
+      file.objects.push_back(std::move(document));
+    } else {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: document {}: found {}, expected a TrainingJob or one of its {}s", source,
+                      found.size(), kind, fmt::join(kCompanions, "s, ")));
+    }
+  }
+  if (!job) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found {}, expected a TrainingJob", source,
+                    found.empty() ? "nothing" : fmt::format("{}", fmt::join(found, ", "))));
+  }
+  absl::StatusOr<api::TrainingJob> read = ReadJob(*std::move(job), sets);
+  if (!read.ok()) return InFile(source, read.status());
+  file.job = *std::move(read);
+  for (Object& object : file.objects) {
+    object["metadata"]["namespace"] = file.job.metadata.namespace_name;
+  }
+  return file;
+}
+
+std::string SourceOf(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
+
+absl::StatusOr<std::string> ReadInput(const std::string& path) {
+  if (path == "-") {
+    return std::string((std::istreambuf_iterator<char>(std::cin)),
+                       std::istreambuf_iterator<char>());
+  }
+  return ReadFile(path, "the job");
+}
+
+absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
+  return ParseJobFile(text, SourceOf(options.file), options.sets);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,360 @@
+#include "operator/cli/files/kubeflow_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "api/v1/validate.h"
+#include "base/status.h"
+
+namespace lockstep::cli {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr char kKubeflowApi[] = "kubeflow.org/v1";
+constexpr char kKubeflowManager[] = "kubeflow.org/training-operator";
+constexpr char kPyTorchPort[] = "pytorchjob-port";
+
+// Consumes the members of an object and notes those that were not taken.
+class Parts {
+ public:
+  Parts(api::Json object, std::string path, std::vector<std::string>& notes)
+      : object_(std::move(object)), path_(std::move(path)), notes_(notes) {
+    if (!object_.is_object()) object_ = api::Json::object();
+  }
+
+  std::optional<api::Json> Take(const char* name) {
+    const auto it = object_.find(name);
+    if (it == object_.end()) return std::nullopt;
+    api::Json value = std::move(*it);
+    object_.erase(it);
+    if (value.is_null()) return std::nullopt;
+    return value;
+  }
+  // Copies a field unchanged.
+  void Move(const char* name, OrderedJson& to) { MoveAs(name, name, to); }
+  void MoveAs(const char* name, const char* new_name, OrderedJson& to) {
+    if (auto value = Take(name)) to[new_name] = OrderedJson::parse(value->dump());
+  }
+  Parts Section(const char* name) {
+    return {Take(name).value_or(api::Json::object()), Path(name), notes_};
+  }
+  void Note(const std::string& text) { notes_.push_back(text); }
+  void NoteField(const char* name, const std::string& text) {
+    Note(fmt::format("{}: {}", Path(name), text));
+  }
+  std::string Path(const std::string& name) const {
+    return path_.empty() ? name : fmt::format("{}.{}", path_, name);
+  }
+  const api::Json& rest() const { return object_; }
+  std::vector<std::string>& notes() const { return notes_; }
+  void NoteRest() {
+    for (const auto& [name, value] : object_.items()) {
+      Note(fmt::format("{}: has no equivalent in a TrainingJob and is left out", Path(name)));
+    }
+    object_ = api::Json::object();
+  }
+
+ private:
+  api::Json object_;
+  std::string path_;
+  std::vector<std::string>& notes_;
+};
+
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Kubeflow ignores the case; a master is TensorFlow 2's chief.
+std::optional<api::Role> RoleOf(const std::string& key) {
+  const std::string name = Lower(key);
+  if (name == "master" || name == "chief") return api::Role::kChief;
+  if (name == "worker") return api::Role::kWorker;
+  if (name == "ps") return api::Role::kParameterServer;
+  if (name == "evaluator") return api::Role::kEvaluator;
+  return std::nullopt;
+}
+
+// The rendezvous port has a different name here; its number stays.
+void RenamePort(api::Json& pod_template) {
+  static const api::Json::json_pointer kContainers("/spec/containers");
+  if (!pod_template.contains(kContainers) || !pod_template.at(kContainers).is_array()) return;
+  for (api::Json& container : pod_template.at(kContainers)) {
+    if (!container.is_object() || !container.contains("ports")) continue;
+    for (api::Json& port : container.at("ports")) {
+      if (port.is_object() && port.value("name", api::Json()) == kPyTorchPort) {
+        port["name"] = api::kClusterPortNames[1];
+      }
+    }
+  }
+}
+
+OrderedJson ConvertReplica(Parts source, const char* default_policy) {
+  OrderedJson replica = OrderedJson::object();
+  source.Move("replicas", replica);
+  source.Move("restartPolicy", replica);
+  if (!replica.contains("restartPolicy")) replica["restartPolicy"] = default_policy;
+  api::Json pod_template = source.Take("template").value_or(api::Json::object());
+  RenamePort(pod_template);
+  replica["template"] = OrderedJson::parse(pod_template.dump());
+  source.NoteRest();
+  return replica;
+}
+
+OrderedJson ConvertReplicas(Parts source, const char* default_policy) {
+  std::vector<std::pair<api::Role, OrderedJson>> replicas;
+  const api::Json all = source.rest();
+  for (const auto& [key, value] : all.items()) {
+    const auto role = RoleOf(key);
+    if (!role) continue;
+    replicas.emplace_back(*role, ConvertReplica(source.Section(key.c_str()), default_policy));
+  }
+  source.NoteRest();
+  std::ranges::stable_sort(replicas, {}, &std::pair<api::Role, OrderedJson>::first);
+  OrderedJson converted = OrderedJson::object();
+  for (auto& [role, replica] : replicas) {
+    converted[std::string(api::RoleKey(role))] = std::move(replica);
+  }
+  return converted;
+}
+
+// `from` is runPolicy; older jobs have the same fields in spec itself.
+void ConvertRunPolicy(Parts from, Parts& spec, OrderedJson& to) {
+  OrderedJson policy = OrderedJson::object();
+  for (const char* field :
+       {"cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"}) {
+    spec.Move(field, policy);
+    from.Move(field, policy);
+  }
+  if (!policy.contains("cleanPodPolicy")) {
+    from.NoteField("cleanPodPolicy",
+                   "is not set: Kubeflow's default is None, Lockstep's is Running: pods that "
+                   "still run when the job ends are deleted");
+  }
+  if (!policy.contains("backoffLimit")) {
+    from.NoteField("backoffLimit", "is not set: Kubeflow's default is no limit, Lockstep's is 6");
+  }
+  if (auto scheduling = from.Take("schedulingPolicy")) {
+    Parts source(*scheduling, from.Path("schedulingPolicy"), from.notes());
+    OrderedJson& target = policy["schedulingPolicy"];
+    for (const char* field :
+         {"minAvailable", "queue", "minResources", "priorityClass", "scheduleTimeoutSeconds"}) {
+      source.Move(field, target);
+    }
+    source.NoteRest();
+  }
+  from.Move("suspend", to);
+  if (const auto manager = from.Take("managedBy"); manager && *manager != kKubeflowManager) {
+    to["managedBy"] = OrderedJson::parse(manager->dump());
+  }
+  from.NoteRest();
+  if (!policy.empty()) to["runPolicy"] = std::move(policy);
+}
+
+std::optional<int> AsNumber(const api::Json& value) {
+  if (value.is_number_integer()) return value.get<int>();
+  if (!value.is_string()) return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+void ConvertProcesses(Parts& source, const char* field, OrderedJson& to) {
+  const auto processes = source.Take(field);
+  if (!processes) return;
+  if (const auto number = AsNumber(*processes)) {
+    to["strategy"] = {{"type", "MultiWorkerMirrored"}, {"processesPerPod", *number}};
+  } else {
+    source.NoteField(
+        field, fmt::format("{} is left out: Lockstep's default is one process for each GPU of "
+                           "the pod, or one without GPUs",
+                           processes->dump()));
+  }
+}
+
+int WorkersOf(const OrderedJson& spec) {
+  const OrderedJson& roles = spec.at("replicaSpecs");
+  if (!roles.contains("Worker") || !roles.at("Worker").contains("replicas")) return 1;
+  const OrderedJson& replicas = roles.at("Worker").at("replicas");
+  return replicas.is_number_integer() ? replicas.get<int>() : 1;
+}
+
+bool IsNamed(const OrderedJson& entry, const char* name) {
+  return entry.is_object() && entry.contains("name") && entry.at("name") == name;
+}
+
+// Sets a variable of torchrun in the containers of Kubeflow's name, unless they set it themselves.
+void SetTorchVariable(const char* name, const std::string& value, OrderedJson& to) {
+  static const OrderedJson::json_pointer kContainers("/template/spec/containers");
+  for (OrderedJson& replica : to.at("replicaSpecs")) {
+    if (!replica.contains(kContainers) || !replica.at(kContainers).is_array()) continue;
+    for (OrderedJson& container : replica.at(kContainers)) {
+      if (!IsNamed(container, api::kPyTorchContainer)) continue;
+      OrderedJson& env = container["env"];
+      if (env.is_null()) env = OrderedJson::array();
+      if (!env.is_array()) continue;  // refused with the template
+      const bool is_set = std::ranges::any_of(
+          env, [name](const OrderedJson& variable) { return IsNamed(variable, name); });
+      if (!is_set) env.push_back({{"name", name}, {"value", value}});
+    }
+  }
+}
+
+// [{key: timeout, value: "900"}] is --rdzv-conf=timeout=900.
+std::optional<std::string> RendezvousConf(const api::Json& entries) {
+  if (!entries.is_array()) return std::nullopt;
+  std::string conf;
+  for (const api::Json& entry : entries) {
+    const std::string key = kube::TextMember(entry, "key");
+    const std::string value = kube::TextMember(entry, "value");
+    if (key.empty() || value.empty()) return std::nullopt;
+    conf += fmt::format("{}{}={}", conf.empty() ? "" : ",", key, value);
+  }
+  return conf;
+}
+
+// What only torchrun reads, and Kubeflow's operator passes on to it.
+void ConvertTorchrun(Parts& source, OrderedJson& to) {
+  if (const auto restarts = source.Take("maxRestarts")) {
+    if (restarts->is_number_integer()) {
+      SetTorchVariable("PET_MAX_RESTARTS", restarts->dump(), to);
+    } else {
+      source.NoteField("maxRestarts",
+                       fmt::format("found {}, expected a number; left out", restarts->dump()));
+    }
+  }
+  if (const auto entries = source.Take("rdzvConf")) {
+    if (const auto conf = RendezvousConf(*entries)) {
+      SetTorchVariable("PET_RDZV_CONF", *conf, to);
+    } else {
+      source.NoteField("rdzvConf", "expected a list of keys with values; left out");
+    }
+  }
+}
+
+void ConvertElastic(Parts source, OrderedJson& to) {
+  OrderedJson elastic = OrderedJson::object();
+  source.Move("minReplicas", elastic);
+  source.Move("maxReplicas", elastic);
+  const int workers = WorkersOf(to);
+  if (!elastic.contains("minReplicas")) elastic["minReplicas"] = std::max(workers, 1);
+  if (!elastic.contains("maxReplicas")) elastic["maxReplicas"] = std::max(workers, 1);
+  ConvertProcesses(source, "nProcPerNode", to);
+  if (const auto backend = source.Take("rdzvBackend"); backend && *backend != "c10d") {
+    source.NoteField("rdzvBackend",
+                     fmt::format("{} is left out: Lockstep always uses c10d", backend->dump()));
+  }
+  ConvertTorchrun(source, to);
+  if (source.Take("metrics")) {
+    source.NoteField(
+        "metrics",
+        "is left out: create a HorizontalPodAutoscaler that scales the TrainingJob instead");
+  }
+  source.NoteRest();
+  to["elastic"] = std::move(elastic);
+  to["restartScope"] = "Pod";  // torchrun's agents find each other again by themselves
+}
+
+void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
+  to["replicaSpecs"] = ConvertReplicas(spec.Section("tfReplicaSpecs"), "Never");
+  const bool has_servers = to["replicaSpecs"].contains("PS");
+  if (has_servers) to["strategy"] = {{"type", "ParameterServer"}};
+  if (const auto policy = spec.Take("successPolicy"); policy && *policy != api::Json("")) {
+    to["successPolicy"] = OrderedJson::parse(policy->dump());
+  }
+  const auto dynamic = spec.Take("enableDynamicWorker");
+  if (!dynamic || *dynamic != api::Json(true)) return;
+  if (!has_servers) {
+    spec.NoteField("enableDynamicWorker",
+                   "has an equivalent only with parameter servers and is left out");
+    return;
+  }
+  to["elastic"] = {{"minReplicas", 1}, {"maxReplicas", std::max(WorkersOf(to), 1)}};
+  spec.NoteField("enableDynamicWorker",
+                 "becomes spec.elastic: set maxReplicas to the most workers that the job may have");
+}
+
+void ConvertPyTorch(Parts& spec, OrderedJson& to) {
+  ConvertProcesses(spec, "nprocPerNode", to);
+  to["replicaSpecs"] = ConvertReplicas(spec.Section("pytorchReplicaSpecs"), "OnFailure");
+  if (auto elastic = spec.Take("elasticPolicy")) {
+    ConvertElastic({*elastic, spec.Path("elasticPolicy"), spec.notes()}, to);
+  }
+}
+
+OrderedJson ConvertMetadata(const api::Json& object) {
+  OrderedJson metadata = OrderedJson::object();
+  if (!object.contains("metadata") || !object.at("metadata").is_object()) return metadata;
+  const api::Json& from = object.at("metadata");
+  for (const char* key : {"name", "namespace", "labels", "annotations"}) {
+    if (from.contains(key)) metadata[key] = OrderedJson::parse(from.at(key).dump());
+  }
+  if (metadata.contains("annotations") && metadata["annotations"].is_object()) {
+    metadata["annotations"].erase("kubectl.kubernetes.io/last-applied-configuration");
+    if (metadata["annotations"].empty()) metadata.erase("annotations");
+  }
+  return metadata;
+}
+
+// Orders the fields for readers: the most informative first.
+OrderedJson InReadingOrder(const OrderedJson& spec) {
+  OrderedJson ordered = OrderedJson::object();
+  for (const char* key : {"suspend", "managedBy", "strategy", "replicaSpecs", "elastic",
+                          "restartScope", "successPolicy", "runPolicy"}) {
+    if (spec.contains(key)) ordered[key] = spec.at(key);
+  }
+  return ordered;
+}
+
+absl::Status CheckResult(const OrderedJson& object) {
+  const auto job = api::TrainingJobFromJson(api::Json::parse(object.dump()));
+  if (!job.ok()) return job.status();
+  return api::ToStatus(api::Validate(api::WithDefaults(*job)));
+}
+
+}  // namespace
+
+bool IsKubeflowJob(const kube::Object& object) {
+  if (!object.is_object() || object.value("apiVersion", api::Json()) != kKubeflowApi) return false;
+  const api::Json kind = object.value("kind", api::Json());
+  return kind == "TFJob" || kind == "PyTorchJob";
+}
+
+absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
+  if (!object.contains("spec") || !object.at("spec").is_object()) {
+    return absl::InvalidArgumentError("spec: found none, expected an object");
+  }
+  ConvertedJob converted;
+  Parts spec(object.at("spec"), "spec", converted.notes);
+  OrderedJson made = OrderedJson::object();
+  if (object.at("kind") == "TFJob") {
+    ConvertTensorFlow(spec, made);
+  } else {
+    ConvertPyTorch(spec, made);
+  }
+  ConvertRunPolicy(spec.Section("runPolicy"), spec, made);
+  spec.NoteRest();
+  if (!made.contains("restartScope") && !made["replicaSpecs"].contains("PS")) {
+    converted.notes.emplace_back(
+        "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
+        "only that one, as Kubeflow does");
+  }
+  converted.object["apiVersion"] = api::kApiVersion;
+  converted.object["kind"] = api::kKind;
+  converted.object["metadata"] = ConvertMetadata(object);
+  converted.object["spec"] = InReadingOrder(made);
+  LOCKSTEP_RETURN_IF_ERROR(CheckResult(converted.object));
+  return converted;
+}
+
+}  // namespace lockstep::cli

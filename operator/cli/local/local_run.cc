@@ -1,0 +1,176 @@
+#include "operator/cli/local/local_run.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "base/status.h"
+#include "operator/controller/children/render.h"
+#include "operator/controller/state/kinds.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/controller/state/observed.h"
+#include "operator/controller/state/replicas.h"
+#include "operator/local/pod_checks.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr char kNode[] = "local";
+// Short, because a user is watching and there is only one job.
+constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
+constexpr Duration kSettling = std::chrono::seconds(1);  // failures on one machine are seen at once
+constexpr Duration kPollInterval = std::chrono::milliseconds(200);
+
+kube::Kind CompanionKind(const Object& object) {
+  const std::string kind = object.value("kind", "");
+  if (kind == "ConfigMap") return local::kConfigMapKind;
+  if (kind == "Secret") return kube::kSecretKind;
+  return {"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"};
+}
+
+controller::JobControllerOptions ControllerOptions(const std::string& namespace_name,
+                                                   controller::JobTokens& tokens) {
+  controller::JobControllerOptions options;
+  options.namespaces = {namespace_name};
+  options.workers = 1;
+  options.instance = "lockstep-run";
+  options.tokens = &tokens;
+  options.settings.status_interval = kStatusInterval;
+  options.settings.settling = kSettling;
+  return options;
+}
+
+progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
+  progress::PollerOptions options;
+  options.interval = kPollInterval;
+  options.token_of = [&tokens](const std::string& job_uid) { return tokens.For(job_uid); };
+  return options;
+}
+
+}  // namespace
+
+LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
+                   const Clock& clock, local::KubeletOptions kubelet,
+                   const std::string& namespace_name)
+    : inbox_(inbox),
+      addresses_(std::move(addresses)),
+      client_(clock, {.history = 4096, .node_name = kNode}),
+      tokens_(client_, clock, {namespace_name, "lockstep-run-key"}),
+      poller_(PollerSettings(tokens_)),
+      controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name, tokens_)),
+      kubelet_(client_, *addresses_, clock, std::move(kubelet)) {}
+
+absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
+                                                          const LocalRunOptions& options,
+                                                          Inbox& inbox, const Clock& clock) {
+  const api::TrainingJob job = api::WithDefaults(file.job);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
+  LOCKSTEP_RETURN_IF_ERROR(addresses->ReserveAll(job));
+  const std::vector<Object> pods = controller::FirstPods(job, *addresses);
+
+  local::KubeletOptions kubelet;
+  kubelet.node_name = kNode;
+  kubelet.mark = options.mark;
+  kubelet.host = local::ThisHost();
+  kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
+  kubelet.cpus = local::PermittedCpus();
+  kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
+  kubelet.expected_pods = local::PodsThatShareCores(job);
+  LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
+
+  std::unique_ptr<LocalRun> run(
+      new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
+  const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
+  if (main != nullptr) {
+    run->leading_ = kube::KeyOf(pods.front());
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto locations,
+                              local::LocateVolumes(pods.front(), kubelet.volumes));
+    LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_, local::MapMounts(*main, locations));
+  }
+  run->Watch(controller::kTrainingJobKind, job.metadata.namespace_name);
+  run->Watch(kube::kEventKind, job.metadata.namespace_name);
+  run->kubelet_.Start();
+  run->controller_.Start();
+  LOCKSTEP_RETURN_IF_ERROR(run->CreateObjects(file));
+  return run;
+}
+
+LocalRun::~LocalRun() {
+  controller_.Stop();
+  kubelet_.KillAll();
+  if (joiner_.joinable()) joiner_.join();
+  kubelet_.Join();
+  for (std::jthread& watch : watches_) watch.request_stop();
+  watches_.clear();  // before the client that they use
+}
+
+absl::Status LocalRun::CreateObjects(const JobFile& file) {
+  for (const Object& object : file.objects) {
+    LOCKSTEP_RETURN_IF_ERROR(client_.Create(CompanionKind(object), object).status());
+  }
+  return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(file.job)).status();
+}
+
+void LocalRun::Watch(const kube::Kind& kind, const std::string& namespace_name) {
+  watches_.emplace_back([this, kind, namespace_name](std::stop_token stop) {
+    kube::WatchOptions options;
+    options.namespace_name = namespace_name;
+    // If the history no longer contains our version, start again with all existing objects.
+    while (!stop.stop_requested()) {
+      const absl::Status end = client_.Watch(kind, options, stop, [&](kube::WatchEvent event) {
+        if (event.type == kube::WatchEvent::Type::kBookmark) return;
+        const bool deleted = event.type == kube::WatchEvent::Type::kDeleted;
+        if (kind == kube::kEventKind) {
+          if (!deleted) inbox_.Post(EventSeen{std::move(event.object)});
+        } else {
+          inbox_.Post(JobChanged{std::move(event.object), deleted});
+        }
+      });
+      if (!end.ok() && !absl::IsOutOfRange(end)) return;
+    }
+  });
+}
+
+void LocalRun::Stop() {
+  controller_.Stop();
+  kubelet_.Shutdown();
+  if (joiner_.joinable()) return;
+  joiner_ = std::jthread([this] {
+    kubelet_.Join();
+    inbox_.Post(PodsStopped());
+  });
+}
+
+void LocalRun::Kill() {
+  kubelet_.KillAll();
+}
+
+std::optional<api::Progress> LocalRun::LastWord() {
+  if (!leading_) return std::nullopt;
+  const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, *leading_);
+  if (!pod.ok()) return std::nullopt;
+  const auto observed = controller::ObservePod(*pod);
+  return observed && observed->termination ? observed->termination->progress : std::nullopt;
+}
+
+std::map<std::string, std::string> LocalRun::MetricsAddresses(const api::TrainingJob& job) const {
+  std::map<std::string, std::string> addresses;
+  if (!api::UsesBundledTrainer(job)) return addresses;
+  for (const controller::Replica& replica : controller::AllReplicas(job)) {
+    if (!controller::NodeRank(job, replica)) continue;
+    addresses[controller::Describe(replica)] = fmt::format(
+        "{}:{}", addresses_->Of(job, replica.role, replica.index).host, api::kMetricsPort);
+  }
+  return addresses;
+}
+
+std::string LocalRun::OnThisMachine(const std::string& container_path) const {
+  return leading_paths_.Rewrite(container_path);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,173 @@
+#include "operator/cli/local/work_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/descriptor.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kMostRuns = 1000;  // of one job in one folder
+constexpr char kReport[] = "/report.json";
+constexpr char kMetrics[] = "/metrics.json";
+constexpr char kLock[] = "/.lock";
+
+absl::Status WriteFile(const std::string& path, const std::string& json) {
+  std::ofstream file(path);
+  file << json << '\n';
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+pid_t ReadPid(int fd) {
+  std::array<char, 32> text{};
+  const ssize_t got = read(fd, text.data(), text.size() - 1);
+  return got > 0 ? std::atoi(text.data()) : 0;
+}
+
+bool IsGone(pid_t process) {
+  return kill(process, 0) != 0 && errno == ESRCH;
+}
+
+// Does nothing if there is none.
+void RemoveFile(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+}
+
+}  // namespace
+
+WorkDir::WorkDir(std::string shown, int lock_fd)
+    : shown_(std::move(shown)),
+      path_(std::filesystem::absolute(shown_).lexically_normal().string()),
+      lock_fd_(lock_fd) {
+  if (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+}
+
+WorkDir::WorkDir(WorkDir&& other) noexcept
+    : shown_(std::move(other.shown_)),
+      path_(std::move(other.path_)),
+      skipped_(std::move(other.skipped_)),
+      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+WorkDir::~WorkDir() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+// Aborted if another run holds the lock.
+absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot create the work directory {}: {}", path, error.message()));
+  }
+  const std::string lock_path = path + kLock;
+  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot write to the work directory {}: {}", path, std::strerror(errno)));
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const pid_t holder = ReadPid(fd);
+    // The holder was killed, and its guardian is killing what it left behind: that takes no time.
+    const bool ending = holder > 0 && IsGone(holder);
+    if (!ending || flock(fd, LOCK_EX) != 0) {
+      close(fd);
+      return absl::AbortedError(fmt::format(
+          "work directory {} is in use by another lockstep run (process {})", path, holder));
+    }
+  }
+  const std::string pid = fmt::format("{}", getpid());
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    close(fd);
+    return absl::FailedPreconditionError(
+        fmt::format("cannot write {}: {}", lock_path, std::strerror(errno)));
+  }
+  return WorkDir(path, fd);
+}
+
+absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::string& job) {
+  if (!asked.empty()) {
+    absl::StatusOr<WorkDir> dir = Lock(asked);
+    if (!absl::IsAborted(dir.status())) return dir;
+    return absl::FailedPreconditionError(
+        fmt::format("{}: choose another one with --work-dir", std::string(dir.status().message())));
+  }
+  std::string skipped;
+  for (int i = 1; i <= kMostRuns; ++i) {
+    const std::string path = fmt::format("runs/{}{}", job, i == 1 ? "" : fmt::format("-{}", i));
+    absl::StatusOr<WorkDir> dir = Lock(path);
+    const bool in_use = absl::IsAborted(dir.status());
+    if (!dir.ok() && !in_use) return dir;
+    if (dir.ok() && !dir->HasSucceeded()) {
+      dir->skipped_ = std::move(skipped);
+      return dir;
+    }
+    if (skipped.empty()) {
+      skipped = in_use ? fmt::format("{} is in use by another run", path)
+                       : fmt::format("the job in {} has succeeded", path);
+    }
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("runs/{} and {} others are in use or done: choose another folder with --work-dir",
+                  job, kMostRuns));
+}
+
+bool WorkDir::HasSucceeded() const {
+  using Json = nlohmann::json;
+  std::ifstream file(path_ + kReport);
+  const Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return report.is_object() && report.contains("state") && report["state"] == "Succeeded";
+}
+
+absl::Status WorkDir::WriteReport(const std::string& json) const {
+  return WriteFile(path_ + kReport, json);
+}
+
+void WorkDir::RemoveReport() const {
+  RemoveFile(path_ + kReport);
+}
+
+absl::Status WorkDir::WriteMetricsAddresses(
+    const std::map<std::string, std::string>& addresses) const {
+  return WriteFile(path_ + kMetrics, nlohmann::json(addresses).dump());
+}
+
+void WorkDir::RemoveMetricsAddresses() const {
+  RemoveFile(path_ + kMetrics);
+}
+
+// A run that was killed leaves the file, and its addresses may be another's by now.
+absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses(
+    const std::string& path) {
+  const Descriptor lock(open((path + kLock).c_str(), O_RDONLY | O_CLOEXEC));
+  const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
+  std::ifstream file(path + kMetrics);
+  if (!file || holder <= 0 || IsGone(holder)) {
+    return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
+  }
+  std::map<std::string, std::string> addresses;
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const auto& [replica, address] : json.items()) {
+    if (address.is_string()) addresses[replica] = address;
+  }
+  return addresses;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,91 @@
+#include "operator/cli/suspend_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "api/v1/conditions.h"
+#include "base/json_text.h"
+#include "base/printable.h"
+#include "base/status.h"
+#include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/fail.h"
+#include "operator/cli/text/job_table.h"
+#include "operator/controller/children/kueue.h"
+#include "operator/controller/observe_job.h"
+#include "operator/controller/state/kinds.h"
+#include "operator/kube/change_object.h"
+
+namespace lockstep::cli {
+namespace {
+
+ExitCode RunSetSuspend(const SuspendOptions& options, bool suspend) {
+  const auto access = ReachCluster(options.cluster);
+  if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
+  const auto report = SetSuspend(*access->client, {access->namespace_name, options.job}, suspend);
+  if (!report.ok()) return FailOnCluster(kExitNoAnswer, report.status());
+  fmt::print("{}\n", Printable(report->text));
+  if (!report->note.empty()) fmt::print(stderr, "{}\n", Printable(report->note));
+  return kExitDone;
+}
+
+std::string NoteOn(const api::TrainingJob& job) {
+  if (api::IsTerminal(job.status)) {
+    return fmt::format("job {} has ended ({}): suspend is without effect", job.metadata.name,
+                       StateName(job.status));
+  }
+  const std::string queue = controller::QueueName(job);
+  if (queue.empty()) return "";
+  return fmt::format(
+      "job {} is in the queue {}: if the operator uses Kueue, the queue decides when the job runs, "
+      "and suspend follows its decision",
+      job.metadata.name, queue);
+}
+
+}  // namespace
+
+CLI::App* AddSuspendCommand(CLI::App& app, SuspendOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("suspend", "Stop the pods of a TrainingJob, and keep what was counted");
+  AddJobArgument(*command, options.job);
+  AddClusterOptions(*command, options.cluster);
+  return command;
+}
+
+CLI::App* AddResumeCommand(CLI::App& app, SuspendOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("resume", "Start the pods of a suspended TrainingJob again");
+  AddJobArgument(*command, options.job);
+  AddClusterOptions(*command, options.cluster);
+  return command;
+}
+
+absl::StatusOr<SuspendReport> SetSuspend(kube::Client& client, const kube::Key& job, bool suspend) {
+  SuspendReport report;
+  LOCKSTEP_RETURN_IF_ERROR(
+      kube::ChangeObject(client, controller::kTrainingJobKind, job, [&](kube::Object& object) {
+        const kube::Object before = kube::Member(kube::Member(object, "spec"), "suspend");
+        // Absent means false.
+        const bool is_so = suspend ? before == true : before.is_null() || before == false;
+        if (is_so) {
+          report.text = fmt::format("job {}: suspend is already {}", job.name, suspend);
+        } else {
+          object["spec"]["suspend"] = suspend;
+          report.text = fmt::format("job {}: suspend is now {}; it was {}", job.name, suspend,
+                                    before.is_null() ? "absent" : JsonText(before));
+        }
+        report.note = NoteOn(controller::ObserveJob(object).job);
+      }));
+  return report;
+}
+
+ExitCode RunSuspend(const SuspendOptions& options) {
+  return RunSetSuspend(options, true);
+}
+
+ExitCode RunResume(const SuspendOptions& options) {
+  return RunSetSuspend(options, false);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,225 @@
+#include "operator/cli/text/job_description.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "api/v1/enum_names.h"
+#include "api/v1/names.h"
+#include "base/printable.h"
+#include "base/rfc3339.h"
+#include "base/text_table.h"
+#include "operator/cli/cluster/job_pods.h"
+#include "operator/cli/cluster/pod_state.h"
+#include "operator/cli/text/job_table.h"
+#include "operator/cli/text/one_line.h"
+#include "operator/cli/text/plan_text.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::cli {
+namespace {
+
+using controller::Replica;
+using kube::Object;
+using kube::TextMember;
+
+constexpr std::size_t kMostReplicas = 40, kMostEvents = 20;  // lines
+
+std::string AgeOf(const std::optional<Time>& time, Time now) {
+  return time ? FormatAge(now - *time) : "-";
+}
+
+// ", 7 restarts (6 by its program, 1 by disruptions)"
+std::string RestartsText(const api::TrainingJobStatus& status) {
+  if (status.restart_count <= 0) return "";
+  const api::RestartCounts& restarts = status.restarts;
+  const int others =
+      status.restart_count - restarts.application - restarts.disruption - restarts.evaluator;
+  std::vector<std::string> kinds;
+  for (const auto& [count, kind] :
+       {std::pair(restarts.application, "by its program"),
+        std::pair(restarts.disruption, "by disruptions"),
+        std::pair(restarts.evaluator, "of the Evaluator"), std::pair(others, "by the kubelet")}) {
+    if (count > 0) kinds.push_back(fmt::format("{} {}", count, kind));
+  }
+  return fmt::format(", {} ({})", Plural(status.restart_count, "restart"), fmt::join(kinds, ", "));
+}
+
+std::string Headline(const JobFacts& facts, Time now) {
+  const api::TrainingJob& job = facts.job;
+  std::string line =
+      fmt::format("{} in namespace {}: {}", job.metadata.name, job.metadata.namespace_name,
+                  job.status.state.empty() ? "not seen by the operator yet" : job.status.state);
+  if (job.metadata.creation_time) {
+    line += fmt::format(", created {} ago", AgeOf(job.metadata.creation_time, now));
+  }
+  line += RestartsText(job.status);
+  line += '\n';
+  if (!facts.invalid.empty()) line += fmt::format("Invalid: {}\n", facts.invalid);
+  return line;
+}
+
+std::string ProgressText(const api::TrainingJobStatus& status, Time now) {
+  if (!status.progress) return "";
+  const api::Progress& progress = *status.progress;
+  std::string line = fmt::format("progress: step {}", progress.step);
+  if (progress.total_steps > 0) line += fmt::format(" of {}", progress.total_steps);
+  if (progress.loss) line += fmt::format(", loss {:.4g}", *progress.loss);
+  if (progress.test_accuracy) {
+    line += fmt::format(", test accuracy {:.4g} %", 100 * *progress.test_accuracy);
+  }
+  if (progress.update_time) {
+    line += fmt::format(", reported {} ago", AgeOf(progress.update_time, now));
+  }
+  return line + '\n';
+}
+
+std::string TrainingText(const api::TrainingSpec& training) {
+  std::string line = fmt::format(
+      "training: {} on {}{}, ",
+      training.model.name.empty() ? "layers of its own" : training.model.name,
+      api::NameOf(training.dataset.format),
+      training.dataset.path.empty() ? "" : fmt::format(" in {}", training.dataset.path));
+  if (training.epochs) line += Plural(*training.epochs, "epoch");
+  if (training.steps) line += Plural(*training.steps, "step");
+  const api::BatchSizeSpec& batch = training.batch_size;
+  if (batch.global) line += fmt::format(" of batches of {}", *batch.global);
+  if (batch.per_replica) line += fmt::format(" of batches of {} per replica", *batch.per_replica);
+  return line + '\n';
+}
+
+std::string SpecText(const api::TrainingJobSpec& spec) {
+  std::string text;
+  if (spec.strategy) {
+    text += fmt::format("strategy: {}\n", api::NameOf(spec.strategy->type));
+  }
+  if (spec.training) text += TrainingText(*spec.training);
+  if (spec.suspend) text += "suspend: true\n";
+  return text;
+}
+
+// The replica's pod, of the newest attempt; null if it has none.
+const Object* PodOf(const std::vector<Object>& pods, const Replica& replica) {
+  const Object* newest = nullptr;
+  const auto attempt_of = [](const Object& pod) {
+    return std::atoi(kube::Label(pod, api::kLabelAttempt).c_str());
+  };
+  for (const Object& pod : pods) {
+    if (ReplicaName(pod) != controller::Describe(replica)) continue;
+    if (newest == nullptr || attempt_of(pod) > attempt_of(*newest)) newest = &pod;
+  }
+  return newest;
+}
+
+TextRow RowOfPod(const std::string& replica, const Object& pod, Time now) {
+  const std::string node = TextMember(kube::Member(pod, "spec"), "nodeName");
+  const auto created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp"));
+  return {replica, node.empty() ? "-" : node, std::to_string(KubeletRestarts(pod)),
+          AgeOf(created, now), OneLine(PodState(pod))};
+}
+
+TextRow RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
+  const Object* pod = PodOf(facts.pods, replica);
+  if (pod == nullptr) {
+    return {controller::Describe(replica), "-", "-", "-",
+            controller::HasCompleted(facts.job, replica) ? "Completed" : "no pod"};
+  }
+  return RowOfPod(controller::Describe(replica), *pod, now);
+}
+
+// Of a large job only those that do not simply run.
+std::string ReplicaTable(const JobFacts& facts, Time now) {
+  std::vector<TextRow> rows = {{"REPLICA", "NODE", "RESTARTS", "AGE", "STATE"}};
+  const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
+  std::size_t running = 0, omitted = 0;
+  for (const Replica& replica : replicas) {
+    TextRow row = RowOfReplica(facts, replica, now);
+    if (replicas.size() > kMostReplicas && row.back() == "Running") {
+      ++running;
+    } else if (rows.size() > kMostReplicas) {
+      ++omitted;
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+  // The spec may have shrunk since, or be one that this program cannot read.
+  for (const Object& pod : facts.pods) {
+    if (std::ranges::none_of(replicas, [&pod](const Replica& replica) {
+          return controller::Describe(replica) == ReplicaName(pod);
+        })) {
+      rows.push_back(RowOfPod(ReplicaName(pod), pod, now));
+    }
+  }
+  std::string text = rows.size() > 1 ? "\n" + TextTable(rows) : "";
+  if (running > 0) text += fmt::format("{} more run\n", running);
+  if (omitted > 0) text += fmt::format("{} more do not run\n", omitted);
+  return text;
+}
+
+struct SeenEvent {
+  Time last;
+  int count = 1;
+  const Object* event = nullptr;
+};
+
+// Recorders of the newer API (events.k8s.io) fill eventTime and series, those of this one the rest.
+SeenEvent ReadEvent(const Object& event) {
+  const Object& series = kube::Member(event, "series");
+  SeenEvent seen{.last = {}, .event = &event};
+  for (const std::string& text :
+       {TextMember(series, "lastObservedTime"), TextMember(event, "lastTimestamp"),
+        TextMember(event, "eventTime"),
+        TextMember(kube::Member(event, "metadata"), "creationTimestamp")}) {
+    const auto time = ParseRfc3339(text);
+    if (!time) continue;
+    seen.last = *time;
+    break;
+  }
+  seen.count = std::max({1, kube::IntMember(series, "count"), kube::IntMember(event, "count")});
+  return seen;
+}
+
+std::string EventTable(const std::vector<Object>& events, Time now) {
+  std::vector<SeenEvent> seen;
+  for (const Object& event : events) seen.push_back(ReadEvent(event));
+  std::ranges::stable_sort(seen, {}, &SeenEvent::last);
+  if (seen.size() > kMostEvents) seen.erase(seen.begin(), seen.end() - kMostEvents);
+  std::vector<TextRow> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
+  for (const SeenEvent& one : seen) {
+    const std::string times = one.count > 1 ? fmt::format(" ({} times)", one.count) : "";
+    rows.push_back({FormatAge(now - one.last), TextMember(*one.event, "type"),
+                    TextMember(kube::Member(*one.event, "involvedObject"), "name"),
+                    TextMember(*one.event, "reason"),
+                    OneLine(TextMember(*one.event, "message")) + times});
+  }
+  return rows.size() > 1 ? "\n" + TextTable(rows) : "";
+}
+
+std::string LogText(const ReplicaLog& log) {
+  if (!log.error.empty()) {
+    return fmt::format("\nThe log of {} cannot be read: {}\n", log.replica, log.error);
+  }
+  if (log.text.empty()) return fmt::format("\nThe log of {} is empty.\n", log.replica);
+  return fmt::format("\nThe last lines of the log of {}:\n{}", log.replica, log.text);
+}
+
+}  // namespace
+
+std::string DescribeJob(const JobFacts& facts, Time now) {
+  std::string text = Headline(facts, now);
+  text += JobDetails(facts.job);
+  text += ProgressText(facts.job.status, now);
+  if (facts.invalid.empty()) text += SpecText(facts.job.spec);  // it is not read in full otherwise
+  text += ReplicaTable(facts, now);
+  text += EventTable(facts.events, now);
+  if (!facts.events_error.empty()) {
+    text += fmt::format("\nThe events cannot be read: {}\n", facts.events_error);
+  }
+  if (facts.log) text += LogText(*facts.log);
+  return Printable(text);
+}
+
+}  // namespace lockstep::cli

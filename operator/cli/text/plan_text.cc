@@ -1,0 +1,187 @@
+#include "operator/cli/text/plan_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/printable.h"
+#include "base/text_table.h"
+#include "operator/cli/text/one_line.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t NumberAt(const Json& json, const char* key) {
+  return json.at(key).get<std::int64_t>();
+}
+
+// "1.23 GFLOPs"
+std::string FlopText(std::int64_t flops) {
+  auto value = static_cast<double>(flops);
+  const char* unit = "";
+  for (const char* larger : {"k", "M", "G", "T"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{:.3g} {}FLOPs", value, unit);
+}
+
+std::string ShapeText(const Json& shape) {
+  return fmt::format("({})", fmt::join(shape.get<std::vector<std::int64_t>>(), ", "));
+}
+
+std::string LayerTable(const Json& plan) {
+  std::vector<TextRow> rows = {{"Layer (type)", "Output shape", "Parameters", "FLOPs a sample"}};
+  for (const Json& layer : plan.at("layers")) {
+    const std::int64_t flops = NumberAt(layer, "flops_per_sample");
+    rows.push_back({OneLine(fmt::format("{} ({})", layer.at("name").get<std::string>(),
+                                        layer.at("type").get<std::string>())),
+                    ShapeText(layer.at("output_shape")),
+                    WithCommas(NumberAt(layer, "parameters") + NumberAt(layer, "other_parameters")),
+                    flops > 0 ? WithCommas(flops) : ""});
+  }
+  return TextTable(rows, {.gap = 2, .numbers = 2});
+}
+
+std::string DataLine(const Json& data) {
+  const auto samples = [&](const char* key, const char* what) {
+    return data.at(key).is_null() ? fmt::format("an unknown number of {} samples", what)
+                                  : Plural(NumberAt(data, key), fmt::format("{} sample", what));
+  };
+  std::string line =
+      fmt::format("Data: {} of {} {}", samples("training_samples", "training"),
+                  data.at("element").get<std::string>(), ShapeText(data.at("sample_shape")));
+  line += data.at("classes").is_null()
+              ? fmt::format(", labels of {}", Plural(NumberAt(data, "label_numbers"), "number"))
+              : fmt::format(", {} classes", WithCommas(NumberAt(data, "classes")));
+  if (!data.at("test_samples").is_null()) line += "; " + samples("test_samples", "test");
+  return line + (data.at("opened").get<bool>() ? "" : " (no file was opened)") + "\n";
+}
+
+std::string StepLines(const Json& steps) {
+  std::string text = fmt::format(
+      "Batch: {}, {} per replica{}\n", Plural(NumberAt(steps, "global_batch"), "sample"),
+      WithCommas(NumberAt(steps, "batch_per_replica")),
+      NumberAt(steps, "parts") > 1 ? fmt::format(" in {} parts", NumberAt(steps, "parts")) : "");
+  if (steps.at("per_epoch").is_null()) {
+    text += "Steps: how many an epoch has is not known without the number of samples";
+  } else {
+    text += fmt::format("Steps: {} an epoch, with {} of weight 0, and no sample left out",
+                        WithCommas(NumberAt(steps, "per_epoch")),
+                        Plural(NumberAt(steps, "padded_per_epoch"), "padding row"));
+    if (const std::int64_t dropped = NumberAt(steps, "dropped_per_epoch"); dropped != 0) {
+      text.replace(text.rfind("no sample left out"), std::string::npos,
+                   Plural(dropped, "sample") + " left out");
+    }
+  }
+  if (!steps.at("total").is_null()) {
+    text += fmt::format("; {} in all", WithCommas(NumberAt(steps, "total")));
+  }
+  return text + "\n";
+}
+
+std::string CommunicationLine(const Json& communication) {
+  const std::int64_t buckets = NumberAt(communication, "bucket_count");
+  const std::size_t servers = communication.at("servers").size();
+  if (servers > 0) {
+    return fmt::format("Communication: a step pulls {} from {} and pushes {} to them\n",
+                       ByteText(NumberAt(communication, "pulled_bytes_per_step")),
+                       Plural(static_cast<std::int64_t>(servers), "parameter server"),
+                       ByteText(NumberAt(communication, "pushed_bytes_per_step")));
+  }
+  if (buckets == 0) return "Communication: none\n";
+  std::string line = fmt::format(
+      "Communication: {} of {} in all are summed in a step; {}", Plural(buckets, "gradient bucket"),
+      ByteText(NumberAt(communication, "all_reduced_bytes_per_step")),
+      communication.at("shared_memory").get<bool>()
+          ? "replicas share memory, so that nothing is sent"
+          : fmt::format("by a ring, a replica sends {}",
+                        ByteText(NumberAt(communication, "sent_bytes_per_step"))));
+  if (const std::int64_t bytes = NumberAt(communication, "broadcast_bytes_per_step"); bytes > 0) {
+    line += fmt::format("; rank 0 sends each other replica its parameters of {}", ByteText(bytes));
+  }
+  return line + "\n";
+}
+
+std::string MemoryLines(const Json& plan) {
+  const Json& memory = plan.at("memory");
+  const Json& replica = memory.at("replica");
+  std::string parts;
+  for (const auto& [name, bytes] : replica.items()) {
+    const auto size = bytes.get<std::int64_t>();
+    if (name == "total" || size < (1 << 20)) continue;  // the rest is too small to matter
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", words, ByteText(size));
+  }
+  std::string text =
+      fmt::format("Memory of a replica: {} ({})\n", ByteText(NumberAt(replica, "total")), parts);
+  for (const Json& pods : memory.at("pods")) {
+    const Json& limit = pods.at("limit");
+    text += fmt::format(
+        "Memory of a pod of {}: {}{}\n", pods.at("role").get<std::string>(),
+        ByteText(NumberAt(pods, "bytes")),
+        limit.is_null() ? ", without a limit" : " of " + ByteText(limit.get<std::int64_t>()));
+  }
+  return text + fmt::format("Memory of all pods: {}; this machine has {} available\n",
+                            ByteText(NumberAt(memory, "job")),
+                            ByteText(NumberAt(memory, "available")));
+}
+
+}  // namespace
+
+std::string WithCommas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t i = text.size(); i > 3 && text[i - 4] != '-';) text.insert(i -= 3, ",");
+  return text;
+}
+
+std::string Plural(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", WithCommas(count), noun, count == 1 ? "" : "s");
+}
+
+std::string ByteText(std::int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes) / 1024;
+  const char* unit = "KiB";
+  for (const char* larger : {"MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = larger;
+  }
+  return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string PlanText(const Json& plan) {
+  const Json& replicas = plan.at("replicas");
+  const Json& parameters = plan.at("parameters");
+  const Json& flops = plan.at("flops_per_sample");
+  std::string text = fmt::format(
+      "Job {}{}: {}, {} of {}, {} each on {}\n\n", plan.at("job").get<std::string>(),
+      plan.at("model").is_null() ? "" : ", model " + plan.at("model").get<std::string>(),
+      plan.at("strategy").get<std::string>(), Plural(NumberAt(replicas, "pods"), "pod"),
+      Plural(NumberAt(replicas, "per_pod"), "replica"),
+      Plural(NumberAt(replicas, "threads"), "thread"), replicas.at("device").get<std::string>());
+  if (!plan.at("variant").is_null()) {
+    text += fmt::format("Variant {}, which needs the most memory:\n", NumberAt(plan, "variant"));
+  }
+  text += LayerTable(plan);
+  text += fmt::format(
+      "\nParameters: {} trainable, {} other ({})\n", WithCommas(NumberAt(parameters, "trainable")),
+      WithCommas(NumberAt(parameters, "other")), ByteText(NumberAt(parameters, "bytes")));
+  text += fmt::format("A sample: {} forward, {} in training\n",
+                      FlopText(NumberAt(flops, "forward")), FlopText(NumberAt(flops, "training")));
+  text += DataLine(plan.at("data"));
+  text += StepLines(plan.at("steps"));
+  text += CommunicationLine(plan.at("communication"));
+  text += fmt::format("Checkpoint: {}\n", ByteText(NumberAt(plan, "checkpoint_bytes")));
+  return Printable(text + MemoryLines(plan));
+}
+
+}  // namespace lockstep::cli

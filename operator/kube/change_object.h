@@ -1,0 +1,23 @@
+// Changes an object that others write too.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::kube {
+
+// Returns the whole object, for an update. FailedPrecondition if a part of it is too large to be
+// read: an update would write in its place what says so. Other errors are those of Get.
+absl::StatusOr<Object> ReadWhole(Client& client, const Kind& kind, const Key& key);
+
+// Reads the object, has `change` change it, and writes it. Writes nothing if `change` leaves it as
+// it was. If somebody else writes it in between, reads and changes it anew, at most kMostTries
+// times in all. Errors: those of ReadWhole and Update; Aborted if the last try was in vain, too. No
+// field is written then.
+inline constexpr int kMostTries = 5;
+absl::Status ChangeObject(Client& client, const Kind& kind, const Key& key,
+                          const std::function<void(Object&)>& change);
+
+}  // namespace lockstep::kube

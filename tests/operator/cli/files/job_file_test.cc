@@ -1,0 +1,56 @@
+#include "operator/cli/files/job_file.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/operator/cli/program.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Fault(const std::string& text) {
+  const auto file = ParseJobFile(text, "f.yaml", {});
+  return file.ok() ? "" : std::string(file.status().message());
+}
+
+TEST(JobFileTest, HoldsAJobAndWhatBelongsToIt) {
+  const std::string map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
+  const auto file = ParseJobFile(map + "---\n" + testing::ShellJob("j", 2, "x"), "f.yaml",
+                                 {"metadata.namespace=lab"});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->job.metadata.name, "j");
+  ASSERT_EQ(file->objects.size(), 1U);
+  EXPECT_EQ(kube::Namespace(file->objects[0]), "lab");
+}
+
+TEST(JobFileTest, WhatIsNoTrainingJobIsNamed) {
+  EXPECT_THAT(Fault(""), HasSubstr("f.yaml: found nothing, expected a TrainingJob"));
+  EXPECT_THAT(Fault("kind: Pod\n"), HasSubstr("found Pod, expected a TrainingJob"));
+  EXPECT_THAT(Fault("[1]"), HasSubstr("f.yaml"));
+  EXPECT_THAT(Fault("a: [b\n"), HasSubstr("f.yaml"));
+  const std::string job = testing::ShellJob("j", 1, "x");
+  EXPECT_THAT(Fault(job + "\n---\n" + job), HasSubstr("found two TrainingJobs"));
+}
+
+TEST(JobFileTest, NullInATemplateIsAbsentAsInACluster) {
+  const auto file = ParseJobFile(
+      testing::ShellJob("j", 1, "x"), "f.yaml",
+      {"spec.replicaSpecs.Worker.template.spec.volumes=[{name: v, emptyDir: null}]",
+       "spec.replicaSpecs.Worker.template.spec.containers[0].envFrom=[{configMapRef: null}]"});
+  ASSERT_TRUE(file.ok()) << file.status();
+  const kube::Object& spec = (*file->job.spec.replica_specs.at(api::Role::kWorker).tmpl)["spec"];
+  EXPECT_EQ(spec["volumes"].dump(), R"([{"name":"v"}])");
+  EXPECT_EQ(spec["containers"][0]["envFrom"].dump(), "[{}]");
+}
+
+TEST(JobFileTest, EveryFaultHasALineOfItsOwn) {
+  const auto file = ParseJobFile(testing::ShellJob("j", 1, "x"), "f.yaml",
+                                 {"spec.a=1", "spec.runPolicy.backoffLimit=many"});
+  const std::string message(file.status().message());
+  EXPECT_THAT(message, HasSubstr("f.yaml: spec.runPolicy.backoffLimit: found \"many\""));
+  EXPECT_THAT(message, HasSubstr("\nf.yaml: spec.a: unknown field"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

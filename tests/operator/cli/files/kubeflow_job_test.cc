@@ -1,0 +1,224 @@
+#include "operator/cli/files/kubeflow_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/v1/training_job.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::cli {
+namespace {
+
+using api::Json;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Json Replica(int replicas) {
+  return {{"replicas", replicas},
+          {"restartPolicy", "OnFailure"},
+          {"template", lockstep::testing::Template()}};
+}
+
+Json Kubeflow(const std::string& kind, const Json& spec) {
+  return {{"apiVersion", "kubeflow.org/v1"},
+          {"kind", kind},
+          {"metadata", {{"name", "mnist"}, {"namespace", "team"}}},
+          {"spec", spec}};
+}
+
+// A TFJob that causes no notes but those under test.
+Json TfJob(const Json& replicas) {
+  return Kubeflow("TFJob", {{"tfReplicaSpecs", replicas},
+                            {"runPolicy", {{"cleanPodPolicy", "None"}, {"backoffLimit", 3}}}});
+}
+Json PyTorchJob() {
+  return Kubeflow("PyTorchJob",
+                  {{"pytorchReplicaSpecs", {{"Master", Replica(1)}, {"Worker", Replica(3)}}},
+                   {"runPolicy", {{"cleanPodPolicy", "None"}, {"backoffLimit", 3}}}});
+}
+
+Json Spec(const ConvertedJob& job) {
+  return Json::parse(job.object.at("spec").dump());
+}
+
+TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
+  Json job = TfJob({{"Chief", Replica(1)}, {"PS", Replica(2)}, {"Worker", Replica(4)}});
+  job["metadata"]["uid"] = "7";
+  job["metadata"]["labels"] = {{"team", "vision"}};
+  job["metadata"]["annotations"] = {{"kubectl.kubernetes.io/last-applied-configuration", "{}"}};
+  job["status"] = {{"conditions", Json::array()}};
+  job["spec"]["successPolicy"] = "AllWorkers";
+  job["spec"]["runPolicy"]["schedulingPolicy"] = {{"minAvailable", 4}, {"queue", "research"}};
+  job["spec"]["runPolicy"]["suspend"] = true;
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_THAT(converted->notes, IsEmpty());
+  EXPECT_EQ(converted->object.at("apiVersion"), "training.lockstep.dev/v1");
+  EXPECT_EQ(Json::parse(converted->object.at("metadata").dump()),
+            (Json{{"name", "mnist"}, {"namespace", "team"}, {"labels", {{"team", "vision"}}}}));
+  EXPECT_EQ(
+      Spec(*converted),
+      (Json{{"suspend", true},
+            {"strategy", {{"type", "ParameterServer"}}},
+            {"replicaSpecs", {{"Chief", Replica(1)}, {"PS", Replica(2)}, {"Worker", Replica(4)}}},
+            {"successPolicy", "AllWorkers"},
+            {"runPolicy",
+             {{"cleanPodPolicy", "None"},
+              {"backoffLimit", 3},
+              {"schedulingPolicy", {{"minAvailable", 4}, {"queue", "research"}}}}}}));
+}
+
+TEST(KubeflowJobTest, RoleNamesOfAnyCaseAndMastersAreKnown) {
+  const auto converted =
+      ConvertKubeflowJob(TfJob({{"master", Replica(1)}, {"worker", Replica(2)}}));
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  const Json spec = Spec(*converted);
+  EXPECT_EQ(spec.at("replicaSpecs").size(), 2U);
+  EXPECT_TRUE(spec.at("replicaSpecs").contains("Chief"));
+}
+
+TEST(KubeflowJobTest, WhatHasNoEquivalentIsReported) {
+  Json job = TfJob({{"Worker", Replica(2)}, {"Teacher", Replica(1)}});
+  job["spec"]["enableDynamicWorker"] = true;
+  job["spec"]["fancy"] = 1;
+  job["spec"]["runPolicy"].erase("cleanPodPolicy");
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_THAT(
+      converted->notes,
+      ElementsAre(
+          "spec.tfReplicaSpecs.Teacher: has no equivalent in a TrainingJob and is left out",
+          "spec.enableDynamicWorker: has an equivalent only with parameter servers and is "
+          "left out",
+          "spec.runPolicy.cleanPodPolicy: is not set: Kubeflow's default is None, "
+          "Lockstep's is Running: pods that still run when the job ends are deleted",
+          "spec.fancy: has no equivalent in a TrainingJob and is left out",
+          "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to "
+          "restart only that one, as Kubeflow does"));
+}
+
+TEST(KubeflowJobTest, AbsentRestartPoliciesKeepTheirOldMeaning) {
+  for (const auto& [kind, field, expected] :
+       {std::tuple("TFJob", "tfReplicaSpecs", "Never"),
+        std::tuple("PyTorchJob", "pytorchReplicaSpecs", "OnFailure")}) {
+    Json worker = Replica(1);
+    worker.erase("restartPolicy");
+    const auto converted = ConvertKubeflowJob(Kubeflow(kind, {{field, {{"Worker", worker}}}}));
+    ASSERT_TRUE(converted.ok()) << converted.status();
+    EXPECT_EQ(Spec(*converted).at("replicaSpecs").at("Worker").at("restartPolicy"), expected);
+  }
+}
+
+TEST(KubeflowJobTest, DynamicWorkersAreElastic) {
+  Json job = TfJob({{"PS", Replica(1)}, {"Worker", Replica(4)}});
+  job["spec"]["enableDynamicWorker"] = true;
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_EQ(Spec(*converted).at("elastic"), (Json{{"minReplicas", 1}, {"maxReplicas", 4}}));
+}
+
+TEST(KubeflowJobTest, APyTorchJobsMasterIsTheChief) {
+  Json job = PyTorchJob();
+  Json& port = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0];
+  port["ports"] = {{{"name", "pytorchjob-port"}, {"containerPort", 23456}}};
+  job["spec"]["nprocPerNode"] = "4";
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  const Json spec = Spec(*converted);
+  EXPECT_EQ(spec.at("strategy"), (Json{{"type", "MultiWorkerMirrored"}, {"processesPerPod", 4}}));
+  EXPECT_EQ(spec.at("/replicaSpecs/Chief/template/spec/containers/0/ports/0"_json_pointer),
+            (Json{{"name", "cluster"}, {"containerPort", 23456}}));
+  EXPECT_EQ(spec.at("replicaSpecs").at("Worker").at("replicas"), 3);
+}
+
+TEST(KubeflowJobTest, AnElasticPolicyBecomesElasticWithScopePod) {
+  Json job = PyTorchJob();
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  job["spec"]["elasticPolicy"] = {
+      {"minReplicas", 1},  {"maxReplicas", 5}, {"maxRestarts", 9},        {"rdzvBackend", "etcd"},
+      {"nProcPerNode", 2}, {"rdzvHost", "x"},  {"metrics", Json::array()}};
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  const Json spec = Spec(*converted);
+  EXPECT_EQ(spec.at("elastic"), (Json{{"minReplicas", 1}, {"maxReplicas", 5}}));
+  EXPECT_EQ(spec.at("restartScope"), "Pod");
+  EXPECT_EQ(spec.at("strategy").at("processesPerPod"), 2);
+  EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("maxRestarts"))));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("HorizontalPodAutoscaler")));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvBackend: \"etcd\"")));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvHost")));
+  EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("restartScope"))));
+}
+
+TEST(KubeflowJobTest, WhatAnElasticPolicySaysToTorchrunIsSaidByVariables) {
+  Json job = PyTorchJob();
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  Json& worker = job["spec"]["pytorchReplicaSpecs"]["Worker"];
+  worker["template"] = lockstep::testing::Template("pytorch");
+  job["spec"]["elasticPolicy"] = {
+      {"maxRestarts", 9},
+      {"rdzvConf", {{{"key", "timeout"}, {"value", "900"}}, {{"key", "is_host"}, {"value", "0"}}}}};
+  const auto env = [](const Json& from) {
+    const auto converted = ConvertKubeflowJob(from);
+    EXPECT_TRUE(converted.ok()) << converted.status();
+    EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("elasticPolicy"))));
+    return Spec(*converted).at("/replicaSpecs/Worker/template/spec/containers/0/env"_json_pointer);
+  };
+  const Json restarts{{"name", "PET_MAX_RESTARTS"}, {"value", "9"}};
+  const Json conf{{"name", "PET_RDZV_CONF"}, {"value", "timeout=900,is_host=0"}};
+  EXPECT_EQ(env(job), Json::array({restarts, conf}));
+  const Json own{{"name", "PET_MAX_RESTARTS"}, {"value", "3"}};
+  worker["template"]["spec"]["containers"][0]["env"] = Json::array({own});
+  EXPECT_EQ(env(job), Json::array({own, conf})) << "the template's own wins, as elsewhere";
+}
+
+TEST(KubeflowJobTest, WhatTorchrunCannotReadIsLeftOut) {
+  Json job = PyTorchJob();
+  job["spec"]["elasticPolicy"] = {{"maxRestarts", "many"}, {"rdzvConf", {{{"key", "timeout"}}}}};
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_THAT(converted->notes, Contains("spec.elasticPolicy.maxRestarts: found \"many\", expected "
+                                         "a number; left out"));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvConf: expected")));
+}
+
+TEST(KubeflowJobTest, WhatCannotBecomeAValidJobIsRefusedByItsField) {
+  struct Case {
+    Json job;
+    const char* expected;
+  };
+  Json none = TfJob({{"Worker", Replica(1)}});
+  none.erase("spec");
+  Json wrong = TfJob({{"Worker", Replica(1)}});
+  wrong["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = "two";
+  const Case cases[] = {
+      {none, "spec: found none"},
+      {wrong, "spec.replicaSpecs.Worker.replicas: found \"two\""},
+      {TfJob(Json::object()), "found no Worker and no Chief replica"},
+      {TfJob({{"Chief", Replica(2)}}), "spec.replicaSpecs.Chief.replicas: found 2"},
+      {TfJob(Json("none")), "found no Worker and no Chief replica"},
+  };
+  for (const Case& c : cases) {
+    const auto converted = ConvertKubeflowJob(c.job);
+    EXPECT_TRUE(absl::IsInvalidArgument(converted.status()));
+    EXPECT_THAT(std::string(converted.status().message()), HasSubstr(c.expected));
+  }
+}
+
+TEST(KubeflowJobTest, OnlyJobsOfKubeflowV1AreTaken) {
+  EXPECT_TRUE(IsKubeflowJob(PyTorchJob()));
+  Json other = PyTorchJob();
+  other["kind"] = "MPIJob";
+  EXPECT_FALSE(IsKubeflowJob(other));
+  other = PyTorchJob();
+  other["apiVersion"] = "kubeflow.org/v1beta1";
+  EXPECT_FALSE(IsKubeflowJob(other));
+  EXPECT_FALSE(IsKubeflowJob(Json(3)));
+  EXPECT_FALSE(IsKubeflowJob(Json{{"kind", 7}, {"apiVersion", 7}}));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

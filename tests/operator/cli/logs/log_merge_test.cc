@@ -1,0 +1,113 @@
+#include "operator/cli/logs/log_merge.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::string At(int second, const std::string& text) {
+  return fmt::format("2026-05-01T12:00:{:02}.000000000Z {}\n", second, text);
+}
+
+// "<source> <text>" of each line until the end.
+std::vector<std::string> Rest(LogMerge& merge) {
+  std::vector<std::string> lines;
+  while (const auto line = merge.Next()) {
+    lines.push_back(fmt::format("{} {}", line->source, line->text));
+  }
+  return lines;
+}
+
+TEST(LogMergeTest, LinesComeInTheOrderOfTheirTimes) {
+  LogMerge merge;
+  const int a = merge.AddSource();
+  const int b = merge.AddSource();
+  merge.Close();
+  merge.Add(a, At(1, "one") + At(4, "four"));
+  merge.End(a);
+  merge.Add(b, At(2, "two") + At(3, "three") + At(5, "five"));
+  merge.End(b);
+  EXPECT_THAT(Rest(merge), ElementsAre("0 one", "1 two", "1 three", "0 four", "1 five"));
+}
+
+TEST(LogMergeTest, ALineMayArriveInPiecesAndLackItsEnd) {
+  LogMerge merge;
+  const int source = merge.AddSource();
+  merge.Close();
+  for (const char byte : At(1, "one") + At(2, "two")) merge.Add(source, std::string(1, byte));
+  merge.Add(source, "2026-05-01T12:00:03Z no end");
+  merge.End(source);
+  EXPECT_THAT(Rest(merge), ElementsAre("0 one", "0 two", "0 no end"));
+}
+
+TEST(LogMergeTest, ALineWithoutATimeBelongsToTheLineBeforeIt) {
+  LogMerge merge;
+  const int a = merge.AddSource();
+  const int b = merge.AddSource();
+  merge.Close();
+  merge.Add(a, At(1, "one") + "no time\n" + At(0, "the clock was set back") + At(4, "four"));
+  merge.End(a);
+  merge.Add(b, At(3, "three"));
+  merge.End(b);
+  EXPECT_THAT(Rest(merge),
+              ElementsAre("0 one", "0 no time", "0 the clock was set back", "1 three", "0 four"));
+}
+
+TEST(LogMergeTest, ASilentLogIsWaitedFor) {
+  LogMerge merge;
+  const int early = merge.AddSource();
+  const int late = merge.AddSource();
+  merge.Close();
+  merge.Add(late, At(2, "two"));
+  merge.End(late);
+  std::jthread filler([&] {
+    merge.Add(early, At(1, "one"));
+    merge.End(early);
+  });
+  EXPECT_THAT(Rest(merge), ElementsAre("0 one", "1 two"));
+}
+
+TEST(LogMergeTest, WithPatienceASilentLogDoesNotHoldTheOthers) {
+  LogMerge merge(std::chrono::milliseconds(1));
+  merge.AddSource();
+  const int second = merge.AddSource();
+  merge.Add(second, At(1, "one"));
+  const auto line = merge.Next();
+  ASSERT_TRUE(line.has_value());
+  EXPECT_EQ(line->text, "one");
+}
+
+TEST(LogMergeTest, WhatIsNotTakenHoldsItsReader) {
+  LogMerge merge;
+  const int source = merge.AddSource();
+  merge.Close();
+  const std::string line = At(1, std::string(1000, 'x'));
+  constexpr int kLines = 5000;  // five times what may wait
+  std::jthread filler([&] {
+    for (int i = 0; i < kLines; ++i) merge.Add(source, line);
+    merge.Add(source, std::string(3'000'000, 'y'));  // without an end
+    merge.End(source);
+  });
+  std::size_t bytes = 0;
+  while (const auto next = merge.Next()) bytes += next->text.size();
+  EXPECT_EQ(bytes, kLines * 1000u + 3'000'000u);
+}
+
+TEST(LogMergeTest, ManyLogsShareTheMemory) {
+  EXPECT_EQ(LogMerge::MostWaiting(1), 1u << 20U);
+  EXPECT_EQ(LogMerge::MostWaiting(256), 1u << 20U);
+  EXPECT_EQ(LogMerge::MostWaiting(1024), 1u << 18U);
+  EXPECT_EQ(LogMerge::MostWaiting(1'000'000), 1u << 16U);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,61 @@
+#include "operator/cli/top/step_times.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::cli {
+namespace {
+
+RankMetrics Rank(int rank, double steps, PhaseSeconds seconds, int world = 2) {
+  RankMetrics metrics;
+  metrics.rank = rank;
+  metrics.replica = "worker-" + std::to_string(rank);
+  metrics.world = world;
+  metrics.step = metrics.steps_done = steps;
+  metrics.seconds = seconds;
+  return metrics;
+}
+
+//                      input, compute, communication, optimizer, checkpoint, …, idle
+TEST(StepTimesTest, AStepTakesTheTimeOfItsPhases) {
+  const StepTimes times = TimesBetween({Rank(0, 10, {1, 5, 1, 1, 0, 0, 0, 0, 7})},
+                                       {Rank(0, 20, {2, 10, 2, 1.5, 0.5, 0, 0, 0, 9})});
+  ASSERT_EQ(times.ranks.size(), 1u);
+  const RankTimes& rank = times.ranks[0];
+  EXPECT_EQ(rank.steps, 10);
+  EXPECT_EQ(rank.seconds, 10);
+  EXPECT_EQ(rank.StepSeconds(), 1);
+  EXPECT_EQ(rank.Share(1), 0.5);
+  EXPECT_EQ(rank.Share(8), 0.2);
+  EXPECT_EQ(times.total.StepSeconds(), 1);
+}
+
+TEST(StepTimesTest, AMissingRankLowersTheGoodput) {
+  const StepTimes times =
+      TimesBetween({Rank(0, 1, {})}, {Rank(0, 2, {0, 6, 2, 0, 0, 0, 0, 0, 2}), Rank(1, 2, {})});
+  ASSERT_TRUE(times.goodput);
+  EXPECT_DOUBLE_EQ(*times.goodput, 0.4);
+  EXPECT_FALSE(TimesBetween({}, {Rank(0, 2, {0, 6})}).goodput) << "there is no look before";
+}
+
+TEST(StepTimesTest, WhomTheOthersWaitForIsAStraggler) {
+  const std::vector<RankMetrics> before = {Rank(0, 0, {}, 3), Rank(1, 0, {}, 3), Rank(2, 0, {}, 3)};
+  const StepTimes times = TimesBetween(
+      before, {Rank(0, 10, {0, 10, 5}, 3), Rank(1, 10, {0, 11, 4}, 3), Rank(2, 10, {4, 11, 0}, 3)});
+  EXPECT_FALSE(times.ranks[0].slow);
+  EXPECT_FALSE(times.ranks[1].slow);
+  ASSERT_TRUE(times.ranks[2].slow);
+  EXPECT_NEAR(*times.ranks[2].slow, 15.0 / 11 - 1, 1e-9);
+}
+
+TEST(StepTimesTest, ARankThatBeganAgainHasNoTimes) {
+  RankMetrics moved = Rank(1, 20, {0, 20});
+  moved.replica = "worker-5";
+  const StepTimes times =
+      TimesBetween({Rank(0, 10, {0, 10}), Rank(1, 10, {0, 10})}, {Rank(0, 3, {0, 12}), moved});
+  EXPECT_EQ(times.ranks[0].seconds, 0);
+  EXPECT_FALSE(times.ranks[0].StepSeconds());
+  EXPECT_EQ(times.ranks[1].seconds, 0) << "another pod's";
+}
+
+}  // namespace
+}  // namespace lockstep::cli
