@@ -41,6 +41,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   }
   ~FalseLeader() override { server_->Shutdown(std::chrono::system_clock::now() + 1s); }
   void StopReading() { reads_ = false; }
+  void Compress() { compresses_ = true; }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int streams() const { return streams_; }
@@ -50,6 +51,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::CoordinatorMessage, proto::ReplicaMessage>* stream) override {
     ++streams_;
+    if (compresses_) context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
     for (const proto::CoordinatorMessage& message : welcome_) stream->Write(message);
     while (!reads_ && !context->IsCancelled()) std::this_thread::sleep_for(5ms);
     proto::ReplicaMessage incoming;
@@ -66,7 +68,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   const Messages welcome_;
   std::mutex mutex_;
   const Answer answer_;  // guarded by mutex_
-  std::atomic<bool> reads_{true};
+  std::atomic<bool> reads_{true}, compresses_{false};
   std::atomic<int> streams_{0}, heartbeats_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -145,6 +147,19 @@ TEST_F(FalseLeaderTest, NothingIsBelievedBeforeTheProof) {
     ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join&) { return Messages{said}; });
     ExpectDisbelief({said}, [&](const proto::Join&) { return Messages{}; });
   }
+}
+
+TEST_F(FalseLeaderTest, NothingThatItSendsIsDecompressed) {
+  std::atomic<bool> is_read{false};
+  FalseLeader stranger({ChallengeOf(std::string(1 << 20, '0'))}, [&](const proto::Join&) {
+    is_read = true;
+    return Messages{};
+  });
+  stranger.Compress();  // to a kilobyte
+  EXPECT_EQ(Join(stranger.address()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GT(stranger.streams(), 0);
+  EXPECT_FALSE(is_read) << "the challenge is answered";
+  member_ = nullptr;
 }
 
 TEST_F(FalseLeaderTest, AnotherTokensProofIsNone) {

@@ -41,8 +41,7 @@ inline std::string ServerName(int server, const std::string& address) {
 // A new channel, which shares no back-off and no resolved address with earlier ones.
 inline std::unique_ptr<proto::ParameterServer::Stub> StubFor(const std::string& address) {
   const std::size_t colon = address.rfind(':');
-  grpc::ChannelArguments options = ChannelOptions();
-  options.SetMaxReceiveMessageSize(kLargestDataMessage);
+  grpc::ChannelArguments options = ChannelOptions(kLargestDataMessage);
   options.SetMaxSendMessageSize(kLargestDataMessage);
   return proto::ParameterServer::NewStub(grpc::CreateCustomChannel(
       AbsoluteServiceName(address.substr(0, colon)) + address.substr(colon),
