@@ -3,28 +3,28 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 namespace lockstep::local {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
-// JSON is printed by recursion, and a job may nest 100,000 lists in a value.
-constexpr int kDeepest = 64;
+bool IsJsonObjectOrList(std::string_view text) {
+  return !text.empty() && (text.front() == '{' || text.front() == '[') && Json::accept(text);
+}
 
-// Returns nullopt for text that is no JSON object or list, or is nested deeper than kDeepest.
-std::optional<Json> ParseShallow(std::string_view text) {
-  if (text.empty() || (text.front() != '{' && text.front() != '[')) return std::nullopt;
-  bool is_deep = false;
-  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
-    is_deep = is_deep || depth > kDeepest;
-    return !is_deep;
-  };
-  Json json = Json::parse(text, watch_depth, /*allow_exceptions=*/false);
-  if (is_deep || json.is_discarded()) return std::nullopt;
-  return json;
+// Returns the string that begins at `pos`, with its quotes.
+std::string_view StringAt(std::string_view json, std::size_t pos) {
+  std::size_t end = pos + 1;
+  while (json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+  return json.substr(pos, end + 1 - pos);
+}
+
+// Whether the string that ends before `pos` is the name of a field.
+bool IsNameBefore(std::string_view json, std::size_t pos) {
+  const std::size_t next = json.find_first_not_of(" \t\r\n", pos);
+  return next != std::string_view::npos && json[next] == ':';
 }
 
 // Characters that make "/data" part of a longer name.
@@ -67,25 +67,28 @@ std::string PathMap::RewriteText(std::string_view text) const {
   return out;
 }
 
-bool PathMap::RewriteValues(Json& json) const {
-  bool changed = false;
-  if (json.is_string()) {
-    auto& text = json.get_ref<std::string&>();
-    std::string mapped = RewriteText(text);
-    changed = mapped != text;
-    text = std::move(mapped);
-  } else if (json.is_structured()) {
-    for (Json& child : json) changed |= RewriteValues(child);
+// String by string, so that it stays JSON if a folder's name contains a quote. In one pass, and
+// without the values in memory: a job may nest 100,000 lists, or have as many fields.
+std::string PathMap::RewriteJson(std::string_view json) const {
+  std::string out;
+  for (std::size_t i = 0; i < json.size();) {
+    if (json[i] != '"') {
+      out += json[i++];
+      continue;
+    }
+    const std::string_view string = StringAt(json, i);
+    i += string.size();
+    const auto text = Json::parse(string).get<std::string>();
+    const std::string mapped = IsNameBefore(json, i) ? text : RewriteText(text);
+    out +=
+        mapped == text ? string : Json(mapped).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
-  return changed;
+  return out;
 }
 
 std::string PathMap::Rewrite(std::string_view text) const {
   if (entries_.empty()) return std::string(text);
-  // Rewrites JSON value by value, so that it stays valid if a folder's name contains a quote.
-  std::optional<Json> json = ParseShallow(text);
-  if (!json) return RewriteText(text);
-  return RewriteValues(*json) ? json->dump() : std::string(text);
+  return IsJsonObjectOrList(text) ? RewriteJson(text) : RewriteText(text);
 }
 
 }  // namespace lockstep::local

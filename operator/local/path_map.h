@@ -2,7 +2,6 @@
 // Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,7 @@ class PathMap {
 
   // Replaces every path under a mount, wherever it occurs: "/data/x", "--dir=/data", a word of a
   // shell script, a string inside JSON. Leaves "/mnt/data", "/database" and "s3://b/data"
-  // unchanged. JSON that is nested deeper than 64 levels is text like any other.
+  // unchanged, and all of a JSON object or list except its strings.
   std::string Rewrite(std::string_view text) const;
 
  private:
@@ -27,8 +26,7 @@ class PathMap {
   // Returns the longest mount that `text` names at `pos`, or null.
   const Entry* Find(std::string_view text, std::size_t pos) const;
   std::string RewriteText(std::string_view text) const;
-  // Rewrites the strings in `json`. Returns true if one has changed.
-  bool RewriteValues(nlohmann::ordered_json& json) const;
+  std::string RewriteJson(std::string_view json) const;
 
   std::vector<Entry> entries_;  // longest `from` first
 };

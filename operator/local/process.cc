@@ -27,8 +27,9 @@ namespace {
 absl::StatusOr<pid_t> LaunchInSession(const ProcessSpec& spec) {
   LaunchSpec launch;
   LOCKSTEP_ASSIGN_OR_RETURN(launch.program, FindProgram(spec.argv.front(), spec.env));
+  // Others may be able to write to the folder, and could put a link there.
   const Descriptor log(
-      open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+      open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (log.fd() < 0) return absl::ErrnoToStatus(errno, "cannot write the log " + spec.log_path);
   launch.argv = spec.argv;
   launch.env = spec.env;

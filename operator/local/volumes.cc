@@ -1,17 +1,14 @@
 #include "operator/local/volumes.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/new_file.h"
 #include "base/status.h"
 
 namespace lockstep::local {
@@ -71,39 +68,14 @@ absl::Status CheckBelow(const std::string& path, const std::string& what) {
       fmt::format("{}: found \"{}\", expected a path below the volume", what, path));
 }
 
-// Writes a temporary file and renames it, so that a pod reads either the old text or the new one.
-absl::Status WriteFile(const fs::path& path, const std::string& text, bool secret) {
-  const std::string temporary = path.string() + ".new";
-  const auto failed = [&path] {
-    return absl::FailedPreconditionError(fmt::format("cannot write {}", path.string()));
-  };
-  ::unlink(temporary.c_str());
-  // O_EXCL: nobody else can have opened the file before its mode is set.
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                        secret ? 0600 : 0644);
-  if (fd < 0) return failed();
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  const bool closed = ::close(fd) == 0;
-  if (!closed || !rest.empty()) return failed();
-  std::error_code error;
-  fs::rename(temporary, path, error);
-  return error ? failed() : absl::OkStatus();
-}
-
 absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
                           const std::string& what) {
-  const bool secret = object.value("kind", "") == "Secret";
+  const mode_t mode = object.value("kind", "") == "Secret" ? 0600 : 0644;
   const std::map<std::string, std::string> entries = EntriesOf(object);
   if (!source.contains("items")) {
     for (const auto& [key, text] : entries) {
       LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
-      LOCKSTEP_RETURN_IF_ERROR(WriteFile(fs::path(folder) / key, text, secret));
+      LOCKSTEP_RETURN_IF_ERROR(ReplaceFile(fs::path(folder) / key, text, mode));
     }
     return absl::OkStatus();
   }
@@ -116,7 +88,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
     const fs::path path = fs::path(folder) / below;
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
-    LOCKSTEP_RETURN_IF_ERROR(WriteFile(path, entry->second, secret));
+    LOCKSTEP_RETURN_IF_ERROR(ReplaceFile(path, entry->second, mode));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/new_file.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -38,7 +39,7 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
     case ENOTDIR:
     case ENAMETOOLONG:
     case ELOOP:
-    case ENXIO:  // a socket, or a pipe without a reader
+    case ENXIO:  // a socket
       return absl::FailedPreconditionError(message);
     default:
       return absl::UnavailableError(message);
@@ -63,7 +64,7 @@ auto Retry(Call call) {
 }
 
 Descriptor Open(const std::string& path, int flags) {
-  return Descriptor(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); }));
+  return Descriptor(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC); }));
 }
 
 // Returns the error or 0. Network file systems report failed writes here. Linux closes the file
@@ -118,8 +119,7 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override {
-    // A pipe must not block.
-    Descriptor file = Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
+    Descriptor file = CreateAnew(path, 0666);
     if (file.fd() < 0) return PathError(errno, "create", path);
     for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.fd(), piece, path));
     if (Retry([&] { return ::fsync(file.fd()); }) != 0) return SystemError(errno, "sync", path);

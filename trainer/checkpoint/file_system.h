@@ -36,8 +36,9 @@ class FileSystem {
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
   // Creates one folder. AlreadyExists: it exists. Durable after SyncDirectory of its parent.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
-  // Creates or truncates the file, writes, fsyncs and closes it. Its name is durable after
-  // SyncDirectory. FailedPrecondition: the path is a folder, a socket, or a pipe that nobody reads.
+  // Creates, writes, fsyncs and closes the file. Removes first whatever has its name, and follows
+  // no link there: see CreateAnew. Its name is durable after SyncDirectory. FailedPrecondition: the
+  // path is a folder. AlreadyExists: somebody creates it again and again.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
   // Reads the whole file into memory, if it has at most `most` bytes. DataLoss: it has more, and

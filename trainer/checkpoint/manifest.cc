@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/json_text.h"
+#include "base/shallow_json.h"
 #include "base/status.h"
 #include "trainer/core/crc32c.h"
 
@@ -17,17 +18,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kManifestLevels = 64;  // more than any state has
+
 constexpr std::uint64_t kLatestSavedTime =
     std::chrono::floor<std::chrono::seconds>(Time::max().time_since_epoch()).count();
 
 // Returns the canonical text of a JSON value: sorted keys, no white space, invalid UTF-8 replaced.
 std::string Canonical(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
-// Drops values nested deeper than any state, so that printing one cannot overflow the stack.
-bool IsShallow(int depth, Json::parse_event_t, Json&) {
-  return depth < 64;
 }
 
 std::string Hex(std::uint32_t value) {
@@ -103,9 +101,10 @@ std::string EncodeManifest(const Manifest& manifest) {
 }
 
 absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::string& path) {
-  Json json = Json::parse(text, IsShallow, /*allow_exceptions=*/false);
+  Json json = ParseShallowJson(text, kManifestLevels);
   if (!json.is_object()) {
-    return Damaged(path, fmt::format("{} bytes that are not a JSON object", text.size()));
+    return Damaged(path, fmt::format("{} bytes that are not a JSON object of at most {} levels",
+                                     text.size(), kManifestLevels));
   }
   const Json* version = Field(json, "formatVersion", &Json::is_number_unsigned);
   if (version == nullptr) return Damaged(path, "there is no formatVersion");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/json_text.h"
+#include "base/shallow_json.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -20,6 +21,7 @@ using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the Python package's limit
+constexpr int kHeaderLevels = 8;                   // more than any header has
 constexpr char kMetadata[] = "__metadata__";
 
 absl::Status DamagedFile(const std::string& file, const std::string& message) {
@@ -31,11 +33,6 @@ struct Entry {
   Shape shape;
   std::uint64_t begin = 0, end = 0;  // within the data
 };
-
-// Drops values nested deeper than any header, so that printing one cannot overflow the stack.
-bool IsShallowHeader(int depth, Json::parse_event_t, Json&) {
-  return depth < 8;
-}
 
 bool IsIndex(const Json& value) {
   return value.is_number_unsigned();
@@ -175,11 +172,12 @@ absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes
                        fmt::format("header length at offset 0 is {}, expected at most {}", length,
                                    std::min<std::uint64_t>(bytes.size(), kMaxHeader)));
   }
-  const Json header =
-      Json::parse(bytes.substr(0, length), IsShallowHeader, /*allow_exceptions=*/false);
+  const Json header = ParseShallowJson(bytes.substr(0, length), kHeaderLevels);
   if (!header.is_object()) {
     return DamagedFile(
-        file, fmt::format("the header of {} bytes at offset 8 is not a JSON object", length));
+        file,
+        fmt::format("the header of {} bytes at offset 8 is not a JSON object of at most {} levels",
+                    length, kHeaderLevels));
   }
   const std::string_view data = bytes.substr(length);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Entry> entries,

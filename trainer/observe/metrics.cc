@@ -214,10 +214,11 @@ class MetricsTable {
 
 class PageMetricsServer final : public MetricsServer {
  public:
-  absl::Status Serve(const std::string& address) {
-    const HttpPage metrics = [this] {
+  absl::Status Serve(const std::string& address, Duration fresh_for) {
+    const HttpPage metrics = [this, fresh_for] {
       return HttpAnswer{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                        .body = prometheus::TextSerializer().Serialize(table_.Collect())};
+                        .body = prometheus::TextSerializer().Serialize(table_.Collect()),
+                        .fresh_for = fresh_for};
     };
     const HttpPage health = [] { return HttpAnswer{.body = "ok\n"}; };
     LOCKSTEP_ASSIGN_OR_RETURN(
@@ -245,9 +246,10 @@ class PageMetricsServer final : public MetricsServer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address) {
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
+                                                                    Duration fresh_for) {
   auto server = std::make_unique<PageMetricsServer>();
-  LOCKSTEP_RETURN_IF_ERROR(server->Serve(address));
+  LOCKSTEP_RETURN_IF_ERROR(server->Serve(address, fresh_for));
   return server;
 }
 

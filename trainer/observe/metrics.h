@@ -2,6 +2,7 @@
 // serves them all on one /metrics.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "trainer/core/duration_histogram.h"
 #include "trainer/observe/evaluator_metrics.h"
 #include "trainer/observe/server_metrics.h"
@@ -66,8 +68,10 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line);
 class MetricsServer {
  public:
   // Starts to serve. `address` is as in base/http_server.h: "127.0.0.1:0" picks a port, "[::]:8080"
-  // also serves IPv4. Unavailable names the address if it is taken.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
+  // also serves IPv4. /metrics is made at most once in `fresh_for`, however often it is asked for.
+  // Unavailable names the address if it is taken.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const std::string& address, Duration fresh_for = std::chrono::seconds(1));
   virtual ~MetricsServer() = default;
   virtual int port() const = 0;
   virtual void Update(int local_rank, const ReplicaMetrics& metrics) = 0;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/json_text.h"
+#include "base/shallow_json.h"
 
 namespace lockstep::train {
 namespace {
@@ -94,11 +95,12 @@ absl::Status JsonToMetric(const Json& json, std::int64_t /*least*/, CountHistogr
 }
 
 absl::StatusOr<Json> ParseMetricsLine(const std::string& line) {
-  const auto is_flat = [](int depth, Json::parse_event_t, Json&) { return depth < 4; };
-  Json json = Json::parse(line, is_flat, /*allow_exceptions=*/false);
+  constexpr int kMostLevels = 4;
+  Json json = ParseShallowJson(line, kMostLevels);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(
-        fmt::format("metrics: found {} bytes that are not a JSON object", line.size()));
+        fmt::format("metrics: found {} bytes that are not a JSON object of at most {} levels",
+                    line.size(), kMostLevels));
   }
   return json;
 }

@@ -23,8 +23,12 @@ void LogFromGrpc(gpr_log_func_args* args) {
 
 }  // namespace
 
-grpc::ChannelArguments ChannelOptions() {
+grpc::ChannelArguments ChannelOptions(int largest_answer) {
   grpc::ChannelArguments options;
+  options.SetMaxReceiveMessageSize(largest_answer);
+  // gRPC decompresses before it checks the size: 4 MiB could become 4 GiB. Our servers do not
+  // compress.
+  options.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   options.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   options.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);  // also the connect timeout
   options.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);

@@ -9,9 +9,14 @@
 
 namespace lockstep::train {
 
+// Bytes. The largest answer of a rendezvous is 2 MiB of the store's values, with their framing.
+inline constexpr int kLargestMessageFromLeader = 4 << 20;
+
 // Returns options for a channel that shares nothing with earlier ones, so that neither their
-// back-off (up to 120 s in gRPC) nor their resolved addresses (kept for 30 s) affect it.
-grpc::ChannelArguments ChannelOptions();
+// back-off (up to 120 s in gRPC) nor their resolved addresses (kept for 30 s) affect it. It takes
+// no message of more than `largest_answer` bytes, and no compressed one: a stranger may have the
+// address that it connects to.
+grpc::ChannelArguments ChannelOptions(int largest_answer = kLargestMessageFromLeader);
 
 void SetServerOptions(grpc::ServerBuilder& builder);
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
+#include "absl/strings/numbers.h"
 #include "api/v1/names.h"
+#include "api/v1/role.h"
 #include "base/status.h"
 #include "operator/cli/cluster/cluster_access.h"
 #include "operator/kube/object.h"
@@ -29,8 +33,11 @@ absl::StatusOr<std::vector<kube::Object>> ReadPods(kube::Client& client,
 }
 
 std::string ReplicaName(const kube::Object& pod) {
-  return fmt::format("{}-{}", kube::Label(pod, api::kLabelRole),
-                     kube::Label(pod, api::kLabelReplicaIndex));
+  const std::optional<api::Role> role = api::RoleFromName(kube::Label(pod, api::kLabelRole));
+  int index = 0;
+  const bool is_number = absl::SimpleAtoi(kube::Label(pod, api::kLabelReplicaIndex), &index);
+  return fmt::format("{}-{}", role ? api::RoleName(*role) : "?",
+                     is_number ? std::to_string(index) : "?");
 }
 
 }  // namespace lockstep::cli

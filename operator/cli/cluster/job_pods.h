@@ -18,7 +18,8 @@ absl::StatusOr<std::vector<kube::Object>> ReadPods(kube::Client& client,
                                                    std::optional<api::Role> role = {},
                                                    std::optional<int> index = {});
 
-// Returns "worker-1", by the labels of a job's pod.
+// Returns "worker-1", by the labels of a job's pod. A label that is no role or no number is "?":
+// labels are an API server's word, and lines of logs begin with this.
 std::string ReplicaName(const kube::Object& pod);
 
 }  // namespace lockstep::cli

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/new_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,14 +26,7 @@ constexpr int kMostRuns = 1000;  // of one job in one folder
 constexpr char kReport[] = "/report.json";
 constexpr char kMetrics[] = "/metrics.json";
 constexpr char kLock[] = "/.lock";
-
-absl::Status WriteFile(const std::string& path, const std::string& json) {
-  std::ofstream file(path);
-  file << json << '\n';
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-}
+constexpr mode_t kFileMode = 0666;  // less the umask
 
 pid_t ReadPid(int fd) {
   std::array<char, 32> text{};
@@ -78,10 +72,13 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
         fmt::format("cannot create the work directory {}: {}", path, error.message()));
   }
   const std::string lock_path = path + kLock;
-  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  // Whoever may write to the folder could have put a link there, to a file that would be emptied.
+  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) {
+    const std::string why =
+        errno == ELOOP ? "its .lock is a link, expected a file or nothing" : std::strerror(errno);
     return absl::FailedPreconditionError(
-        fmt::format("cannot write to the work directory {}: {}", path, std::strerror(errno)));
+        fmt::format("cannot write to the work directory {}: {}", path, why));
   }
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const pid_t holder = ReadPid(fd);
@@ -137,7 +134,7 @@ bool WorkDir::HasSucceeded() const {
 }
 
 absl::Status WorkDir::WriteReport(const std::string& json) const {
-  return WriteFile(path_ + kReport, json);
+  return ReplaceFile(path_ + kReport, json + '\n', kFileMode);
 }
 
 void WorkDir::RemoveReport() const {
@@ -146,7 +143,7 @@ void WorkDir::RemoveReport() const {
 
 absl::Status WorkDir::WriteMetricsAddresses(
     const std::map<std::string, std::string>& addresses) const {
-  return WriteFile(path_ + kMetrics, nlohmann::json(addresses).dump());
+  return ReplaceFile(path_ + kMetrics, nlohmann::json(addresses).dump() + '\n', kFileMode);
 }
 
 void WorkDir::RemoveMetricsAddresses() const {

@@ -38,6 +38,19 @@ TEST(PathMapTest, JsonStaysJson) {
   EXPECT_EQ(paths.Rewrite(R"({"b":"/data/x","a":1})"), R"({"b":"/home/the \"user\"/x","a":1})");
 }
 
+TEST(PathMapTest, OfJsonOnlyStringsAreRewritten) {
+  EXPECT_EQ(Paths().Rewrite(R"({ "/data" : ["/data", "x\"/data/", "\/data/\u0078"], "n": 1.50 })"),
+            R"({ "/data" : ["/srv/u/d", "x\"/srv/u/d/", "/srv/u/d/x"], "n": 1.50 })");
+  EXPECT_EQ(Paths().Rewrite(R"(["/data")"), R"(["/srv/u/d")") << "it is no JSON";
+}
+
+// Minutes, if each field were compared with those before it.
+TEST(PathMapTest, JsonOfManyFieldsIsRewrittenAtOnce) {
+  std::string fields = "{";
+  for (int i = 0; i < 200'000; ++i) fields += "\"" + std::to_string(i) + "\":{},";
+  EXPECT_EQ(Paths().Rewrite(fields + R"("p":"/data"})"), fields + R"("p":"/srv/u/d"})");
+}
+
 TEST(PathMapTest, JsonOfAnyDepthIsRewritten) {
   for (const std::size_t levels : {1U, 60U, 1'000'000U}) {
     const std::string before(levels, '['), after(levels, ']');

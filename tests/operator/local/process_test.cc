@@ -92,6 +92,14 @@ TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
   EXPECT_EQ(Log(), "value -\n" + folder_.path() + "\nproblem\n");
 }
 
+TEST_F(ProcessTest, ItsLogIsNotWrittenThroughALink) {
+  WriteTextFile(folder_.At("victim"), "mine");
+  std::filesystem::create_symlink("victim", folder_.At("log"));
+  const auto pid = processes_.Start(Shell("echo theirs"));
+  EXPECT_THAT(pid.status().ToString(), HasSubstr("cannot write the log " + folder_.At("log")));
+  EXPECT_EQ(ReadTextFile(folder_.At("victim")), "mine");
+}
+
 TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {
   const int core = PermittedCpus().back();
   ProcessSpec spec = Shell("grep Cpus_allowed_list /proc/self/status");

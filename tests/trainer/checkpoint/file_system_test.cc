@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -99,15 +101,16 @@ TEST(RealFileSystemTest, APathThatCannotBeAFilesIsRefusedForGood) {
   std::filesystem::create_symlink("loop", folder.At("loop"));
   const std::string too_long(256, 'x');
   for (const std::string& name : {std::string("file/below"), std::string("loop"), too_long}) {
-    EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At(name), {}))) << name;
     EXPECT_TRUE(absl::IsFailedPrecondition(files.ListDirectory(folder.At(name)).status())) << name;
     EXPECT_TRUE(absl::IsDataLoss(files.ReadFile(folder.At(name), kMostJsonBytes).status())) << name;
     if (name == "loop") continue;  // a link, which may be replaced
+    EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At(name), {}))) << name;
     EXPECT_TRUE(absl::IsFailedPrecondition(files.KindOf(folder.At(name)).status())) << name;
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At(too_long))));
   EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectory(folder.At(too_long))));
   ASSERT_TRUE(files.CreateDirectory(folder.At("a")).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.WriteFile(folder.At("a"), {})));
   EXPECT_TRUE(absl::IsFailedPrecondition(files.Rename(folder.At("a"), folder.At("a/b"))));
 }
 
@@ -134,16 +137,22 @@ TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
   EXPECT_TRUE(absl::IsDataLoss(read.get()));
 }
 
-TEST(RealFileSystemTest, APipeWithoutAReaderIsNotWaitedForByAWriter) {
+// Others may be able to write to the folder of checkpoints, and know the names of drafts.
+TEST(RealFileSystemTest, WhatHasANewFilesNameIsReplacedAndNotWrittenTo) {
   const TempDirectory folder;
+  WriteTextFile(folder.At("victim"), "mine");
+  std::filesystem::create_symlink("victim", folder.At("link"));
+  std::filesystem::create_symlink("loop", folder.At("loop"));
+  std::filesystem::create_hard_link(folder.At("victim"), folder.At("second name"));
   ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
-  auto written = std::async(std::launch::async, [&] {
-    return RealFileSystem().WriteFile(folder.At("pipe"), {Bytes("x")});
-  });
-  const bool waits = written.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
-  EXPECT_FALSE(waits);
-  if (waits) std::ifstream(folder.At("pipe")).get();  // so that the writer ends
-  EXPECT_TRUE(absl::IsFailedPrecondition(written.get()));
+  MakeSocket(folder.At("socket"));
+  for (const char* name : {"link", "loop", "second name", "pipe", "socket"}) {
+    const absl::Status written = RealFileSystem().WriteFile(folder.At(name), {Bytes("new")});
+    EXPECT_TRUE(written.ok()) << name << ": " << written;
+    EXPECT_FALSE(std::filesystem::is_symlink(folder.At(name))) << name;
+    EXPECT_EQ(ReadTextFile(folder.At(name)), "new") << name;
+  }
+  EXPECT_EQ(ReadTextFile(folder.At("victim")), "mine");
 }
 
 TEST(RealFileSystemTest, ASocketIsNoFile) {
@@ -153,11 +162,19 @@ TEST(RealFileSystemTest, ASocketIsNoFile) {
   EXPECT_TRUE(absl::IsDataLoss(read)) << read;
 }
 
-TEST(RealFileSystemTest, FullDiskIsResourceExhausted) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
-  const absl::Status status = RealFileSystem().WriteFile("/dev/full", {Bytes("x")});
+TEST(RealFileSystemTest, NoRoomForAFileIsResourceExhausted) {
+  const TempDirectory folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Status status = RealFileSystem().WriteFile(folder.At("a"), {Bytes("x")});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/full: cannot write: No space left"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(folder.At("a") + ": cannot write: File too"));
 }
 
 }  // namespace

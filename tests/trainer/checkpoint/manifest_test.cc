@@ -89,6 +89,21 @@ TEST(ManifestTest, TextThatIsNoManifestIsRefused) {
   }
 }
 
+TEST(ManifestTest, DeeplyNestedTextIsRefused) {
+  const std::string text =
+      "{\"state\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  EXPECT_THAT(std::string(ErrorOf(text).message()),
+              HasSubstr("not a JSON object of at most 64 levels"));
+}
+
+// Minutes, if each member were compared with those before it.
+TEST(ManifestTest, ATextOfManyMembersIsReadAtOnce) {
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += "\"" + std::to_string(i) + "\":{},";
+  text.back() = '}';
+  EXPECT_THAT(std::string(ErrorOf(text).message()), HasSubstr("there is no formatVersion"));
+}
+
 TEST(ManifestTest, AStateThatIsNoObjectIsDamage) {
   Manifest manifest = Sample();
   for (const nlohmann::json& state :

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -23,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::unique_ptr<MetricsServer> StartServer() {
-  auto server = MetricsServer::Start("127.0.0.1:0");
+  auto server = MetricsServer::Start("127.0.0.1:0", /*fresh_for=*/Duration::zero());
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
 }
@@ -177,6 +179,18 @@ TEST(MetricsServerTest, OnlyALeadingPodHasRefusals) {
   EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_rendezvous_refusals_total 0\n"));
   refused = 3;
   EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_rendezvous_refusals_total 3\n"));
+}
+
+// Anybody who reaches the port may ask as often as they like.
+TEST(MetricsServerTest, TheMetricsAreMadeAtMostOnceASecond) {
+  const auto server = MetricsServer::Start("127.0.0.1:0");
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::atomic<std::int64_t> made{0};
+  (*server)->ShowRefusals([&made] { return ++made; });
+  const SteadyTime start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) EXPECT_THAT(Scrape(**server), HasSubstr("refusals_total"));
+  const Duration took = std::chrono::steady_clock::now() - start;
+  EXPECT_LE(made, 1 + took / std::chrono::seconds(1));
 }
 
 // The naming rules of prometheus.io/docs/practices/naming.

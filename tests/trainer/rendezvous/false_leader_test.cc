@@ -41,6 +41,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   }
   ~FalseLeader() override { server_->Shutdown(std::chrono::system_clock::now() + 1s); }
   void StopReading() { reads_ = false; }
+  void Compress() { compresses_ = true; }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int streams() const { return streams_; }
@@ -50,6 +51,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::CoordinatorMessage, proto::ReplicaMessage>* stream) override {
     ++streams_;
+    if (compresses_) context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
     for (const proto::CoordinatorMessage& message : welcome_) stream->Write(message);
     while (!reads_ && !context->IsCancelled()) std::this_thread::sleep_for(5ms);
     proto::ReplicaMessage incoming;
@@ -66,7 +68,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   const Messages welcome_;
   std::mutex mutex_;
   const Answer answer_;  // guarded by mutex_
-  std::atomic<bool> reads_{true};
+  std::atomic<bool> reads_{true}, compresses_{false};
   std::atomic<int> streams_{0}, heartbeats_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -147,6 +149,19 @@ TEST_F(FalseLeaderTest, NothingIsBelievedBeforeTheProof) {
   }
 }
 
+TEST_F(FalseLeaderTest, NothingThatItSendsIsDecompressed) {
+  std::atomic<bool> is_read{false};
+  FalseLeader stranger({ChallengeOf(std::string(1 << 20, '0'))}, [&](const proto::Join&) {
+    is_read = true;
+    return Messages{};
+  });
+  stranger.Compress();  // to a kilobyte
+  EXPECT_EQ(Join(stranger.address()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GT(stranger.streams(), 0);
+  EXPECT_FALSE(is_read) << "the challenge is answered";
+  member_ = nullptr;
+}
+
 TEST_F(FalseLeaderTest, AnotherTokensProofIsNone) {
   ExpectDisbelief({ChallengeOf("nonce")}, [&](const proto::Join& join) {
     return Messages{Proof(kOther.Prove(api::kProofOfLeader, join.nonce(), join.proof())),
@@ -171,6 +186,34 @@ TEST_F(FalseLeaderTest, AnEarlierConnectionsProofIsNone) {
     }
     return Messages{Proof(first), Released()};
   });
+}
+
+// The address of a leader that is gone, with its successor elsewhere.
+TEST_F(FalseLeaderTest, AJoinThatItPassesOnToTheLeaderIsRefused) {
+  const auto leader = *RendezvousService::Start(RosterFor(identity_), "127.0.0.2:0", clock_);
+  const auto stub = proto::Rendezvous::NewStub(grpc::CreateChannel(
+      "127.0.0.2:" + std::to_string(leader->port()), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto session = stub->Session(&context);
+  proto::CoordinatorMessage challenge;
+  ASSERT_TRUE(session->Read(&challenge));
+  std::atomic<bool> is_taken{false};
+  {
+    FalseLeader stranger({challenge}, [&](const proto::Join& join) {
+      proto::ReplicaMessage passed_on;
+      *passed_on.mutable_join() = join;
+      proto::CoordinatorMessage answer;
+      if (!session->Write(passed_on) || !session->Read(&answer)) return Messages{};
+      is_taken = true;
+      return Messages{answer};
+    });
+    EXPECT_FALSE(Join(stranger.address()).ok());
+    member_ = nullptr;
+  }
+  EXPECT_FALSE(is_taken);
+  EXPECT_EQ(leader->refusals(), 1);
+  context.TryCancel();
+  session->Finish();
 }
 
 TEST_F(FalseLeaderTest, OneThatStaysSilentIsLeft) {

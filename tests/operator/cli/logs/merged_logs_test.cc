@@ -15,6 +15,7 @@
 
 #include "api/v1/names.h"
 #include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/cluster/job_pods.h"
 #include "operator/kube/rest/resource_path.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
@@ -349,6 +350,23 @@ TEST_F(MergedLogsTest, AFollowedReplicaWithoutALogIsWaitedFor) {
   EXPECT_EQ(errors_,
             "lockstep: worker-1 has no log yet: ImagePullBackOff\n"
             "lockstep: there is no log yet: the job is Running\n");
+}
+
+// An API server may check nothing, and its labels begin lines on a terminal.
+TEST_F(MergedLogsTest, OnlyARoleAndANumberNameAReplica) {
+  const auto name_of = [](const char* role, const char* index) {
+    Object pod = Pod("worker", 1, kRunning);
+    pod["metadata"]["labels"] = {{api::kLabelRole, role}, {api::kLabelReplicaIndex, index}};
+    return ReplicaName(pod);
+  };
+  EXPECT_EQ(name_of("ps", "12"), "ps-12");
+  EXPECT_EQ(name_of("\033[2J", "1\033]0;title\a"), "?-?");
+  EXPECT_EQ(name_of("worker-0  | done\nworker", "1\nworker-2"), "?-?");
+  pods_ = {Pod("worker", 1, kEnded)};
+  pods_[0]["metadata"]["labels"][api::kLabelReplicaIndex] = "1\033[2J";
+  logs_ = {{"j-worker-1", At(2, "one")}};
+  ended_ = true;
+  EXPECT_EQ(Print({}), "worker-? | one\n");
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include "base/new_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What another user who may write to the folder could make of `name`: links to a file of this
+// user's.
+enum class Link { kSymbolic, kHard };
+
+void Plant(const std::string& name, const std::string& victim, Link link) {
+  if (link == Link::kSymbolic) return std::filesystem::create_symlink(victim, name);
+  std::filesystem::create_hard_link(victim, name);
+}
+
+class PlantedLinkTest : public ::testing::TestWithParam<Link> {
+ protected:
+  PlantedLinkTest() { WriteTextFile(victim_, "mine"); }
+
+  const TempDirectory folder_;
+  const std::string victim_ = folder_.At("victim"), name_ = folder_.At("name");
+};
+
+INSTANTIATE_TEST_SUITE_P(Links, PlantedLinkTest, ::testing::Values(Link::kSymbolic, Link::kHard));
+
+TEST_P(PlantedLinkTest, ANewFileIsNotWrittenThroughIt) {
+  Plant(name_, victim_, GetParam());
+  {
+    const Descriptor file = CreateAnew(name_, 0600);
+    ASSERT_GE(file.fd(), 0);
+    EXPECT_EQ(::write(file.fd(), "new", 3), 3);
+  }
+  EXPECT_EQ(ReadTextFile(victim_), "mine");
+  EXPECT_FALSE(std::filesystem::is_symlink(name_));
+  EXPECT_EQ(ReadTextFile(name_), "new");
+}
+
+TEST_P(PlantedLinkTest, AFileIsReplacedThoughItsDraftsNameIsOneToo) {
+  Plant(name_, victim_, GetParam());
+  Plant(name_ + ".new", victim_, GetParam());
+  ASSERT_TRUE(ReplaceFile(name_, "new", 0600).ok());
+  EXPECT_EQ(ReadTextFile(victim_), "mine");
+  EXPECT_FALSE(std::filesystem::is_symlink(name_));
+  EXPECT_EQ(ReadTextFile(name_), "new");
+  EXPECT_FALSE(std::filesystem::exists(name_ + ".new"));
+}
+
+TEST(CreateAnewTest, APipeInItsPlaceIsRemoved) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("name").c_str(), 0600), 0);
+  EXPECT_GE(CreateAnew(folder.At("name"), 0600).fd(), 0);
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder.At("name")));
+}
+
+TEST(CreateAnewTest, AFolderInItsPlaceStays) {
+  const TempDirectory folder;
+  std::filesystem::create_directory(folder.At("name"));
+  EXPECT_LT(CreateAnew(folder.At("name"), 0600).fd(), 0);
+  EXPECT_EQ(errno, EISDIR);
+  EXPECT_TRUE(std::filesystem::is_directory(folder.At("name")));
+}
+
+TEST(CreateAnewTest, TheModeIsTheNewFilesOwn) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("name"), "old");
+  std::filesystem::permissions(folder.At("name"), std::filesystem::perms::all);
+  ASSERT_TRUE(ReplaceFile(folder.At("name"), "secret", 0600).ok());
+  struct stat info{};
+  ASSERT_EQ(::stat(folder.At("name").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
+TEST(ReplaceFileTest, AFailureNamesTheFile) {
+  const TempDirectory folder;
+  const absl::Status failed = ReplaceFile(folder.At("none/name"), "text", 0600);
+  EXPECT_TRUE(absl::IsNotFound(failed)) << failed;
+  EXPECT_THAT(std::string(failed.message()),
+              HasSubstr("cannot write " + folder.At("none/name") + ": No such file"));
+}
+
+}  // namespace
+}  // namespace lockstep

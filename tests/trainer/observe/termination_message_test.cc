@@ -1,0 +1,28 @@
+#include "trainer/observe/termination_message.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::train {
+namespace {
+
+TEST(TerminationMessageTest, ReplacesWhatTheFileHas) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("message"), "an earlier and longer one");
+  LeaveTerminationMessage(folder.At("message"), "why");
+  EXPECT_EQ(ReadTextFile(folder.At("message")), "why");
+}
+
+TEST(TerminationMessageTest, IsNotWrittenThroughALink) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("victim"), "mine");
+  std::filesystem::create_symlink("victim", folder.At("message"));
+  LeaveTerminationMessage(folder.At("message"), "why");
+  EXPECT_EQ(ReadTextFile(folder.At("victim")), "mine");
+}
+
+}  // namespace
+}  // namespace lockstep::train
