@@ -82,7 +82,10 @@ Plan Finalized(const Observed& observed, Plan plan) {
   HoldBackCounts(observed, plan);
   HoldBackCompletions(observed, plan);
   if (IsTerminal(plan.status)) return plan;
-  if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
+  // If one has passed, a rule that comes before PlanDeadline applies. What that rule waits for
+  // brings the job back; this would do so a thousand times a second.
+  const std::optional<Duration> left = UntilDeadline(observed);
+  if (left > Duration::zero()) RequeueWithin(plan, *left);
   if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
   // Progress changes nothing in the cluster, so it has to be polled.
   const bool reports = api::HasTrainingGroup(observed.job) && IsTrue(plan.status, kRunning);
