@@ -20,6 +20,7 @@ class Observer {
   void Observe(ReconcileContext& context) const;
 
  private:
+  static void ObserveMemory(ReconcileContext& context);
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);
   void ObserveKueue(ReconcileContext& context) const;
