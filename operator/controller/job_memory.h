@@ -41,6 +41,9 @@ struct Moment {
 // When this process first saw each condition of a pod.
 struct Sight {
   std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
+  // Since when the store of nodes, which is current, has lacked the pod's node at each look.
+  std::optional<SteadyTime> node_missing;
+  bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool operator==(const Sight&) const = default;
 };

@@ -48,35 +48,45 @@ const ObservedPod* ReportingPod(const Observed& observed) {
 }  // namespace
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
-// was added or has recovered since would be lost with everything that runs on it. During a wide
-// outage, no node that is not ready does; when the outage ends, its silence starts again.
-bool Observer::IsSilentNode(const std::string& node) const {
-  if (stores_.nodes == nullptr || node.empty()) return false;
-  if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
+// was added or has recovered since would be lost with everything that runs on it. A node that this
+// process has never seen counts as deleted only once a current watch would have shown it, had it
+// still existed when the pod was seen on it. During a wide outage, no node that is not ready counts
+// as silent; when the outage ends, its silence starts again.
+Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime now,
+                                          Sight& sight) const {
+  const auto missing = std::exchange(sight.node_missing, std::nullopt);
+  if (stores_.nodes == nullptr || node.empty()) return NodeState::kWell;
+  const bool is_current = !stores_.nodes_are_current || stores_.nodes_are_current();
   const auto known = stores_.nodes->Get({"", node});
-  if (!known) return true;
-  return !known->value && !stores_.node_health->IsWideOutage();
+  if (known) sight.node_known = true;
+  if (known && (known->value || stores_.node_health->IsWideOutage())) return NodeState::kWell;
+  if (!is_current) return NodeState::kUnknown;
+  if (sight.node_known) return NodeState::kSilent;
+  sight.node_missing = missing.value_or(now);
+  return now - *sight.node_missing >= kNodesSilence ? NodeState::kSilent : NodeState::kUnknown;
 }
 
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Moment& moment = context.moment;
-  const auto note = [now = moment.steady](bool holds, std::optional<SteadyTime>& since) {
-    if (!holds) since.reset();
-    if (holds && !since) since = now;
+  const auto note = [](bool holds, SteadyTime since, std::optional<SteadyTime>& noted) {
+    if (!holds) noted.reset();
+    if (holds && !noted) noted = since;
   };
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
-    note(HasFailed(pod), sight.failed);
-    note(HasSucceeded(pod), sight.succeeded);
-    note(pod.being_deleted, sight.deleting);
-    note(IsSilentNode(pod.node), sight.node_silent);
+    const NodeState node = NodeStateOf(pod.node, moment.steady, sight);
+    note(HasFailed(pod), moment.steady, sight.failed);
+    note(HasSucceeded(pod), moment.steady, sight.succeeded);
+    note(pod.being_deleted, moment.steady, sight.deleting);
+    note(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady), sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     pod.deleting_since = moment.TimeOf(sight.deleting);
     pod.node_silent_since = moment.TimeOf(sight.node_silent);
+    pod.node_is_unknown = node == NodeState::kUnknown;
     if (sight != Sight()) sights[pod.uid] = sight;
   }
   std::swap(context.memory.sights, sights);

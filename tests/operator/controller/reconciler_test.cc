@@ -822,6 +822,84 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+// No change of the node brings the job back when the watch goes on.
+TEST(ReconcilerTest, ANodeThatIsSilentAfterAStalledWatchLosesItsPodsToo) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
+              {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.SetNode("b", "Unknown");
+  world.Settle();
+  world.nodes_are_current = false;
+  world.clock.Advance(seconds(100));
+  const std::optional<Duration> look = world.Settle();
+  EXPECT_EQ(look, seconds(10));
+  world.nodes_are_current = true;
+  world.clock.Advance(seconds(10));
+  EXPECT_EQ(world.Settle(), seconds(120));
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0);
+  world.clock.Advance(seconds(120));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+}
+
+// Two workers; the group misses worker 1, which runs on node `b`.
+std::unique_ptr<World> MissingWorkerOne() {
+  auto world = std::make_unique<World>(
+      Job("j").Workers(2).Training().Build(),
+      Settings{.parallel_calls = 1, .status_interval = std::chrono::hours(1), .watch_nodes = true});
+  world->client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  world->SetNode("a", "True");
+  world->progress.group.missing = {"worker-1"};
+  world->Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world->SetPod(pod, "Running");
+  world->Settle();
+  return world;
+}
+
+// Lets the time pass; after the first look, the operator looks at the job when it has asked for it.
+// Returns how many pods it has deleted by force so far.
+int DeletedByForceAfter(World& world, Duration time) {
+  std::optional<Duration> next = world.Settle();
+  while (next && *next <= time) {
+    world.clock.Advance(*next);
+    time -= *next;
+    next = world.Settle();
+  }
+  world.clock.Advance(time);
+  return Writes(world, "force-delete", "Pod");
+}
+
+// The watch of nodes is behind that of pods.
+TEST(ReconcilerTest, ANodeThatIsNotKnownYetIsNotADeletedOne) {
+  const auto world = MissingWorkerOne();
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(89)), 0);
+  world->SetNode("b", "True");
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(600)), 0);
+  world->client.Remove(kNodeKind, {"", "b"});
+  world->Settle();
+  EXPECT_EQ(Writes(*world, "force-delete", "Pod"), 1) << "it was known";
+}
+
+TEST(ReconcilerTest, ANodeThatWasDeletedBeforeTheOperatorsStartIsSilentOnceThatIsCertain) {
+  const auto world = MissingWorkerOne();
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(50)), 0);
+  world->nodes_are_current = false;
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(200)), 0);
+  world->nodes_are_current = true;
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(80)), 0);
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(20)), 1);
+
+  World other(Job("j").Workers(1).Build(), {.parallel_calls = 1, .watch_nodes = true});
+  other.client.SetScheduler([](const kube::Object& /*pod*/) { return "gone"; });
+  EXPECT_EQ(DeletedByForceAfter(other, seconds(119)), 0);
+  EXPECT_EQ(DeletedByForceAfter(other, seconds(1)), 1) << "its silence began when it was missed";
+}
+
 TEST(ReconcilerTest, AnEndedJobsPodsAreDeletedThoughTheJobCannotBe) {
   for (const auto& answer :
        {absl::FailedPreconditionError("denied"), absl::UnavailableError("webhook is down")}) {
