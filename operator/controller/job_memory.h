@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
 #include "operator/controller/failed_actions.h"
@@ -24,9 +25,25 @@
 
 namespace lockstep::controller {
 
+// An instant by both clocks. What this process measures is kept as steady instants, since the wall
+// clock may be set meanwhile. Rules compare times with Observed::now, so they get `now` minus what
+// has passed.
+struct Moment {
+  Time now;
+  SteadyTime steady;
+  Time TimeOf(SteadyTime instant) const { return now - (steady - instant); }
+  std::optional<Time> TimeOf(const std::optional<SteadyTime>& instant) const {
+    return instant ? std::optional(TimeOf(*instant)) : std::nullopt;
+  }
+  SteadyTime InstantOf(Time time) const { return steady - (now - time); }
+};
+
 // When this process first saw each condition of a pod.
 struct Sight {
-  std::optional<Time> failed, succeeded, deleting, node_silent;
+  std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
+  // Since when the store of nodes, which is current, has lacked the pod's node at each look.
+  std::optional<SteadyTime> node_missing;
+  bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool operator==(const Sight&) const = default;
 };
@@ -56,7 +73,7 @@ struct ReportingPort {
 // When this process first saw that the training of an attempt is over (TrainingEnd).
 struct SeenEnd {
   int attempt = 0;
-  Time at;
+  SteadyTime at;
 };
 
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
@@ -70,12 +87,12 @@ struct JobMemory {
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;
-  std::optional<Time> last_status_write;
-  std::optional<Time> waiting_since;  // as in Observed
-  std::optional<Time> last_cause, last_restart;
-  std::optional<Incident> incident;
+  // As in Observed, which has them as times.
+  std::optional<SteadyTime> last_status_write, waiting_since, last_cause, last_restart;
+  SteadyTime first_seen;
+  std::optional<Incident> incident;  // began at incident_since, whatever its `since` says
+  SteadyTime incident_since;
   std::string ignored_edit;
-  Time first_seen;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   FailedCreates failed_creates;
   FailedActions failed_actions;
@@ -90,6 +107,7 @@ struct JobMemory {
 struct ReconcileContext {
   kube::Store<ObservedJob>::Ptr job;
   Observed observed;
+  Moment moment = {};                  // of the observation; moment.now is observed.now
   std::optional<ClusterSpec> cluster;  // set while pods are created
   CreateOutcomes creates;
   // No further call starts: 512 calls that all wait for the API server would take an hour.

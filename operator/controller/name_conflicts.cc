@@ -14,7 +14,7 @@ constexpr std::size_t kMostLooks = 64;
 
 }  // namespace
 
-void NameConflicts::Add(const kube::Kind& kind, const kube::Object& object, Time now) {
+void NameConflicts::Add(const kube::Kind& kind, const kube::Object& object, SteadyTime now) {
   by_name_[kube::Name(object)] = {kind, kube::Uid(object), kube::ResourceVersion(object),
                                   !kube::Label(object, api::kLabelJobUid).empty(), now};
 }
@@ -40,7 +40,7 @@ bool NameConflicts::IsSettled(const kube::Key& key, const Conflict& conflict,
 }
 
 absl::Status NameConflicts::Look(kube::Client& client, const Stores& stores,
-                                 const kube::Owner& owner, Time now, ThreadPool& pool,
+                                 const kube::Owner& owner, SteadyTime now, ThreadPool& pool,
                                  std::size_t at_once) {
   std::erase_if(by_name_, [&](const auto& entry) {
     return IsSettled({owner.namespace_name, entry.first}, entry.second, owner, stores);
@@ -48,8 +48,7 @@ absl::Status NameConflicts::Look(kube::Client& client, const Stores& stores,
   // No store shows changes of an object without our label, and a watch may be stalled.
   std::vector<std::pair<const std::string, Conflict>*> due;
   for (auto& entry : by_name_) {
-    const Time looked_at = entry.second.looked_at;  // after `now` if the clock was set back
-    if (looked_at > now || now - looked_at >= kConflictLook) due.push_back(&entry);
+    if (now - entry.second.looked_at >= kConflictLook) due.push_back(&entry);
   }
   std::ranges::stable_sort(due, {}, [](const auto* entry) { return entry->second.looked_at; });
   if (due.size() > kMostLooks) due.resize(kMostLooks);

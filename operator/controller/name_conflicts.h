@@ -17,13 +17,13 @@ namespace lockstep::controller {
 class NameConflicts {
  public:
   // Records that `object`, which has another owner, occupies the name.
-  void Add(const kube::Kind& kind, const kube::Object& object, Time now);
+  void Add(const kube::Kind& kind, const kube::Object& object, SteadyTime now);
   // Forgets the conflicts whose names are now free or the job's own: by the caches where they hold
   // the object, else by asking the server, `at_once` at a time. Asks for a name at most once a
   // minute, and for 64 names per call: those that were asked for longest ago. Returns the error of
   // a call that failed.
-  absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner, Time now,
-                    ThreadPool& pool, std::size_t at_once);
+  absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner,
+                    SteadyTime now, ThreadPool& pool, std::size_t at_once);
   std::size_t size() const { return by_name_.size(); }
   std::vector<std::string> Names() const;
 
@@ -32,7 +32,7 @@ class NameConflicts {
     kube::Kind kind;
     std::string uid, version;
     bool is_cached = false;  // it has our label, so the store shows its deletion
-    Time looked_at;
+    SteadyTime looked_at;
   };
   static bool IsSettled(const kube::Key& key, const Conflict& conflict, const kube::Owner& owner,
                         const Stores& stores);

@@ -17,21 +17,18 @@
 namespace lockstep::controller {
 namespace {
 
-// For a time that was noted before the clock was set back: the job must not wait until that time
-// comes again.
-void NotAfter(Time now, Time& noted) {
-  noted = std::min(noted, now);
-}
-void NotAfter(Time now, std::optional<Time>& noted) {
-  if (noted) NotAfter(now, *noted);
+void NotAfter(Time latest, std::optional<Time>& noted) {
+  if (noted) noted = std::min(*noted, latest);
 }
 
-// Bounds the times of the status that rules wait for: another machine, or a clock that has been set
-// back since, has written them. Plans start from this status, so that the bounds are written, and
-// the next look at the job finds them instead of waiting anew.
+// Bounds the times of the status that rules count from or wait for: another machine, or a clock
+// that has been set back since, has written them, and the job must not wait until such a time comes
+// again. Plans start from this status, so that the bounds are written, and the next look at the job
+// finds them instead of waiting anew.
 void BoundTimes(const Settings& settings, Time now, api::TrainingJobStatus& status) {
   const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
   NotAfter(WholeSeconds(now + longest), status.next_retry_time);
+  NotAfter(WholeSeconds(now), status.start_time);
   NotAfter(WholeSeconds(now), status.completion_time);
 }
 
@@ -51,36 +48,45 @@ const ObservedPod* ReportingPod(const Observed& observed) {
 }  // namespace
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
-// was added or has recovered since would be lost with everything that runs on it. During a wide
-// outage, no node that is not ready does; when the outage ends, its silence starts again.
-bool Observer::IsSilentNode(const std::string& node) const {
-  if (stores_.nodes == nullptr || node.empty()) return false;
-  if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
+// was added or has recovered since would be lost with everything that runs on it. A node that this
+// process has never seen counts as deleted only once a current watch would have shown it, had it
+// still existed when the pod was seen on it. During a wide outage, no node that is not ready counts
+// as silent; when the outage ends, its silence starts again.
+Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime now,
+                                          Sight& sight) const {
+  const auto missing = std::exchange(sight.node_missing, std::nullopt);
+  if (stores_.nodes == nullptr || node.empty()) return NodeState::kWell;
+  const bool is_current = !stores_.nodes_are_current || stores_.nodes_are_current();
   const auto known = stores_.nodes->Get({"", node});
-  if (!known) return true;
-  return !known->value && !stores_.node_health->IsWideOutage();
+  if (known) sight.node_known = true;
+  if (known && (known->value || stores_.node_health->IsWideOutage())) return NodeState::kWell;
+  if (!is_current) return NodeState::kUnknown;
+  if (sight.node_known) return NodeState::kSilent;
+  sight.node_missing = missing.value_or(now);
+  return now - *sight.node_missing >= kNodesSilence ? NodeState::kSilent : NodeState::kUnknown;
 }
 
 void Observer::ObserveSights(ReconcileContext& context) const {
-  const Time now = context.observed.now;
-  const auto note = [now](bool holds, std::optional<Time>& since) {
-    if (!holds) since.reset();
-    if (holds && !since) since = now;
-    NotAfter(now, since);
+  const Moment& moment = context.moment;
+  const auto note = [](bool holds, SteadyTime since, std::optional<SteadyTime>& noted) {
+    if (!holds) noted.reset();
+    if (holds && !noted) noted = since;
   };
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
-    note(HasFailed(pod), sight.failed);
-    note(HasSucceeded(pod), sight.succeeded);
-    note(pod.being_deleted, sight.deleting);
-    note(IsSilentNode(pod.node), sight.node_silent);
+    const NodeState node = NodeStateOf(pod.node, moment.steady, sight);
+    note(HasFailed(pod), moment.steady, sight.failed);
+    note(HasSucceeded(pod), moment.steady, sight.succeeded);
+    note(pod.being_deleted, moment.steady, sight.deleting);
+    note(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady), sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
-    pod.failed_since = sight.failed;
-    pod.succeeded_since = sight.succeeded;
-    pod.deleting_since = sight.deleting;
-    pod.node_silent_since = sight.node_silent;
+    pod.failed_since = moment.TimeOf(sight.failed);
+    pod.succeeded_since = moment.TimeOf(sight.succeeded);
+    pod.deleting_since = moment.TimeOf(sight.deleting);
+    pod.node_silent_since = moment.TimeOf(sight.node_silent);
+    pod.node_is_unknown = node == NodeState::kUnknown;
     if (sight != Sight()) sights[pod.uid] = sight;
   }
   std::swap(context.memory.sights, sights);
@@ -90,6 +96,24 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     context.memory.token_secret.attempt.reset();
     context.memory.network_policy.attempt.reset();
   }
+}
+
+void Observer::ObserveMemory(ReconcileContext& context) {
+  const Moment& moment = context.moment;
+  const JobMemory& memory = context.memory;
+  Observed& observed = context.observed;
+  observed.name_conflicts = memory.conflicts.Names();
+  observed.create_fault = memory.failed_creates.Fault();
+  observed.action_fault = memory.failed_actions.Fault();
+  observed.is_suspend_refused = memory.failed_actions.IsRefused(SetSuspend{});
+  observed.is_delete_failing = memory.failed_actions.IsFailing(DeleteJob{});
+  observed.last_status_write = moment.TimeOf(memory.last_status_write);
+  observed.first_seen = moment.TimeOf(memory.first_seen);
+  observed.last_cause = moment.TimeOf(memory.last_cause);
+  observed.last_restart = moment.TimeOf(memory.last_restart);
+  observed.incident = memory.incident;
+  if (observed.incident) observed.incident->since = moment.TimeOf(memory.incident_since);
+  observed.ignored_edit = memory.ignored_edit;
 }
 
 void Observer::Observe(ReconcileContext& context) const {
@@ -112,28 +136,13 @@ void Observer::Observe(ReconcileContext& context) const {
       observed.pod_group = group->value;
     }
   }
-  observed.name_conflicts = context.memory.conflicts.Names();
-  observed.create_fault = context.memory.failed_creates.Fault();
-  observed.action_fault = context.memory.failed_actions.Fault();
-  observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
-  observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
-  observed.now = with_.clock.Now();
+  context.moment = {with_.clock.Now(), with_.clock.SteadyNow()};
+  observed.now = context.moment.now;
   if (may_write) BoundTimes(settings_, observed.now, observed.job.status);
-  JobMemory& memory = context.memory;
-  for (auto* noted : {&memory.last_status_write, &memory.last_cause, &memory.last_restart}) {
-    NotAfter(observed.now, *noted);
-  }
-  NotAfter(observed.now, memory.first_seen);
-  if (memory.incident) NotAfter(observed.now, memory.incident->since);
-  observed.last_status_write = context.memory.last_status_write;
-  observed.first_seen = context.memory.first_seen;
-  observed.last_cause = context.memory.last_cause;
-  observed.last_restart = context.memory.last_restart;
-  observed.incident = context.memory.incident;
-  observed.ignored_edit = context.memory.ignored_edit;
+  ObserveMemory(context);
   observed.settings = settings_;
   ObserveSights(context);
-  if (may_write && !IsTerminal(observed.job.status)) memory.seen_completions.Note(observed);
+  if (may_write && !IsTerminal(observed.job.status)) context.memory.seen_completions.Note(observed);
   ObserveWait(context);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
@@ -156,21 +165,19 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
     seen.reset();
     return;
   }
-  if (!seen || seen->attempt != attempt) seen = {attempt, observed.now};
-  NotAfter(observed.now, seen->at);
-  observed.training_end_seen = seen->at;
+  if (!seen || seen->attempt != attempt) seen = {attempt, context.moment.steady};
+  observed.training_end_seen = context.moment.TimeOf(seen->at);
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {
   Observed& observed = context.observed;
-  std::optional<Time>& since = context.memory.waiting_since;
+  std::optional<SteadyTime>& since = context.memory.waiting_since;
   if (!IsWaiting(observed)) {
     since.reset();
   } else if (!since) {
-    since = observed.now;
+    since = context.moment.steady;
   }
-  NotAfter(observed.now, since);
-  observed.waiting_since = since;
+  observed.waiting_since = context.moment.TimeOf(since);
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {

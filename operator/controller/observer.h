@@ -20,11 +20,15 @@ class Observer {
   void Observe(ReconcileContext& context) const;
 
  private:
+  // What the store of nodes tells about a pod's node. Unknown: it was not ready, or not there, but
+  // the store may be behind.
+  enum class NodeState { kWell, kSilent, kUnknown };
+  static void ObserveMemory(ReconcileContext& context);
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
-  bool IsSilentNode(const std::string& node) const;
+  NodeState NodeStateOf(const std::string& node, SteadyTime now, Sight& sight) const;
   std::optional<api::Progress> LatestProgress(const ReconcileContext& context) const;
   int PortOf(const ReconcileContext& context, const ObservedPod& pod) const;
 

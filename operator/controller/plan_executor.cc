@@ -243,7 +243,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
     return absl::OkStatus();
   }
   if (kind == kube::kPodKind || kind == kube::kServiceKind) {
-    context.memory.conflicts.Add(kind, *made, with_.clock.Now());
+    context.memory.conflicts.Add(kind, *made, with_.clock.SteadyNow());
     return absl::OkStatus();
   }
   return FailCreate(

@@ -46,7 +46,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
     return kCacheRetry;
   }
   LOCKSTEP_RETURN_IF_ERROR(memory.conflicts.Look(with_.client, stores_, memory.owner,
-                                                 with_.clock.Now(), pool_, at_once));
+                                                 with_.clock.SteadyNow(), pool_, at_once));
   ReconcileContext context{.job = std::move(job),
                            .observed = {},
                            .cluster = {},
@@ -94,7 +94,7 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid
     memory = {};
     memory.job_uid = job_uid;
     memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job_uid};
-    memory.first_seen = with_.clock.Now();
+    memory.first_seen = with_.clock.SteadyNow();
   }
   return memory;
 }

@@ -43,11 +43,12 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
       return error;
     }
     if (plan.incident) {
-      context.memory.last_restart = context.observed.now;
+      context.memory.last_restart = context.moment.steady;
       context.memory.incident = plan.incident;
+      context.memory.incident_since = context.moment.InstantOf(plan.incident->since);
     }
     if (plan.ignored_edit) context.memory.ignored_edit = *plan.ignored_edit;
-    if (plan.names_cause) context.memory.last_cause = context.observed.now;
+    if (plan.names_cause) context.memory.last_cause = context.moment.steady;
   }
   for (const PlannedEvent& event : plan.events) {
     with_.events.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
@@ -103,7 +104,7 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
   }
   throttle_.Note(with_.clock.SteadyNow() - start);
   context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
-  context.memory.last_status_write = context.observed.now;
+  context.memory.last_status_write = context.moment.steady;
   throttle_.Forget(context.job->key);
   context.memory.refused_status.reset();
   return absl::OkStatus();

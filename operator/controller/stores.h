@@ -1,16 +1,21 @@
 // The caches that the reconciler decides from.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "operator/controller/node_health.h"
 #include "operator/controller/state/observed.h"
 #include "operator/kube/cache/store.h"
 
 namespace lockstep::controller {
+
+// How late Stores::nodes may learn of a change while nodes_are_current.
+inline constexpr Duration kNodesSilence = std::chrono::seconds(90);
 
 // Maintained by informers. Decisions read nothing else of the cluster.
 struct Stores {
@@ -21,7 +26,7 @@ struct Stores {
   const kube::Store<ObservedWorkload>* workloads = nullptr;   // null without Kueue
   const kube::Store<bool>* nodes = nullptr;  // whether each node is ready; null if not watched
   const NodeHealth* node_health = nullptr;   // of `nodes`; null if these are
-  // Returns whether `nodes` is up to date. Empty: always.
+  // Returns whether `nodes` has every change that is older than kNodesSilence. Empty: always.
   std::function<bool()> nodes_are_current = {};
 };
 

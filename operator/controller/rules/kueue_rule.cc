@@ -80,14 +80,16 @@ bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
          granted->second.count != ReplicaCount(job, api::Role::kWorker);
 }
 
-// After an eviction the job asks again for the workers that a smaller grant had taken away.
+// After an eviction the job asks again for the workers that a smaller grant had taken away. Its
+// maximum may have been lowered since; the server refuses a count above it.
 std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
                                      const ObservedWorkload& workload) {
   std::map<api::Role, int> counts;
   const auto asked = workload.counts.find(api::Role::kWorker);
   if (!job.spec.elastic || asked == workload.counts.end()) return counts;
-  if (asked->second > ReplicaCount(job, api::Role::kWorker) && !WasScaled(job, workload)) {
-    counts[api::Role::kWorker] = asked->second;
+  const int wanted = std::min(asked->second, job.spec.elastic->max_replicas);
+  if (wanted > ReplicaCount(job, api::Role::kWorker) && !WasScaled(job, workload)) {
+    counts[api::Role::kWorker] = wanted;
   }
   return counts;
 }

@@ -13,6 +13,10 @@ namespace {
 // that it has lost that replica is acted on soon.
 constexpr Duration kSilentNodeInterval = std::chrono::seconds(2);
 
+// How often a job with a pod on a node of unknown state is reconciled: if the node turns out to be
+// as it was, no change of it brings the job back.
+constexpr Duration kUnknownNodeInterval = std::chrono::seconds(10);
+
 bool IsMissed(const Observed& observed, const ObservedPod& pod) {
   if (!IsMember(observed, pod)) return false;
   const Replica replica{pod.role, pod.index};
@@ -22,6 +26,7 @@ bool IsMissed(const Observed& observed, const ObservedPod& pod) {
 }
 
 void RequeueForSilentNode(const Observed& observed, const ObservedPod& pod, Plan& plan) {
+  if (pod.node_is_unknown) RequeueWithin(plan, kUnknownNodeInterval);
   if (!pod.node_silent_since || IsUnreachable(observed, pod)) return;
   RequeueWithin(plan, *pod.node_silent_since + observed.settings.node_lost_after - observed.now);
   if (api::HasTrainingGroup(observed.job)) RequeueWithin(plan, kSilentNodeInterval);

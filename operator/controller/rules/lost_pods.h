@@ -14,7 +14,8 @@ bool IsUnreachable(const Observed& observed, const ObservedPod& pod);
 
 // For each pod that is being deleted, of any attempt, adds a forced deletion once it is due: at
 // once if the pod is unreachable, after its grace period if its node is silent, and otherwise
-// Settings::stuck_deletion after its grace period. Until then it sets plan.requeue_after.
+// Settings::stuck_deletion after its grace period. Until then it sets plan.requeue_after; so it
+// does for each pod whose node is silent or of unknown state.
 void AddForcedDeletes(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -119,7 +119,10 @@ Plan MakePlan(const Observed& observed) {
     Plan plan = Finalized(observed, *std::move(made));
     if (IsTerminal(observed.job.status) || IsTerminal(plan.status)) return plan;
     for (const Timer until : kTimers) {
-      if (const std::optional<Duration> left = until(observed)) RequeueWithin(plan, *left);
+      // Once the time has passed, a rule that comes before applies. What that rule waits for brings
+      // the job back; this would do so a thousand times per second.
+      const std::optional<Duration> left = until(observed);
+      if (left > Duration::zero()) RequeueWithin(plan, *left);
     }
     return plan;
   }

@@ -64,9 +64,11 @@ struct ObservedPod {
   std::string unschedulable;    // the scheduler's message while no node fits
   bool being_deleted = false;
   std::optional<Deletion> deletion;
-  // Since when this process has seen each state, by its own clock: the clocks of the API server,
-  // the kubelets and this machine differ.
+  // Since when this process has seen each state, by its own steady clock: the clocks of the API
+  // server, the kubelets and this machine differ, and may be set.
   std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
+  // Its node was not ready, or did not exist, when nodes were last heard of, but that may be over.
+  bool node_is_unknown = false;
   bool disruption_target = false;             // the pod's condition: preempted, drained, node gone
   std::string disruption_reason;              // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;       // what it was created from; see pod_revision.h

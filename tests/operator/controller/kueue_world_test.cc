@@ -585,6 +585,30 @@ TEST(KueueWorldTest, AJobThatWasScaledDownStaysSmallThoughItsSuspensionIsRefused
   }
 }
 
+TEST(KueueWorldTest, AnEvictedJobPastItsDeadlineWaitsForTheNextTryOfItsSuspension) {
+  World world(Queued().ActiveDeadlineSeconds(60).Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  world.client.SetBefore([](const testing::HookedClient::Call& call) {
+    return call.verb == "update" && call.kind == "TrainingJob"
+               ? absl::InternalError("failed to call the webhook")
+               : absl::OkStatus();
+  });
+  world.clock.Advance(std::chrono::minutes(1));
+  Evict(world);
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  world.SyncAll();
+  const auto next = world.Reconcile();
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(*next, std::chrono::milliseconds(100));
+  world.client.SetBefore({});
+  world.clock.Advance(std::chrono::milliseconds(100));
+  world.Settle();
+  EXPECT_TRUE(world.Job()->spec.suspend);
+}
+
 // The job has another version then, for which the status was not made.
 TEST(KueueWorldTest, NoStatusIsWrittenBesideASuspensionThatIsTakenAfterAll) {
   const auto world = Running();

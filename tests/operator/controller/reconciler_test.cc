@@ -822,6 +822,84 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+// No change of the node brings the job back when the watch goes on.
+TEST(ReconcilerTest, ANodeThatIsSilentAfterAStalledWatchLosesItsPodsToo) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
+              {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.SetNode("b", "Unknown");
+  world.Settle();
+  world.nodes_are_current = false;
+  world.clock.Advance(seconds(100));
+  const std::optional<Duration> look = world.Settle();
+  EXPECT_EQ(look, seconds(10));
+  world.nodes_are_current = true;
+  world.clock.Advance(seconds(10));
+  EXPECT_EQ(world.Settle(), seconds(120));
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0);
+  world.clock.Advance(seconds(120));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+}
+
+// Two workers; the group misses worker 1, which runs on node `b`.
+std::unique_ptr<World> MissingWorkerOne() {
+  auto world = std::make_unique<World>(
+      Job("j").Workers(2).Training().Build(),
+      Settings{.parallel_calls = 1, .status_interval = std::chrono::hours(1), .watch_nodes = true});
+  world->client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  world->SetNode("a", "True");
+  world->progress.group.missing = {"worker-1"};
+  world->Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world->SetPod(pod, "Running");
+  world->Settle();
+  return world;
+}
+
+// Lets the time pass; after the first look, the operator looks at the job when it has asked for it.
+// Returns how many pods it has deleted by force so far.
+int DeletedByForceAfter(World& world, Duration time) {
+  std::optional<Duration> next = world.Settle();
+  while (next && *next <= time) {
+    world.clock.Advance(*next);
+    time -= *next;
+    next = world.Settle();
+  }
+  world.clock.Advance(time);
+  return Writes(world, "force-delete", "Pod");
+}
+
+// The watch of nodes is behind that of pods.
+TEST(ReconcilerTest, ANodeThatIsNotKnownYetIsNotADeletedOne) {
+  const auto world = MissingWorkerOne();
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(89)), 0);
+  world->SetNode("b", "True");
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(600)), 0);
+  world->client.Remove(kNodeKind, {"", "b"});
+  world->Settle();
+  EXPECT_EQ(Writes(*world, "force-delete", "Pod"), 1) << "it was known";
+}
+
+TEST(ReconcilerTest, ANodeThatWasDeletedBeforeTheOperatorsStartIsSilentOnceThatIsCertain) {
+  const auto world = MissingWorkerOne();
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(50)), 0);
+  world->nodes_are_current = false;
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(200)), 0);
+  world->nodes_are_current = true;
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(80)), 0);
+  EXPECT_EQ(DeletedByForceAfter(*world, seconds(20)), 1);
+
+  World other(Job("j").Workers(1).Build(), {.parallel_calls = 1, .watch_nodes = true});
+  other.client.SetScheduler([](const kube::Object& /*pod*/) { return "gone"; });
+  EXPECT_EQ(DeletedByForceAfter(other, seconds(119)), 0);
+  EXPECT_EQ(DeletedByForceAfter(other, seconds(1)), 1) << "its silence began when it was missed";
+}
+
 TEST(ReconcilerTest, AnEndedJobsPodsAreDeletedThoughTheJobCannotBe) {
   for (const auto& answer :
        {absl::FailedPreconditionError("denied"), absl::UnavailableError("webhook is down")}) {
@@ -1548,7 +1626,6 @@ TEST(ReconcilerTest, AnIndependentJobThatBecomesAGangWhileItIsSuspendedTrainsWho
   EXPECT_THAT(world.Job()->status.completed_indexes, IsEmpty());
 }
 
-// As NTP does with the clock of a machine that has just booted.
 TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
   World world(Job("j").Workers(2).Build());
   world.Settle();
@@ -1557,7 +1634,7 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoRestart) {
   world.SetPod("j-worker-1", "Failed", 1);  // perhaps the consequence of a loss that shows later
   world.Settle();
   EXPECT_EQ(world.Job()->status.attempt, 0);
-  world.clock.Advance(-std::chrono::minutes(50));
+  world.clock.Step(-std::chrono::minutes(50));
   world.Settle();
   world.clock.Advance(std::chrono::minutes(1));
   world.Settle();
@@ -1577,7 +1654,7 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoSuccessorForLongerThanTheBackOff
   ASSERT_THAT(world.Pods(), SizeIs(1)) << "the first restart is immediate";
   lose();
   ASSERT_THAT(world.Pods(), IsEmpty());
-  world.clock.Advance(-std::chrono::minutes(50));
+  world.clock.Step(-std::chrono::minutes(50));
   world.Settle();
   const std::optional<Time> retry = world.Job()->status.next_retry_time;
   EXPECT_EQ(retry, WholeSeconds(world.clock.Now() + std::chrono::minutes(5)));
@@ -1597,7 +1674,7 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoCleanUpOfAnEndedJob) {
   world.Settle();
   world.SetPod("j-worker-0", "Succeeded");
   EXPECT_EQ(world.Settle(), seconds(10)) << "the other one may be about to end";
-  world.clock.Advance(-std::chrono::minutes(50));
+  world.clock.Step(-std::chrono::minutes(50));
   EXPECT_EQ(world.Settle(), seconds(10));
   world.clock.Advance(seconds(10));
   world.Settle();
@@ -1627,7 +1704,7 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoLookAtATakenName) {
   world.Settle();
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
   world.client.Remove(kube::kPodKind, key);
-  world.clock.Advance(-std::chrono::minutes(50));
+  world.clock.Step(-std::chrono::minutes(50));
   world.Settle();
   world.clock.Advance(std::chrono::minutes(1));
   world.Settle();
@@ -1641,7 +1718,7 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoEndOfAJobWithAnEvaluator) {
   World world(Job("j").Workers(1).Evaluator().Training(training).Build());
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
-  world.clock.Advance(-std::chrono::minutes(50));
+  world.clock.Step(-std::chrono::minutes(50));
   world.Settle();
   world.SetPod("j-worker-0", "Succeeded");
   world.Settle();
@@ -1649,6 +1726,98 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoEndOfAJobWithAnEvaluator) {
   world.clock.Advance(std::chrono::minutes(6));  // longer than the Evaluator's grace
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
+// By the operator that led before, for example, on a machine whose clock is ahead.
+TEST(ReconcilerTest, AStartInTheFutureDelaysNoDeadline) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).Build());
+  world.Settle();
+  world.clock.Step(-std::chrono::minutes(50));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(100));
+  EXPECT_EQ(world.Job()->status.start_time, WholeSeconds(world.clock.Now()));
+  world.clock.Advance(seconds(40));
+  EXPECT_EQ(world.Settle(), seconds(60)) << "the time does not begin anew";
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
+TEST(ReconcilerTest, AClockThatIsSetForwardShortensNoGracePeriod) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  world.Settle();
+  world.clock.Step(std::chrono::hours(1));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0);
+  world.clock.Advance(std::chrono::minutes(2));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+}
+
+TEST(ReconcilerTest, AClockThatIsSetForwardLosesNoPodsOnASilentNode) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
+              {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.SetNode("b", "Unknown");
+  EXPECT_EQ(world.Settle(), seconds(120));
+  world.clock.Step(std::chrono::hours(1));
+  EXPECT_EQ(world.Settle(), seconds(120));
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0);
+  world.clock.Advance(seconds(120));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+}
+
+TEST(ReconcilerTest, AClockThatIsSetForwardShortensNoWaitForTheFirstStart) {
+  World world(Job("j").Workers(1).PendingDeadlineSeconds(60).Build());
+  world.Settle();
+  world.clock.Step(std::chrono::hours(1));
+  world.clock.Advance(seconds(59));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
+TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {
+  World world(Job("j").Workers(1).Evaluator().Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  world.clock.Step(std::chrono::hours(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(std::chrono::minutes(5));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
+// The second loss would be an incident of its own, and its successor would have to wait.
+TEST(ReconcilerTest, AClockThatIsSetForwardSplitsNoIncident) {
+  World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
+  world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(pod, "Running");
+  world.Settle();
+  for (const char* pod : {"j-worker-1", "j-worker-2"}) {
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", pod}, "").ok());
+    world.Settle();
+    world.clock.Step(std::chrono::minutes(1));
+  }
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 2, 1}));
 }
 
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {

@@ -82,6 +82,26 @@ TEST(KueueRuleTest, AnElasticJobMayGetFewerWorkersAndGetsThemBackWhenItIsEvicted
                   true, {{Role::kWorker, 4}}, "Kueue stops the job: Preempted: by another"}));
 }
 
+// Its maximum may be lowered while it runs with fewer workers than it has asked for.
+TEST(KueueRuleTest, AnEvictedElasticJobAsksForNoMoreThanItsMaximum) {
+  for (const auto& [maximum, asked] : {std::pair(8, 8), std::pair(6, 6), std::pair(4, 0)}) {
+    Seen seen = WithKueue(
+        Queued(8).With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; }));
+    seen.With([most = maximum](Observed& observed) {
+      observed.workload = Admitted(observed.job, 4);
+      observed.workload->evicted = true;
+      observed.workload->eviction = "Preempted: by another";
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 4;
+      observed.job.spec.elastic->max_replicas = most;
+    });
+    std::map<Role, int> counts;
+    if (asked > 0) counts[Role::kWorker] = asked;
+    EXPECT_THAT(seen.Plan().actions,
+                ElementsAre(SetSuspend{true, counts, "Kueue stops the job: Preempted: by another"}))
+        << maximum;
+  }
+}
+
 TEST(KueueRuleTest, AnElasticJobThatWasScaledDownStaysSmallWhenItIsEvicted) {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
   for (const int granted : {4, 3}) {
