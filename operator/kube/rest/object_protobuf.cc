@@ -27,7 +27,7 @@ using pb::io::CodedInputStream;
 constexpr std::string_view kMagic{"k8s\0", 4};
 
 // The messages of the objects and lists in kubernetes.proto, which are all of apiVersion "v1".
-const pb::Descriptor* MessageOf(std::string_view kind) {
+const pb::Descriptor* MessageOfKind(std::string_view kind) {
   static const pb::Descriptor* const kMessages[] = {
       wire::Pod::descriptor(),         wire::PodList::descriptor(), wire::Service::descriptor(),
       wire::ServiceList::descriptor(), wire::Node::descriptor(),    wire::NodeList::descriptor(),
@@ -50,16 +50,10 @@ bool Covers(const pb::Descriptor& message, const FieldMask& keep) {
   });
 }
 
-bool IsObject(const pb::Descriptor& type) {
+bool HasObjectMeta(const pb::Descriptor& type) {
   const pb::FieldDescriptor* const metadata = type.FindFieldByName("metadata");
   return metadata != nullptr && metadata->message_type() == wire::ObjectMeta::descriptor();
 }
-
-// How to read a message.
-struct Scope {
-  const FieldMask* keep = nullptr;  // mask of its fields; null: all
-  int most = 0;                     // values of each field; 0: the limit is the enclosing one
-};
 
 // Builds an Object from the wire format, by the descriptors of kubernetes.proto. Fields that these
 // or the mask lack are skipped and cost almost nothing. Functions return false if the text is
@@ -77,8 +71,14 @@ class WireReader {
   }
 
  private:
+  // How to read a message.
+  struct Scope {
+    const FieldMask* keep = nullptr;  // mask of its fields; null: all
+    int most = 0;                     // values of each field; 0: the limit is the enclosing one
+  };
+
   Scope ScopeOf(const pb::Descriptor& type, const FieldMask* below) const {
-    if (IsObject(type)) return {keep_, kMostValues};
+    if (HasObjectMeta(type)) return {keep_, kMostValues};
     // An object's metadata has limits of its own: without its name and version, an event would end
     // everybody's watch.
     return {below, &type == wire::ObjectMeta::descriptor() ? kMostInMetadata : 0};
@@ -211,7 +211,7 @@ class WireReader {
 };
 
 // Returns the bytes of a field, or what is there of them; nullopt if there are none.
-std::optional<std::string_view> BytesOf(std::string_view message, int number) {
+std::optional<std::string_view> FieldBytes(std::string_view message, int number) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
                       static_cast<int>(message.size()));
   while (const std::uint32_t tag = in.ReadTag()) {
@@ -234,28 +234,28 @@ struct Envelope {
 };
 
 // nullopt if `text` is not in this encoding.
-std::optional<Envelope> Open(std::string_view text) {
+std::optional<Envelope> OpenEnvelope(std::string_view text) {
   if (!IsProtobuf(text)) return std::nullopt;
   text.remove_prefix(kMagic.size());
   const auto text_of = [&](int number) {
     std::string value(
-        BytesOf(BytesOf(text, wire::Unknown::kTypeMetaFieldNumber).value_or(""), number)
+        FieldBytes(FieldBytes(text, wire::Unknown::kTypeMetaFieldNumber).value_or(""), number)
             .value_or(""));
     ReplaceInvalidUtf8(value.data(), value.size());
     return value;
   };
   return Envelope{text_of(wire::TypeMeta::kKindFieldNumber),
                   text_of(wire::TypeMeta::kApiVersionFieldNumber),
-                  BytesOf(text, wire::Unknown::kRawFieldNumber).value_or("")};
+                  FieldBytes(text, wire::Unknown::kRawFieldNumber).value_or("")};
 }
 
-std::string_view ObjectOf(std::string_view event) {
-  const auto extension = BytesOf(event, wire::WatchEvent::kObjectFieldNumber);
-  return BytesOf(extension.value_or(""), wire::RawExtension::kRawFieldNumber).value_or("");
+std::string_view EventObject(std::string_view event) {
+  const auto extension = FieldBytes(event, wire::WatchEvent::kObjectFieldNumber);
+  return FieldBytes(extension.value_or(""), wire::RawExtension::kRawFieldNumber).value_or("");
 }
 
-std::string TypeOf(std::string_view event) {
-  std::string type(BytesOf(event, wire::WatchEvent::kTypeFieldNumber).value_or(""));
+std::string EventTypeOf(std::string_view event) {
+  std::string type(FieldBytes(event, wire::WatchEvent::kTypeFieldNumber).value_or(""));
   ReplaceInvalidUtf8(type.data(), type.size());
   return type;
 }
@@ -264,7 +264,7 @@ std::string TypeOf(std::string_view event) {
 
 bool HasProtobufOf(const Kind& kind, const FieldMask* keep) {
   if (keep == nullptr || !kind.group.empty() || kind.version != "v1") return false;
-  const pb::Descriptor* const message = MessageOf(kind.kind);
+  const pb::Descriptor* const message = MessageOfKind(kind.kind);
   return message != nullptr && Covers(*message, *keep);
 }
 
@@ -273,10 +273,10 @@ bool IsProtobuf(std::string_view text) {
 }
 
 absl::StatusOr<Object> ParseProtobuf(std::string_view text, const FieldMask* keep) {
-  const std::optional<Envelope> envelope = Open(text);
+  const std::optional<Envelope> envelope = OpenEnvelope(text);
   if (!envelope) return absl::InvalidArgumentError("not Kubernetes' protobuf");
   const pb::Descriptor* const type =
-      envelope->version == "v1" ? MessageOf(envelope->kind) : nullptr;
+      envelope->version == "v1" ? MessageOfKind(envelope->kind) : nullptr;
   if (type == nullptr) {
     return absl::InvalidArgumentError(
         fmt::format("protobuf of {} in {}, which is not read in this encoding",
@@ -287,22 +287,22 @@ absl::StatusOr<Object> ParseProtobuf(std::string_view text, const FieldMask* kee
     return absl::InvalidArgumentError(
         fmt::format("malformed protobuf of a {} ({} bytes)", envelope->kind, text.size()));
   }
-  if (!IsObject(*type)) object["kind"] = envelope->kind;
+  if (!HasObjectMeta(*type)) object["kind"] = envelope->kind;
   return object;
 }
 
 absl::StatusOr<Object> ParseProtobufEvent(std::string_view text, const FieldMask* keep) {
-  absl::StatusOr<Object> object = ParseProtobuf(ObjectOf(text), keep);
+  absl::StatusOr<Object> object = ParseProtobuf(EventObject(text), keep);
   if (!object.ok()) return object;
-  return Object{{"type", TypeOf(text)}, {"object", *std::move(object)}};
+  return Object{{"type", EventTypeOf(text)}, {"object", *std::move(object)}};
 }
 
 Object ProtobufIdentity(std::string_view beginning) {
   static const FieldMask kIdentity = {"metadata.name", "metadata.namespace", "metadata.uid",
                                       "metadata.resourceVersion", "metadata.deletionTimestamp"};
-  Object event = {{"type", TypeOf(beginning)}, {"object", Object::object()}};
-  const std::optional<Envelope> envelope = Open(ObjectOf(beginning));
-  const pb::Descriptor* const type = envelope ? MessageOf(envelope->kind) : nullptr;
+  Object event = {{"type", EventTypeOf(beginning)}, {"object", Object::object()}};
+  const std::optional<Envelope> envelope = OpenEnvelope(EventObject(beginning));
+  const pb::Descriptor* const type = envelope ? MessageOfKind(envelope->kind) : nullptr;
   // Fails where the text ends.
   if (type != nullptr) WireReader(envelope->object, &kIdentity).Read(*type, event["object"]);
   return event;

@@ -23,7 +23,7 @@ constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 // Enough for the type of an event, and for the name, version and time of deletion of its object.
 constexpr std::size_t kIdentityBytes = 4096;
 
-std::size_t LengthOf(const std::string& bytes) {
+std::size_t FrameLength(const std::string& bytes) {
   std::uint32_t big_endian = 0;
   std::memcpy(&big_endian, bytes.data(), kLengthBytes);
   return ntohl(big_endian);
@@ -84,7 +84,7 @@ absl::Status WatchDecoder::FeedFrames(std::string_view bytes,
       bytes.remove_prefix(1);
       if (length_.size() < kLengthBytes) continue;
     }
-    const std::size_t length = LengthOf(length_);
+    const std::size_t length = FrameLength(length_);
     const std::size_t kept = length > longest_ ? kIdentityBytes : length;
     const std::string_view piece = bytes.substr(0, length - received_);
     partial_ += piece.substr(0, kept - std::min(kept, partial_.size()));
