@@ -492,8 +492,12 @@ class PassingServer final : private proto::ParameterServer::Service {
     const auto server = stub->Coordinate(&context);
     proto::TaskReply reply;
     proto::WorkerRequest request;
-    while (server->Read(&reply) && caller->Write(reply) && caller->Read(&request)) {
-      server->Write(request);
+    while (server->Read(&reply)) {
+      if (caller->Write(reply) && caller->Read(&request)) {
+        server->Write(request);
+      } else {
+        context.TryCancel();
+      }
     }
     return server->Finish();
   }
