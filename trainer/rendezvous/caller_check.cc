@@ -8,6 +8,7 @@
 #include "base/hmac.h"
 #include "base/log.h"
 #include "trainer/identity/parse_text.h"
+#include "trainer/rendezvous/dialled_host.h"
 
 namespace lockstep::train {
 namespace {
@@ -18,8 +19,11 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
 
 }  // namespace
 
-CallerCheck::CallerCheck(api::JobToken token, const Clock& clock)
-    : token_(std::move(token)), status_secret_(RandomBytes(kNonceBytes)), clock_(clock) {}
+CallerCheck::CallerCheck(api::JobToken token, std::string listens_at, const Clock& clock)
+    : token_(std::move(token)),
+      listens_at_(std::move(listens_at)),
+      status_secret_(RandomBytes(kNonceBytes)),
+      clock_(clock) {}
 
 const std::string& CallerCheck::Challenge(std::uint64_t session) {
   return nonces_[session] = RandomBytes(kNonceBytes);
@@ -33,7 +37,11 @@ bool CallerCheck::AcceptsJoin(std::uint64_t session, const proto::Join& join) {
   const bool proven =
       nonce != nonces_.end() &&
       token_.Accepts(api::kProofOfJoin, nonce->second, content.SerializeAsString(), join.proof());
-  return proven || Refuse("Join");
+  if (!proven) return Refuse("Join");
+  if (IsMeant(join.dialled(), listens_at_)) return true;
+  return Refuse("Join",
+                "that has dialled another address than the leader's own: a stranger has passed on "
+                "the call, or a proxy or an address translation is between the job's pods");
 }
 
 bool CallerCheck::AcceptsStoreCall(std::uint64_t session, const std::string& content,
@@ -98,13 +106,12 @@ std::string CallerCheck::StatusNonceOf(std::int64_t second) const {
   return text + HmacSha256(status_secret_, text);
 }
 
-bool CallerCheck::Refuse(const char* call) {
+bool CallerCheck::Refuse(const char* call, const char* why) {
   ++refusals_;
   const SteadyTime now = clock_.SteadyNow();
   if (now < next_log_) return false;
   next_log_ = now + kRefusalLogPeriod;
-  LogWarning("refused a caller that does not know the job's token",
-             {{"call", call}, {"refusals", refusals_}});
+  LogWarning(fmt::format("refused a caller {}", why), {{"call", call}, {"refusals", refusals_}});
   return false;
 }
 

@@ -16,12 +16,14 @@ namespace lockstep::train {
 // Not thread-safe. Without a token every caller is accepted.
 class CallerCheck {
  public:
-  CallerCheck(api::JobToken token, const Clock& clock);
+  // `listens_at`: this server's address, as in IsMeant.
+  CallerCheck(api::JobToken token, std::string listens_at, const Clock& clock);
 
   // Returns the nonce of a new stream: its Join, Put and Get must carry proofs for it.
   const std::string& Challenge(std::uint64_t session);
   void Forget(std::uint64_t session) { nonces_.erase(session); }
 
+  // False also if the caller has dialled another address than this server's.
   bool AcceptsJoin(std::uint64_t session, const proto::Join& join);
   // Proves to the sender of an accepted Join that this is the job's leader. Empty without a token.
   std::string ProofFor(const proto::Join& join) const {
@@ -52,12 +54,13 @@ class CallerCheck {
 
  private:
   bool AcceptsStatusCall(const proto::GetStatusRequest& request);
-  bool Refuse(const char* call);
+  bool Refuse(const char* call, const char* why = "that does not know the job's token");
   bool IsFresh(const std::string& nonce) const;
   std::int64_t Second() const;
   std::string StatusNonceOf(std::int64_t second) const;
 
   const api::JobToken token_;
+  const std::string listens_at_;
   const std::string status_secret_;  // key of the nonces that are not stored
   const Clock& clock_;
   std::map<std::uint64_t, std::string> nonces_;  // by session

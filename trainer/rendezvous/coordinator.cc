@@ -78,7 +78,7 @@ Coordinator::Coordinator(RosterConfig config, const Clock& clock,
       most_gets_(64 + 16 * config.slots.size()),
       clock_(clock),
       proven_(std::move(proven)),
-      callers_(config.token, clock),
+      callers_(config.token, config.listens_at, clock),
       roster_(std::move(config)) {}
 
 SessionStream* Coordinator::Open(const std::string& peer) {

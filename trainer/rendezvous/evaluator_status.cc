@@ -18,7 +18,7 @@ class GrpcEvaluatorStatus final : public EvaluatorStatus,
       : job_(identity.job),
         job_uid_(identity.job_uid),
         clock_(clock),
-        callers_(identity.token, clock) {}
+        callers_(identity.token, /*listens_at=*/"", clock) {}
 
   // Nobody joins an Evaluator, so its gate has places only for strangers, as the operator is one
   // until it has given its proof.

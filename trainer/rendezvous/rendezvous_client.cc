@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
+#include "trainer/rendezvous/dialled_host.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/rendezvous/grpc_rendezvous.h"
 
@@ -120,6 +121,7 @@ absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
   if (broken_) return absl::OkStatus();
   proto::ReplicaMessage message;
   join_.set_nonce(nonce_);
+  if (token_.present()) join_.set_dialled(HostOfPeer(stream->peer()));
   *message.mutable_join() = join_;
   join_proof_ = token_.Prove(api::kProofOfJoin, challenge_.nonce(), join_.SerializeAsString());
   message.mutable_join()->set_proof(join_proof_);

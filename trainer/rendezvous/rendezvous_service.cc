@@ -131,6 +131,7 @@ bool IsLoopback(const std::string& host) {
 
 absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
     RosterConfig config, const std::string& address, const Clock& clock) {
+  config.listens_at = address;
   auto service = std::make_unique<GrpcRendezvousService>(std::move(config), clock);
   if (const absl::Status listening = service->Listen(address); !listening.ok()) return listening;
   return service;

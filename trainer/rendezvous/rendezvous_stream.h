@@ -37,6 +37,8 @@ class RendezvousStream {
   // Half-closes the stream after the earlier messages. The server then ends it, which calls
   // `broken`.
   void HangUp();
+  // The other end, as gRPC names it. Requires: it has sent a message.
+  std::string peer() const { return context_.peer(); }
   // For Put and Get. They use the same connection, so they fail with it.
   proto::Rendezvous::Stub& stub() { return *stub_; }
 

@@ -37,6 +37,7 @@ struct RosterConfig {
   std::vector<Slot> slots;         // by rank
   std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: unknown
   api::JobToken token;
+  std::string listens_at;  // the leader's own address; set by RendezvousService::Start
   std::function<bool(const std::string& host)> has_address = &HasAddress;
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);

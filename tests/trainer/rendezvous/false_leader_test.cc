@@ -188,6 +188,34 @@ TEST_F(FalseLeaderTest, AnEarlierConnectionsProofIsNone) {
   });
 }
 
+// The address of a leader that is gone, with its successor elsewhere.
+TEST_F(FalseLeaderTest, AJoinThatItPassesOnToTheLeaderIsRefused) {
+  const auto leader = *RendezvousService::Start(RosterFor(identity_), "127.0.0.2:0", clock_);
+  const auto stub = proto::Rendezvous::NewStub(grpc::CreateChannel(
+      "127.0.0.2:" + std::to_string(leader->port()), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto session = stub->Session(&context);
+  proto::CoordinatorMessage challenge;
+  ASSERT_TRUE(session->Read(&challenge));
+  std::atomic<bool> is_taken{false};
+  {
+    FalseLeader stranger({challenge}, [&](const proto::Join& join) {
+      proto::ReplicaMessage passed_on;
+      *passed_on.mutable_join() = join;
+      proto::CoordinatorMessage answer;
+      if (!session->Write(passed_on) || !session->Read(&answer)) return Messages{};
+      is_taken = true;
+      return Messages{answer};
+    });
+    EXPECT_FALSE(Join(stranger.address()).ok());
+    member_ = nullptr;
+  }
+  EXPECT_FALSE(is_taken);
+  EXPECT_EQ(leader->refusals(), 1);
+  context.TryCancel();
+  session->Finish();
+}
+
 TEST_F(FalseLeaderTest, OneThatStaysSilentIsLeft) {
   options_.proof_patience = lockstep::testing::Slowed(100ms);
   ExpectDisbelief({}, [](const proto::Join&) { return Messages{}; }, "it has not answered within");

@@ -18,6 +18,7 @@
 #include "api/v1/job_token.h"
 #include "base/clock.h"
 #include "base/hmac.h"
+#include "trainer/rendezvous/dialled_host.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
 #include "trainer/strategy/parameter_server/data_stream.h"
@@ -108,6 +109,7 @@ absl::Status IntroducePatiently(Stream& stream, grpc::ClientContext& context, co
   const std::string challenge = reply.challenge().nonce();
   proto::Introduction& who = *request.mutable_introduction();
   who.set_nonce(RandomBytes(32));
+  who.set_dialled(HostOfPeer(context.peer()));
   who.set_proof(ProofOfIntroduction(caller.token, challenge, who));
   if (!stream.Write(request) || !stream.Read(&reply)) {
     return EndOfStream<Reply>(stream, context, false, server);

@@ -15,6 +15,7 @@
 #include "base/hmac.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/rendezvous/dialled_host.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/strategy/parameter_server/data_stream.h"
 #include "trainer/strategy/parameter_server/shard_session.h"
@@ -154,6 +155,15 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     if (!AcceptsIntroduction(options_.token, nonce, who)) {
       gate_->CountRefusal();
       return {{StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"}, {}};
+    }
+    if (options_.token.present() && !IsMeant(who.dialled(), options_.address)) {
+      gate_->CountRefusal();
+      return {{StatusCode::PERMISSION_DENIED,
+               fmt::format("the caller has dialled {}, this server is at {}: a stranger has passed "
+                           "on the call, or a proxy or an address translation is between the job's "
+                           "pods",
+                           who.dialled(), options_.address)},
+              {}};
     }
     gate_->Prove(context.peer());
     return {WhyNot(who), ProofOfServer(options_.token, nonce, who)};

@@ -470,6 +470,53 @@ TEST_F(StrangersTest, AndAddressesWhereNobodyIsTakeNoMoreThanAWorkersPatience) {
   EXPECT_THAT(std::string(shard.message()), HasSubstr("it has not answered within 0.3 s"));
 }
 
+// Passes on what its callers say to a server of the job, and what that answers.
+class PassingServer final : private proto::ParameterServer::Service {
+ public:
+  explicit PassingServer(std::string target) : target_(std::move(target)) {
+    grpc::ServerBuilder builder;
+    SetServerOptions(builder);
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~PassingServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  grpc::Status Coordinate(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* caller) override {
+    const auto stub = StubFor(target_);
+    grpc::ClientContext context;
+    const auto server = stub->Coordinate(&context);
+    proto::TaskReply reply;
+    proto::WorkerRequest request;
+    while (server->Read(&reply)) {
+      if (caller->Write(reply) && caller->Read(&request)) {
+        server->Write(request);
+      } else {
+        context.TryCancel();
+      }
+    }
+    return server->Finish();
+  }
+
+  const std::string target_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(StrangersTest, CannotPassOnAWorkersProof) {
+  Serve({}, kSecret, "127.0.0.2");
+  const PassingServer stranger(address_);
+  const absl::Status met = TaskLink(stranger.address(), Worker()).Connect();
+  EXPECT_TRUE(absl::IsPermissionDenied(met)) << met;
+  EXPECT_THAT(std::string(met.message()),
+              HasSubstr("the caller has dialled 127.0.0.1, this server is at 127.0.0.2:"));
+  EXPECT_TRUE(TaskLink(address_, Worker()).Connect().ok());
+}
+
 TEST_F(StrangersTest, CannotUseTheProofOfACallerAsThatOfAServer) {
   const Caller caller = Worker();
   proto::Introduction who = caller.who;
