@@ -72,6 +72,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
   for (ObservedPod& pod : context.observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
+    pod.succeeded_since = sight.succeeded;  // for a pod that its node ends afterwards
     note(HasFailed(pod), sight.failed);
     note(HasSucceeded(pod), sight.succeeded);
     note(pod.being_deleted, sight.deleting);
@@ -133,7 +134,10 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.ignored_edit = context.memory.ignored_edit;
   observed.settings = settings_;
   ObserveSights(context);
-  if (may_write && !IsTerminal(observed.job.status)) memory.seen_completions.Note(observed);
+  if (may_write && !IsTerminal(observed.job.status)) {
+    memory.seen_completions.Note(observed);
+    memory.seen_failures.Note(observed);
+  }
   ObserveWait(context);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
@@ -152,13 +156,17 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<SeenEnd>& seen = context.memory.training_end;
   const int attempt = observed.job.status.attempt;
+  if (seen && seen->attempt != attempt) seen.reset();
+  if (seen) {
+    NotAfter(observed.now, seen->at);
+    observed.training_end_seen = seen->at;
+  }
   if (!TrainingEnd(observed)) {
     seen.reset();
-    return;
+  } else if (!seen) {
+    seen = {attempt, observed.now};
   }
-  if (!seen || seen->attempt != attempt) seen = {attempt, observed.now};
-  NotAfter(observed.now, seen->at);
-  observed.training_end_seen = seen->at;
+  observed.training_end_seen = seen ? std::optional(seen->at) : std::nullopt;
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {
