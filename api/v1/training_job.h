@@ -336,7 +336,7 @@ struct TrainingJobStatus {
   int attempt = 0;
   std::vector<int> completed_indexes;
   std::vector<std::string>
-      counted_pods;  // uids of existing pods whose failure is counted in `restarts`
+      counted_pods;  // uids of existing pods: lost ones, counted in `restarts`, and surplus ones
   std::string selector, ready_replicas;
   int restart_count = 0;
   std::map<Role, ReplicaStatus> replica_statuses;

@@ -19,6 +19,7 @@
 #include "operator/controller/name_conflicts.h"
 #include "operator/controller/seen_completions.h"
 #include "operator/controller/seen_evaluator.h"
+#include "operator/controller/seen_failures.h"
 #include "operator/controller/seen_workers.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/stores.h"
@@ -84,6 +85,7 @@ struct JobMemory {
   NameConflicts conflicts;
   std::map<std::string, Sight> sights;  // by pod uid
   SeenCompletions seen_completions;
+  SeenFailures seen_failures;
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;

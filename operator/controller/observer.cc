@@ -77,6 +77,8 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
     const NodeState node = NodeStateOf(pod.node, moment.steady, sight);
+    pod.succeeded_since =
+        moment.TimeOf(sight.succeeded);  // for a pod that its node ends afterwards
     note(HasFailed(pod), moment.steady, sight.failed);
     note(HasSucceeded(pod), moment.steady, sight.succeeded);
     note(pod.being_deleted, moment.steady, sight.deleting);
@@ -142,7 +144,10 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveMemory(context);
   observed.settings = settings_;
   ObserveSights(context);
-  if (may_write && !IsTerminal(observed.job.status)) context.memory.seen_completions.Note(observed);
+  if (may_write && !IsTerminal(observed.job.status)) {
+    context.memory.seen_completions.Note(observed);
+    context.memory.seen_failures.Note(observed);
+  }
   ObserveWait(context);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
@@ -161,12 +166,14 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<SeenEnd>& seen = context.memory.training_end;
   const int attempt = observed.job.status.attempt;
+  if (seen && seen->attempt != attempt) seen.reset();
+  if (seen) observed.training_end_seen = context.moment.TimeOf(seen->at);  // TrainingEnd reads it
   if (!TrainingEnd(observed)) {
     seen.reset();
-    return;
+  } else if (!seen) {
+    seen = {attempt, context.moment.steady};
   }
-  if (!seen || seen->attempt != attempt) seen = {attempt, context.moment.steady};
-  observed.training_end_seen = context.moment.TimeOf(seen->at);
+  observed.training_end_seen = seen ? std::optional(context.moment.TimeOf(seen->at)) : std::nullopt;
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -25,7 +26,8 @@ void SeenCompletions::Note(Observed& observed) {
   attempt_ = status.attempt;
   std::set<int> staying;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
+    if (!CountsAsSuccess(observed, pod)) continue;
     seen_.insert(pod.index);
     if (!pod.being_deleted) staying.insert(pod.index);
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -15,7 +16,8 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
   const int count = observed.job.spec.elastic ? ReplicaCount(observed.job, api::Role::kWorker) : 0;
   std::vector<bool> present(static_cast<std::size_t>(count));
   for (const ObservedPod& pod : observed.pods) {
-    const bool is_worker = pod.role == api::Role::kWorker && IsMember(observed, pod);
+    // Nobody misses one that was to go since the job had become smaller.
+    const bool is_worker = pod.role == api::Role::kWorker && !IsObsolete(observed, pod);
     if (is_worker && pod.index < count) present[static_cast<std::size_t>(pod.index)] = true;
   }
   seen_.resize(present.size());  // a worker that was scaled away has not vanished

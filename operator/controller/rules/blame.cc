@@ -22,11 +22,22 @@ bool LacksMember(const Observed& observed) {
   });
 }
 
+// Returns true if status.failure, which has no time, may be a cause that the process before this
+// one has charged just now. If it is an older one, a failure that comes shortly after the change of
+// the operator is free once; to fail the job for a peer's end instead could not be undone.
+bool MayHaveRecentCause(const Observed& observed) {
+  const std::optional<api::Failure>& failure = observed.job.status.failure;
+  if (!failure || failure->role == api::RoleName(api::Role::kEvaluator)) return false;
+  return observed.now - observed.first_seen <= observed.settings.settling &&
+         !MayBeConsequence(observed.job, *failure);
+}
+
 // Returns true if a cause was charged within the last Settings::settling. Always false with the
 // scope Gang: a charged cause restarts the whole gang, so its next failures have another cause.
 bool HasRecentCause(const Observed& observed) {
-  return observed.job.spec.restart_scope != api::RestartScope::kGang && observed.last_cause &&
-         observed.now - *observed.last_cause <= observed.settings.settling;
+  if (observed.job.spec.restart_scope == api::RestartScope::kGang) return false;
+  if (!observed.last_cause) return MayHaveRecentCause(observed);
+  return observed.now - *observed.last_cause <= observed.settings.settling;
 }
 
 // Considers only failures that cannot be consequences. Returns the earliest disruption,

@@ -25,7 +25,8 @@ void HoldBackCounts(const Observed& observed, Plan& plan) {
 // SeenCompletions knows it of pods that are deleted.
 void HoldBackCompletions(const Observed& observed, Plan& plan) {
   const api::TrainingJobStatus& written = observed.job.status;
-  if (plan.status.completed_indexes == written.completed_indexes || !plan.events.empty()) return;
+  const std::size_t known = written.completed_indexes.size();
+  if (plan.status.completed_indexes.size() <= known || !plan.events.empty()) return;
   api::TrainingJobStatus others = plan.status;
   others.completed_indexes = written.completed_indexes;
   if (!DiffersOnlyInCounts(others, written)) return;

@@ -9,6 +9,7 @@
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
 #include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -75,12 +76,16 @@ bool HasSucceeded(const Observed& observed, const Replica& replica) {
   const bool has_completed = HasCompleted(observed.job, replica);  // its pod may be gone
   if (has_completed && CountsCompletedOnes(observed)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
-  return pod != nullptr && HasSucceeded(*pod);
+  return pod != nullptr && CountsAsSuccess(observed, *pod);
 }
 
 bool HaveSucceeded(const Observed& observed, const std::vector<Replica>& replicas) {
   return std::ranges::all_of(
       replicas, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
+}
+
+bool Trains(api::Role role) {
+  return role == api::Role::kChief || role == api::Role::kWorker;
 }
 
 // Returns the replicas whose success decides the job's. A training group has one run, which has
@@ -91,10 +96,32 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
     return {LeadingReplica(job)};
   }
   std::vector<Replica> deciding = AllReplicas(job);
-  std::erase_if(deciding, [](const Replica& replica) {
-    return replica.role == api::Role::kParameterServer || replica.role == api::Role::kEvaluator;
-  });
+  std::erase_if(deciding, [](const Replica& replica) { return !Trains(replica.role); });
   return deciding;
+}
+
+// Returns the replicas whose success decided the job's by the spec that the status is about. An
+// edit that suspends the job may have changed its policy, too: then all that trained had to
+// succeed.
+std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
+  std::vector<Replica> deciding;
+  for (const auto& [role, counts] : job.status.replica_statuses) {
+    if (!Trains(role)) continue;
+    for (int index = 0; index < counts.desired; ++index) deciding.push_back({role, index});
+  }
+  const bool leader_decides = job.spec.success_policy != api::SuccessPolicy::kAllWorkers;
+  const bool by_leader = api::HasTrainingGroup(job) || (leader_decides && !job.spec.suspend);
+  if (by_leader && deciding.size() > 1) deciding.resize(1);  // in the order of AllReplicas
+  return deciding;
+}
+
+// Returns true if an edit alone may have made training look finished: it has removed replicas that
+// still train, or asks for the success of fewer. As with CountsCompletedOnes, a run that was really
+// done starts from its last checkpoint. What was known before the edit stays known.
+bool IsDoneOnlyByEdit(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (job.status.observed_generation == job.metadata.generation) return false;
+  return !observed.training_end_seen && !HaveSucceeded(observed, DecidingBefore(job));
 }
 
 // Returns since when the run is over, if the pod that would say so is lost; nullopt if it is not. A
@@ -178,8 +205,8 @@ std::optional<Time> TrainingEnd(const Observed& observed) {
   if (NodeCount(observed.job) == 0) return std::nullopt;  // a job scaled to zero is not trained
   if (HasOtherStrategy(observed)) return std::nullopt;
   const std::vector<Replica> deciding = Deciding(observed.job);
-  return HaveSucceeded(observed, deciding) ? TrainedAt(observed, deciding)
-                                           : EndWithoutLeader(observed);
+  const bool is_done = HaveSucceeded(observed, deciding) && !IsDoneOnlyByEdit(observed);
+  return is_done ? TrainedAt(observed, deciding) : EndWithoutLeader(observed);
 }
 
 std::optional<Plan> PlanSucceeded(const Observed& observed) {

@@ -14,9 +14,10 @@ namespace lockstep::controller {
 std::optional<Plan> PlanFinished(const Observed& observed);
 
 // Returns since when training is over, because the job has met its success policy; nullopt if it is
-// not, or if its attempt has another strategy (HasOtherStrategy). The leading replica's success is
-// that of its whole training group, and if its pod is lost at the very end, so is that of a bundled
-// parameter server.
+// not, or if its attempt has another strategy (HasOtherStrategy). An edit that the status does not
+// know yet ends no training: by the spec before it, too, the replicas must have succeeded. The
+// leading replica's success is that of its whole training group, and if its pod is lost at the very
+// end, so is that of a bundled parameter server. Reads observed.training_end_seen.
 std::optional<Time> TrainingEnd(const Observed& observed);
 
 // Ends a job whose training is over. The Evaluator first gets some time: see LastEvaluationPlan.

@@ -155,6 +155,14 @@ void AddStranded(const Observed& observed, std::vector<PodFailure>& failures) {
   failures.push_back({pod, {pod->role, pod->index}, PodFailureCause::kDisruption});
 }
 
+// Returns true if a program that has lost a peer may exit with the code.
+bool IsExitAfterPeer(const api::TrainingJob& job, int code) {
+  if (api::UsesBundledTrainer(job)) {
+    return code == api::kExitPeerLost || code == api::kExitRendezvousDeadline;
+  }
+  return code >= 1 && code <= 127;
+}
+
 Time EndOf(const Observed& observed, const PodFailure& failure) {
   const bool known = failure.pod != nullptr && failure.pod->termination;
   return known ? failure.pod->termination->finished_at.value_or(observed.now) : observed.now;
@@ -210,16 +218,19 @@ bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
   const Termination& end = *failure.pod->termination;
   if (failure.cause == PodFailureCause::kDisruption || WasEndedByNode(*failure.pod)) return false;
   if (end.signal != 0 || end.reason == "OOMKilled") return false;
-  if (api::UsesBundledTrainer(job)) {
-    return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
-  }
-  return end.exit_code >= 1 && end.exit_code <= 127;
+  return IsExitAfterPeer(job, end.exit_code);
+}
+
+bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure) {
+  // Most runtimes give one for a program that ended by itself with another code than 0.
+  const bool is_own = failure.reason.empty() || failure.reason == "Error";
+  return is_own && IsExitAfterPeer(job, failure.exit_code);
 }
 
 bool IsSuccess(const PodFailure& failure) {
   if (failure.pod == nullptr || failure.cause == PodFailureCause::kDisruption) return false;
   const ObservedPod& pod = *failure.pod;
-  return pod.starts_again && EndedWithSuccess(pod) && !WasEndedByNode(pod);
+  return pod.starts_again && EndedWithSuccess(pod);
 }
 
 std::vector<PodFailure> NewPodFailures(const Observed& observed) {
@@ -262,6 +273,11 @@ std::optional<Duration> UntilLeaderFails(const Observed& observed) {
 bool IsCounted(const Observed& observed, const ObservedPod& pod) {
   const std::vector<std::string>& counted = observed.job.status.counted_pods;
   return std::ranges::find(counted, pod.uid) != counted.end();
+}
+
+bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod) {
+  if (!HasSucceeded(pod)) return false;
+  return !IsCounted(observed, pod) || api::UsesBundledTrainer(observed.job);
 }
 
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {

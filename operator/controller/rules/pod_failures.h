@@ -33,9 +33,14 @@ PodFailureCause CountsAs(const PodFailure& failure);
 // once, counts as failed.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
-// Returns true if the status has charged, or excused, the pod's failure. The pod must be deleted
-// before its replica can be recreated.
+// Returns true if the status has charged, or excused, the pod's loss, or if the pod was to go since
+// the job had become smaller. The pod must be deleted before its replica can be recreated, and how
+// it ends is of no account, even if the job has grown again.
 bool IsCounted(const Observed& observed, const ObservedPod& pod);
+// Returns true if the pod has succeeded and that counts. A program that has been told to end may
+// exit with 0 before it has finished, so the success of a counted pod does not, unless the bundled
+// trainer runs in it, which exits with 0 only if it has finished.
+bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod);
 
 // Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
 // that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run;
@@ -62,6 +67,8 @@ bool IsSharedWork(const api::TrainingJob& job);
 // trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
 // an end without an exit code is never a consequence.
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure);
+// Returns the same of a failure that is no longer there but in status.failure.
+bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 
 // Returns true if the program ended with success by itself, and starts again because its role
 // always runs. Such an end is charged, but neither a cause nor a consequence of others.

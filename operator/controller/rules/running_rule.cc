@@ -32,6 +32,13 @@ bool HasConflict(const Observed& observed, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// Returns true if the job has become too small for the pod, a worker's. It may be a member again; a
+// pod of an earlier attempt, or of another role, cannot while the job runs.
+bool IsScaledAway(const Observed& observed, const ObservedPod& pod) {
+  return pod.role == api::Role::kWorker && pod.attempt == observed.job.status.attempt &&
+         !IsMember(observed, pod);
+}
+
 // A name is taken while any pod of ours has it, whatever its attempt.
 bool IsNameTaken(const Observed& observed, const Replica& replica) {
   const std::string name = PodName(observed.job, replica.role, replica.index);
@@ -92,6 +99,12 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
 
 void AddDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
+    if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) {
+      // The next plan deletes it. If the job grows again while the pod ends, the status tells this
+      // pod from one that was lost.
+      plan.status.counted_pods.push_back(pod.uid);
+      continue;
+    }
     const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
     if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});

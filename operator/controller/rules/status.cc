@@ -36,11 +36,14 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     if (!IsMember(observed, pod)) continue;
     api::ReplicaStatus& counts = status.replica_statuses[pod.role];
     const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted;
-    counts.succeeded += HasSucceeded(pod) ? 1 : 0;
-    counts.failed += HasFailed(pod) ? 1 : 0;
-    counts.active += IsActive(pod) ? 1 : 0;
+    const bool has_succeeded = CountsAsSuccess(observed, pod);
+    counts.succeeded += has_succeeded ? 1 : 0;
+    // One that is to be deleted would seem to have vanished once it is gone.
+    const bool goes = pod.role != api::Role::kEvaluator && IsCounted(observed, pod);
+    counts.failed += HasFailed(pod) && !goes ? 1 : 0;
+    counts.active += IsActive(pod) && !goes ? 1 : 0;
     counts.ready += is_ready ? 1 : 0;
-    ready += is_ready || HasSucceeded(pod) ? 1 : 0;
+    ready += is_ready || has_succeeded ? 1 : 0;
     // Those of a counted pod are among status.restarts.
     if (!IsCounted(observed, pod)) kubelet_restarts += pod.restart_count;
   }
@@ -191,7 +194,8 @@ void AddCompletedIndex(int index, api::TrainingJobStatus& status) {
 
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
+    if (!CountsAsSuccess(observed, pod)) continue;
     AddCompletedIndex(pod.index, status);
   }
 }

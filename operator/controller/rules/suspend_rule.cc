@@ -25,6 +25,8 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
       job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
   SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   if (IsTrue(job.status, kSuspended)) {
+    // The strategy may be edited once more before the job is resumed.
+    if (!observed.invalid) ForgetCompleted(job, plan.status);
     AddActionFault(observed, kSuspended, plan);
     if (auto suspension = RefusedSuspension(observed)) {
       plan.actions.emplace_back(*std::move(suspension));

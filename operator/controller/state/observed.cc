@@ -195,6 +195,7 @@ bool HasSucceeded(const ObservedPod& pod) {
 }
 
 bool EndedWithSuccess(const ObservedPod& pod) {
+  if (WasEndedByNode(pod) && !pod.succeeded_since) return false;
   if (pod.termination) return pod.termination->exit_code == 0;
   return pod.phase == PodPhase::kSucceeded;
 }

@@ -120,7 +120,9 @@ struct ObservedJob {
 };
 
 struct Observed : ObservedJob {
-  std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
+  // Owned by this job, sorted by PlaceOf. Those that have failed stay here until that is judged,
+  // although they are gone: see seen_failures.h.
+  std::vector<ObservedPod> pods;
   bool has_service = false;
   // True if this process created them for the present attempt; see guards.h.
   bool has_token_secret = false, has_network_policy = false;
@@ -159,8 +161,10 @@ std::optional<ObservedPod> ObservePod(const kube::Object& pod);
 kube::FieldMask PodFields();
 
 // Returns true if the replica has succeeded: its main container exited with 0, whatever its
-// sidecars do. Without a termination of the main container, the pod's phase decides. A replica that
-// starts again after a success never succeeds; such an end counts as a failure.
+// sidecars do. Without a termination of the main container, the pod's phase decides. If the node
+// ended the pod (WasEndedByNode), the program was told to end, and its 0 does not say that it had
+// finished; unless this process has seen that before. A replica that starts again after a success
+// never succeeds; such an end counts as a failure.
 bool HasSucceeded(const ObservedPod& pod);
 // Returns true if the replica's program ended with success, whether or not it starts again.
 bool EndedWithSuccess(const ObservedPod& pod);

@@ -168,6 +168,77 @@ TEST(ReconcilerTest, AWorkersSuccessOutlivesItsPodBeforeItIsWritten) {
   EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2)) << "written at once";
 }
 
+// Its sidecar goes on until the node is shut down.
+TEST(ReconcilerTest, AWorkersSuccessOutlivesTheEndOfItsPodByItsNode) {
+  World world(ThreeWorkers());
+  FinishTheLastOfThree(world);
+  world.client.Modify(kube::kPodKind, {"default", "j-worker-2"}, [](kube::Object& pod) {
+    pod["status"]["phase"] = "Failed";
+    pod["status"]["reason"] = "Terminated";
+  });
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2));
+  EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
+}
+
+TEST(ReconcilerTest, AFailureThatIsNotJudgedYetOutlivesItsPod) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.SetPod("j-worker-1", "Failed", 1);
+  world.Settle();
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{}) << "a peer may be the cause";
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(world.Job()->status.failure->exit_code, 1);
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
+// The job grows again at the very moment of the delete, and what follows is seen step by step.
+TEST(ReconcilerTest, AWorkerThatIsWantedAgainWhileItEndsIsNotLost) {
+  World world(Job("j")
+                  .Workers(4)
+                  .ParameterServers(1)
+                  .Strategy(api::StrategyType::kParameterServer)
+                  .RestartScope(api::RestartScope::kGang)
+                  .With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; })
+                  .Build());
+  world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+  int generation = 1;
+  const auto scale = [&world, &generation](int workers) {
+    world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      job["metadata"]["generation"] = ++generation;
+    });
+  };
+  world.client.SetBefore([&scale](const HookedClient::Call& call) {
+    if (call.verb == "delete") scale(4);
+    return absl::OkStatus();
+  });
+  scale(3);
+  world.Settle();
+  const kube::Key name{"default", "j-worker-3"};
+  const std::string first = kube::Uid(*world.client.Get(kube::kPodKind, name));
+  ASSERT_TRUE(kube::IsBeingDeleted(*world.client.Get(kube::kPodKind, name)));
+  world.SetPod("j-worker-3", "Succeeded");
+  world.Settle();
+  world.client.Remove(kube::kPodKind, name);
+  world.Settle();
+  EXPECT_NE(kube::Uid(*world.client.Get(kube::kPodKind, name)), first);
+  const api::TrainingJobStatus status = world.Job()->status;
+  EXPECT_EQ(status.restarts, api::RestartCounts{});
+  EXPECT_EQ(status.attempt, 0);
+  EXPECT_THAT(status.completed_indexes, IsEmpty());
+}
+
 TEST(ReconcilerTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {
   World world(Job("j")
                   .Chief()
@@ -1582,6 +1653,23 @@ TEST(ReconcilerTest, AnEvaluatorHasItsTimeThoughTheFinishedLeadersPodIsDeleted) 
   EXPECT_EQ(world.Settle(), seconds(4 * 60));
   EXPECT_EQ(world.Job()->status.state, "Running");
   world.clock.Advance(seconds(4 * 60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+}
+
+// The job waits only for its Evaluator, and a suspended job runs none.
+TEST(ReconcilerTest, TrainingThatWasOverBeforeTheEditThatSuspendsIsOver) {
+  World world(Job("j").Workers(2).Evaluator().Build());
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Running");
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["suspend"] = true;
+    job["metadata"]["generation"] = 2;
+  });
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }

@@ -92,6 +92,15 @@ TEST(SeenWorkersTest, AWorkerThatWasScaledAwayIsForgotten) {
   EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
 }
 
+TEST(SeenWorkersTest, AWorkerThatIsWantedAgainWhileItEndsIsNotMissed) {
+  SeenWorkers workers;
+  Seen seen = RunsWithTwoOfThree();
+  seen.With([](Observed& observed) { observed.job.status.counted_pods = {"j-worker-1-uid"}; });
+  workers.Note(seen.Build());
+  seen.NoPods().Worker(0, kReady);
+  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+}
+
 // A namespace whose quota takes `most` pods.
 void SetQuota(World& world, std::size_t most) {
   world.client.SetBefore([&world, most](const HookedClient::Call& call) {

@@ -26,6 +26,17 @@ using testing::kReady;
 using testing::PodState;
 using testing::Seen;
 
+PodState EndedByItsNode(int code) {
+  return [code](ObservedPod& pod) {
+    Exited(code)(pod);
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "DeadlineExceeded";
+  };
+}
+const std::function<void(Observed&)> kIsCounted = [](Observed& observed) {
+  observed.job.status.counted_pods = {observed.pods.front().uid};
+};
+
 TEST(FinishRuleTest, SuccessFollowsThePolicy) {
   struct Case {
     const char* name;
@@ -53,9 +64,83 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
        true},
       {"success beats a failure seen with it", Seen(two).Worker(0, Exited(0)).Worker(1, Exited(1)),
        true},
+      {"not worker 0 whose node told it to end", Seen(two).Worker(0, EndedByItsNode(0)), false},
+      {"not worker 0 that was to go before", Seen(two).Worker(0, Exited(0)).With(kIsCounted),
+       false},
+      {"the bundled trainer ends with 0 only when it has finished",
+       Seen(Job("j").Workers(2).Training()).Worker(0, Exited(0)).With(kIsCounted), true},
   };
   for (Case c : cases) {
     EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;
+  }
+}
+
+// The edit has suspended the job and changed more, or so it may be.
+TEST(FinishRuleTest, AnEditEndsNoTraining) {
+  using Change = std::function<void(Observed&)>;
+  struct Case {
+    const char* name;
+    Seen seen;  // before the edit
+    Change edit;
+    const char* state;
+  };
+  const Change nothing_else = [](Observed& /*observed*/) {};
+  const Change two_workers = [](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+  };
+  const Change leader_decides = [](Observed& observed) {
+    observed.job.spec.success_policy = SuccessPolicy::kChiefOrWorker0;
+  };
+  const Change no_chief = [](Observed& observed) {
+    observed.job.spec.replica_specs.erase(Role::kChief);
+  };
+  const Change goes_on = [](Observed& observed) { observed.job.spec.suspend = false; };
+  const auto all = Job("j").Workers(4).SuccessPolicy(SuccessPolicy::kAllWorkers);
+  const auto elastic =
+      Job("j").Workers(4).RestartScope(api::RestartScope::kGang).With([](api::TrainingJob& job) {
+        job.spec.elastic = api::ElasticSpec{1, 4};
+      });
+  const auto with = [](const testing::JobBuilder& job, std::vector<PodState> workers) {
+    Seen seen = Seen(job).Service();
+    if (job.Build().spec.replica_specs.contains(Role::kChief)) seen.Pod(Role::kChief, 0, kReady);
+    for (std::size_t i = 0; i < workers.size(); ++i) seen.Worker(static_cast<int>(i), kReady);
+    seen.Write();
+    const std::size_t first = seen.Build().pods.size() - workers.size();
+    return seen.With([=](Observed& observed) {
+      for (std::size_t i = 0; i < workers.size(); ++i) workers[i](observed.pods[first + i]);
+    });
+  };
+  const PodState done = Exited(0);
+  const Case cases[] = {
+      {"fewer workers", with(all, {done, done, kReady, kReady}), two_workers, "Suspended"},
+      {"fewer workers when all have finished", with(all, {done, done, done, done}), two_workers,
+       "Succeeded"},
+      {"another policy", with(all, {done, kReady, kReady, kReady}), leader_decides, "Suspended"},
+      {"another policy when all have finished", with(all, {done, done, done, done}), leader_decides,
+       "Succeeded"},
+      {"another leader", with(Job("j").Chief().Workers(2), {done, kReady}), no_chief, "Suspended"},
+      {"the end was known before",
+       with(Job("j").Workers(2), {done, kReady}).With([](Observed& observed) {
+         observed.training_end_seen = observed.now;
+       }),
+       nothing_else, "Succeeded"},
+      {"a training group", with(Job("j").Workers(2).Training(), {done, kReady}), nothing_else,
+       "Succeeded"},
+      {"a job that goes on", with(Job("j").Workers(2), {done, kReady}), goes_on, "Succeeded"},
+      {"an autoscaler's edit", with(elastic, {done, kReady, kReady, kReady}),
+       [=](Observed& observed) {
+         goes_on(observed);
+         two_workers(observed);
+       },
+       "Succeeded"},
+  };
+  for (Case c : cases) {
+    c.seen.With([&c](Observed& observed) {
+      ++observed.job.metadata.generation;
+      observed.job.spec.suspend = true;
+      c.edit(observed);
+    });
+    EXPECT_EQ(c.seen.Plan().status.state, c.state) << c.name;
   }
 }
 

@@ -91,7 +91,8 @@ TEST(RescaleRuleTest, ProgramsThatFindTheirPeersJustGetAPodMore) {
   EXPECT_THAT(grown.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
   EXPECT_EQ(grown.Plan().status.state, "Running");
   Seen shrunk = Scaled(Elastic(RestartScope::kPod), 1);
-  EXPECT_THAT(shrunk.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_THAT(shrunk.Write().Plan().actions,
+              ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
   EXPECT_EQ(shrunk.Plan().status.attempt, 0);
 }
 
@@ -286,6 +287,57 @@ TEST(RescaleRuleTest, PodsThatKnowTheSizeAreLeftAlone) {
   Seen seen = Scaled(Elastic(RestartScope::kGang), 2);
   EXPECT_FALSE(PlanRescaled(seen.Build()));
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+void ScaleTo(int workers, Seen& seen) {
+  seen.With([workers](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].replicas = workers;
+  });
+}
+
+// Four workers and a parameter server run.
+Seen RunsWithFour(RestartScope scope) {
+  Seen seen(Elastic(scope).Workers(4).ParameterServers(1).Strategy(StrategyType::kParameterServer));
+  seen.Service().Pod(Role::kParameterServer, 0, kReady);
+  for (int i = 0; i < 4; ++i) seen.Worker(i, kReady);
+  return seen.Write();
+}
+
+// As an autoscaler does that changes its mind.
+TEST(RescaleRuleTest, AWorkerThatIsWantedAgainWhileItEndsIsNotLost) {
+  const auto deleted = [](const PodState& end) -> PodState {
+    return [end](ObservedPod& pod) {
+      end(pod);
+      pod.being_deleted = true;
+    };
+  };
+  const std::pair<const char*, PodState> ends[] = {
+      {"is not deleted yet", kReady},
+      {"is ending", deleted(kReady)},
+      {"ends with success", deleted(testing::Exited(0))},
+      {"is killed", deleted(testing::Exited(137))},
+      {"fails", deleted(testing::Exited(1))},
+  };
+  for (const RestartScope scope : {RestartScope::kGang, RestartScope::kPod}) {
+    for (const auto& [name, end] : ends) {
+      SCOPED_TRACE(fmt::format("{}, scope {}", name, static_cast<int>(scope)));
+      Seen seen = RunsWithFour(scope);
+      ASSERT_EQ(seen.Build().job.status.state, "Running");
+      ScaleTo(3, seen);
+      const DeletePod surplus{"j-worker-3", "j-worker-3-uid"};
+      EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(surplus));
+      ScaleTo(4, seen);
+      seen.With([&end](Observed& observed) { end(observed.pods.at(3)); }).Write();
+      const api::TrainingJobStatus& status = seen.Build().job.status;
+      EXPECT_EQ(status.state, "Running");
+      EXPECT_THAT(status.completed_indexes, IsEmpty());
+      EXPECT_FALSE(MakesPods(seen.Plan())) << "its name is taken";
+      seen.With([](Observed& observed) { observed.pods.erase(observed.pods.begin() + 3); });
+      EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 3, 0}));
+      EXPECT_EQ(seen.Plan().status.restarts, api::RestartCounts{});
+      EXPECT_EQ(seen.Plan().status.attempt, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -263,6 +263,46 @@ TEST(RestartRuleTest, APeersEndAfterTheCauseWasChargedCostsNothing) {
   EXPECT_EQ(much_later.Plan().status.state, "Failed");
 }
 
+// It does not know when the failure in the status was charged.
+TEST(RestartRuleTest, AnOperatorThatHasJustTakenOverFailsNoJobForAPeersEnd) {
+  using Cause = std::optional<api::Failure>;
+  const auto failure = [](const char* role, int code, const char* reason) -> Cause {
+    return api::Failure{
+        .role = role, .index = 1, .node = "", .exit_code = code, .reason = reason, .message = ""};
+  };
+  struct Case {
+    const char* name;
+    Cause last;
+    int seen_for;  // seconds
+    bool fails;
+  };
+  const Case cases[] = {
+      {"a peer ran out of memory", failure("worker", 137, "OOMKilled"), 10, false},
+      {"a peer was killed", failure("worker", 143, "Error"), 10, false},
+      {"a peer was lost", failure("ps", 0, "NodeLost"), 10, false},
+      {"a peer was evicted after its end", failure("worker", 1, "Evicted"), 10, false},
+      {"long ago", failure("worker", 137, "OOMKilled"), 11, true},
+      {"a peer that may have been a consequence", failure("worker", 1, "Error"), 10, true},
+      {"by a runtime that gives no reason", failure("worker", 1, ""), 10, true},
+      {"the Evaluator is no peer", failure("evaluator", 137, "OOMKilled"), 10, true},
+      {"no failure", std::nullopt, 10, true},
+  };
+  for (const Case& c : cases) {
+    Seen seen(Job("j")
+                  .Workers(3)
+                  .RestartScope(RestartScope::kPod)
+                  .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+    seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, ExitedBefore(1));
+    seen.With([&c](Observed& observed) {
+      observed.job.status.failure = c.last;
+      observed.first_seen = observed.now - seconds(c.seen_for);
+    });
+    const Plan plan = seen.Plan();
+    EXPECT_EQ(plan.status.state, c.fails ? "Failed" : "Running") << c.name;
+    EXPECT_EQ(plan.status.restarts.application, 0) << c.name;
+  }
+}
+
 TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNotThere) {
   const auto job = Job("j").Workers(4).Training();
   for (const int code : {api::kExitPeerLost, api::kExitRendezvousDeadline}) {

@@ -117,7 +117,11 @@ TEST(RunningRuleTest, BackOffDelaysTheNextPods) {
 TEST(RunningRuleTest, PodsBeyondTheReplicaCountGo) {
   Seen seen(Job("j").Workers(2));
   seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, kReady);
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-2", "j-worker-2-uid"}));
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty()) << "the status is written first";
+  EXPECT_THAT(plan.status.counted_pods, ElementsAre("j-worker-2-uid"));
+  EXPECT_FALSE(plan.status_can_wait);
+  EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(DeletePod{"j-worker-2", "j-worker-2-uid"}));
 }
 
 TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsReportedAndLeftToIt) {

@@ -112,5 +112,24 @@ TEST(SuspendRuleTest, ResultsOfVariantsAreForgottenWithTheStrategyThatHadThem) {
   }
 }
 
+TEST(SuspendRuleTest, AnEditFromIndependentAndBackForgetsWhatHasCompleted) {
+  for (const bool is_valid : {true, false}) {
+    Seen seen(Job("j").Workers(2).Training().Strategy(api::StrategyType::kIndependent));
+    seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+    seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write().NoPods();
+    ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
+    const auto edit = [&seen](api::StrategyType type) {
+      seen.With([type](Observed& observed) { observed.job.spec.strategy->type = type; });
+    };
+    edit(api::StrategyType::kMultiWorkerMirrored);
+    // Of an invalid spec, the strategy may be missing.
+    if (!is_valid) seen.With([](Observed& observed) { observed.invalid = "spec: unreadable"; });
+    seen.Write().With([](Observed& observed) { observed.invalid.reset(); });
+    edit(api::StrategyType::kIndependent);
+    seen.Write().With([](Observed& observed) { observed.job.spec.suspend = false; }).Write();
+    EXPECT_THAT(seen.Plan().actions, SizeIs(is_valid ? 2 : 1));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller

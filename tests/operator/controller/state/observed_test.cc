@@ -91,6 +91,18 @@ TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
   EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
 }
 
+TEST(ObservedTest, WhoIsToldToEndByItsNodeHasNotFinished) {
+  for (const char* reason : {"DeadlineExceeded", "Evicted", "Terminated"}) {
+    Object object = PodWith("Never", "Failed", ExitOf(0));
+    object["status"]["reason"] = reason;
+    auto pod = ObservePod(object);
+    EXPECT_TRUE(HasFailed(*pod)) << reason;
+    EXPECT_FALSE(EndedWithSuccess(*pod)) << reason;
+    pod->succeeded_since = Time();  // its sidecar has run since
+    EXPECT_TRUE(HasSucceeded(*pod)) << reason;
+  }
+}
+
 TEST(ObservedTest, ATrainersLastReportIsItsProgressAndNoMessage) {
   Object state = ExitOf(0);
   state["terminated"]["message"] = R"({"step":938,"testAccuracy":0.98})";
