@@ -9,6 +9,7 @@
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/local/trainer_program.h"
+#include "operator/cli/shared_options.h"
 #include "operator/local/process_kubelet.h"
 
 namespace lockstep::cli {

@@ -31,10 +31,8 @@ void SeenFailures::Note(Observed& observed) {
   }
   std::erase_if(failed_,
                 [&observed](const auto& entry) { return IsObsolete(observed, entry.second); });
-  for (auto& [uid, pod] : failed_) {
+  for (const auto& [uid, pod] : failed_) {
     if (present.contains(uid)) continue;
-    // The clock may have been set back since.
-    if (pod.failed_since) pod.failed_since = std::min(*pod.failed_since, observed.now);
     observed.pods.insert(std::ranges::upper_bound(observed.pods, PlaceOf(pod), {}, PlaceOf), pod);
   }
 }
