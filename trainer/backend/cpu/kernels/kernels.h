@@ -296,7 +296,7 @@ using Kernels = KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, 
 const char* MissingForBaseline();
 // Returns the widest instruction set of this machine, provided that it has kBaseline.
 Isa BestIsa();
-// Requires: the machine supports `isa`.
+// Requires: the machine supports `isa`, since the table is made by code for it.
 const Kernels& KernelsFor(Isa isa);
 // "baseline", "avx2", "avx512".
 const char* NameOf(Isa isa);
