@@ -45,6 +45,12 @@ const ObservedPod* ReportingPod(const Observed& observed) {
   return nullptr;
 }
 
+// Returns true if a process before this one has seen the replica succeed, and the status says so.
+bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
+  return IsMember(observed, pod) && HasCompleted(observed.job, {pod.role, pod.index}) &&
+         pod.termination && pod.termination->exit_code == 0;
+}
+
 }  // namespace
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
@@ -77,8 +83,10 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
     const NodeState node = NodeStateOf(pod.node, moment.steady, sight);
-    pod.succeeded_since =
-        moment.TimeOf(sight.succeeded);  // for a pod that its node ends afterwards
+    // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
+    if (!sight.succeeded && IsNotedAsSucceeded(context.observed, pod))
+      sight.succeeded = moment.steady;
+    pod.succeeded_since = moment.TimeOf(sight.succeeded);
     note(HasFailed(pod), moment.steady, sight.failed);
     note(HasSucceeded(pod), moment.steady, sight.succeeded);
     note(pod.being_deleted, moment.steady, sight.deleting);
@@ -157,9 +165,9 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
   observed.until_stranded = UntilStranded(observed);
+  ObserveTrainingEnd(context);
   observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
-  ObserveTrainingEnd(context);
 }
 
 void Observer::ObserveTrainingEnd(ReconcileContext& context) {

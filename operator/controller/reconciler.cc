@@ -75,7 +75,7 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
   observed.action_fault = context.memory.failed_actions.Fault();
   if (!observed.create_fault && !observed.action_fault) return fault;
   // The same plan but for what it says of the faults. It charges nothing, since a plan that does
-  // has no actions that could have failed.
+  // has no actions that could have failed; the surplus workers that it notes are the same.
   Plan plan = MakePlan(observed);
   if (IsTerminal(observed.job.status) && observed.action_fault && !was_told) {
     // Its conditions are final.

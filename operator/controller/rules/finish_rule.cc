@@ -100,9 +100,7 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
-// Returns the replicas whose success decided the job's by the spec that the status is about. An
-// edit that suspends the job may have changed its policy, too: then all that trained had to
-// succeed.
+// Returns the replicas whose success decided the job's by the numbers that the status is about.
 std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
   std::vector<Replica> deciding;
   for (const auto& [role, counts] : job.status.replica_statuses) {
@@ -110,13 +108,13 @@ std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
     for (int index = 0; index < counts.desired; ++index) deciding.push_back({role, index});
   }
   const bool leader_decides = job.spec.success_policy != api::SuccessPolicy::kAllWorkers;
-  const bool by_leader = api::HasTrainingGroup(job) || (leader_decides && !job.spec.suspend);
+  const bool by_leader = api::HasTrainingGroup(job) || leader_decides;
   if (by_leader && deciding.size() > 1) deciding.resize(1);  // in the order of AllReplicas
   return deciding;
 }
 
 // Returns true if an edit alone may have made training look finished: it has removed replicas that
-// still train, or asks for the success of fewer. As with CountsCompletedOnes, a run that was really
+// still train. As with CountsCompletedOnes, a run that was really
 // done starts from its last checkpoint. What was known before the edit stays known.
 bool IsDoneOnlyByEdit(const Observed& observed) {
   const api::TrainingJob& job = observed.job;

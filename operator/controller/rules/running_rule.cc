@@ -95,16 +95,23 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   }
 }
 
+// The next plan deletes them. If the job grows again while such a pod ends, the status tells it
+// from one that was lost. Each look at a pod searches the noted ones, so that thousands are noted
+// in several plans.
+void NoteScaledAway(const Observed& observed, Plan& plan) {
+  std::vector<std::string>& noted = plan.status.counted_pods;
+  for (const ObservedPod& pod : observed.pods) {
+    if (noted.size() >= observed.settings.most_actions) return;
+    if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) noted.push_back(pod.uid);
+  }
+}
+
 }  // namespace
 
 void AddDeletes(const Observed& observed, Plan& plan) {
+  NoteScaledAway(observed, plan);
   for (const ObservedPod& pod : observed.pods) {
-    if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) {
-      // The next plan deletes it. If the job grows again while the pod ends, the status tells this
-      // pod from one that was lost.
-      plan.status.counted_pods.push_back(pod.uid);
-      continue;
-    }
+    if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) continue;
     const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
     if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});

@@ -169,6 +169,34 @@ TEST(ReconcilerTest, AWorkersSuccessOutlivesItsPodBeforeItIsWritten) {
 }
 
 // Its sidecar goes on until the node is shut down.
+// A sidecar may have kept the pod.
+TEST(ReconcilerTest, ASuccessThatIsWrittenOutlivesThePodsEndByItsNodeAndTheOperator) {
+  for (const char* reason : {"Terminated", "Evicted"}) {
+    World world(ThreeWorkers());
+    world.Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1", "j-worker-2"}) {
+      world.SetPod(name, "Running");
+    }
+    world.Settle();
+    world.SetPod("j-worker-2", "Succeeded", 0);
+    world.Settle();
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    ASSERT_THAT(world.Job()->status.completed_indexes, ElementsAre(2));
+    world.client.Modify(kube::kPodKind, {"default", "j-worker-2"}, [reason](kube::Object& pod) {
+      pod["status"]["phase"] = "Failed";
+      pod["status"]["reason"] = reason;
+    });
+    world.RestartOperator();
+    world.Settle();
+    world.clock.Advance(seconds(20));
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{}) << reason;
+    EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2)) << reason;
+    EXPECT_EQ(world.Job()->status.state, "Running") << reason;
+  }
+}
+
 TEST(ReconcilerTest, AWorkersSuccessOutlivesTheEndOfItsPodByItsNode) {
   World world(ThreeWorkers());
   FinishTheLastOfThree(world);

@@ -115,15 +115,21 @@ TEST(FinishRuleTest, AnEditEndsNoTraining) {
       {"fewer workers", with(all, {done, done, kReady, kReady}), two_workers, "Suspended"},
       {"fewer workers when all have finished", with(all, {done, done, done, done}), two_workers,
        "Succeeded"},
-      {"another policy", with(all, {done, kReady, kReady, kReady}), leader_decides, "Suspended"},
-      {"another policy when all have finished", with(all, {done, done, done, done}), leader_decides,
-       "Succeeded"},
+      {"another policy", with(all, {done, kReady, kReady, kReady}), leader_decides, "Succeeded"},
+      {"fewer workers and another policy", with(all, {kReady, done, done, done}),
+       [=](Observed& observed) {
+         two_workers(observed);
+         leader_decides(observed);
+       },
+       "Suspended"},
+      {"only the suspension, when the leader has finished",
+       with(Job("j").Workers(2), {done, kReady}), nothing_else, "Succeeded"},
       {"another leader", with(Job("j").Chief().Workers(2), {done, kReady}), no_chief, "Suspended"},
-      {"the end was known before",
-       with(Job("j").Workers(2), {done, kReady}).With([](Observed& observed) {
+      {"fewer workers, and the end was known before",
+       with(all, {done, done, kReady, kReady}).With([](Observed& observed) {
          observed.training_end_seen = observed.now;
        }),
-       nothing_else, "Succeeded"},
+       two_workers, "Succeeded"},
       {"a training group", with(Job("j").Workers(2).Training(), {done, kReady}), nothing_else,
        "Succeeded"},
       {"a job that goes on", with(Job("j").Workers(2), {done, kReady}), goes_on, "Succeeded"},

@@ -19,6 +19,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::Exited;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing::Job;
 using testing::kBeingDeleted;
 using testing::kPending;
@@ -122,6 +123,16 @@ TEST(RunningRuleTest, PodsBeyondTheReplicaCountGo) {
   EXPECT_THAT(plan.status.counted_pods, ElementsAre("j-worker-2-uid"));
   EXPECT_FALSE(plan.status_can_wait);
   EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(DeletePod{"j-worker-2", "j-worker-2-uid"}));
+}
+
+TEST(RunningRuleTest, ThousandsOfPodsBeyondTheReplicaCountGoInSeveralPlans) {
+  Seen seen(Job("j").Workers(1));
+  seen.With([](Observed& observed) { observed.settings.most_actions = 2; }).Service();
+  for (int i = 0; i < 4; ++i) seen.Worker(i, kReady);
+  EXPECT_THAT(seen.Plan().status.counted_pods, ElementsAre("j-worker-1-uid", "j-worker-2-uid"));
+  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));
+  seen.NoPods().Worker(0, kReady).Worker(3, kReady);  // as they have gone
+  EXPECT_THAT(seen.Plan().status.counted_pods, ElementsAre("j-worker-3-uid"));
 }
 
 TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsReportedAndLeftToIt) {
