@@ -19,12 +19,12 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::Exited;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using testing::Job;
 using testing::kBeingDeleted;
 using testing::kPending;
 using testing::kReady;
 using testing::Seen;
+using ::testing::SizeIs;
 
 std::vector<std::string> Reasons(const Plan& plan) {
   std::vector<std::string> reasons;
