@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/characters.h"
+
 namespace lockstep {
 
 // Returns at most `bytes` bytes of the text, cut between characters so that UTF-8 stays valid.
@@ -12,7 +14,7 @@ namespace lockstep {
 inline std::string Shortened(std::string text, std::size_t bytes, std::string_view mark = "") {
   if (text.size() <= bytes) return text;
   std::size_t end = bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && !BeginsCharacter(text[end])) --end;
   text.resize(end);
   return text.append(mark);
 }

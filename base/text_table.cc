@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/characters.h"
+
 namespace lockstep {
 namespace {
-
-bool BeginsCharacter(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
-
-std::size_t WidthOf(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, BeginsCharacter));
-}
 
 // Keeps the first `width` characters.
 void Cut(std::string& text, int width) {
@@ -29,14 +23,15 @@ std::string TextTable(const std::vector<TextRow>& rows, const TextTableStyle& st
   std::vector<std::size_t> widths;
   for (const TextRow& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], CharacterCount(row[i]));
   }
   const std::string gap(static_cast<std::size_t>(style.gap), ' ');
   std::string table;
   for (const TextRow& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - WidthOf(row[i]), ' ');
+      const std::string padding(widths[i] - CharacterCount(row[i]), ' ');
       const bool is_number = i + static_cast<std::size_t>(style.numbers) >= widths.size();
       line += (i > 0 ? gap : "") + (is_number ? padding + row[i] : row[i] + padding);
     }

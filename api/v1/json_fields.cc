@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/characters.h"
 #include "base/json_text.h"
 #include "base/rfc3339.h"
 
@@ -60,9 +61,7 @@ void FieldReader::Read(const Json& json, const std::string& path, std::string& v
                        TextRange range) {
   Read(json, path, value);
   if (!json.is_string() || unknown_ == UnknownFields::kIgnoreAndClamp) return;
-  // Of a character in UTF-8, the first byte alone is none that continues another.
-  const auto found = static_cast<std::size_t>(std::ranges::count_if(
-      value, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  const std::size_t found = CharacterCount(value);
   if (found >= range.min && found <= range.max) return;
   errors().push_back(
       {path, fmt::format("found {} characters, expected {} to {}", found, range.min, range.max)});

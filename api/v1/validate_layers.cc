@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "api/v1/layer_schema.h"
+#include "base/characters.h"
 #include "base/json_reader.h"
 #include "base/suggest.h"
 
@@ -30,12 +31,6 @@ RealRange Reals(const Json& schema) {
 bool HasSize(std::size_t size, const Json& schema, const char* least, const char* most) {
   return size >= schema.value(least, std::size_t{0}) &&
          size <= schema.value(most, std::numeric_limits<std::size_t>::max());
-}
-
-// As an API server counts them.
-std::size_t Characters(std::string_view text) {
-  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-  return static_cast<std::size_t>(std::ranges::count_if(text, begins));
 }
 
 // Checks values of one layer, each by the schema of its field.
@@ -71,7 +66,7 @@ class LayerChecker {
       const auto known = choices->get<Strings>();
       if (std::ranges::find(known, text) != known.end()) return;
       errors_.push_back({path, fmt::format("found \"{}\"; {}", text, SuggestName(text, known))});
-    } else if (!HasSize(Characters(text), schema, "minLength", "maxLength")) {
+    } else if (!HasSize(CharacterCount(text), schema, "minLength", "maxLength")) {
       reader_.Fault(
           path, &value,
           fmt::format("a string of {} to {} characters", schema.value("minLength", std::size_t{0}),

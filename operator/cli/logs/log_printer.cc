@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/printable.h"
 
 namespace lockstep::cli {
@@ -15,8 +16,9 @@ namespace {
 // Returns the size of the text without a character of UTF-8 that breaks off at its end.
 std::size_t WholeCharacters(std::string_view text) {
   for (std::size_t from_end = 1; from_end <= std::min<std::size_t>(3, text.size()); ++from_end) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - from_end]);
-    if ((byte & 0xC0) == 0x80) continue;  // not the first of its character
+    const char last = text[text.size() - from_end];
+    if (!BeginsCharacter(last)) continue;
+    const auto byte = static_cast<unsigned char>(last);
     const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
     return length > from_end ? text.size() - from_end : text.size();
   }

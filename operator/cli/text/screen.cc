@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/characters.h"
 #include "operator/cli/text/console.h"
 
 namespace lockstep::cli {
@@ -17,9 +18,7 @@ std::size_t RowsOf(std::string_view text, std::size_t width) {
   std::size_t rows = 0;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    const auto columns = static_cast<std::size_t>(std::ranges::count_if(
-        line, [](unsigned char byte) { return (byte & 0xC0U) != 0x80; }));  // begins a character
-    rows += std::max<std::size_t>(1, (columns + width - 1) / width);
+    rows += std::max<std::size_t>(1, (CharacterCount(line) + width - 1) / width);
     text.remove_prefix(std::min(text.size(), line.size() + 1));
   }
   return rows;

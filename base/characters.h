@@ -1,0 +1,19 @@
+// Counts the characters of UTF-8 texts. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace lockstep {
+
+// Of each character in UTF-8, its first byte alone is none that continues a character.
+constexpr bool BeginsCharacter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+}
+
+inline std::size_t CharacterCount(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, BeginsCharacter));
+}
+
+}  // namespace lockstep
