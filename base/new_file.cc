@@ -37,13 +37,15 @@ Descriptor CreateAnew(const std::string& path, mode_t mode) {
 
 absl::Status ReplaceFile(const std::string& path, std::string_view text, mode_t mode) {
   const std::string draft = path + ".new";
-  const auto failed = [&path] {
-    return absl::ErrnoToStatus(errno, fmt::format("cannot write {}", path));
-  };
   Descriptor file = CreateAnew(draft, mode);
-  if (file.fd() < 0 || !WriteTo(file.fd(), text)) return failed();
-  if (::close(file.Release()) != 0 && errno != EINTR) return failed();
-  return ::rename(draft.c_str(), path.c_str()) == 0 ? absl::OkStatus() : failed();
+  const bool is_new = file.fd() >= 0;
+  const bool is_replaced = is_new && WriteTo(file.fd(), text) &&
+                           (::close(file.Release()) == 0 || errno == EINTR) &&
+                           ::rename(draft.c_str(), path.c_str()) == 0;
+  if (is_replaced) return absl::OkStatus();
+  const int error = errno;
+  if (is_new) ::unlink(draft.c_str());
+  return absl::ErrnoToStatus(error, fmt::format("cannot write {}", path));
 }
 
 }  // namespace lockstep

@@ -89,5 +89,13 @@ TEST(ReplaceFileTest, AFailureNamesTheFile) {
               HasSubstr("cannot write " + folder.At("none/name") + ": No such file"));
 }
 
+TEST(ReplaceFileTest, AFailureLeavesNoDraft) {
+  const TempDirectory folder;
+  std::filesystem::create_directories(folder.At("name/full"));
+  const absl::Status failed = ReplaceFile(folder.At("name"), "text", 0600);
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("Is a directory"));
+  EXPECT_FALSE(std::filesystem::exists(folder.At("name.new")));
+}
+
 }  // namespace
 }  // namespace lockstep
