@@ -84,38 +84,37 @@ bool HaveSucceeded(const Observed& observed, const std::vector<Replica>& replica
       replicas, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
 }
 
-bool Trains(api::Role role) {
-  return role == api::Role::kChief || role == api::Role::kWorker;
-}
-
-// Returns the replicas whose success decides the job's. A training group has one run, which has
-// succeeded when its leading replica has. A worker that is absent then would find no group to join,
-// so to wait for its success could take forever.
-std::vector<Replica> Deciding(const api::TrainingJob& job) {
-  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers || api::HasTrainingGroup(job)) {
-    return {LeadingReplica(job)};
-  }
-  std::vector<Replica> deciding = AllReplicas(job);
-  std::erase_if(deciding, [](const Replica& replica) { return !Trains(replica.role); });
-  return deciding;
-}
-
-// Returns the replicas whose success decided the job's by the numbers that the status is about.
-std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
+// Returns the replicas whose success decides the job's, by its present policy, if it has so many of
+// a role as `count` says. A training group has one run, which has succeeded when its leading
+// replica has. A worker that is absent then would find no group to join, so to wait for its success
+// could take forever.
+template <typename Count>
+std::vector<Replica> Deciding(const api::TrainingJob& job, Count count) {
   std::vector<Replica> deciding;
-  for (const auto& [role, counts] : job.status.replica_statuses) {
-    if (!Trains(role)) continue;
-    for (int index = 0; index < counts.desired; ++index) deciding.push_back({role, index});
+  for (const api::Role role : {api::Role::kChief, api::Role::kWorker}) {
+    for (int index = 0; index < count(role); ++index) deciding.push_back({role, index});
   }
-  const bool leader_decides = job.spec.success_policy != api::SuccessPolicy::kAllWorkers;
-  const bool by_leader = api::HasTrainingGroup(job) || leader_decides;
-  if (by_leader && deciding.size() > 1) deciding.resize(1);  // in the order of AllReplicas
+  const bool by_leader =
+      job.spec.success_policy != api::SuccessPolicy::kAllWorkers || api::HasTrainingGroup(job);
+  if (by_leader && deciding.size() > 1) deciding.resize(1);
   return deciding;
+}
+
+std::vector<Replica> Deciding(const api::TrainingJob& job) {
+  return Deciding(job, [&job](api::Role role) { return ReplicaCount(job, role); });
+}
+
+// By the numbers that the status is about.
+std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
+  return Deciding(job, [&job](api::Role role) {
+    const auto counts = job.status.replica_statuses.find(role);
+    return counts == job.status.replica_statuses.end() ? 0 : counts->second.desired;
+  });
 }
 
 // Returns true if an edit alone may have made training look finished: it has removed replicas that
-// still train. As with CountsCompletedOnes, a run that was really
-// done starts from its last checkpoint. What was known before the edit stays known.
+// still train. As with CountsCompletedOnes, a run that was really done starts from its last
+// checkpoint. What was known before the edit stays known.
 bool IsDoneOnlyByEdit(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   if (job.status.observed_generation == job.metadata.generation) return false;
