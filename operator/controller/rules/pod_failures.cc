@@ -12,6 +12,7 @@
 #include "api/v1/strategy_traits.h"
 #include "base/shorten.h"
 #include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
@@ -82,7 +83,7 @@ int CountGoneWorkers(const Observed& observed) {
   // Workers that were scaled away have not vanished.
   if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
   const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
-    return pod.role == api::Role::kWorker && IsMember(observed, pod) &&
+    return pod.role == api::Role::kWorker && !IsObsolete(observed, pod) &&
            !HasCompleted(observed.job, {pod.role, pod.index});
   });
   return known->second.active + known->second.failed - static_cast<int>(there);

@@ -35,17 +35,18 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
     if (!IsMember(observed, pod)) continue;
     api::ReplicaStatus& counts = status.replica_statuses[pod.role];
-    const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted;
+    const bool is_counted = IsCounted(observed, pod);
+    // One that is to be deleted would seem to have vanished once it is gone.
+    const bool goes = pod.role != api::Role::kEvaluator && is_counted;
+    const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted && !goes;
     const bool has_succeeded = CountsAsSuccess(observed, pod);
     counts.succeeded += has_succeeded ? 1 : 0;
-    // One that is to be deleted would seem to have vanished once it is gone.
-    const bool goes = pod.role != api::Role::kEvaluator && IsCounted(observed, pod);
     counts.failed += HasFailed(pod) && !goes ? 1 : 0;
     counts.active += IsActive(pod) && !goes ? 1 : 0;
     counts.ready += is_ready ? 1 : 0;
     ready += is_ready || has_succeeded ? 1 : 0;
     // Those of a counted pod are among status.restarts.
-    if (!IsCounted(observed, pod)) kubelet_restarts += pod.restart_count;
+    if (!is_counted) kubelet_restarts += pod.restart_count;
   }
   for (int index = 0; index < ReplicaCount(observed.job, api::Role::kWorker); ++index) {
     const Replica worker{api::Role::kWorker, index};

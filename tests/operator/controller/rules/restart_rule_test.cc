@@ -346,6 +346,21 @@ TEST(RestartRuleTest, AGangMemberThatVanishedRestartsTheGangForFree) {
   EXPECT_THAT(early.actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
 }
 
+// The counts of the status do not include a worker that is to go, so it must not make up for
+// another.
+TEST(RestartRuleTest, AVanishedMemberIsMissedThoughASurplusOneIsStillEnding) {
+  Seen seen(Job("j").Workers(4).RestartScope(RestartScope::kGang).With([](api::TrainingJob& job) {
+    job.spec.elastic = api::ElasticSpec{1, 4};
+  }));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(3, kBeingDeleted);
+  seen.With([](Observed& observed) {
+    observed.job.status.replica_statuses[Role::kWorker] = {.desired = 4, .active = 3};
+    observed.job.status.counted_pods = {"j-worker-3-uid"};
+  });
+  EXPECT_EQ(seen.Plan().status.restarts.disruption, 1);
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+}
+
 TEST(RestartRuleTest, InPlaceReplacesThatPodAlone) {
   Seen seen(InPlace());
   seen.Running().Worker(0, kReady).Worker(1, Exited(137));

@@ -48,6 +48,16 @@ TEST(StatusTest, AWorkerThatCompletedInAnEarlierAttemptIsCountedWithoutItsPod) {
   EXPECT_EQ(status.ready_replicas, "3/3");
 }
 
+TEST(StatusTest, APodThatIsToGoIsNeitherActiveNorReady) {
+  Seen seen(Job("j").Workers(2));
+  seen.Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.job.status.counted_pods = {"j-worker-1-uid"}; });
+  const api::TrainingJobStatus status = BaseStatus(seen.Build());
+  EXPECT_EQ(status.replica_statuses.at(Role::kWorker).active, 1);
+  EXPECT_EQ(status.replica_statuses.at(Role::kWorker).ready, 1);
+  EXPECT_EQ(status.ready_replicas, "1/2");
+}
+
 TEST(StatusTest, PodsOfOtherAttemptsAreNotCounted) {
   Seen seen(Job("j").Workers(1));
   seen.Worker(0, kReady).With([](Observed& observed) { observed.pods[0].attempt = 7; });
