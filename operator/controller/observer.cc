@@ -58,11 +58,10 @@ bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
 // process has never seen counts as deleted only once a current watch would have shown it, had it
 // still existed when the pod was seen on it. During a wide outage, no node that is not ready counts
 // as silent; when the outage ends, its silence starts again.
-Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime now,
+Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime now, bool is_current,
                                           Sight& sight) const {
   const auto missing = std::exchange(sight.node_missing, std::nullopt);
   if (stores_.nodes == nullptr || node.empty()) return NodeState::kWell;
-  const bool is_current = !stores_.nodes_are_current || stores_.nodes_are_current();
   const auto known = stores_.nodes->Get({"", node});
   if (known) sight.node_known = true;
   if (known && (known->value || stores_.node_health->IsWideOutage())) return NodeState::kWell;
@@ -78,14 +77,16 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     if (!holds) noted.reset();
     if (holds && !noted) noted = since;
   };
+  const bool nodes_are_current =
+      stores_.nodes != nullptr && (!stores_.nodes_are_current || stores_.nodes_are_current());
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
-    const NodeState node = NodeStateOf(pod.node, moment.steady, sight);
+    const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
-    if (!sight.succeeded && IsNotedAsSucceeded(context.observed, pod))
-      sight.succeeded = moment.steady;
+    const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(context.observed, pod);
+    note(has_succeeded, moment.steady, sight.succeeded);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     note(HasFailed(pod), moment.steady, sight.failed);
     note(HasSucceeded(pod), moment.steady, sight.succeeded);
@@ -151,8 +152,11 @@ void Observer::Observe(ReconcileContext& context) const {
   if (may_write) BoundTimes(settings_, observed.now, observed.job.status);
   ObserveMemory(context);
   observed.settings = settings_;
+  const bool is_decided = !may_write || IsTerminal(observed.job.status);
+  if (is_decided) context.memory.seen_failures = {};
+  context.memory.seen_failures.AddGone(observed);
   ObserveSights(context);
-  if (may_write && !IsTerminal(observed.job.status)) {
+  if (!is_decided) {
     context.memory.seen_completions.Note(observed);
     context.memory.seen_failures.Note(observed);
   }
@@ -166,7 +170,8 @@ void Observer::Observe(ReconcileContext& context) const {
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
-  observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
+  observed.evaluator_due =
+      context.moment.TimeOf(context.memory.seen_evaluator.Note(observed, context.moment.steady));
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
 }
 

@@ -28,7 +28,8 @@ class Observer {
   static void ObserveWait(ReconcileContext& context);
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
-  NodeState NodeStateOf(const std::string& node, SteadyTime now, Sight& sight) const;
+  NodeState NodeStateOf(const std::string& node, SteadyTime now, bool is_current,
+                        Sight& sight) const;
   std::optional<api::Progress> LatestProgress(const ReconcileContext& context) const;
   int PortOf(const ReconcileContext& context, const ObservedPod& pod) const;
 

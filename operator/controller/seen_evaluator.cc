@@ -1,7 +1,5 @@
 #include "operator/controller/seen_evaluator.h"
 
-#include <algorithm>
-
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
@@ -18,22 +16,20 @@ bool IsLost(const Observed& observed, const ObservedPod& pod) {
 
 }  // namespace
 
-std::optional<Time> SeenEvaluator::Note(const Observed& observed) {
+std::optional<SteadyTime> SeenEvaluator::Note(const Observed& observed, SteadyTime now) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt || ReplicaCount(observed.job, api::Role::kEvaluator) == 0) *this = {};
   attempt_ = attempt;
-  // Unless the clock was set back since, it is no later anyway.
-  if (due_) due_ = std::min(*due_, observed.now + RestartDelay(observed.settings, in_a_row_));
   const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
   if (pod != nullptr && !IsMember(observed, *pod)) pod = nullptr;
   const std::string uid = pod == nullptr ? "" : pod->uid;
   if (uid != uid_) {
-    if (!uid_.empty() && !is_lost_) AddLoss(observed);
+    if (!uid_.empty() && !is_lost_) AddLoss(observed, now);
     uid_ = uid;
     is_lost_ = false;
   }
   if (pod != nullptr && !is_lost_ && IsLost(observed, *pod)) {
-    AddLoss(observed);
+    AddLoss(observed, now);
     is_lost_ = true;
   }
   if (pod != nullptr && HasFailed(*pod) && IsCounted(observed, *pod) &&
@@ -43,11 +39,10 @@ std::optional<Time> SeenEvaluator::Note(const Observed& observed) {
   return due_;
 }
 
-void SeenEvaluator::AddLoss(const Observed& observed) {
-  const bool was_healthy =
-      due_ && observed.now - *due_ >= kHealthyRun && !TrainingEnd(observed).has_value();
+void SeenEvaluator::AddLoss(const Observed& observed, SteadyTime now) {
+  const bool was_healthy = due_ && now - *due_ >= kHealthyRun && !TrainingEnd(observed).has_value();
   in_a_row_ = was_healthy ? 1 : in_a_row_ + 1;
-  due_ = observed.now + RestartDelay(observed.settings, in_a_row_);
+  due_ = now + RestartDelay(observed.settings, in_a_row_);
 }
 
 }  // namespace lockstep::controller

@@ -1,7 +1,6 @@
 #include "operator/controller/seen_failures.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "operator/controller/rules/pod_failures.h"
@@ -18,22 +17,26 @@ ObservedPod AsGone(ObservedPod pod) {
 
 }  // namespace
 
-void SeenFailures::Note(Observed& observed) {
-  std::set<std::string> present;
-  for (const ObservedPod& pod : observed.pods) {
-    present.insert(pod.uid);
-    if (pod.role == api::Role::kEvaluator) continue;
-    if (HasFailed(pod)) {
-      failed_[pod.uid] = AsGone(pod);
-    } else {
-      failed_.erase(pod.uid);
-    }
-  }
+void SeenFailures::AddGone(Observed& observed) {
   std::erase_if(failed_,
                 [&observed](const auto& entry) { return IsObsolete(observed, entry.second); });
-  for (const auto& [uid, pod] : failed_) {
-    if (present.contains(uid)) continue;
-    observed.pods.insert(std::ranges::upper_bound(observed.pods, PlaceOf(pod), {}, PlaceOf), pod);
+  for (const auto& [place, failed] : failed_) {
+    const auto there = std::ranges::equal_range(observed.pods, place, {}, PlaceOf);
+    const auto same = std::ranges::find(there, failed.uid, &ObservedPod::uid);
+    if (same == there.end()) observed.pods.insert(there.end(), failed);
+  }
+}
+
+void SeenFailures::Note(const Observed& observed) {
+  for (const ObservedPod& pod : observed.pods) {
+    const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
+    const Place place = PlaceOf(pod);
+    if (counts_here && HasFailed(pod)) {
+      failed_[place] = AsGone(pod);
+    } else if (const auto known = failed_.find(place);
+               known != failed_.end() && known->second.uid == pod.uid) {
+      failed_.erase(known);
+    }
   }
 }
 

@@ -14,14 +14,16 @@ namespace lockstep::controller {
 // same. Not thread-safe.
 class SeenFailures {
  public:
+  // Adds the recorded pods that are gone to `observed.pods`, which is sorted by PlaceOf and stays
+  // so. Forgets those that are counted or are no members any more. Requires: the `..._since` of
+  // `observed.pods` are set after this call, so that they follow the steady clock.
+  void AddGone(Observed& observed);
   // Records the members of the present attempt that have failed and are not counted, without an
-  // Evaluator, which SeenEvaluator counts. Adds those of them whose pods are gone to
-  // `observed.pods`, as they were when they were last seen. Forgets a pod once it is counted or is
-  // no member any more. Requires: the `..._since` of `observed.pods` are set.
-  void Note(Observed& observed);
+  // Evaluator, which SeenEvaluator counts.
+  void Note(const Observed& observed);
 
  private:
-  std::map<std::string, ObservedPod> failed_;  // by uid
+  std::map<Place, ObservedPod> failed_;
 };
 
 }  // namespace lockstep::controller

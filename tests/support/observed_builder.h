@@ -135,7 +135,8 @@ class Seen {
       observed_.waiting_since = observed_.now;
     }
     observed_.until_stranded = controller::UntilStranded(observed_);
-    observed_.evaluator_due = evaluator_.Note(observed_);
+    const auto due = evaluator_.Note(observed_, SteadyTime(observed_.now.time_since_epoch()));
+    observed_.evaluator_due = due ? std::optional(Time(due->time_since_epoch())) : std::nullopt;
     observed_.evaluator_has_given_up = evaluator_.has_given_up();
     return observed_;
   }

@@ -34,8 +34,8 @@ PodFailureCause CountsAs(const PodFailure& failure);
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
 // Returns true if the status has charged, or excused, the pod's loss, or if the pod was to go since
-// the job had become smaller. The pod must be deleted before its replica can be recreated, and how
-// it ends is of no account, even if the job has grown again.
+// the job had become smaller. The pod must be deleted before its replica can be recreated. How it
+// ends is of no account, even if the job has grown again, but for CountsAsSuccess.
 bool IsCounted(const Observed& observed, const ObservedPod& pod);
 // Returns true if the pod has succeeded and that counts. A program that has been told to end may
 // exit with 0 before it has finished, so the success of a counted pod does not, unless the bundled

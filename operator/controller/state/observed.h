@@ -84,7 +84,8 @@ struct ObservedPod {
 };
 
 // Role, index, attempt.
-inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
+using Place = std::tuple<api::Role, int, int>;
+inline Place PlaceOf(const ObservedPod& pod) {
   return {pod.role, pod.index, pod.attempt};
 }
 

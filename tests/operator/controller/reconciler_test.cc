@@ -168,18 +168,11 @@ TEST(ReconcilerTest, AWorkersSuccessOutlivesItsPodBeforeItIsWritten) {
   EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2)) << "written at once";
 }
 
-// Its sidecar goes on until the node is shut down.
-// A sidecar may have kept the pod.
+// In these two tests a sidecar goes on until the node is shut down.
 TEST(ReconcilerTest, ASuccessThatIsWrittenOutlivesThePodsEndByItsNodeAndTheOperator) {
   for (const char* reason : {"Terminated", "Evicted"}) {
     World world(ThreeWorkers());
-    world.Settle();
-    for (const char* name : {"j-worker-0", "j-worker-1", "j-worker-2"}) {
-      world.SetPod(name, "Running");
-    }
-    world.Settle();
-    world.SetPod("j-worker-2", "Succeeded", 0);
-    world.Settle();
+    FinishTheLastOfThree(world);
     world.clock.Advance(seconds(1));
     world.Settle();
     ASSERT_THAT(world.Job()->status.completed_indexes, ElementsAre(2));
@@ -225,6 +218,27 @@ TEST(ReconcilerTest, AFailureThatIsNotJudgedYetOutlivesItsPod) {
   EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{1, 0, 1}));
   EXPECT_EQ(world.Job()->status.failure->exit_code, 1);
   EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
+TEST(ReconcilerTest, AClockThatIsSetDelaysAndHastensNoJudgementOfAFailureWhosePodIsGone) {
+  for (const auto step : {-std::chrono::minutes(50), std::chrono::minutes(50)}) {
+    SCOPED_TRACE(step.count());
+    World world(Job("j").Workers(2).Build());
+    world.Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+    world.Settle();
+    world.SetPod("j-worker-1", "Failed", 1);
+    world.Settle();
+    world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+    world.Settle();
+    world.clock.Step(step);
+    world.clock.Advance(seconds(9));
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{}) << "a peer may be the cause";
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{1, 0, 1}));
+  }
 }
 
 // The job grows again at the very moment of the delete, and what follows is seen step by step.
@@ -921,16 +935,24 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+// Two workers run; the node of worker 1 has just become silent.
+std::unique_ptr<World> WorkerOneOnASilentNode() {
+  auto world =
+      std::make_unique<World>(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
+                              Settings{.parallel_calls = 1, .watch_nodes = true});
+  world->client.SetScheduler(
+      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
+  for (const char* node : {"a", "b", "c"}) world->SetNode(node, "True");
+  world->Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world->SetPod(pod, "Running");
+  world->SetNode("b", "Unknown");
+  return world;
+}
+
 // No change of the node brings the job back when the watch goes on.
 TEST(ReconcilerTest, ANodeThatIsSilentAfterAStalledWatchLosesItsPodsToo) {
-  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
-              {.parallel_calls = 1, .watch_nodes = true});
-  world.client.SetScheduler(
-      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
-  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
-  world.Settle();
-  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-  world.SetNode("b", "Unknown");
+  const auto owned = WorkerOneOnASilentNode();
+  World& world = *owned;
   world.Settle();
   world.nodes_are_current = false;
   world.clock.Advance(seconds(100));
@@ -1844,6 +1866,42 @@ TEST(ReconcilerTest, AClockThatIsSetBackDelaysNoEndOfAJobWithAnEvaluator) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
+TEST(ReconcilerTest, AClockThatIsSetDelaysAndHastensNoEvaluator) {
+  for (const auto step : {-std::chrono::minutes(50), std::chrono::minutes(50)}) {
+    SCOPED_TRACE(step.count());
+    World world(Job("j").Workers(1).Evaluator().Build());
+    const auto lose = [&world] {
+      world.SetPod("j-evaluator-0", "Running");
+      world.Settle();
+      world.SetPod("j-evaluator-0", "Failed", 137);
+      world.Settle();
+    };
+    const auto has_failed = [&world] {
+      const kube::Object evaluator = world.Pods().front();
+      return kube::TextMember(kube::Member(evaluator, "status"), "phase") == "Failed";
+    };
+    world.Settle();
+    world.SetPod("j-worker-0", "Running");
+    lose();
+    ASSERT_FALSE(has_failed()) << "the first successor comes at once";
+    lose();
+    world.clock.Step(step);
+    world.clock.Advance(seconds(9));
+    world.Settle();
+    EXPECT_TRUE(has_failed());
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    ASSERT_FALSE(has_failed());
+    lose();
+    world.clock.Advance(seconds(19));
+    world.Settle();
+    EXPECT_TRUE(has_failed()) << "the row of losses goes on";
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    EXPECT_FALSE(has_failed());
+  }
+}
+
 // By the operator that led before, for example, on a machine whose clock is ahead.
 TEST(ReconcilerTest, AStartInTheFutureDelaysNoDeadline) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).Build());
@@ -1876,14 +1934,8 @@ TEST(ReconcilerTest, AClockThatIsSetForwardShortensNoGracePeriod) {
 }
 
 TEST(ReconcilerTest, AClockThatIsSetForwardLosesNoPodsOnASilentNode) {
-  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build(),
-              {.parallel_calls = 1, .watch_nodes = true});
-  world.client.SetScheduler(
-      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
-  for (const char* node : {"a", "b", "c"}) world.SetNode(node, "True");
-  world.Settle();
-  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-  world.SetNode("b", "Unknown");
+  const auto owned = WorkerOneOnASilentNode();
+  World& world = *owned;
   EXPECT_EQ(world.Settle(), seconds(120));
   world.clock.Step(std::chrono::hours(1));
   EXPECT_EQ(world.Settle(), seconds(120));

@@ -23,6 +23,7 @@ using ::testing::SizeIs;
 
 Observed NotedBy(SeenFailures& failures, Seen& seen) {
   Observed observed = seen.Build();
+  failures.AddGone(observed);
   failures.Note(observed);
   return observed;
 }
@@ -113,14 +114,6 @@ TEST(SeenFailuresTest, APodThatFailedBecauseItWasDeletedWasDisruptedAndIsNotDele
   ASSERT_TRUE(observed.pods[1].deletion);
   EXPECT_EQ(observed.pods[1].deletion->grace_seconds, 0);
   EXPECT_EQ(observed.pods[1].deletion->RequestedAt(), *observed.pods[1].failed_since);
-}
-
-TEST(SeenFailuresTest, AClockThatIsSetBackDelaysNoJudgement) {
-  SeenFailures failures;
-  Seen seen = HasOneThatFailed();
-  NotedBy(failures, seen);
-  seen.NoPods().Worker(0, kReady).Later(-std::chrono::hours(1));
-  EXPECT_EQ(MakePlan(NotedBy(failures, seen)).requeue_after, seconds(10));
 }
 
 }  // namespace

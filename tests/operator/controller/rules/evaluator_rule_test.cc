@@ -170,17 +170,6 @@ TEST(EvaluatorRuleTest, OneThatHasRunForLongStartsAgainAtOnce) {
   EXPECT_EQ(DeletedPods(seen.Write().Plan()).size(), 1u);
 }
 
-TEST(EvaluatorRuleTest, AClockThatIsSetBackDelaysNoRestart) {
-  Seen seen = Trains(Exited(137));
-  seen.Write();
-  ReplacePod(seen, Exited(137));
-  seen.Write();
-  for (const Duration passed : {seconds(0), seconds(-3000)}) {
-    EXPECT_THAT(DeletedPods(seen.Later(passed).Plan()), IsEmpty());
-  }
-  EXPECT_THAT(DeletedPods(seen.Later(seconds(10)).Plan()), SizeIs(1));
-}
-
 TEST(EvaluatorRuleTest, TheNextAttemptForgetsItsLosses) {
   Seen seen = Trains(Exited(137));
   seen.Write();
