@@ -143,6 +143,9 @@ class PollingServer final : public HttpServer {
       MakeRoom(caller.host);
       connections_.push_back(
           {std::move(caller.socket), std::move(caller.host), Now() + kRequestTime, ""});
+      // A probe has sent its request by now, and must not lose its place to those that come after
+      // it from the same address.
+      if (!Serve(connections_.back())) connections_.pop_back();
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,9 +19,26 @@ namespace lockstep {
 // again and again.
 Descriptor CreateAnew(const std::string& path, mode_t mode);
 
+// Opens the file for writing with these `flags` of open(2), and creates it, with `mode` less the
+// umask, if there is none. For a file that must stay the one that it is, such as a lock or a log.
+// Waits for nobody. On failure returns a descriptor without a file, and errno says why: ELOOP for a
+// link, symbolic or hard, since it could lead to a file of this user's elsewhere; ENXIO for a pipe,
+// a socket or a device. Then nothing was written, not even by O_TRUNC.
+Descriptor OpenOwn(const std::string& path, int flags, mode_t mode);
+
+// Opens the file for reading, if it is one that OpenOwn would open, and fails as that does. Creates
+// none.
+Descriptor OpenOwnToRead(const std::string& path);
+// Returns the last bytes of such a file, at most `most`; empty if it cannot be read.
+std::string ReadOwn(const std::string& path, std::size_t most);
+
+// Creates the file as CreateAnew does, with this text. On failure the code is that of the failed
+// call, the message names the file, and no part of it is left.
+absl::Status WriteAnew(const std::string& path, std::string_view text, mode_t mode);
+
 // Replaces the file by one with this text in one step, so that readers find the old text or the new
-// one. Uses the name PATH.new in between. On failure the code is that of the failed call, and the
-// message names the file.
+// one. Writes PATH.new first, so nothing else in the folder may have that name. On failure as
+// WriteAnew, and the old file stays.
 absl::Status ReplaceFile(const std::string& path, std::string_view text, mode_t mode);
 
 }  // namespace lockstep

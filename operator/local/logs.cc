@@ -1,14 +1,15 @@
 #include "operator/local/logs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "base/new_file.h"
 
 namespace lockstep::local {
 namespace {
@@ -46,21 +47,17 @@ std::string NextLogPath(const std::string& folder, const std::string& pod,
 }
 
 std::string LastLines(const std::string& path, std::size_t bytes) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const auto size = static_cast<std::size_t>(file.tellg());
-  const bool cut = size > bytes;
-  file.seekg(static_cast<std::streamoff>(cut ? size - bytes : 0));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (cut) text.erase(0, text.find('\n') + 1);  // drops a partial line; npos + 1 is 0
+  std::string text = ReadOwn(path, bytes + 1);
+  // Drops a partial line, or the end of the line before; npos + 1 is 0.
+  if (text.size() > bytes) text.erase(0, text.find('\n') + 1);
   return AsUtf8(text);
 }
 
 std::string TakeMessage(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const Descriptor file = OpenOwnToRead(path);
   std::string text(kMessageBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  const ssize_t got = file.fd() < 0 ? 0 : ::pread(file.fd(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   std::error_code error;
   fs::remove(path, error);  // most containers write none
   return AsUtf8(text);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/new_file.h"
 #include "base/status.h"
 #include "operator/local/marked_processes.h"
 
@@ -27,9 +28,7 @@ namespace {
 absl::StatusOr<pid_t> LaunchInSession(const ProcessSpec& spec) {
   LaunchSpec launch;
   LOCKSTEP_ASSIGN_OR_RETURN(launch.program, FindProgram(spec.argv.front(), spec.env));
-  // Others may be able to write to the folder, and could put a link there.
-  const Descriptor log(
-      open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644));
+  const Descriptor log = OpenOwn(spec.log_path, O_WRONLY | O_APPEND, 0644);
   if (log.fd() < 0) return absl::ErrnoToStatus(errno, "cannot write the log " + spec.log_path);
   launch.argv = spec.argv;
   launch.env = spec.env;

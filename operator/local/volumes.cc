@@ -75,7 +75,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
   if (!source.contains("items")) {
     for (const auto& [key, text] : entries) {
       LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
-      LOCKSTEP_RETURN_IF_ERROR(ReplaceFile(fs::path(folder) / key, text, mode));
+      LOCKSTEP_RETURN_IF_ERROR(WriteAnew(fs::path(folder) / key, text, mode));
     }
     return absl::OkStatus();
   }
@@ -88,7 +88,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
     const fs::path path = fs::path(folder) / below;
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
-    LOCKSTEP_RETURN_IF_ERROR(ReplaceFile(path, entry->second, mode));
+    LOCKSTEP_RETURN_IF_ERROR(WriteAnew(path, entry->second, mode));
   }
   return absl::OkStatus();
 }

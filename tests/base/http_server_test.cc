@@ -97,6 +97,32 @@ TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
   }
 }
 
+// As those of the kubelet and of whatever else runs on its node.
+TEST(HttpServerTest, AProbeKeepsItsPlaceHoweverManyConnectFromItsAddress) {
+  std::atomic<bool> stalled{false}, go_on{false};
+  const auto stall = [&] {
+    stalled = true;
+    stalled.notify_one();
+    go_on.wait(false);
+    return HttpAnswer{.body = "late\n"};
+  };
+  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/stall", stall}, {"/well", well}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  testing::TcpClient staller((*server)->port(), {.from = "127.0.1.1"});
+  staller.Send("GET /stall HTTP/1.0\r\n\r\n");
+  stalled.wait(false);  // from here on nobody is accepted until go_on
+  testing::TcpClient probe((*server)->port());
+  probe.Send("GET /well HTTP/1.0\r\n\r\n");
+  std::vector<std::unique_ptr<testing::TcpClient>> crowd;
+  for (int i = 0; i < 15; ++i) {
+    crowd.push_back(std::make_unique<testing::TcpClient>((*server)->port()));
+  }
+  go_on = true;
+  go_on.notify_one();
+  EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
+}
+
 // What comes without end comes here in one go: as many connections as fit the listener's queue,
 // each of an address of its own, so that none takes the place of another of its own.
 TEST(HttpServerTest, AProbeIsAnsweredBetweenAcceptsHoweverManyConnect) {

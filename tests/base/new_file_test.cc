@@ -1,5 +1,6 @@
 #include "base/new_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -54,6 +55,50 @@ TEST_P(PlantedLinkTest, AFileIsReplacedThoughItsDraftsNameIsOneToo) {
   EXPECT_FALSE(std::filesystem::is_symlink(name_));
   EXPECT_EQ(ReadTextFile(name_), "new");
   EXPECT_FALSE(std::filesystem::exists(name_ + ".new"));
+}
+
+TEST_P(PlantedLinkTest, AFileThatStaysIsNotOpenedThroughIt) {
+  Plant(name_, victim_, GetParam());
+  for (const int flags : {O_RDWR, O_WRONLY | O_APPEND, O_WRONLY | O_TRUNC}) {
+    EXPECT_LT(OpenOwn(name_, flags, 0600).fd(), 0);
+    EXPECT_EQ(errno, ELOOP);
+  }
+  EXPECT_EQ(ReadTextFile(victim_), "mine");
+  EXPECT_LT(OpenOwnToRead(name_).fd(), 0);
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_EQ(ReadOwn(name_, 100), "");
+}
+
+TEST(ReadOwnTest, TheLastBytesAreRead) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("log"), "0123456789");
+  EXPECT_EQ(ReadOwn(folder.At("log"), 10), "0123456789");
+  EXPECT_EQ(ReadOwn(folder.At("log"), 3), "789");
+  EXPECT_EQ(ReadOwn(folder.At("none"), 3), "");
+}
+
+TEST(OpenOwnTest, AFileIsMadeOrKeptOrEmptied) {
+  const TempDirectory folder;
+  const auto write = [&folder](int flags, const char* text) {
+    const Descriptor file = OpenOwn(folder.At("log"), flags, 0600);
+    EXPECT_EQ(::write(file.fd(), text, 1), 1);
+    EXPECT_EQ(::fcntl(file.fd(), F_GETFL) & O_NONBLOCK, 0);
+    return ReadTextFile(folder.At("log"));
+  };
+  EXPECT_EQ(write(O_WRONLY | O_APPEND, "a"), "a");
+  EXPECT_EQ(write(O_WRONLY | O_APPEND, "b"), "ab");
+  EXPECT_EQ(write(O_WRONLY | O_TRUNC, "c"), "c");
+}
+
+TEST(OpenOwnTest, APipeIsNeitherWaitedForNorWrittenTo) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(ReadOwn(folder.At("pipe"), 1), "");
+  EXPECT_LT(OpenOwn(folder.At("pipe"), O_WRONLY, 0600).fd(), 0);
+  EXPECT_EQ(errno, ENXIO);
+  const Descriptor reader(::open(folder.At("pipe").c_str(), O_RDONLY | O_NONBLOCK));
+  EXPECT_LT(OpenOwn(folder.At("pipe"), O_WRONLY, 0600).fd(), 0);
+  EXPECT_EQ(errno, ENXIO);
 }
 
 TEST(CreateAnewTest, APipeInItsPlaceIsRemoved) {

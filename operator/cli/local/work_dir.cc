@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -27,6 +26,7 @@ constexpr char kReport[] = "/report.json";
 constexpr char kMetrics[] = "/metrics.json";
 constexpr char kLock[] = "/.lock";
 constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr std::size_t kMostJson = std::size_t{16} << 20U;
 
 pid_t ReadPid(int fd) {
   std::array<char, 32> text{};
@@ -72,11 +72,11 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
         fmt::format("cannot create the work directory {}: {}", path, error.message()));
   }
   const std::string lock_path = path + kLock;
-  // Whoever may write to the folder could have put a link there, to a file that would be emptied.
-  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  const int fd = OpenOwn(lock_path, O_RDWR, 0644).Release();
   if (fd < 0) {
-    const std::string why =
-        errno == ELOOP ? "its .lock is a link, expected a file or nothing" : std::strerror(errno);
+    const std::string why = errno == ELOOP || errno == ENXIO
+                                ? "its .lock is a link or no file, expected a file or nothing"
+                                : std::strerror(errno);
     return absl::FailedPreconditionError(
         fmt::format("cannot write to the work directory {}: {}", path, why));
   }
@@ -128,8 +128,8 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
 
 bool WorkDir::HasSucceeded() const {
   using Json = nlohmann::json;
-  std::ifstream file(path_ + kReport);
-  const Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const Json report =
+      Json::parse(ReadOwn(path_ + kReport, kMostJson), nullptr, /*allow_exceptions=*/false);
   return report.is_object() && report.contains("state") && report["state"] == "Succeeded";
 }
 
@@ -153,14 +153,14 @@ void WorkDir::RemoveMetricsAddresses() const {
 // A run that was killed leaves the file, and its addresses may be another's by now.
 absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses(
     const std::string& path) {
-  const Descriptor lock(open((path + kLock).c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor lock = OpenOwnToRead(path + kLock);
   const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
-  std::ifstream file(path + kMetrics);
-  if (!file || holder <= 0 || IsGone(holder)) {
+  const std::string text = ReadOwn(path + kMetrics, kMostJson);
+  if (text.empty() || holder <= 0 || IsGone(holder)) {
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const auto& [replica, address] : json.items()) {
     if (address.is_string()) addresses[replica] = address;
   }

@@ -214,5 +214,38 @@ TEST(LogsTest, AMessageIsCutAndMadeUtf8) {
   EXPECT_EQ(TakeMessage(folder.At("m")), "");
 }
 
+// Others may be able to write to the work directory.
+TEST(LogsTest, NothingIsReadThroughALink) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("private"), "secret\n");
+  for (const bool is_hard : {false, true}) {
+    for (const char* name : {"m", "0.log"}) {
+      std::filesystem::remove(folder.At(name));
+      if (is_hard) {
+        std::filesystem::create_hard_link(folder.At("private"), folder.At(name));
+      } else {
+        std::filesystem::create_symlink("private", folder.At(name));
+      }
+    }
+    EXPECT_EQ(TakeMessage(folder.At("m")), "");
+    EXPECT_EQ(LastLines(folder.At("0.log")), "");
+  }
+}
+
+TEST(LogsTest, NobodyIsWaitedFor) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(LastLines(folder.At("pipe")), "");
+  EXPECT_EQ(TakeMessage(folder.At("pipe")), "");
+}
+
+TEST(LogsTest, OnlyWholeLinesAreLast) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("log"), "one\ntwo\nthree\n");
+  EXPECT_EQ(LastLines(folder.At("log"), 100), "one\ntwo\nthree\n");
+  EXPECT_EQ(LastLines(folder.At("log"), 10), "two\nthree\n");
+  EXPECT_EQ(LastLines(folder.At("log"), 9), "three\n");
+}
+
 }  // namespace
 }  // namespace lockstep::local

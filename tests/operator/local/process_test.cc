@@ -94,10 +94,17 @@ TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
 
 TEST_F(ProcessTest, ItsLogIsNotWrittenThroughALink) {
   WriteTextFile(folder_.At("victim"), "mine");
-  std::filesystem::create_symlink("victim", folder_.At("log"));
-  const auto pid = processes_.Start(Shell("echo theirs"));
-  EXPECT_THAT(pid.status().ToString(), HasSubstr("cannot write the log " + folder_.At("log")));
-  EXPECT_EQ(ReadTextFile(folder_.At("victim")), "mine");
+  for (const bool is_hard : {false, true}) {
+    std::filesystem::remove(folder_.At("log"));
+    if (is_hard) {
+      std::filesystem::create_hard_link(folder_.At("victim"), folder_.At("log"));
+    } else {
+      std::filesystem::create_symlink("victim", folder_.At("log"));
+    }
+    const auto pid = processes_.Start(Shell("echo theirs"));
+    EXPECT_THAT(pid.status().ToString(), HasSubstr("cannot write the log " + folder_.At("log")));
+    EXPECT_EQ(ReadTextFile(folder_.At("victim")), "mine");
+  }
 }
 
 TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {

@@ -62,6 +62,26 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
       HasSubstr("../outside"));
 }
 
+TEST(VolumesTest, NoItemTakesTheNameOfAnother) {
+  const TempDirectory directory;
+  testing::FakeClock clock;
+  MemoryClient client(clock, {});
+  ASSERT_TRUE(client
+                  .Create(kConfigMapKind, {{"apiVersion", "v1"},
+                                           {"kind", "ConfigMap"},
+                                           {"metadata", {{"name", "c"}, {"namespace", "default"}}},
+                                           {"data", {{"one", "1"}, {"two", "2"}}}})
+                  .ok());
+  const Object source = {
+      {"name", "c"},
+      {"items", {{{"key", "one"}, {"path", "a.new"}}, {{"key", "two"}, {"path", "a"}}}}};
+  const std::map<std::string, std::string> locations = {{"v", directory.At("v")}};
+  ASSERT_TRUE(
+      FillVolumes(PodWith({{"name", "v"}, {"configMap", source}}), {}, locations, client).ok());
+  EXPECT_EQ(ReadTextFile(directory.At("v/a.new")), "1");
+  EXPECT_EQ(ReadTextFile(directory.At("v/a")), "2");
+}
+
 class ConfigVolumeTest : public ::testing::Test {
  protected:
   Object ConfigMap(const std::string& name, const Object& data) {

@@ -1,6 +1,7 @@
 #include "trainer/observe/termination_message.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -21,7 +22,15 @@ TEST(TerminationMessageTest, IsNotWrittenThroughALink) {
   WriteTextFile(folder.At("victim"), "mine");
   std::filesystem::create_symlink("victim", folder.At("message"));
   LeaveTerminationMessage(folder.At("message"), "why");
+  std::filesystem::create_hard_link(folder.At("victim"), folder.At("second name"));
+  LeaveTerminationMessage(folder.At("second name"), "why");
   EXPECT_EQ(ReadTextFile(folder.At("victim")), "mine");
+}
+
+TEST(TerminationMessageTest, WaitsForNobodyToReadIt) {
+  const TempDirectory folder;
+  ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
+  LeaveTerminationMessage(folder.At("pipe"), "why");
 }
 
 }  // namespace

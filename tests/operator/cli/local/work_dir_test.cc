@@ -25,11 +25,28 @@ class SharedWorkDirTest : public ::testing::Test {
 };
 
 TEST_F(SharedWorkDirTest, ALinkInPlaceOfTheLockIsRefused) {
-  Plant(".lock");
-  const absl::Status refused = WorkDir::Open(folder_.path(), "j").status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr(folder_.path() + ": its .lock is a link"));
-  EXPECT_EQ(ReadTextFile(victim_), "mine");
+  for (const bool is_hard : {false, true}) {
+    std::filesystem::remove(folder_.At(".lock"));
+    if (is_hard) {
+      std::filesystem::create_hard_link(victim_, folder_.At(".lock"));
+    } else {
+      Plant(".lock");
+    }
+    const absl::Status refused = WorkDir::Open(folder_.path(), "j").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(folder_.path() + ": its .lock is a link"));
+    EXPECT_EQ(ReadTextFile(victim_), "mine");
+  }
+}
+
+TEST_F(SharedWorkDirTest, APipeInPlaceOfTheReportIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(folder_.At("report.json").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(folder_.At("metrics.json").c_str(), 0600), 0);
+  const auto dir = WorkDir::Open(folder_.path(), "j");
+  ASSERT_TRUE(dir.ok()) << dir.status();
+  EXPECT_FALSE(dir->HasSucceeded());
+  EXPECT_FALSE(WorkDir::ReadMetricsAddresses(folder_.path()).ok());
 }
 
 TEST_F(SharedWorkDirTest, ReportsAreNotWrittenThroughALink) {
