@@ -17,7 +17,8 @@ inline constexpr char kProofOfJoin[] = "join";      // content: the Join without
 inline constexpr char kProofOfLeader[] = "leader";  // content: the Join's proof
 inline constexpr char kProofOfStore[] = "store";    // content: PutProofContent or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
-inline constexpr char kProofOfStatus[] = "status";  // content: none
+// content: the GetStatusRequest without its proof; nothing if it has no `dialled`
+inline constexpr char kProofOfStatus[] = "status";
 // content: the GetStatusResponse without its proof
 inline constexpr char kProofOfStatusAnswer[] = "status answer";
 // content: the EvaluationReport without its proof
@@ -28,6 +29,9 @@ inline constexpr char kProofOfEvaluationAnswer[] = "evaluation answer";
 inline constexpr char kProofOfIntroduction[] = "introduction";
 // content: the server's challenge and the Introduction that answered it
 inline constexpr char kProofOfServer[] = "server";
+
+// Nonces for GetStatus begin with this if the trainer knows GetStatusRequest::dialled.
+inline constexpr std::string_view kDialledNonce = "dialled ";
 
 // Immutable, hence thread-safe.
 class JobToken {

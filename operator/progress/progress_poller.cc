@@ -297,10 +297,14 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
   call->request.set_nonce(peer->nonce);
   if (options_.token_of) call->token = options_.token_of(peer->target.job_uid);
-  if (!peer->nonce.empty()) {
-    call->request.set_proof(call->token.Prove(api::kProofOfStatus, peer->nonce, ""));
-  }
   if (call->token.present()) call->request.set_answer_nonce(RandomBytes(kAnswerNonceBytes));
+  const bool is_covered = peer->nonce.starts_with(api::kDialledNonce);
+  if (is_covered) call->request.set_dialled(peer->target.host);
+  if (!peer->nonce.empty()) {
+    call->request.set_proof(
+        call->token.Prove(api::kProofOfStatus, peer->nonce,
+                          is_covered ? call->request.SerializeAsString() : std::string()));
+  }
   peer->asked = true;
   calls_.emplace(call, std::move(owned));
   peer->link->stub->async()->GetStatus(

@@ -200,7 +200,8 @@ class MetricsTable {
     ClientMetric sample;
     sample.counter.value = static_cast<double>(refusals_());
     families.push_back({"lockstep_trainer_rendezvous_refusals_total",
-                        "Callers of the rendezvous without proof that they know the job's token.",
+                        "Calls to the rendezvous that were refused: without proof that the caller "
+                        "knows the job's token, or passed on from another address.",
                         kCounter,
                         {std::move(sample)}});
   }

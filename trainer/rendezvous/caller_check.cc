@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/hmac.h"
-#include "base/log.h"
 #include "trainer/identity/parse_text.h"
 #include "trainer/rendezvous/dialled_host.h"
 
@@ -15,7 +14,6 @@ namespace {
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce that is not stored is valid
-constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -23,7 +21,8 @@ CallerCheck::CallerCheck(api::JobToken token, std::string listens_at, const Cloc
     : token_(std::move(token)),
       listens_at_(std::move(listens_at)),
       status_secret_(RandomBytes(kNonceBytes)),
-      clock_(clock) {}
+      clock_(clock),
+      refused_(clock) {}
 
 const std::string& CallerCheck::Challenge(std::uint64_t session) {
   return nonces_[session] = RandomBytes(kNonceBytes);
@@ -39,9 +38,7 @@ bool CallerCheck::AcceptsJoin(std::uint64_t session, const proto::Join& join) {
       token_.Accepts(api::kProofOfJoin, nonce->second, content.SerializeAsString(), join.proof());
   if (!proven) return Refuse("Join");
   if (IsMeant(join.dialled(), listens_at_)) return true;
-  return Refuse("Join",
-                "that has dialled another address than the leader's own: a stranger has passed on "
-                "the call, or a proxy or an address translation is between the job's pods");
+  return Refuse("Join", Refusal::kDialledElsewhere);
 }
 
 bool CallerCheck::AcceptsStoreCall(std::uint64_t session, const std::string& content,
@@ -68,9 +65,14 @@ bool CallerCheck::AcceptsStatusCall(const proto::GetStatusRequest& request) {
   if (!token_.present()) return true;
   if (request.proof().empty()) return false;
   const std::string& nonce = request.nonce();
+  proto::GetStatusRequest content = request;
+  content.clear_proof();
   const bool proven =
-      IsFresh(nonce) && token_.Accepts(api::kProofOfStatus, nonce, "", request.proof());
-  return proven || Refuse("GetStatus");
+      IsFresh(nonce) &&
+      token_.Accepts(api::kProofOfStatus, nonce,
+                     request.dialled().empty() ? "" : content.SerializeAsString(), request.proof());
+  if (!proven) return Refuse("GetStatus");
+  return IsMeant(request.dialled(), listens_at_) || Refuse("GetStatus", Refusal::kDialledElsewhere);
 }
 
 bool CallerCheck::AcceptsEvaluation(const proto::EvaluationReport& report) {
@@ -81,12 +83,24 @@ bool CallerCheck::AcceptsEvaluation(const proto::EvaluationReport& report) {
   const bool proven =
       IsFresh(report.nonce()) && token_.Accepts(api::kProofOfEvaluation, report.nonce(),
                                                 content.SerializeAsString(), report.proof());
-  return proven || Refuse("ReportEvaluation");
+  if (!proven) return Refuse("ReportEvaluation");
+  return IsMeant(report.dialled(), listens_at_) ||
+         Refuse("ReportEvaluation", Refusal::kDialledElsewhere);
+}
+
+void CallerCheck::Sign(const proto::EvaluationReport& report,
+                       proto::EvaluationAnswer& answer) const {
+  if (!token_.present()) return;
+  answer.set_address(listens_at_);
+  answer.set_proof(token_.Prove(api::kProofOfEvaluationAnswer, report.answer_nonce(),
+                                answer.SerializeAsString()));
 }
 
 // True if this process has made the nonce less than a minute ago.
 bool CallerCheck::IsFresh(const std::string& nonce) const {
-  const std::optional<std::int64_t> second = ParseInt64(nonce.substr(0, nonce.find(' ')));
+  if (!nonce.starts_with(api::kDialledNonce)) return false;
+  const std::string rest = nonce.substr(api::kDialledNonce.size());
+  const std::optional<std::int64_t> second = ParseInt64(rest.substr(0, rest.find(' ')));
   return second && *second >= Second() - kNonceSeconds &&  // no overflow for any *second
          EqualInConstantTime(StatusNonceOf(*second), nonce);
 }
@@ -100,18 +114,14 @@ std::int64_t CallerCheck::Second() const {
   return std::chrono::duration_cast<std::chrono::seconds>(since).count();
 }
 
-// Returns "<second> <HMAC of it>", which only this process can produce.
+// Returns "dialled <second> <HMAC of that>", which only this process can produce.
 std::string CallerCheck::StatusNonceOf(std::int64_t second) const {
-  const std::string text = fmt::format("{} ", second);
+  const std::string text = fmt::format("{}{} ", api::kDialledNonce, second);
   return text + HmacSha256(status_secret_, text);
 }
 
-bool CallerCheck::Refuse(const char* call, const char* why) {
-  ++refusals_;
-  const SteadyTime now = clock_.SteadyNow();
-  if (now < next_log_) return false;
-  next_log_ = now + kRefusalLogPeriod;
-  LogWarning(fmt::format("refused a caller {}", why), {{"call", call}, {"refusals", refusals_}});
+bool CallerCheck::Refuse(const char* call, Refusal why) {
+  refused_.Add(why, call);
   return false;
 }
 

@@ -10,6 +10,7 @@
 #include "api/proto/trainer_status.pb.h"
 #include "api/v1/job_token.h"
 #include "base/clock.h"
+#include "trainer/rendezvous/refusals.h"
 
 namespace lockstep::train {
 
@@ -23,7 +24,7 @@ class CallerCheck {
   const std::string& Challenge(std::uint64_t session);
   void Forget(std::uint64_t session) { nonces_.erase(session); }
 
-  // False also if the caller has dialled another address than this server's.
+  // These return false also if the caller has dialled another address than this server's.
   bool AcceptsJoin(std::uint64_t session, const proto::Join& join);
   // Proves to the sender of an accepted Join that this is the job's leader. Empty without a token.
   std::string ProofFor(const proto::Join& join) const {
@@ -35,13 +36,9 @@ class CallerCheck {
   // nonce: it does not count as refused.
   void Answer(const proto::GetStatusRequest& request, proto::GetStatusResponse& response,
               const std::function<void()>& tell);
-  // Proves to the sender of an accepted report that `answer`, without its proof, is the leader's.
-  // Empty without a token.
-  std::string ProofFor(const proto::EvaluationReport& report,
-                       const proto::EvaluationAnswer& answer) const {
-    return token_.Prove(api::kProofOfEvaluationAnswer, report.answer_nonce(),
-                        answer.SerializeAsString());
-  }
+  // Proves to the sender of an accepted report, or of one without a proof, that `answer` is the
+  // leader's: adds its address and the proof. Does nothing without a token.
+  void Sign(const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) const;
   // `content`: the result of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);
@@ -50,11 +47,12 @@ class CallerCheck {
   // The nonce for GetStatus and for reports; empty without a token.
   std::string StatusNonce() const;
 
-  std::int64_t refusals() const { return refusals_; }
+  std::int64_t refusals() const { return refused_.count(); }
 
  private:
   bool AcceptsStatusCall(const proto::GetStatusRequest& request);
-  bool Refuse(const char* call, const char* why = "that does not know the job's token");
+  // Returns false.
+  bool Refuse(const char* call, Refusal why = Refusal::kNoToken);
   bool IsFresh(const std::string& nonce) const;
   std::int64_t Second() const;
   std::string StatusNonceOf(std::int64_t second) const;
@@ -64,8 +62,7 @@ class CallerCheck {
   const std::string status_secret_;  // key of the nonces that are not stored
   const Clock& clock_;
   std::map<std::uint64_t, std::string> nonces_;  // by session
-  std::int64_t refusals_ = 0;
-  SteadyTime next_log_{};
+  Refusals refused_;
 };
 
 }  // namespace lockstep::train

@@ -96,7 +96,7 @@ class Coordinator {
   void Tick();
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
-  std::int64_t refusals() const;  // callers without a proof, or with a wrong one
+  std::int64_t refusals() const;  // see Refusals
   bool WaitUntilDrained(Duration timeout);
   void WaitUntilIdle();  // blocks until no stream and no Get is left
 

@@ -38,7 +38,10 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
                                  proto::EvaluationAnswer& answer) {
   const std::lock_guard lock(mutex_);
   answer.set_nonce(callers_.StatusNonce());
-  if (!callers_.AcceptsEvaluation(report)) return;
+  if (!callers_.AcceptsEvaluation(report)) {
+    if (report.proof().empty()) callers_.Sign(report, answer);
+    return;
+  }
   proven_(peer);
   // Another job's pod may have had this address before.
   if (report.job() != job_ || report.job_uid() != job_uid_) return;
@@ -46,7 +49,7 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   if (roster_.progress()) {
     answer.set_last_checkpoint_step(roster_.progress()->last_checkpoint_step());
   }
-  answer.set_proof(callers_.ProofFor(report, answer));
+  callers_.Sign(report, answer);
   evaluator_misses_checkpoints_ = report.misses_checkpoints();
   const bool is_another_set =
       evaluation_ ? evaluation_->test_set() != report.test_set() : report.voids_earlier();

@@ -1,6 +1,7 @@
 #include "trainer/rendezvous/dialled_host.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 
 #include <array>
@@ -42,7 +43,7 @@ std::string HostOfPeer(std::string_view peer) {
 
 bool IsMeant(std::string_view dialled, std::string_view listens_at) {
   const std::string own = IpOf(listens_at);
-  return dialled.empty() || own.empty() || dialled == own;
+  return dialled.empty() || own.empty() || IpOf(fmt::format("{}:0", dialled)) == own;
 }
 
 }  // namespace lockstep::train

@@ -14,11 +14,11 @@ namespace {
 class GrpcEvaluatorStatus final : public EvaluatorStatus,
                                   private proto::TrainerStatus::CallbackService {
  public:
-  GrpcEvaluatorStatus(const Identity& identity, const Clock& clock)
+  GrpcEvaluatorStatus(const Identity& identity, const std::string& address, const Clock& clock)
       : job_(identity.job),
         job_uid_(identity.job_uid),
         clock_(clock),
-        callers_(identity.token, /*listens_at=*/"", clock) {}
+        callers_(identity.token, address, clock) {}
 
   // Nobody joins an Evaluator, so its gate has places only for strangers, as the operator is one
   // until it has given its proof.
@@ -67,7 +67,7 @@ class GrpcEvaluatorStatus final : public EvaluatorStatus,
 absl::StatusOr<std::unique_ptr<EvaluatorStatus>> EvaluatorStatus::Start(const Identity& identity,
                                                                         const std::string& address,
                                                                         const Clock& clock) {
-  auto status = std::make_unique<GrpcEvaluatorStatus>(identity, clock);
+  auto status = std::make_unique<GrpcEvaluatorStatus>(identity, address, clock);
   if (const absl::Status listening = status->Listen(address); !listening.ok()) return listening;
   return status;
 }

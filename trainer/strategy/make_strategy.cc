@@ -80,7 +80,7 @@ std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer&
     case api::StrategyType::kMultiWorkerMirrored:
     case api::StrategyType::kCentralStorage:
     case api::StrategyType::kIndependent:      // in a group of one
-    case api::StrategyType::kParameterServer:  // never called: see RunParameterWorker
+    case api::StrategyType::kParameterServer:  // made, but not used: see RunParameterWorker
       return MakeCollectiveStrategy(buffer, std::move(options), sums);
   }
   LOCKSTEP_CHECK(false, "strategy: {} is not a strategy", static_cast<int>(identity.strategy.type));

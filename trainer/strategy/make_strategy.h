@@ -42,9 +42,9 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
 
 // How the process combines its gradients with theirs: the one place that picks a class by the type
 // of strategy. All types have the same one yet. A process that trains alone has it with a group of
-// one, where a sum changes nothing; with parameter servers nobody calls it, because gradients are
-// pushed to them. `layer_starts`, `root_memory`: see CollectiveOptions; `sums` and requirements:
-// see MakeCollectiveStrategy.
+// one, where a sum changes nothing; with parameter servers it is made but not used, because
+// gradients are pushed to them. `layer_starts`, `root_memory`: see CollectiveOptions; `sums` and
+// requirements: see MakeCollectiveStrategy.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
                                        std::optional<DeviceSums> sums, RootMemory* root_memory);

@@ -105,7 +105,7 @@ inline constexpr int kStepsPerTimeout = 10;
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
                                                const CollectiveOptions& options);
 
-// Mirrored, MultiWorkerMirrored and CentralStorage: a collective sums the gradients. `sums`: the
+// A collective sums the gradients. `sums`: the
 // gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:
 // `buffer` and `sums` outlive the strategy.
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,

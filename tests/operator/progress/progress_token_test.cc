@@ -20,7 +20,8 @@ using testing::Eventually;
 
 class GuardedTrainer final : public proto::TrainerStatus::Service {
  public:
-  explicit GuardedTrainer(api::JobToken token, int port = 0) : token_(std::move(token)) {
+  explicit GuardedTrainer(api::JobToken token, int port = 0, std::string nonce = "a nonce")
+      : token_(std::move(token)), nonce_(std::move(nonce)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(fmt::format("127.0.0.1:{}", port), grpc::InsecureServerCredentials(),
                              &port_);
@@ -28,6 +29,9 @@ class GuardedTrainer final : public proto::TrainerStatus::Service {
     server_ = builder.BuildAndStart();
   }
   ~GuardedTrainer() override { server_->Shutdown(); }
+  // What the last proof covered. Requires: no call is under way.
+  const std::string& dialled() const { return dialled_; }
+  void Stop() { server_->Shutdown(); }
   controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
   bool WaitForRefusals(int count) const {
     return Eventually([this, count] { return refusals_ >= count; });
@@ -35,11 +39,16 @@ class GuardedTrainer final : public proto::TrainerStatus::Service {
 
   grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest* request,
                          proto::GetStatusResponse* response) override {
-    response->set_nonce("a nonce");
-    if (!token_.Accepts(api::kProofOfStatus, "a nonce", "", request->proof())) {
+    response->set_nonce(nonce_);
+    proto::GetStatusRequest content = *request;
+    content.clear_proof();
+    if (!token_.Accepts(api::kProofOfStatus, nonce_,
+                        request->dialled().empty() ? "" : content.SerializeAsString(),
+                        request->proof())) {
       if (!request->proof().empty()) ++refusals_;
       return grpc::Status::OK;
     }
+    dialled_ = request->dialled();
     response->set_job_uid("uid");
     response->mutable_progress()->set_step(7);
     return grpc::Status::OK;
@@ -47,6 +56,8 @@ class GuardedTrainer final : public proto::TrainerStatus::Service {
 
  private:
   const api::JobToken token_;
+  const std::string nonce_;
+  std::string dialled_;
   std::atomic<int> refusals_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -71,6 +82,21 @@ TEST(ProgressTokenTest, ALeadingPodThatAsksForProofGetsIt) {
   const auto progress = Ask(poller, trainer);
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->step, 7);
+}
+
+// Who has the address of a leading pod that is gone cannot pass on the proof to its successor.
+TEST(ProgressTokenTest, TheProofCoversTheAddressThatWasDialled) {
+  const api::JobToken token("0123456789abcdef");
+  for (const auto& [nonce, dialled] :
+       {std::pair{"dialled 1 x", "127.0.0.1"}, {"1 x of an earlier version", ""}}) {
+    GuardedTrainer trainer(token, 0, nonce);
+    {
+      ProgressPoller poller(Knowing(token));
+      ASSERT_TRUE(Ask(poller, trainer).has_value()) << nonce;
+    }
+    trainer.Stop();
+    EXPECT_EQ(trainer.dialled(), dialled);
+  }
 }
 
 // A pod that does not know the token is not the leading pod, whatever it answers.

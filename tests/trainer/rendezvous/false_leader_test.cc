@@ -31,11 +31,12 @@ class FalseLeader final : public proto::Rendezvous::Service {
  public:
   using Answer = std::function<Messages(const proto::Join&)>;
 
-  FalseLeader(Messages welcome, Answer answer, int most_streams = 100)
-      : welcome_(std::move(welcome)), answer_(std::move(answer)) {
+  FalseLeader(Messages welcome, Answer answer, int most_streams = 100,
+              std::string host = "127.0.0.1")
+      : welcome_(std::move(welcome)), answer_(std::move(answer)), host_(std::move(host)) {
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_streams);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(host_ + ":0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
@@ -43,7 +44,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   void StopReading() { reads_ = false; }
   void Compress() { compresses_ = true; }
 
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string address() const { return host_ + ":" + std::to_string(port_); }
   int streams() const { return streams_; }
   int heartbeats() const { return heartbeats_; }
 
@@ -68,6 +69,7 @@ class FalseLeader final : public proto::Rendezvous::Service {
   const Messages welcome_;
   std::mutex mutex_;
   const Answer answer_;  // guarded by mutex_
+  const std::string host_;
   std::atomic<bool> reads_{true}, compresses_{false};
   std::atomic<int> streams_{0}, heartbeats_{0};
   int port_ = 0;
@@ -190,30 +192,34 @@ TEST_F(FalseLeaderTest, AnEarlierConnectionsProofIsNone) {
 
 // The address of a leader that is gone, with its successor elsewhere.
 TEST_F(FalseLeaderTest, AJoinThatItPassesOnToTheLeaderIsRefused) {
-  const auto leader = *RendezvousService::Start(RosterFor(identity_), "127.0.0.2:0", clock_);
-  const auto stub = proto::Rendezvous::NewStub(grpc::CreateChannel(
-      "127.0.0.2:" + std::to_string(leader->port()), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  const auto session = stub->Session(&context);
-  proto::CoordinatorMessage challenge;
-  ASSERT_TRUE(session->Read(&challenge));
-  std::atomic<bool> is_taken{false};
-  {
-    FalseLeader stranger({challenge}, [&](const proto::Join& join) {
-      proto::ReplicaMessage passed_on;
-      *passed_on.mutable_join() = join;
-      proto::CoordinatorMessage answer;
-      if (!session->Write(passed_on) || !session->Read(&answer)) return Messages{};
-      is_taken = true;
-      return Messages{answer};
-    });
-    EXPECT_FALSE(Join(stranger.address()).ok());
-    member_ = nullptr;
+  for (const char* host : {"127.0.0.1", "[::1]"}) {
+    SCOPED_TRACE(host);
+    const auto leader = *RendezvousService::Start(RosterFor(identity_), "127.0.0.2:0", clock_);
+    const auto stub = proto::Rendezvous::NewStub(grpc::CreateChannel(
+        "127.0.0.2:" + std::to_string(leader->port()), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto session = stub->Session(&context);
+    proto::CoordinatorMessage challenge;
+    ASSERT_TRUE(session->Read(&challenge));
+    std::atomic<bool> is_taken{false};
+    {
+      const auto pass_on = [&](const proto::Join& join) {
+        proto::ReplicaMessage passed_on;
+        *passed_on.mutable_join() = join;
+        proto::CoordinatorMessage answer;
+        if (!session->Write(passed_on) || !session->Read(&answer)) return Messages{};
+        is_taken = true;
+        return Messages{answer};
+      };
+      FalseLeader stranger({challenge}, pass_on, 100, host);
+      EXPECT_FALSE(Join(stranger.address()).ok());
+      member_ = nullptr;
+    }
+    EXPECT_FALSE(is_taken);
+    EXPECT_EQ(leader->refusals(), 1);
+    context.TryCancel();
+    session->Finish();
   }
-  EXPECT_FALSE(is_taken);
-  EXPECT_EQ(leader->refusals(), 1);
-  context.TryCancel();
-  session->Finish();
 }
 
 TEST_F(FalseLeaderTest, OneThatStaysSilentIsLeft) {

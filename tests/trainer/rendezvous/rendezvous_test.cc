@@ -610,6 +610,38 @@ TEST_F(TokenTest, StatusIsForThoseWhoProveItForAFreshNonce) {
   EXPECT_GE(leader_->refusals(), 4);
 }
 
+TEST_F(TokenTest, StatusIsForThoseWhoHaveDialledThisLeader) {
+  Identity identity = lockstep::testing::Worker(0, {"a:1"});
+  identity.token = kToken;
+  const auto leader = *RendezvousService::Start(RosterFor(identity), "127.0.0.2:0", clock_);
+  const auto stub = proto::TrainerStatus::NewStub(grpc::CreateChannel(
+      fmt::format("127.0.0.2:{}", leader->port()), grpc::InsecureChannelCredentials()));
+  const auto ask = [&](const proto::GetStatusRequest& request) {
+    grpc::ClientContext context;
+    proto::GetStatusResponse said;
+    EXPECT_TRUE(stub->GetStatus(&context, request, &said).ok());
+    return said;
+  };
+  proto::GetStatusRequest request;
+  request.set_nonce(ask(request).nonce());
+  for (const auto& [dialled, is_told] :
+       {std::pair{"127.0.0.2", true}, {"127.0.0.1", false}, {"", true}}) {
+    request.set_dialled(dialled);
+    request.clear_proof();
+    const std::string content = *dialled == '\0' ? "" : request.SerializeAsString();
+    request.set_proof(kToken.Prove(api::kProofOfStatus, request.nonce(), content));
+    EXPECT_EQ(!ask(request).job().empty(), is_told)
+        << dialled << ", of an earlier version if empty";
+  }
+  request.set_dialled("127.0.0.1");
+  request.clear_proof();
+  request.set_proof(
+      kToken.Prove(api::kProofOfStatus, request.nonce(), request.SerializeAsString()));
+  request.set_dialled("127.0.0.2");  // as a stranger would change it
+  EXPECT_EQ(ask(request).job(), "");
+  EXPECT_EQ(leader->refusals(), 2);
+}
+
 TEST_F(TokenTest, TheStatusIsProvedForTheCallersNonce) {
   StartLeader();
   const std::string nonce = Ask("", "").nonce();

@@ -5,8 +5,10 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -169,14 +171,32 @@ TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
     stranger.token = token;
     EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .metric = 0.5}).status()));
   }
+  EXPECT_EQ(service_->refusals(), 0) << "who does not prove itself gets no report to refuse";
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  proto::EvaluationReport forged;
+  proto::EvaluationAnswer answer;
+  for (int i = 0; i < 2; ++i) {
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->ReportEvaluation(&context, forged, &answer).ok());
+    EXPECT_FALSE(answer.accepted());
+    forged.set_job(identity_.job);
+    forged.set_job_uid(identity_.job_uid);
+    forged.set_test_accuracy(0.5);
+    forged.set_nonce(answer.nonce());
+    forged.set_proof(
+        api::JobToken("another token of the same length")
+            .Prove(api::kProofOfEvaluation, answer.nonce(), forged.SerializeAsString()));
+  }
   EXPECT_EQ(service_->refusals(), 1) << "who asks only for a nonce is not counted";
   EXPECT_FALSE(Progress().has_test_accuracy());
 }
 
-// Takes every report, and says of each that the last checkpoint is that of step 7.
+// Takes every report as `answer` says.
 class FalseTaker final : public proto::Rendezvous::Service {
  public:
-  explicit FalseTaker(api::JobToken token) : token_(std::move(token)) {
+  using Answer = std::function<void(const proto::EvaluationReport&, proto::EvaluationAnswer&)>;
+  explicit FalseTaker(Answer answer) : answer_(std::move(answer)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -186,21 +206,28 @@ class FalseTaker final : public proto::Rendezvous::Service {
 
   grpc::Status ReportEvaluation(grpc::ServerContext*, const proto::EvaluationReport* report,
                                 proto::EvaluationAnswer* answer) override {
-    answer->set_accepted(true);
-    answer->set_last_checkpoint_step(7);
-    const std::string proof = token_.Prove(api::kProofOfEvaluationAnswer, report->answer_nonce(),
-                                           answer->SerializeAsString());
-    answer->set_proof(first_proof_.empty() ? proof : first_proof_);
-    first_proof_ = answer->proof();
+    told_numbers_ = told_numbers_ || report->has_test_loss() || report->step() != 0;
+    answer_(*report, *answer);
     return grpc::Status::OK;
   }
+  bool told_numbers() const { return told_numbers_; }
 
  private:
-  const api::JobToken token_;
-  std::string first_proof_;
+  const Answer answer_;
+  std::atomic<bool> told_numbers_{false};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
+
+// Says of each report that the last checkpoint is that of step 7.
+FalseTaker::Answer AcceptBy(const api::JobToken& token) {
+  return [token](const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) {
+    answer.set_accepted(true);
+    answer.set_last_checkpoint_step(7);
+    answer.set_proof(token.Prove(api::kProofOfEvaluationAnswer, report.answer_nonce(),
+                                 answer.SerializeAsString()));
+  };
+}
 
 TEST_P(ReportEvaluationTest, AnAnswerIsBelievedOnlyWithTheTokensProof) {
   if (!identity_.token.present()) return;  // then anyone at the address is believed
@@ -209,12 +236,55 @@ TEST_P(ReportEvaluationTest, AnAnswerIsBelievedOnlyWithTheTokensProof) {
   };
   for (const api::JobToken& token :
        {api::JobToken("another token of the same length"), api::JobToken()}) {
-    const absl::Status denied = ask(FalseTaker(token));
+    const FalseTaker taker(AcceptBy(token));
+    const absl::Status denied = ask(taker);
     EXPECT_TRUE(absl::IsPermissionDenied(denied)) << denied;
+    EXPECT_FALSE(taker.told_numbers());
   }
-  const FalseTaker repeats(identity_.token);
-  EXPECT_TRUE(ask(repeats).ok());
+  const FalseTaker honest(AcceptBy(identity_.token));
+  EXPECT_TRUE(ask(honest).ok());
+  EXPECT_TRUE(honest.told_numbers());
+  std::string first_proof;
+  const FalseTaker repeats(
+      [&](const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) {
+        AcceptBy(identity_.token)(report, answer);
+        if (first_proof.empty()) first_proof = answer.proof();
+        answer.set_proof(first_proof);
+      });
   EXPECT_TRUE(absl::IsPermissionDenied(ask(repeats))) << "an earlier answer's proof is none";
+}
+
+// It has the address of a leader that is gone, with its successor elsewhere.
+TEST_P(ReportEvaluationTest, WhoPassesOnReportsAndAnswersGetsNoNumbersAndNoPlace) {
+  if (!identity_.token.present()) return;
+  const auto leader = *RendezvousService::Start(RosterFor(identity_), "127.0.0.2:0", clock_);
+  const auto stub = proto::Rendezvous::NewStub(grpc::CreateChannel(
+      fmt::format("127.0.0.2:{}", leader->port()), grpc::InsecureChannelCredentials()));
+  const auto pass_on = [&](const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) {
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->ReportEvaluation(&context, report, &answer).ok());
+  };
+  const FalseTaker relay(pass_on);
+  const absl::Status denied =
+      ReportEvaluation(identity_, relay.address(), {.step = 5}, TimeLimit(20s)).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(denied)) << denied;
+  EXPECT_NE(denied.message().find("it has passed on the answer of 127.0.0.2:"), std::string::npos)
+      << denied;
+  EXPECT_FALSE(relay.told_numbers());
+  // If the Evaluator took the stranger for the leader all the same.
+  const FalseTaker liar(
+      [&](const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) {
+        pass_on(report, answer);
+        if (!report.proof().empty()) return;
+        answer.clear_address();
+        answer.clear_proof();
+        answer.set_proof(identity_.token.Prove(api::kProofOfEvaluationAnswer, report.answer_nonce(),
+                                               answer.SerializeAsString()));
+      });
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      ReportEvaluation(identity_, liar.address(), {.step = 5}, TimeLimit(20s)).status()));
+  EXPECT_TRUE(liar.told_numbers());
+  EXPECT_EQ(leader->refusals(), 1);
 }
 
 TEST_P(ReportEvaluationTest, ALeaderThatIsNotThereIsNamed) {

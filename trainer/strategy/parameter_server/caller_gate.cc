@@ -27,7 +27,7 @@ constexpr int kMostEvents = 64;
 constexpr int kTickMs = 100;
 constexpr auto kPauseOfAccepting = std::chrono::milliseconds(5);
 constexpr auto kShutOutFor = std::chrono::milliseconds(250);
-constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
+constexpr auto kCutLogPeriod = std::chrono::seconds(10);
 constexpr std::string_view kTooManyBytes = "sent more than 16 KiB";
 static_assert(CallerGate::kMostBytes == std::uint64_t{16} << 10);
 
@@ -105,7 +105,8 @@ CallerGate::CallerGate(Listener listener, const CallerLimits& limits, const Cloc
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       places_(limits.at_once),
-      last_id_(kOfWake) {
+      last_id_(kOfWake),
+      refusals_(clock) {
   WatchFor(EPOLLIN, epoll_.fd(), listener_.socket.fd(), kOfListener);
   WatchFor(EPOLLIN, epoll_.fd(), wake_.fd(), kOfWake);
 }
@@ -227,13 +228,9 @@ void CallerGate::Prove(const std::string& peer) {
   Forget(guests_.find(at->second));
 }
 
-void CallerGate::CountRefusal() {
+void CallerGate::AddRefusal(Refusal why, const char* call) {
   const std::lock_guard lock(mutex_);
-  ++refusals_;
-  const SteadyTime now = clock_.SteadyNow();
-  if (now < next_log_) return;
-  next_log_ = now + kRefusalLogPeriod;
-  LogWarning("refused a caller that does not know the job's token", {{"refusals", refusals_}});
+  refusals_.Add(why, call);
 }
 
 void CallerGate::CutAbuser(Guests::iterator guest, std::string_view reason) {
@@ -241,7 +238,7 @@ void CallerGate::CutAbuser(Guests::iterator guest, std::string_view reason) {
   shut_out_[guest->second.host] = now + kShutOutFor;
   ++cuts_;
   if (now >= next_log_of_cut_) {
-    next_log_of_cut_ = now + kRefusalLogPeriod;
+    next_log_of_cut_ = now + kCutLogPeriod;
     LogWarning(fmt::format("closed the connection of {}: it {} before it proved that it knows the "
                            "job's token",
                            guest->second.peer, reason),

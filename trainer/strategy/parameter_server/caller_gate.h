@@ -20,6 +20,7 @@
 #include "base/descriptor.h"
 #include "base/listener.h"
 #include "trainer/rendezvous/guest_list.h"
+#include "trainer/rendezvous/refusals.h"
 
 namespace lockstep::train {
 
@@ -55,8 +56,8 @@ class CallerGate {
   bool BeginStream(const std::string& peer);
   // The connection's caller has proved that it knows the token.
   void Prove(const std::string& peer);
-  // A caller does not know the token. Logs their number, at most every 10 s.
-  void CountRefusal();
+  // A caller is refused. Logs so, as Refusals does.
+  void AddRefusal(Refusal why, const char* call);
 
  private:
   struct Guest {
@@ -90,8 +91,9 @@ class CallerGate {
   std::map<std::string, SteadyTime> shut_out_;  // hosts, until when
   GuestList::Id last_id_;
   SteadyTime next_look_{};  // at all guests
-  std::int64_t refusals_ = 0, cuts_ = 0;
-  SteadyTime next_log_{}, next_log_of_cut_{};
+  Refusals refusals_;
+  std::int64_t cuts_ = 0;
+  SteadyTime next_log_of_cut_{};
   std::jthread thread_;  // last: uses all of the above
 };
 

@@ -143,9 +143,9 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     std::string proof;  // that this server knows the token, for its next message
   };
 
-  // Challenges the caller and checks its introduction.
+  // Challenges the caller of `call` and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
-  Met Meet(grpc::ServerContext& context, Stream& stream, Request& request) {
+  Met Meet(const char* call, grpc::ServerContext& context, Stream& stream, Request& request) {
     if (!gate_->BeginStream(context.peer())) return {Status::CANCELLED, {}};
     Reply reply;
     const std::string nonce = RandomBytes(32);
@@ -153,20 +153,18 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     if (!stream.Write(reply) || !stream.Read(&request)) return {Status::CANCELLED, {}};
     const proto::Introduction& who = request.introduction();
     if (!AcceptsIntroduction(options_.token, nonce, who)) {
-      gate_->CountRefusal();
-      return {{StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"}, {}};
+      return Refuse(Refusal::kNoToken, call);
     }
     if (options_.token.present() && !IsMeant(who.dialled(), options_.address)) {
-      gate_->CountRefusal();
-      return {{StatusCode::PERMISSION_DENIED,
-               fmt::format("the caller has dialled {}, this server is at {}: a stranger has passed "
-                           "on the call, or a proxy or an address translation is between the job's "
-                           "pods",
-                           who.dialled(), options_.address)},
-              {}};
+      return Refuse(Refusal::kDialledElsewhere, call);
     }
     gate_->Prove(context.peer());
     return {WhyNot(who), ProofOfServer(options_.token, nonce, who)};
+  }
+
+  Met Refuse(Refusal why, const char* call) {
+    gate_->AddRefusal(why, call);
+    return {{StatusCode::PERMISSION_DENIED, fmt::format("the caller {}", Describe(why))}, {}};
   }
 
   // Ok if the caller means this server.
@@ -188,7 +186,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   Status Exchange(grpc::ServerContext* context, ShardStream* stream) override {
     proto::ShardRequest request;
-    const Met met = Meet<ShardStream, proto::ShardReply>(*context, *stream, request);
+    const Met met = Meet<ShardStream, proto::ShardReply>("Exchange", *context, *stream, request);
     if (!met.status.ok()) return met.status;
     const Open open(*this);
     if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
@@ -212,8 +210,8 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
     proto::WorkerRequest request;
-    const Met met =
-        Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*context, *stream, request);
+    const Met met = Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(
+        "Coordinate", *context, *stream, request);
     if (!met.status.ok()) return met.status;
     const Open open(*this);
     const Status released{StatusCode::UNAVAILABLE, "it was asked to stop"};
