@@ -77,6 +77,12 @@ struct SeenEnd {
   SteadyTime at;
 };
 
+// A time of the status, and when this process first saw it.
+struct SeenTime {
+  Time noted;
+  SteadyTime at;
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -89,6 +95,7 @@ struct JobMemory {
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;
+  std::optional<SeenTime> start, completion;
   // As in Observed, which has them as times.
   std::optional<SteadyTime> last_status_write, waiting_since, last_cause, last_restart;
   SteadyTime first_seen;

@@ -17,19 +17,23 @@
 namespace lockstep::controller {
 namespace {
 
-void NotAfter(Time latest, std::optional<Time>& noted) {
-  if (noted) noted = std::min(*noted, latest);
+// Bounds the time that the job waits for: another machine, or a clock that has been set back since,
+// has written it. Plans start from this status, so that the bound is written, and the next look at
+// the job finds it instead of waiting anew.
+void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& status) {
+  if (!status.next_retry_time) return;
+  const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
+  status.next_retry_time = std::min(*status.next_retry_time, WholeSeconds(now + longest));
 }
 
-// Bounds the times of the status that rules count from or wait for: another machine, or a clock
-// that has been set back since, has written them, and the job must not wait until such a time comes
-// again. Plans start from this status, so that the bounds are written, and the next look at the job
-// finds them instead of waiting anew.
-void BoundTimes(const Settings& settings, Time now, api::TrainingJobStatus& status) {
-  const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
-  NotAfter(WholeSeconds(now + longest), status.next_retry_time);
-  NotAfter(WholeSeconds(now), status.start_time);
-  NotAfter(WholeSeconds(now), status.completion_time);
+// Returns when this process first saw `noted`, a time of the status, by the wall clock as it is
+// now; Time::max() if there is none. Unlike a retry's, such a time is never written anew: the clock
+// may be behind only now, and once it is right again, the job would seem to be older than it is.
+Time SeenBy(const std::optional<Time>& noted, const Moment& moment, std::optional<SeenTime>& seen) {
+  if (!noted) seen.reset();
+  if (!noted) return Time::max();
+  if (!seen || seen->noted != *noted) seen = {*noted, moment.steady};
+  return moment.TimeOf(seen->at);
 }
 
 // Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run or its
@@ -125,6 +129,9 @@ void Observer::ObserveMemory(ReconcileContext& context) {
   observed.incident = memory.incident;
   if (observed.incident) observed.incident->since = moment.TimeOf(memory.incident_since);
   observed.ignored_edit = memory.ignored_edit;
+  const api::TrainingJobStatus& status = observed.job.status;
+  observed.started_by = SeenBy(status.start_time, moment, context.memory.start);
+  observed.ended_by = SeenBy(status.completion_time, moment, context.memory.completion);
 }
 
 void Observer::Observe(ReconcileContext& context) const {
@@ -149,7 +156,7 @@ void Observer::Observe(ReconcileContext& context) const {
   }
   context.moment = {with_.clock.Now(), with_.clock.SteadyNow()};
   observed.now = context.moment.now;
-  if (may_write) BoundTimes(settings_, observed.now, observed.job.status);
+  if (may_write) BoundRetryTime(settings_, observed.now, observed.job.status);
   ObserveMemory(context);
   observed.settings = settings_;
   const bool is_decided = !may_write || IsTerminal(observed.job.status);
@@ -157,7 +164,7 @@ void Observer::Observe(ReconcileContext& context) const {
   context.memory.seen_failures.AddGone(observed);
   ObserveSights(context);
   if (!is_decided) {
-    context.memory.seen_completions.Note(observed);
+    context.memory.seen_completions.Note(observed, context.moment.steady);
     context.memory.seen_failures.Note(observed);
   }
   ObserveWait(context);

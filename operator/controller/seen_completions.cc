@@ -1,6 +1,7 @@
 #include "operator/controller/seen_completions.h"
 
 #include <algorithm>
+#include <set>
 
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
@@ -20,7 +21,7 @@ void CountAsSucceeded(api::TrainingJobStatus& status) {
 
 }  // namespace
 
-void SeenCompletions::Note(Observed& observed) {
+void SeenCompletions::Note(Observed& observed, SteadyTime now) {
   api::TrainingJobStatus& status = observed.job.status;
   if (attempt_ != status.attempt) seen_.clear();
   attempt_ = status.attempt;
@@ -28,12 +29,13 @@ void SeenCompletions::Note(Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
     if (!CountsAsSuccess(observed, pod)) continue;
-    seen_.insert(pod.index);
+    seen_.emplace(pod.index, now);
     if (!pod.being_deleted) staying.insert(pod.index);
   }
-  for (const int index : seen_) {
-    if (staying.contains(index) || HasCompleted(observed.job, {api::Role::kWorker, index}))
-      continue;
+  for (const auto& [index, since] : seen_) {
+    if (staying.contains(index)) continue;
+    observed.completed_since[index] = observed.now - (now - since);
+    if (HasCompleted(observed.job, {api::Role::kWorker, index})) continue;
     AddCompletedIndex(index, status);
     CountAsSucceeded(status);
   }

@@ -1,7 +1,7 @@
 // Remembers which workers have succeeded. Deterministic, but not stateless.
 #pragma once
 
-#include <set>
+#include <map>
 
 #include "operator/controller/state/observed.h"
 
@@ -11,13 +11,14 @@ namespace lockstep::controller {
 // pod is deleted meanwhile must not run again. Not thread-safe.
 class SeenCompletions {
  public:
-  // Records the workers of the present attempt whose pods have succeeded. Adds those of them whose
-  // pods are gone, or are being deleted, to the completed indexes of `observed.job`.
-  void Note(Observed& observed);
+  // Records the workers of the present attempt whose pods have succeeded, at `now`. Adds those of
+  // them whose pods are gone, or are being deleted, to the completed indexes of `observed.job`, and
+  // tells in observed.completed_since when they were first seen to have succeeded.
+  void Note(Observed& observed, SteadyTime now);
 
  private:
   int attempt_ = 0;
-  std::set<int> seen_;  // indexes
+  std::map<int, SteadyTime> seen_;  // by index: when it was first seen
 };
 
 }  // namespace lockstep::controller

@@ -23,12 +23,13 @@ bool LacksMember(const Observed& observed) {
 }
 
 // Returns true if status.failure, which has no time, may be a cause that the process before this
-// one has charged just now. If it is an older one, a failure that comes shortly after the change of
-// the operator is free once; to fail the job for a peer's end instead could not be undone.
+// one has charged just now, or an Evaluator's failure that has taken the place of one. If it is an
+// older one, a failure that comes shortly after the change of the operator is free once; to fail
+// the job for a peer's end instead could not be undone.
 bool MayHaveRecentCause(const Observed& observed) {
   const std::optional<api::Failure>& failure = observed.job.status.failure;
-  if (!failure || failure->role == api::RoleName(api::Role::kEvaluator)) return false;
-  return observed.now - observed.first_seen <= observed.settings.settling &&
+  if (!failure || observed.now - observed.first_seen > observed.settings.settling) return false;
+  return failure->role == api::RoleName(api::Role::kEvaluator) ||
          !MayBeConsequence(observed.job, *failure);
 }
 

@@ -17,7 +17,7 @@ namespace {
 std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
-  return SecondsAfter(StartTime(observed), *seconds) - observed.now;
+  return SecondsAfter(std::min(StartTime(observed), observed.started_by), *seconds) - observed.now;
 }
 
 // Of replicas that train alone, one is enough.

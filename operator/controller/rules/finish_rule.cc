@@ -35,6 +35,11 @@ bool WaitsInVain(const api::TrainingJob& job, const ObservedPod& pod) {
   return api::HasTrainingGroup(job) && IsTrue(job.status, kSucceeded) && !pod.termination;
 }
 
+// Requires an ended job.
+Time EndedAt(const Observed& observed) {
+  return std::min(observed.job.status.completion_time.value_or(observed.now), observed.ended_by);
+}
+
 // Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
@@ -45,8 +50,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
   if (observed.workload && observed.workload->evicted) return observed.now;
   if (policy == api::CleanPodPolicy::kNone && !WaitsInVain(job, pod)) return std::nullopt;
   // Bounded, since a sidecar may keep a pod running after its main container has ended.
-  return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
-                                : observed.now;
+  return IsAboutToEnd(job, pod) ? EndedAt(observed) + kOwnEnd : observed.now;
 }
 
 void AddCleanUp(const Observed& observed, Plan& plan) {
@@ -165,7 +169,8 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   if (latest) return *latest;
   const std::optional<api::Progress>& progress = observed.job.status.progress;
   const std::optional<Time> last_report = progress ? progress->update_time : std::nullopt;
-  return last_report.value_or(KnownSince(observed));
+  // A node's clock may be ahead here, too.
+  return std::min(last_report.value_or(KnownSince(observed)), KnownSince(observed));
 }
 
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
@@ -187,7 +192,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   AddWorkloadConditions(observed, plan);
   const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
   if (!ttl || !job.status.completion_time) return plan;
-  const Duration left = SecondsAfter(*job.status.completion_time, *ttl) - observed.now;
+  const Duration left = SecondsAfter(EndedAt(observed), *ttl) - observed.now;
   if (left > Duration::zero()) {
     RequeueWithin(plan, left);
   } else {

@@ -133,8 +133,13 @@ Finished FinishedPeers(const Observed& observed) {
     finished.any = true;
     const std::vector<std::string>& awaited = observed.group.awaited;
     if (std::ranges::find(awaited, Describe(replica)) != awaited.end()) finished.awaited = true;
-    const Time since =
-        succeeded ? pod->succeeded_since.value_or(observed.now) : observed.first_seen;
+    Time since = observed.first_seen;
+    if (succeeded) {
+      since = pod->succeeded_since.value_or(observed.now);
+    } else if (replica.role == api::Role::kWorker) {
+      const auto seen = observed.completed_since.find(replica.index);
+      if (seen != observed.completed_since.end()) since = seen->second;
+    }
     finished.known = std::max(finished.known, observed.now - since);
   }
   return finished;

@@ -151,7 +151,13 @@ struct Observed : ObservedJob {
   // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;
   std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
-  Time first_seen;           // by this process; the first status may be written later
+  // When this process first saw workers to have succeeded whose pods are gone or being deleted, by
+  // index; see seen_completions.h.
+  std::map<int, Time> completed_since;
+  // The latest that the job can have started, and ended, by what this process has seen: the times
+  // of the status may be ahead of this machine's clock.
+  Time started_by = Time::max(), ended_by = Time::max();
+  Time first_seen;  // by this process; the first status may be written later
   Time now;
   Settings settings;
 };

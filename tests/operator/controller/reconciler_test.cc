@@ -323,6 +323,27 @@ TEST(ReconcilerTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessS
   EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
+// Terminal pods go at once when somebody cleans up, and the leader takes its time to end.
+TEST(ReconcilerTest, APeerWhosePodIsGoneHasFinishedWhenThisProcessSawItFinish) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  world.clock.Advance(std::chrono::hours(1));
+  world.SetPod("j-worker-1", "Succeeded");
+  world.Settle();
+  world.clock.Advance(seconds(5));
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  world.clock.Advance(seconds(54));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1) << "the leader does not end";
+}
+
 TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
   World world(Job("j").Workers(2).Build());
   ASSERT_TRUE(world.Reconcile().ok());
@@ -1906,15 +1927,57 @@ TEST(ReconcilerTest, AClockThatIsSetDelaysAndHastensNoEvaluator) {
 TEST(ReconcilerTest, AStartInTheFutureDelaysNoDeadline) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).Build());
   world.Settle();
+  const std::optional<Time> start = world.Job()->status.start_time;
   world.clock.Step(-std::chrono::minutes(50));
   world.RestartOperator();
   EXPECT_EQ(world.Settle(), seconds(100));
-  EXPECT_EQ(world.Job()->status.start_time, WholeSeconds(world.clock.Now()));
   world.clock.Advance(seconds(40));
   EXPECT_EQ(world.Settle(), seconds(60)) << "the time does not begin anew";
+  EXPECT_EQ(world.Job()->status.start_time, start);
   world.clock.Advance(seconds(60));
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
+// An operator that starts on a machine before NTP has set its clock, for example.
+TEST(ReconcilerTest, AClockThatIsBehindForAWhileMakesNoJobOlder) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  const auto be_behind_for_a_while = [&world] {
+    world.clock.Step(-std::chrono::minutes(50));
+    world.RestartOperator();
+    world.Settle();
+    world.clock.Step(std::chrono::minutes(50));
+  };
+  be_behind_for_a_while();
+  EXPECT_EQ(world.Settle(), seconds(100));
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Succeeded");
+  be_behind_for_a_while();
+  EXPECT_EQ(world.Settle(), seconds(50));
+  EXPECT_TRUE(world.Job());
+}
+
+TEST(ReconcilerTest, ATrainersClockThatIsAheadDelaysNoEndOfAJobWithAnEvaluator) {
+  World world(Job("j").Workers(1).Evaluator().Training().Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
+  world.progress.answer.emplace().step = 1;
+  world.progress.answer->update_time = world.clock.Now() + std::chrono::hours(24);
+  world.Settle();
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  ASSERT_TRUE(world.Job()->status.progress);
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  world.clock.Advance(std::chrono::minutes(6));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
 TEST(ReconcilerTest, AClockThatIsSetForwardShortensNoGracePeriod) {

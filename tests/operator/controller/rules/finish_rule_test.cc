@@ -278,6 +278,20 @@ TEST(FinishRuleTest, AnIndependentJobKeepsTheResultsOfItsVariants) {
   EXPECT_EQ(plan.events.back().message, "all workers have finished; 1 of 4 variants diverged");
 }
 
+// Of a spec that is invalid, the variants are not kept.
+TEST(FinishRuleTest, AVariantKeepsItsNameWhileTheSpecIsInvalid) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.variants = api::Json::array({{{"name", "a"}}, {{"name", "b"}}});
+  Seen seen(Job("j").Workers(2).Training(training).Strategy(api::StrategyType::kIndependent));
+  seen.Service().Worker(0, kReady).Worker(1, Trained({{.index = 1, .step = 5}})).Write();
+  ASSERT_EQ(seen.Build().job.status.variants.front().name, "b");
+  seen.With([](Observed& observed) {
+    observed.invalid = "found a fault";
+    observed.job.spec.training.emplace();
+  });
+  EXPECT_EQ(BaseStatus(seen.Build()).variants.front().name, "b");
+}
+
 TEST(FinishRuleTest, ResultsOfAJobThatTrainsTogetherAreNotTaken) {
   Seen seen(Job("j").Workers(1).Training());
   seen.Service().Worker(0, Trained({{.index = 0, .step = 4}}));

@@ -284,7 +284,8 @@ TEST(RestartRuleTest, AnOperatorThatHasJustTakenOverFailsNoJobForAPeersEnd) {
       {"long ago", failure("worker", 137, "OOMKilled"), 11, true},
       {"a peer that may have been a consequence", failure("worker", 1, "Error"), 10, true},
       {"by a runtime that gives no reason", failure("worker", 1, ""), 10, true},
-      {"the Evaluator is no peer", failure("evaluator", 137, "OOMKilled"), 10, true},
+      {"an Evaluator's, which may hide the cause", failure("evaluator", 1, "Error"), 10, false},
+      {"an Evaluator's, long ago", failure("evaluator", 1, "Error"), 11, true},
       {"no failure", std::nullopt, 10, true},
   };
   for (const Case& c : cases) {
