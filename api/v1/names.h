@@ -92,7 +92,7 @@ inline constexpr int kExitBadConfig = 10;
 inline constexpr int kExitBadData = 11;
 inline constexpr int kExitStorage = 12;  // the final checkpoint or the export could not be written
 inline constexpr int kExitDiverged = 20;
-inline constexpr int kExitPreempted = 200;  // asked to stop, and nothing is lost
+inline constexpr int kExitPreempted = 200;  // asked to stop; 210 from a leader that could not save
 inline constexpr int kExitPeerLost = 210;   // or another failure that may pass
 inline constexpr int kExitRendezvousDeadline = 211;
 

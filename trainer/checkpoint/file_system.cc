@@ -15,11 +15,8 @@
 #include "base/status.h"
 
 namespace lockstep::train {
-namespace {
 
-namespace fs = std::filesystem;
-
-absl::Status SystemError(int error, const char* action, const std::string& path) {
+absl::Status FileError(int error, const char* action, const std::string& path) {
   const std::string message =
       fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error));
   switch (error) {
@@ -46,10 +43,14 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
   }
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
 // Of a call that has only looked up the path: EINVAL says that it cannot be one here. Of a call
 // that moves bytes, it may say anything.
 absl::Status PathError(int error, const char* action, const std::string& path) {
-  absl::Status status = SystemError(error, action, path);
+  absl::Status status = FileError(error, action, path);
   return error == EINVAL ? absl::FailedPreconditionError(status.message()) : status;
 }
 
@@ -77,7 +78,7 @@ int CloseChecked(Descriptor file) {
 absl::Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = Retry([&] { return ::write(fd, bytes.data(), bytes.size()); });
-    if (written < 0) return SystemError(errno, "write", path);
+    if (written < 0) return FileError(errno, "write", path);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return absl::OkStatus();
@@ -122,9 +123,9 @@ class PosixFileSystem final : public FileSystem {
     Descriptor file = CreateAnew(path, 0666);
     if (file.fd() < 0) return PathError(errno, "create", path);
     for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.fd(), piece, path));
-    if (Retry([&] { return ::fsync(file.fd()); }) != 0) return SystemError(errno, "sync", path);
+    if (Retry([&] { return ::fsync(file.fd()); }) != 0) return FileError(errno, "sync", path);
     if (const int error = CloseChecked(std::move(file)); error != 0)
-      return SystemError(error, "close", path);
+      return FileError(error, "close", path);
     return absl::OkStatus();
   }
 
@@ -135,7 +136,7 @@ class PosixFileSystem final : public FileSystem {
       return absl::IsFailedPrecondition(failed) ? absl::DataLossError(failed.message()) : failed;
     }
     struct stat info{};
-    if (::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
+    if (::fstat(file.fd(), &info) != 0) return FileError(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
       return absl::DataLossError(fmt::format("{}: is not a regular file", path));
     }
@@ -147,7 +148,7 @@ class PosixFileSystem final : public FileSystem {
     while (filled < content.size()) {
       const ssize_t got = Retry(
           [&] { return ::read(file.fd(), content.data() + filled, content.size() - filled); });
-      if (got < 0) return SystemError(errno, "read", path);
+      if (got < 0) return FileError(errno, "read", path);
       if (got == 0) break;
       filled += static_cast<std::size_t>(got);
     }
@@ -166,11 +167,11 @@ class PosixFileSystem final : public FileSystem {
     const Descriptor folder = Open(path, O_RDONLY | O_DIRECTORY);
     // A folder may take files and yet not let people read their names: nothing can sync it then.
     if (folder.fd() < 0 && errno == EACCES) return absl::OkStatus();
-    if (folder.fd() < 0) return SystemError(errno, "open the folder", path);
+    if (folder.fd() < 0) return FileError(errno, "open the folder", path);
     if (Retry([&] { return ::fsync(folder.fd()); }) == 0) return absl::OkStatus();
     // Mounts of object stores cannot sync folders.
     if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return absl::OkStatus();
-    return SystemError(errno, "sync the folder", path);
+    return FileError(errno, "sync the folder", path);
   }
 
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
@@ -180,14 +181,14 @@ class PosixFileSystem final : public FileSystem {
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
       names.push_back(entry->path().filename().string());
     }
-    if (error) return SystemError(error.value(), "list the folder", path);
+    if (error) return FileError(error.value(), "list the folder", path);
     return names;
   }
 
   absl::Status RemoveRecursively(const std::string& path) override {
     std::error_code error;
     fs::remove_all(path, error);
-    if (error) return SystemError(error.value(), "remove", path);
+    if (error) return FileError(error.value(), "remove", path);
     return absl::OkStatus();
   }
 };

@@ -56,6 +56,10 @@ class FileSystem {
   virtual absl::Status RemoveRecursively(const std::string& path) = 0;
 };
 
+// Returns the error of a call of the system that has failed with this errno, with the codes above.
+// `action` is what could not be done to the path: "write".
+absl::Status FileError(int error, const char* action, const std::string& path);
+
 FileSystem& RealFileSystem();
 
 }  // namespace lockstep::train

@@ -28,7 +28,8 @@ class ParameterWorker {
 
   // Joins the rendezvous' next generation. Returns Rendezvous::Join's status.
   absl::Status Join();
-  // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
+  // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved,
+  // or the reason says why it could not.
   // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved or
   // exported. At the end of the run, the leading process tells its supervisor, then the servers.
   // Requires: the process is a member of the rendezvous' current generation. Joins the next one

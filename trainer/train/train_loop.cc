@@ -347,6 +347,8 @@ absl::Status TrainLoop::SaveAtEnd() {
   if (saver->outcome().last_saved_step != state.step) {
     StartSave();
     saved = WaitForSave();
+    // The next generation begins at this step, and tries again if a save is due at it.
+    if (!saved.ok()) last_save = {};
   }
   reporter.CheckpointOutcome(saver->outcome());
   return saved;

@@ -5,11 +5,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
 
 #include "tests/support/temp_directory.h"
 #include "tests/support/unlisted_folder.h"
@@ -162,7 +164,32 @@ TEST(RealFileSystemTest, ASocketIsNoFile) {
   EXPECT_TRUE(absl::IsDataLoss(read)) << read;
 }
 
-TEST(RealFileSystemTest, NoRoomForAFileIsResourceExhausted) {
+TEST(FileErrorTest, TheCodeSaysWhetherAnotherTryMayHelp) {
+  const std::map<int, absl::StatusCode> codes = {
+      {ENOENT, absl::StatusCode::kNotFound},
+      {EEXIST, absl::StatusCode::kAlreadyExists},
+      {ENOSPC, absl::StatusCode::kResourceExhausted},
+      {EDQUOT, absl::StatusCode::kResourceExhausted},
+      {EFBIG, absl::StatusCode::kResourceExhausted},
+      {EACCES, absl::StatusCode::kPermissionDenied},
+      {EPERM, absl::StatusCode::kPermissionDenied},
+      {EROFS, absl::StatusCode::kPermissionDenied},
+      {EISDIR, absl::StatusCode::kFailedPrecondition},
+      {ENOTDIR, absl::StatusCode::kFailedPrecondition},
+      {ENAMETOOLONG, absl::StatusCode::kFailedPrecondition},
+      {ELOOP, absl::StatusCode::kFailedPrecondition},
+      {EIO, absl::StatusCode::kUnavailable},
+      {ESTALE, absl::StatusCode::kUnavailable},
+  };
+  for (const auto& [error, code] : codes) {
+    const absl::Status status = FileError(error, "write", "/p");
+    EXPECT_EQ(status.code(), code) << status;
+  }
+  EXPECT_EQ(std::string(FileError(ENOSPC, "write", "/p").message()),
+            "/p: cannot write: No space left on device");
+}
+
+TEST(RealFileSystemTest, AFileThatMayNotGrowIsResourceExhausted) {
   const TempDirectory folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

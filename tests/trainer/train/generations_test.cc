@@ -526,7 +526,7 @@ class PreemptionTest : public ::testing::Test {
     return leader;
   }
 
-  const api::TrainingSpec training_ = SmallTraining();  // 20 steps, and only the last is saved
+  api::TrainingSpec training_ = SmallTraining();  // 20 steps, and only the last is saved
   LocalRendezvousHub hub_{2};
   FlakyStore store_;
   std::binary_semaphore leader_knows_{0};
@@ -571,6 +571,15 @@ TEST_F(PreemptionTest, ALeaderGoesOnWhateverItsDiskSaysInAStepOrInAnEvaluation) 
       EXPECT_THAT(store_.saved, ElementsAre(Key(20)));
     }
   }
+}
+
+TEST_F(PreemptionTest, ALeaderThatCouldNotSaveTriesAgainAtTheSameStepIfItIsDue) {
+  training_.checkpoint.every_steps = 5;
+  store_.error = absl::ResourceExhaustedError("no space left");
+  store_.failing_saves = 1;
+  const std::jthread second = ReplaceWorker(kInStep5);
+  EXPECT_EQ(RunGenerations(MakeLeader(store_)->loop, kThreeMore), api::kExitDone);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(5), Key(10), Key(15), Key(20)));
 }
 
 TEST_F(PreemptionTest, ALeaderThatHasLostItsFolderEndsWhenAPeerIsAskedToStop) {
