@@ -187,6 +187,14 @@ struct PoolKernels {
                                 std::int64_t planes);
 };
 
+// Unlike the kernels above, these and those of the next structs, up to WinogradGradientKernels, may
+// differ in the last bits between instruction sets. Each element's sum has a fixed order, whatever
+// the other extents are.
+struct ProductKernels {
+  // `scratch` has kProductScratchFloats.
+  void (*multiply)(const Product& product, float* scratch);
+};
+
 // Depthwise convolutions of planes of height x width x inner floats, with taps x inner weights.
 struct DepthwiseKernels {
   // Computes the given rows of y = act(bias + sum over the taps of x * weight). `bias` has `inner`
@@ -207,14 +215,6 @@ struct DepthwiseKernels {
                                const float* weight, float* dx);
   void (*depthwise_plane_weight)(const WindowShape& shape, const float* x, const float* dy,
                                  std::int64_t y_step, float* sums, float* bias);
-};
-
-// Unlike the kernels above, these and those of the next structs, up to WinogradGradientKernels, may
-// differ in the last bits between instruction sets. Each element's sum has a fixed order, whatever
-// the other extents are.
-struct ProductKernels {
-  // `scratch` has kProductScratchFloats.
-  void (*multiply)(const Product& product, float* scratch);
 };
 
 struct LayerNormKernels {
