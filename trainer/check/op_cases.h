@@ -16,7 +16,7 @@ namespace lockstep::train {
 struct OpCase {
   std::string name;
   Shape x;
-  // The op for an x of that shape, in any layout and floating-point type.
+  // The op for an x of that shape, in any layout and floating-point type. Thread-safe.
   std::function<OpSpec(const TensorDesc& x)> spec;
   StepSettings step{.training = true, .valid = 0};  // valid 0: all rows
 
@@ -28,9 +28,10 @@ struct OpCase {
 // The case of an op with one input.
 template <typename Spec>
 OpCase CaseOf(std::string name, Shape x, Spec spec) {
-  return {std::move(name), std::move(x), [spec](const TensorDesc& desc) mutable -> OpSpec {
-            spec.x = desc;
-            return spec;
+  return {std::move(name), std::move(x), [spec](const TensorDesc& desc) -> OpSpec {
+            Spec of_x = spec;
+            of_x.x = desc;
+            return of_x;
           }};
 }
 

@@ -1,0 +1,31 @@
+#include "trainer/check/op_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <variant>
+
+namespace lockstep::train {
+namespace {
+
+// As a check does, whose threads ask the oracle of one case in several types at a time.
+TEST(OpCaseTest, ThreadsThatAskForASpecGetTheirOwn) {
+  constexpr int kTimes = 20'000;
+  const OpCase op_case = CaseOf<DenseSpec>("Dense", {6, 37}, {.units = 10});
+  const auto wrong_after_asking_for = [&op_case](const Shape& shape) {
+    int wrong = 0;
+    for (int i = 0; i < kTimes; ++i) {
+      const OpSpec spec = op_case.spec({.shape = shape});
+      wrong += std::get<DenseSpec>(spec).x.shape == shape ? 0 : 1;
+    }
+    return wrong;
+  };
+  int wrong = 0;
+  std::thread other([&] { wrong = wrong_after_asking_for({7, 5, 3, 2}); });
+  EXPECT_EQ(wrong_after_asking_for({2, 3}), 0);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::train
