@@ -26,7 +26,7 @@ void Append(std::vector<T> more, std::vector<T>& all) {
 }
 
 std::vector<OpCase> CasesOf(bool quick) {
-  std::vector<OpCase> cases = Together({ConvCases(), OtherCases(), CoreCnnCases()});
+  std::vector<OpCase> cases = Together({SmallCases(), CoreCnnCases()});
   if (!quick) Append(ResNetCases(), cases);
   return cases;
 }

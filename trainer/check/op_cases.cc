@@ -160,9 +160,9 @@ std::vector<OpCase> BatchNormCases() {
 
 }  // namespace
 
-std::vector<OpCase> OtherCases() {
-  return Together({DenseCases(), PoolCases(), JoiningCases(), OneInputCases(), BatchNormCases(),
-                   LayerNormCases(), ActivationCases()});
+std::vector<OpCase> SmallCases() {
+  return Together({ConvCases(), DenseCases(), PoolCases(), JoiningCases(), OneInputCases(),
+                   BatchNormCases(), LayerNormCases(), ActivationCases()});
 }
 
 std::vector<OpCase> Together(const std::vector<std::vector<OpCase>>& lists) {

@@ -42,9 +42,9 @@ inline void PrintTo(const OpCase& op_case, std::ostream* out) {
 
 std::vector<OpCase> Together(const std::vector<std::vector<OpCase>>& lists);
 
-// Small shapes, the awkward ones among them; together they have every op.
-std::vector<OpCase> ConvCases();
-std::vector<OpCase> OtherCases();
+// Small shapes of every op, the awkward ones among them.
+std::vector<OpCase> SmallCases();
+std::vector<OpCase> ConvCases();  // those of convolutions
 
 // The layers of core-cnn, and of ResNet-50 for images of 224 x 224; the oracle needs seconds for
 // the latter.

@@ -16,6 +16,7 @@ float Rounded(float value, InputNumbers numbers) {
     case InputNumbers::kFloat32:
       return value;
     case InputNumbers::kTF32:  // has all numbers of float16
+    case InputNumbers::kFloat16:
       return FromFloat16(ToFloat16(value));
     case InputNumbers::kShort:
       return FromFloat16(ToFloat16(FromBFloat16(ToBFloat16(value))));
@@ -23,10 +24,19 @@ float Rounded(float value, InputNumbers numbers) {
   LOCKSTEP_CHECK(false, "oracle: {} are no numbers", static_cast<int>(numbers));
 }
 
-// Of sums, relative to the largest.
+// Of sums, relative to the largest, in the widest type whose numbers they are.
 float RoundingOf(InputNumbers numbers) {
-  constexpr float kEpsilonOfBFloat16 = 0x1p-7f;
-  return numbers == InputNumbers::kShort ? kEpsilonOfBFloat16 : 1e-4f;
+  constexpr float kEpsilonOfBFloat16 = 0x1p-7f, kEpsilonOfFloat16 = 0x1p-10f;
+  switch (numbers) {
+    case InputNumbers::kFloat32:
+    case InputNumbers::kTF32:
+      return 1e-4f;
+    case InputNumbers::kFloat16:
+      return kEpsilonOfFloat16;
+    case InputNumbers::kShort:
+      return kEpsilonOfBFloat16;
+  }
+  LOCKSTEP_CHECK(false, "oracle: {} are no numbers", static_cast<int>(numbers));
 }
 
 void RoundAll(InputNumbers numbers, OpInputs& inputs) {

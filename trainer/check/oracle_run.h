@@ -12,8 +12,9 @@ namespace lockstep::train {
 // Which numbers a case's inputs are.
 enum class InputNumbers {
   kFloat32,
-  kTF32,   // with 10 bits after the point
-  kShort,  // that bfloat16 and float16 have, too
+  kTF32,     // with 10 bits after the point
+  kFloat16,  // that float16 has, too
+  kShort,    // that bfloat16 and float16 have, too
 };
 
 struct OracleRun {

@@ -159,7 +159,8 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream) {
 }
 
 OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSettings& step,
-                bool want_dx) {
+                Passes passes) {
+  const bool want_dx = passes == Passes::kAll;
   const Tensors x = UploadInputs(backend, op, inputs.x), dx = UnwrittenInputs(backend, op);
   const DeviceTensor dy(backend, op.output(), inputs.dy), y(backend, op.output());
   const DeviceTensor workspace(backend, Bytes(op.WorkspaceBytes()));
@@ -190,7 +191,7 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSett
   if (numbers) outputs.padding_fault = y.PaddingFault(step.valid, "y");
   outputs.y = y.Dense();
   outputs.states = Dense(states);
-  if (!step.training) return outputs;
+  if (!step.training || passes == Passes::kForward) return outputs;
   op.Backward(*context.data());
   backend.Synchronize();
   if (want_dx) {

@@ -43,10 +43,17 @@ std::vector<float> RandomValues(std::int64_t size, std::uint64_t stream);
 // Random x, dy and parameters of the op's shapes; states (variances among them) are in [0.5, 1.5).
 OpInputs RandomInputs(const Op& op, std::uint64_t stream);
 
+// What RunOp runs. In evaluation it is Forward alone, whatever is asked for.
+enum class Passes {
+  kForward,  // in training too: outputs.dx and outputs.gradients stay empty
+  kWithoutInputGradient,
+  kAll,
+};
+
 // Converts, binds, runs Forward and, if step.training, Backward. Every buffer that the op writes
 // starts as NaN, so that what it forgets to write shows.
 OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSettings& step,
-                bool want_dx = true);
+                Passes passes = Passes::kAll);
 
 // What the back end's convolutions put out for `shape`, if that is an image's; else dense.
 TensorDesc NativeDesc(Backend& backend, const Shape& shape, DType type = DType::kFloat32);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,9 +10,10 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/backend/expect_oracle.h"
 #include "trainer/check/device_array.h"
 #include "trainer/check/op_cases.h"
-#include "trainer/check/relu_jumps.h"
+#include "trainer/check/oracle_run.h"
 #include "trainer/check/run_op.h"
 #include "trainer/core/half.h"
 
@@ -32,17 +32,6 @@ float Epsilon(DType type) {
   return type == DType::kBFloat16 ? 0x1p-7f : 0x1p-10f;
 }
 
-// Within a rounding of each factor and of the result, relative to the tensor's largest value.
-void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected, DType type,
-                const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  float largest = 1e-3f;
-  for (const float value : expected) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], 2 * Epsilon(type) * largest) << what << "[" << i << "]";
-  }
-}
-
 using OpParam = std::tuple<std::string, OpCase, DType>;
 
 class LowPrecisionOpsTest : public testing::TestWithParam<OpParam> {};
@@ -50,37 +39,15 @@ class LowPrecisionOpsTest : public testing::TestWithParam<OpParam> {};
 TEST_P(LowPrecisionOpsTest, MatchesFloat32OfTheSameNumbers) {
   const auto& [name, op_case, type] = GetParam();
   const auto backend = MakeBackend({.name = name, .threads = 2});
-  const auto oracle = MakeBackend({.name = "reference"});
-  const auto expected_op = op_case.Make(*oracle, {.shape = op_case.x});
   const auto op = op_case.Make(*backend, {.shape = op_case.x, .dtype = type});
-  ASSERT_EQ(op->output().shape, expected_op->output().shape);
-  ASSERT_EQ(op->output().dtype, type);
-
-  StepSettings step = op_case.step;
-  if (step.valid == 0) step.valid = op_case.x[0];
-  OpInputs inputs = RandomInputs(*expected_op, 1);
-  Round(inputs.x, type);
-  Round(inputs.dy, type);
-  for (std::vector<float>& parameter : inputs.parameters) Round(parameter, type);
-  const std::int64_t row = expected_op->output().shape.elements() / op_case.x[0];
-  std::fill(inputs.dy.begin() + step.valid * row, inputs.dy.end(), 0.0f);
-  ZeroGradientNearJumps(op_case.spec({.shape = op_case.x}), step, Epsilon(type), inputs);
-
-  OpOutputs found = RunOp(*backend, *op, inputs, step);
-  OpOutputs expected = RunOp(*oracle, *expected_op, inputs, step);
-  EXPECT_EQ(found.padding_fault, "");
-  found.y.resize(static_cast<std::size_t>(step.valid * row));
-  expected.y.resize(found.y.size());
-  ExpectNear(found.y, expected.y, type, "y");
+  const OracleRun run =
+      AskOracle(op_case, type == DType::kBFloat16 ? InputNumbers::kShort : InputNumbers::kFloat16);
+  EXPECT_EQ(op->output().shape, run.output);
+  EXPECT_EQ(op->output().dtype, type);
+  const OpOutputs found = RunOp(*backend, *op, run.inputs, run.step);
+  // Within a rounding of each factor and of the result.
+  ExpectTraining(found, run, 2 * Epsilon(type));
   for (const float value : found.y) ASSERT_EQ(value, Rounded(value, type));
-  ExpectNear(found.dx, expected.dx, type, "dx");
-  ASSERT_EQ(found.gradients.size(), expected.gradients.size());
-  for (std::size_t i = 0; i < found.gradients.size(); ++i) {
-    ExpectNear(found.gradients[i], expected.gradients[i], type, "gradient " + std::to_string(i));
-  }
-  for (std::size_t i = 0; i < found.states.size(); ++i) {
-    ExpectNear(found.states[i], expected.states[i], type, "state " + std::to_string(i));
-  }
 }
 
 // A matrix that float32 holds exactly and the type does not: the op must use it rounded.
@@ -140,13 +107,9 @@ std::string NameOfParam(const testing::TestParamInfo<OpParam>& param) {
 }
 
 const auto kTypes = testing::Values(DType::kBFloat16, DType::kFloat16);
-INSTANTIATE_TEST_SUITE_P(Convolutions, LowPrecisionOpsTest,
+INSTANTIATE_TEST_SUITE_P(SmallCases, LowPrecisionOpsTest,
                          testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(ConvCases()), kTypes),
-                         NameOfParam);
-INSTANTIATE_TEST_SUITE_P(Others, LowPrecisionOpsTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(OtherCases()), kTypes),
+                                          testing::ValuesIn(SmallCases()), kTypes),
                          NameOfParam);
 
 }  // namespace

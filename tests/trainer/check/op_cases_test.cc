@@ -2,11 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <set>
 #include <thread>
 #include <variant>
 
 namespace lockstep::train {
 namespace {
+
+TEST(SmallCasesTest, HaveEveryOp) {
+  std::set<std::size_t> ops;
+  for (const OpCase& op_case : SmallCases()) ops.insert(op_case.spec({.shape = op_case.x}).index());
+  EXPECT_EQ(ops.size(), std::variant_size_v<OpSpec>);
+}
 
 // As a check does, whose threads ask the oracle of one case in several types at a time.
 TEST(OpCaseTest, ThreadsThatAskForASpecGetTheirOwn) {
