@@ -7,6 +7,8 @@
 
 #include "tests/trainer/backend/cpu/large_case.h"
 #include "tests/trainer/backend/expect_close.h"
+#include "tests/trainer/backend/expect_oracle.h"
+#include "tests/trainer/backend/laid_out_case.h"
 #include "trainer/check/oracle_run.h"
 #include "trainer/check/run_op.h"
 #include "trainer/check/run_optimizer.h"
@@ -15,53 +17,41 @@
 namespace lockstep::train {
 namespace {
 
-class ThreadsTest : public testing::TestWithParam<OpCase> {};
+class ThreadsTest : public testing::TestWithParam<LaidOutCase> {};
 
-OpOutputs RunOn(int threads, const OpInputs& inputs, const StepSettings& step) {
-  const OpCase& op_case = ThreadsTest::GetParam();
-  const auto backend = MakeBackend({.name = "cpu", .threads = threads});
-  const auto op = op_case.Make(*backend, {.shape = op_case.x});
-  return RunOp(*backend, *op, inputs, step);
-}
-
-// Padding rows of y may be anything finite.
-std::vector<float> ValidRows(std::vector<float> y, const OracleRun& run) {
-  y.resize(y.size() / static_cast<std::size_t>(run.output[0]) *
-           static_cast<std::size_t>(run.step.valid));
-  return y;
-}
-
-TEST_P(ThreadsTest, AnyNumberMatchesReference) {
-  const OracleRun run = AskOracle(GetParam(), InputNumbers::kFloat32);
-  const OpOutputs& expected = run.training;
+TEST_P(ThreadsTest, AnyNumberMatchesReferenceAndGivesTheSameBitsAgain) {
+  const OracleRun run = AskOracle(GetParam().op_case, InputNumbers::kFloat32);
   for (const int threads : {1, 2, 3}) {
-    const OpOutputs found = RunOn(threads, run.inputs, run.step);
-    ExpectClose(ValidRows(found.y, run), ValidRows(expected.y, run), "y");
-    ExpectClose(found.dx, expected.dx, "dx");
-    for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
-      ExpectClose(found.gradients[i], expected.gradients[i], "gradient");
-    }
+    SCOPED_TRACE(threads);
+    const auto backend = MakeBackend({.name = "cpu", .threads = threads});
+    const auto run_new_op = [&] {
+      return RunOp(*backend, *GetParam().Make(*backend), run.inputs, run.step);
+    };
+    const OpOutputs first = run_new_op();
+    ExpectTraining(first, run);
+    const OpOutputs second = run_new_op();
+    EXPECT_EQ(first.y, second.y);
+    EXPECT_EQ(first.dx, second.dx);
+    EXPECT_EQ(first.gradients, second.gradients);
+    EXPECT_EQ(first.states, second.states);
   }
 }
 
-TEST_P(ThreadsTest, TheSameNumberGivesTheSameBits) {
-  const OpCase& op_case = GetParam();
-  const auto backend = MakeBackend({});
-  const OpInputs inputs = RandomInputs(*op_case.Make(*backend, {.shape = op_case.x}), 1);
-  for (const int threads : {1, 2}) {
-    const OpOutputs first = RunOn(threads, inputs, op_case.step);
-    for (int again = 0; again < 3; ++again) {
-      const OpOutputs second = RunOn(threads, inputs, op_case.step);
-      EXPECT_EQ(first.y, second.y);
-      EXPECT_EQ(first.dx, second.dx);
-      EXPECT_EQ(first.gradients, second.gradients);
-      EXPECT_EQ(first.states, second.states);
-    }
+INSTANTIATE_TEST_SUITE_P(LargeCases, ThreadsTest, testing::ValuesIn(InEveryLayout(LargeCases())),
+                         [](const auto& large) { return large.param.Name(); });
+
+TEST(LargeCasesTest, AreSharedOutInOddNumbersOfRows) {
+  const auto backend = MakeBackend({.name = "reference"});
+  for (const OpCase& large : LargeCases()) {
+    const std::int64_t rows = large.x[0], of_x = large.x.elements() / rows;
+    const Shape y = large.Make(*backend, {.shape = large.x})->output().shape;
+    EXPECT_EQ(rows % 2, 1) << large.name;
+    EXPECT_GE(large.x.elements(), cpu::kParallelFloats) << large.name;
+    const bool is_largest = large.x.elements() + 2 * of_x > kMostFloats;
+    EXPECT_TRUE(is_largest || y.elements() >= cpu::kParallelFloats)
+        << large.name << ": y is " << y.ToString();
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(LargeCases, ThreadsTest, testing::ValuesIn(LargeCases()),
-                         [](const auto& large) { return large.param.name; });
 
 TEST(NormTest, IsTheSameForAnyNumber) {
   const std::vector<float> values = RandomValues(1'000'003, 1);
