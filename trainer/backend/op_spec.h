@@ -1,10 +1,11 @@
 // What an op or an optimizer computes, as plain values. OpSpec lists the ops: each backend has a
 // file of the same name for each.
 //
-// Each op says what no default could: kName, which reports give it, and kDiffersInEvaluation,
+// Each op says what no default could: kName, that of its layer in Keras, and kDiffersInEvaluation,
 // whether it computes another y in evaluation than in training. A field `relu` means that the op
 // can end with a relu at no extra cost, and a field `zeros` that it can read zeros around its
-// image: FuseLayers fuses these into every op that has the field.
+// image. FuseLayers fuses these into every op that has the field, except into a pool that cannot
+// have them: an average, and, of zeros, a maximum without relu.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Edges {
 };
 
 struct Conv2dSpec {
-  static constexpr std::string_view kName = "Conv2d";
+  static constexpr std::string_view kName = "Conv2D";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
@@ -41,7 +42,7 @@ struct Conv2dSpec {
 // Each channel of x has `depth_multiplier` kernels of its own: as Keras' DepthwiseConv2D, but with
 // the kernels in the order C*M,1,R,S, which is that of PyTorch's Conv2d with C groups.
 struct DepthwiseConv2dSpec {
-  static constexpr std::string_view kName = "DepthwiseConv2d";
+  static constexpr std::string_view kName = "DepthwiseConv2D";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W -> N,C*M,P,Q
   std::int64_t depth_multiplier = 1, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
@@ -62,7 +63,7 @@ struct DenseSpec {
 };
 enum class PoolKind { kMax, kAverage };
 struct Pool2dSpec {  // the average does not count padding, as in Keras
-  static constexpr std::string_view kName = "Pool2d";
+  static constexpr std::string_view kName = "MaxPooling2D", kAverageName = "AveragePooling2D";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   PoolKind kind = PoolKind::kMax;
@@ -72,7 +73,7 @@ struct Pool2dSpec {  // the average does not count padding, as in Keras
   Edges zeros = {};   // as in Conv2dSpec; only with relu: then zeros do not change the maximum
 };
 struct GlobalAveragePool2dSpec {
-  static constexpr std::string_view kName = "GlobalAveragePool2d";
+  static constexpr std::string_view kName = "GlobalAveragePooling2D";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W -> N,C
 };
@@ -81,7 +82,7 @@ struct GlobalAveragePool2dSpec {
 // of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
 // the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
 struct BatchNormSpec {
-  static constexpr std::string_view kName = "BatchNorm";
+  static constexpr std::string_view kName = "BatchNormalization";
   static constexpr bool kDiffersInEvaluation = true;
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
@@ -91,7 +92,7 @@ struct BatchNormSpec {
 // Normalizes each pixel over C, or each row of a matrix, as in Keras with axis -1; the variance is
 // biased. Parameters: gamma (C) if `scale`, beta (C) if `center`.
 struct LayerNormSpec {
-  static constexpr std::string_view kName = "LayerNorm";
+  static constexpr std::string_view kName = "LayerNormalization";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W or N,C
   float epsilon = 1e-3f;
@@ -130,7 +131,7 @@ struct ConcatenateSpec {
 };
 // y = x with zeros around each channel's image.
 struct ZeroPadding2dSpec {
-  static constexpr std::string_view kName = "ZeroPadding2d";
+  static constexpr std::string_view kName = "ZeroPadding2D";
   static constexpr bool kDiffersInEvaluation = false;
   TensorDesc x = {};  // N,C,H,W
   Edges edges = {};
@@ -145,6 +146,17 @@ struct FlattenSpec {
 using OpSpec = std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec,
                             DenseSpec, DepthwiseConv2dSpec, DropoutSpec, FlattenSpec,
                             GlobalAveragePool2dSpec, LayerNormSpec, Pool2dSpec, ZeroPadding2dSpec>;
+
+// What reports call an op: "Conv2D", "MaxPooling2D".
+std::string_view OpName(const auto& spec) {
+  return spec.kName;
+}
+inline std::string_view OpName(const Pool2dSpec& spec) {
+  return spec.kind == PoolKind::kMax ? spec.kName : spec.kAverageName;
+}
+inline std::string_view OpName(const OpSpec& spec) {
+  return std::visit([](const auto& op) { return OpName(op); }, spec);
+}
 
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:

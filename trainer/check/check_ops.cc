@@ -178,10 +178,6 @@ bool Multiplies(const OpCase& op_case) {
 
 }  // namespace
 
-std::string_view OpName(const OpSpec& spec) {
-  return std::visit([](const auto& op) { return op.kName; }, spec);
-}
-
 std::vector<CheckGroup> CheckOps(Backend& backend, const std::vector<OpCase>& cases,
                                  ThreadPool& pool, int threads) {
   return CheckIn({Checked(DType::kFloat32, InputNumbers::kFloat32),

@@ -1,7 +1,6 @@
 // Ops against the same ops on `reference`.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -10,8 +9,6 @@
 #include "trainer/check/op_cases.h"
 
 namespace lockstep::train {
-
-std::string_view OpName(const OpSpec& spec);  // "Conv2d"
 
 // Runs each case in float32, bfloat16 and float16: a training step and an evaluation, of which the
 // outputs, the states and all gradients are compared, and the training step a second time, which

@@ -18,7 +18,7 @@ struct CheckFault {
 
 // Cases of one kind and type. Errors are those of Difference.
 struct CheckGroup {
-  std::string name;  // "Conv2d"
+  std::string name;  // "Conv2D"
   std::string type;  // "float32"
   double tolerance = 0;
   int cases = 0;

@@ -39,7 +39,7 @@ class CheckCaseTest : public testing::Test {
   std::string Problem() const {
     return group_.faults.size() == 1 ? group_.faults[0].problem : "not one fault";
   }
-  CheckGroup group_{.name = "Conv2d", .type = "float32", .tolerance = 1e-3};
+  CheckGroup group_{.name = "Conv2D", .type = "float32", .tolerance = 1e-3};
   CheckCase case_{group_, "Odd", "[1,2]"};
 };
 

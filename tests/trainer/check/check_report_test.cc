@@ -15,7 +15,7 @@ CheckReport Report() {
   return {.backend = "cuda",
           .device = "cuda:simulated",
           .facts = {{"driver", "for CUDA 13.0"}},
-          .groups = {{.name = "Conv2d",
+          .groups = {{.name = "Conv2D",
                       .type = "float32",
                       .tolerance = 1e-5,
                       .cases = 12,
@@ -42,7 +42,7 @@ TEST(ReportTableTest, HasALineForEachGroupAndMeasurement) {
 driver: for CUDA 13.0
 
 result check  type    cases tolerance worst error
-ok     Conv2d float32 12    1.0e-05       2.0e-06
+ok     Conv2D float32 12    1.0e-05       2.0e-06
 ok     Dense  float16 3     1.0e-03       0.0e+00
 
 benchmark type    of        unit    speed

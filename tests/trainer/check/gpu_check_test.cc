@@ -395,9 +395,9 @@ TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {
       "gpu-check --backend cpu --threads 1 --quick --no-benchmarks --json " + file + " 2>&1");
   EXPECT_EQ(ended.code, api::kExitDone) << ended.out;
   EXPECT_THAT(ended.out, testing::StartsWith("device: cpu:"));
-  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2d              bfloat16"));
-  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2d              TF32 "));
-  EXPECT_THAT(ended.out, HasSubstr("\nok     training            TF32 "));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2D                 bfloat16"));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2D                 TF32 "));
+  EXPECT_THAT(ended.out, HasSubstr("\nok     training               TF32 "));
   std::ifstream stream(file);
   const auto report = nlohmann::json::parse(stream);
   EXPECT_EQ(report.at("ok"), true);

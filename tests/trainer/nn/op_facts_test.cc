@@ -3,13 +3,50 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
+#include "tests/trainer/nn/model_bench.h"
 #include "trainer/models/models.h"
+#include "trainer/nn/layer.h"
 #include "trainer/nn/model.h"
 
 namespace lockstep::train {
 namespace {
+
+// So plan, bench and gpu-check call it the same.
+TEST(OpNameTest, IsThatOfTheLayer) {
+  const std::vector<nlohmann::json> layers = {
+      LayerJson("Conv2D", {{"filters", 1}, {"kernelSize", 1}}),
+      LayerJson("DepthwiseConv2D", {{"kernelSize", 1}}),
+      LayerJson("ZeroPadding2D"),
+      LayerJson("MaxPooling2D"),
+      LayerJson("AveragePooling2D"),
+      LayerJson("BatchNormalization"),
+      LayerJson("LayerNormalization"),
+      LayerJson("Activation", {{"activation", "tanh"}}),
+      LayerJson("Add", {{"inputs", {"activation", "layer_normalization"}}}),
+      LayerJson("Concatenate", {{"inputs", {"add", "activation"}}}),
+      LayerJson("GlobalAveragePooling2D"),
+      LayerJson("Flatten"),
+      LayerJson("Dropout", {{"rate", 0.5}}),
+      LayerJson("Dense", {{"units", 1}})};
+  const auto parsed = ParseLayers(layers);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->size(), layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::visit(
+        [&layer = layers[i]](const auto& spec) {
+          if constexpr (std::is_constructible_v<OpSpec, decltype(spec)>) {
+            EXPECT_EQ(OpName(spec), layer.at("type").template get<std::string>());
+          } else {
+            ADD_FAILURE() << layer;
+          }
+        },
+        (*parsed)[i].spec);
+  }
+}
 
 TEST(OpFactsTest, AConvolutionCountsTwoOperationsForEachWeightAndOutput) {
   const Conv2dSpec spec{.x = {{4, 3, 9, 9}},
