@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <latch>
 #include <set>
 #include <thread>
 #include <variant>
@@ -18,9 +19,11 @@ TEST(SmallCasesTest, HaveEveryOp) {
 
 // As a check does, whose threads ask the oracle of one case in several types at a time.
 TEST(OpCaseTest, ThreadsThatAskForASpecGetTheirOwn) {
-  constexpr int kTimes = 20'000;
+  constexpr int kTimes = 100'000;
   const OpCase op_case = CaseOf<DenseSpec>("Dense", {6, 37}, {.units = 10});
-  const auto wrong_after_asking_for = [&op_case](const Shape& shape) {
+  std::latch start(2);
+  const auto wrong_after_asking_for = [&](const Shape& shape) {
+    start.arrive_and_wait();
     int wrong = 0;
     for (int i = 0; i < kTimes; ++i) {
       const OpSpec spec = op_case.spec({.shape = shape});
