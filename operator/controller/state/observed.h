@@ -149,6 +149,9 @@ struct Observed : ObservedJob {
   // Since when this process has seen, at each look, that the job waits for its replicas (see
   // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;
+  // Since when it has seen, at each look, that every required replica of the attempt runs (see
+  // IsComplete); nullopt if one does not.
+  std::optional<Time> complete_since;
   std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
   Time first_seen;           // by this process; the first status may be written later
   Time now;
