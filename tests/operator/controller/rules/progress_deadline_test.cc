@@ -27,6 +27,10 @@ testing::JobBuilder Limited(int workers = 2) {
   return Job("j").Workers(workers).Training().ProgressDeadlineSeconds(600).BackoffLimit(2);
 }
 
+testing::JobBuilder ElasticFromOne() {
+  return Limited().With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+}
+
 // Its leading replica has been in the step after step 120 for that long, and all of it runs for an
 // hour at least.
 Seen StuckFor(std::optional<Duration> time, const testing::JobBuilder& job = Limited()) {
@@ -132,9 +136,7 @@ TEST(ProgressDeadlineTest, AReplicaThatHasFinishedIsNotWaitedFor) {
 }
 
 TEST(ProgressDeadlineTest, OptionalReplicasAreNotWaitedFor) {
-  const auto with_one =
-      Limited().With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
-  Seen elastic = StuckFor(seconds(600), with_one);
+  Seen elastic = StuckFor(seconds(600), ElasticFromOne());
   elastic.With([](Observed& observed) { observed.pods.at(1).phase = PodPhase::kPending; });
   EXPECT_TRUE(IsComplete(elastic.Build()));
   EXPECT_TRUE(IsComplete(StuckFor(seconds(600), Limited().Evaluator()).Build()));
@@ -147,6 +149,16 @@ TEST(ProgressDeadlineTest, ALostReplicaIsTheCause) {
   EXPECT_EQ(plan.status.failure->index, 1);
   EXPECT_NE(plan.status.failure->reason, "ProgressDeadlineExceeded");
   EXPECT_EQ(plan.status.restarts.application, 1) << "charged once";
+}
+
+// The rest trains without it, so that the time goes on.
+TEST(ProgressDeadlineTest, AnOptionalReplicaThatIsLostIsReplacedFirst) {
+  Seen elastic = StuckFor(seconds(600), ElasticFromOne());
+  elastic.With([](Observed& observed) { Exited(137)(observed.pods.at(1)); });
+  ASSERT_EQ(UntilStalled(elastic.Build()), seconds(0));
+  const Plan plan = elastic.Plan();
+  EXPECT_EQ(plan.status.attempt, 0);
+  EXPECT_EQ(plan.status.failure->index, 1);
 }
 
 TEST(ProgressDeadlineTest, ItIsChargedToTheBackoffLimit) {
