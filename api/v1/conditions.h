@@ -25,6 +25,7 @@ enum class FailureReason {
   kPendingDeadlineExceeded,
   kPodFailurePolicy,
   kPodRejected,
+  kProgressDeadlineExceeded,
   kReplicaFailed
 };
 inline constexpr std::pair<FailureReason, std::string_view> kFailureReasons[] = {
@@ -34,6 +35,7 @@ inline constexpr std::pair<FailureReason, std::string_view> kFailureReasons[] = 
     {FailureReason::kPendingDeadlineExceeded, "PendingDeadlineExceeded"},
     {FailureReason::kPodFailurePolicy, "PodFailurePolicy"},
     {FailureReason::kPodRejected, "PodRejected"},
+    {FailureReason::kProgressDeadlineExceeded, "ProgressDeadlineExceeded"},
     {FailureReason::kReplicaFailed, "ReplicaFailed"}};
 
 std::string_view NameOf(FailureReason reason);

@@ -49,7 +49,7 @@ struct PodFailurePolicySpec {
 struct RunPolicySpec {
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
   std::optional<std::int64_t> ttl_seconds_after_finished, active_deadline_seconds,
-      pending_deadline_seconds;
+      pending_deadline_seconds, progress_deadline_seconds;
   int backoff_limit = 6;
   std::optional<SchedulingPolicySpec> scheduling_policy;
   std::optional<PodFailurePolicySpec> pod_failure_policy;

@@ -69,6 +69,8 @@ void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
   visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, IntegerRange{1, kMaxInt32});
   visit.Field("pendingDeadlineSeconds", policy.pending_deadline_seconds,
               IntegerRange{1, kMaxInt32});
+  visit.Field("progressDeadlineSeconds", policy.progress_deadline_seconds,
+              IntegerRange{10, kMaxInt32});
   visit.Field("backoffLimit", policy.backoff_limit, AtLeast(0));
   visit.Field("schedulingPolicy", policy.scheduling_policy);
   visit.Field("podFailurePolicy", policy.pod_failure_policy);

@@ -83,6 +83,13 @@ struct SeenTime {
   SteadyTime at;
 };
 
+// Since when this process has seen that every required replica of an attempt runs (IsComplete),
+// with no restart by a kubelet.
+struct SeenComplete {
+  int attempt = 0, kubelet_restarts = 0;
+  SteadyTime since;
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -96,6 +103,7 @@ struct JobMemory {
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;
   std::optional<SeenTime> start, completion;
+  std::optional<SeenComplete> complete;
   // As in Observed, which has them as times.
   std::optional<SteadyTime> last_status_write, waiting_since, last_cause, last_restart;
   SteadyTime first_seen;

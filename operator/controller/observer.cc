@@ -11,6 +11,7 @@
 #include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -168,6 +169,7 @@ void Observer::Observe(ReconcileContext& context) const {
     context.memory.seen_failures.Note(observed);
   }
   ObserveWait(context);
+  ObserveComplete(context);
   ObserveKueue(context);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
@@ -205,6 +207,21 @@ void Observer::ObserveWait(ReconcileContext& context) {
     since = context.moment.steady;
   }
   observed.waiting_since = context.moment.TimeOf(since);
+}
+
+void Observer::ObserveComplete(ReconcileContext& context) {
+  Observed& observed = context.observed;
+  std::optional<SeenComplete>& seen = context.memory.complete;
+  int restarts = 0;
+  for (const ObservedPod& pod : observed.pods) restarts += pod.restart_count;
+  const int attempt = observed.job.status.attempt;
+  const bool is_same = seen && seen->attempt == attempt && seen->kubelet_restarts == restarts;
+  if (!IsComplete(observed)) {
+    seen.reset();
+  } else if (!is_same) {
+    seen = {attempt, restarts, context.moment.steady};
+  }
+  observed.complete_since = seen ? std::optional(context.moment.TimeOf(seen->since)) : std::nullopt;
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {

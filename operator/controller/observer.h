@@ -26,6 +26,7 @@ class Observer {
   static void ObserveMemory(ReconcileContext& context);
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);
+  static void ObserveComplete(ReconcileContext& context);
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
   NodeState NodeStateOf(const std::string& node, SteadyTime now, bool is_current,

@@ -15,6 +15,7 @@
 #include "api/v1/progress_json.h"
 #include "base/hmac.h"
 #include "operator/progress/replica_names.h"
+#include "operator/progress/step_watch.h"
 
 namespace lockstep::progress {
 namespace {
@@ -106,6 +107,7 @@ struct ProgressPoller::Peer {
   bool has_answered = false;
   int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
+  StepWatch step;                      // of rank 0
   std::int64_t evaluated_batches = 0;  // as this pod told last
   std::string nonce;                   // of the last answer, for the next proof
   SteadyTime next_call;
@@ -179,7 +181,9 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   if (peer.target.is_evaluator) return {.since_evaluation = since(peer.known)};
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
+  std::optional<Duration> in_step_for;
   if (peer.group) {
+    in_step_for = peer.step.InStepFor();
     std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
     misses_checkpoints = peer.group->evaluator_misses_checkpoints;
   }
@@ -187,6 +191,7 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .awaited = std::move(awaited),
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
           .evaluator_misses_checkpoints = misses_checkpoints,
+          .in_step_for = in_step_for,
           .since_evaluation = since(peer.known)};
 }
 
@@ -349,6 +354,7 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   peer.group = GroupFromProto(said);
   const api::Progress progress = FromProto(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
+  peer.step.Note(said, std::chrono::steady_clock::now());
 }
 
 // For an answer that is no report: true if the leading pod would have sent one.
@@ -381,7 +387,8 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   }
   if (status.ok() && IsReport(said, peer.target) && MayBelieve(call)) {
     peer.has_answered = true;
-    peer.unanswered = 0;
+    // What rank 0 did while nobody heard of it is unknown.
+    if (std::exchange(peer.unanswered, 0) >= kSilence) peer.step.Reset();
     TakeReport(said, peer);
   } else {
     peer.group.reset();  // the pod may be dead, or another may have its address now

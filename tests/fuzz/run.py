@@ -13,7 +13,7 @@ CONTAINER = {"name": "tensorflow", "image": "a", "resources": {"limits": {"nvidi
              "ports": [{"name": "pytorchjob-port", "containerPort": 23456}], "env": [{"name": "A"}]}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
 ROLE = {"replicas": 2, "restartPolicy": "ExitCode", "template": TEMPLATE}
-RUN_POLICY = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 60, "activeDeadlineSeconds": 5, "pendingDeadlineSeconds": 5,
+RUN_POLICY = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 60, "activeDeadlineSeconds": 5, "pendingDeadlineSeconds": 5, "progressDeadlineSeconds": 600,
               "backoffLimit": 3, "schedulingPolicy": {
                   "minAvailable": 2, "queue": "q", "priorityClass": "p",
                   "minResources": {"cpu": "500m"}, "scheduleTimeoutSeconds": 9}}

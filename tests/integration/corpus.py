@@ -228,6 +228,7 @@ GOOD = {
         "minAvailable": 1, "queue": "default", "priorityClass": "high",
         "minResources": {"cpu": 2, "memory": "+1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
     "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1, "pendingDeadlineSeconds": 1,
+                                   "progressDeadlineSeconds": 10,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
     "rules about failures": job(runPolicy={"podFailurePolicy": {"rules": [
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 255]}},
@@ -687,6 +688,8 @@ POLICIES = [
         "spec.runPolicy.ttlSecondsAfterFinished"),
     Bad("a deadline of 0 for a pending job", job(runPolicy={"pendingDeadlineSeconds": 0}),
         "spec.runPolicy.pendingDeadlineSeconds"),
+    Bad("a deadline for progress that is shorter than two looks at it", job(runPolicy={"progressDeadlineSeconds": 9}),
+        "spec.runPolicy.progressDeadlineSeconds"),
     Bad("a deadline beyond 31 bits", job(runPolicy={"activeDeadlineSeconds": 9999999999}),
         "spec.runPolicy.activeDeadlineSeconds"),
     Bad("a negative TTL", job(runPolicy={"ttlSecondsAfterFinished": -1}),

@@ -3,13 +3,16 @@
 #include "tests/support/controller_uid.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
+#include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/names.h"
 #include "operator/controller/rules/status.h"
+#include "operator/progress/progress_poller.h"
 #include "tests/integration/api_server.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/builders.h"
@@ -56,7 +59,7 @@ class JobOnRealServerTest : public ::testing::Test {
     options.settings.restart_backoff = milliseconds(1);
     options.settings.status_interval = milliseconds(100);
     operator_ =
-        std::make_unique<JobController>(*operator_client_, addresses_, progress_, clock_, options);
+        std::make_unique<JobController>(*operator_client_, addresses_, *source_, clock_, options);
     operator_->Start();
   }
 
@@ -104,6 +107,7 @@ class JobOnRealServerTest : public ::testing::Test {
   const SystemClock clock_;
   const DnsAddresses addresses_;
   testing::FakeProgress progress_;
+  ProgressSource* source_ = &progress_;
   std::string namespace_;
   FakeKubelet::Script script_ = [](const kube::Object&) { return Fate::kRuns; };
   std::unique_ptr<kube::RestClient> client_ = ApiServer::Get().Connect();
@@ -200,6 +204,57 @@ TEST_F(JobOnRealServerTest, AnotherOperatorGoesOnWhereOneStopped) {
   StartOperator();
   ASSERT_TRUE(Reaches("j", "Succeeded"));
   EXPECT_EQ(ReadJob("j")["status"]["attempt"], 0);
+}
+
+// A leading pod whose rank 0 never finishes a step.
+class StuckTrainer final : public proto::TrainerStatus::Service {
+ public:
+  StuckTrainer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~StuckTrainer() override { server_->Shutdown(); }
+  int port() const { return port_; }
+
+  grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest*,
+                         proto::GetStatusResponse* response) override {
+    response->set_activity(proto::ACTIVITY_STEP);
+    response->mutable_progress()->set_step(7);
+    response->mutable_progress()->set_total_steps(100);
+    return grpc::Status::OK;
+  }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(JobOnRealServerTest, AJobThatMakesNoProgressIsRestartedAndSaysWhy) {
+  StuckTrainer trainer;
+  progress::ProgressPoller poller({.interval = milliseconds(100)});
+  operator_.reset();
+  source_ = &poller;
+  StartOperator();
+  api::Json pod = testing::Template();
+  pod["spec"]["containers"][0]["ports"] = {
+      {{"name", "cluster"}, {"containerPort", trainer.port()}}};
+  Submit(Job("j")
+             .Workers(1)
+             .PodTemplate(api::Role::kWorker, pod)
+             .Training()
+             .ProgressDeadlineSeconds(10)
+             .BackoffLimit(1));
+  ASSERT_TRUE(Reaches("j", "Running"));
+  ASSERT_TRUE(Eventually([&] { return ReadJob("j")["status"].value("attempt", 0) == 1; }));
+  const kube::Object failure = ReadJob("j")["status"]["failure"];
+  EXPECT_EQ(failure["reason"], "ProgressDeadlineExceeded");
+  EXPECT_THAT(failure["message"].get<std::string>(),
+              HasSubstr("worker-0 has finished no step since step 7 of 100, since "));
+  ASSERT_TRUE(Reaches("j", "Running")) << "as the next attempt";
+  ASSERT_TRUE(Reaches("j", "Failed")) << "backoffLimit allows one restart";
+  operator_.reset();  // before the poller goes
 }
 
 TEST_F(JobOnRealServerTest, APodOfAnotherOwnerIsLeftAloneAndNamed) {

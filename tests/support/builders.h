@@ -105,6 +105,10 @@ class JobBuilder {
     job_.spec.run_policy.pending_deadline_seconds = seconds;
     return *this;
   }
+  JobBuilder& ProgressDeadlineSeconds(std::int64_t seconds) {
+    job_.spec.run_policy.progress_deadline_seconds = seconds;
+    return *this;
+  }
   JobBuilder& TtlSecondsAfterFinished(std::int64_t seconds) {
     job_.spec.run_policy.ttl_seconds_after_finished = seconds;
     return *this;

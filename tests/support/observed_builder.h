@@ -12,6 +12,7 @@
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
@@ -133,6 +134,11 @@ class Seen {
       observed_.waiting_since.reset();
     } else if (!observed_.waiting_since) {
       observed_.waiting_since = observed_.now;
+    }
+    if (!controller::IsComplete(observed_)) {
+      observed_.complete_since.reset();
+    } else if (!observed_.complete_since) {
+      observed_.complete_since = observed_.now;
     }
     observed_.until_stranded = controller::UntilStranded(observed_);
     const auto due = evaluator_.Note(observed_, SteadyTime(observed_.now.time_since_epoch()));

@@ -22,7 +22,7 @@ bool HasReason(std::string_view wanted, const PodEnd& end) {
   const ObservedPod& pod = *end.pod;
   return !wanted.empty() && (pod.reason == wanted || pod.disruption_reason == wanted ||
                              (end.is_own && pod.termination && pod.termination->reason == wanted) ||
-                             (end.node_is_lost && wanted == "NodeLost"));
+                             end.found == wanted);
 }
 
 bool Applies(const api::PodFailureRuleSpec& rule, const PodEnd& end) {

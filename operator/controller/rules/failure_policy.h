@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "api/v1/training_job.h"
 #include "operator/controller/state/observed.h"
@@ -15,7 +16,8 @@ struct PodEnd {
   // The program ended by itself: its pod was neither deleted nor disrupted before, and its node did
   // not end it.
   bool is_own = false;
-  bool node_is_lost = false;  // the pod cannot be reached
+  // What the operator has found by itself, such as "NodeLost"; empty: nothing.
+  std::string_view found = {};
 };
 
 struct FailureRuleMatch {

@@ -13,6 +13,7 @@
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
@@ -101,8 +102,9 @@ constexpr Rule kRules[] = {
 // before, so it cannot ask for that time itself.
 using Timer = std::optional<Duration> (*)(const Observed& observed);
 constexpr Timer kTimers[] = {
-    UntilDeadline,     // PlanDeadline applies then
-    UntilLeaderFails,  // PlanRestart does
+    UntilDeadline,          // PlanDeadline applies then
+    UntilLeaderFails,       // PlanRestart does
+    UntilProgressDeadline,  // and here, too
 };
 
 // Plans of these jobs are not finalized: not even the state is written.

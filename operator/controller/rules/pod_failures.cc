@@ -12,6 +12,7 @@
 #include "api/v1/strategy_traits.h"
 #include "base/shorten.h"
 #include "operator/controller/rules/lost_pods.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 
@@ -25,6 +26,9 @@ constexpr std::string_view kDisruptionReasons[] = {
     "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
     "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
     "TopologyAffinityError"};
+
+// The reason of a failure that the operator finds by itself: the pod cannot be reached.
+constexpr std::string_view kNodeLost = "NodeLost";
 
 // The kubelet's prefix for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
@@ -66,7 +70,7 @@ PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool n
   return {.pod = &pod,
           .replica = {pod.role, pod.index},
           .cause = node_is_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod),
-          .rule = FindFailureRule(observed.job, {&pod, is_own, node_is_lost})};
+          .rule = FindFailureRule(observed.job, {&pod, is_own, node_is_lost ? kNodeLost : ""})};
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
@@ -307,6 +311,7 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
 
 std::string Describe(const PodFailure& failure) {
   const std::string who = Describe(failure.replica);
+  if (!failure.stall.empty()) return failure.stall;
   if (failure.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *failure.pod;
   const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
@@ -335,8 +340,13 @@ api::Failure FailureOf(const PodFailure& failure) {
   if (failure.pod == nullptr) return entry;
   const ObservedPod& pod = *failure.pod;
   entry.node = pod.node;
+  if (!failure.stall.empty()) {
+    entry.reason = kProgressDeadlineExceeded;
+    entry.message = failure.stall;
+    return WithShortTexts(std::move(entry));
+  }
   entry.reason = pod.reason.empty() ? pod.disruption_reason : pod.reason;
-  if (entry.reason.empty()) entry.reason = pod.node_silent_since ? "NodeLost" : "PodLost";
+  if (entry.reason.empty()) entry.reason = pod.node_silent_since ? kNodeLost : "PodLost";
   entry.message = pod.message;
   // The end before the kubelet's last restart explains most about a pod that keeps restarting.
   const auto& end = pod.termination ? pod.termination : pod.last_end;

@@ -22,6 +22,8 @@ struct PodFailure {
   Replica replica;
   PodFailureCause cause = PodFailureCause::kApplication;
   std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy
+  // What is known of a job without progress, in words; empty: the pod itself has failed.
+  std::string stall = {};
 };
 
 // Returns what the failure counts as: what the job's rule says, else its cause. Whether it may be a

@@ -8,6 +8,7 @@
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/blame.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/status.h"
 #include "operator/kube/backoff.h"
 
@@ -15,7 +16,7 @@ namespace lockstep::controller {
 namespace {
 
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
-  return observed.job.spec.restart_scope == api::RestartScope::kGang ||
+  return observed.job.spec.restart_scope == api::RestartScope::kGang || !failure.stall.empty() ||
          LeadsFinishedPeers(observed, failure.replica);
 }
 
@@ -67,7 +68,12 @@ Duration DelayOf(const Observed& observed, int restarts) {
 }
 
 // Charges one restart for everything that a gang lost.
-void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
+void ChargeGang(const Observed& observed, const Blame& blame, api::TrainingJobStatus& status) {
+  // Where the kubelet restarts containers, those of a stalled job are lost with the pods.
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role == api::Role::kEvaluator || !IsMember(observed, pod)) continue;
+    if (!IsCounted(observed, pod)) status.restarts.application += pod.restart_count;
+  }
   if (blame.is_free) return;
   const bool disrupted = CountsAs(*blame.first) == PodFailureCause::kDisruption;
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
@@ -148,6 +154,9 @@ std::string RestartMessage(const Observed& observed, const PodFailure& first, bo
 std::vector<PodFailure> FailuresToJudge(const Observed& observed) {
   std::vector<PodFailure> failures = NewPodFailures(observed);
   if (!std::ranges::all_of(failures, IsSuccess)) std::erase_if(failures, IsSuccess);
+  // Of a job that has lost a replica, that is why it makes no progress.
+  if (!failures.empty()) return failures;
+  if (std::optional<PodFailure> stall = FindStall(observed)) failures.push_back(*std::move(stall));
   return failures;
 }
 
@@ -159,8 +168,9 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
   if (!goes_on) SetRetryTime(observed, status);
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
-  if (gang) OpenNextAttempt(observed, "Restarting", message, status);
-  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
+  const std::string reason(first.stall.empty() ? kRestarting : kProgressDeadlineExceeded);
+  if (gang) OpenNextAttempt(observed, reason, message, status);
+  plan.events.push_back({PlannedEvent::Type::kWarning, reason, message});
   plan.incident = IncidentOf(observed, failures, goes_on);
 }
 
@@ -173,8 +183,11 @@ Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
                     fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
                                 Describe(permanent), permanent.rule->index));
   }
-  return FailedBy(observed, BaseStatus(observed), permanent, api::FailureReason::kReplicaFailed,
-                  Describe(permanent) + ", which is not retried");
+  const bool is_stall = !permanent.stall.empty();
+  return FailedBy(
+      observed, BaseStatus(observed), permanent,
+      is_stall ? api::FailureReason::kProgressDeadlineExceeded : api::FailureReason::kReplicaFailed,
+      Describe(permanent) + ", which is not retried");
 }
 
 Duration RestartDelay(const Settings& settings, int restarts) {
@@ -206,7 +219,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   const bool gang = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
     return IsGangFailure(observed, failure);
   });
-  gang ? ChargeGang(blame, status) : ChargePods(failures, blame, status);
+  gang ? ChargeGang(observed, blame, status) : ChargePods(failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {
     return FailedBy(observed, status, first, api::FailureReason::kBackoffLimitExceeded,

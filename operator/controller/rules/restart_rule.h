@@ -20,12 +20,15 @@ inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
 // Successes of a role that always runs are charged by themselves, after the failures seen with
 // them, and status.failure does not show them.
 //
+// Training without progress (progress_deadline.h) is one failure, if no replica has failed.
+//
 // A gang's pods all restart as the next attempt; so do the bundled trainer's if its leading replica
-// fails after others have finished. In the other scopes only the failed pod restarts. The Evaluator
-// is not looked at: see evaluator_rule.h. What is lost within Settings::settling of a first loss,
-// each replica once, is one incident: it is delayed as one restart is. The plan only records that;
-// once it is written, PlanRunning deletes and creates. Fails the job for a permanent failure or
-// when backoffLimit is spent. Returns nullopt if no replica failed.
+// fails after others have finished, and those of any job without progress. In the other scopes only
+// the failed pod restarts. The Evaluator is not looked at: see evaluator_rule.h. What is lost
+// within Settings::settling of a first loss, each replica once, is one incident: it is delayed as
+// one restart is. The plan only records that; once it is written, PlanRunning deletes and creates.
+// Fails the job for a permanent failure or when backoffLimit is spent. Returns nullopt if no
+// replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
 // Fails the job for a failure that counts as kPermanent.

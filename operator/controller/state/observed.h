@@ -150,6 +150,9 @@ struct Observed : ObservedJob {
   // Since when this process has seen, at each look, that the job waits for its replicas (see
   // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;
+  // Since when it has seen, at each look, that every required replica of the attempt runs (see
+  // IsComplete); nullopt if one does not.
+  std::optional<Time> complete_since;
   std::string ignored_edit;  // Plan::ignored_edit when it last noted an edit
   // When this process first saw workers to have succeeded whose pods are gone or being deleted, by
   // index; see seen_completions.h.

@@ -31,6 +31,10 @@ struct GroupReport {
   // Whether the Evaluator has reported to the leading pod that it does not see that pod's
   // checkpoints; nullopt: the leading pod has not answered, or has heard nothing since it started.
   std::optional<bool> evaluator_misses_checkpoints = std::nullopt;
+  // How long the leading replica had been in training steps without finishing one when the leading
+  // pod last answered; nullopt: that did not answer lately, or the replica does something else,
+  // such as waiting for others, evaluating or saving.
+  std::optional<Duration> in_step_for = std::nullopt;
   // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
   bool operator==(const GroupReport&) const = default;

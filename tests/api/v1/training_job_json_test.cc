@@ -385,6 +385,7 @@ class JobSource {
     if (Flip()) spec.run_policy.ttl_seconds_after_finished = Small();
     if (Flip()) spec.run_policy.active_deadline_seconds = Small();
     if (Flip()) spec.run_policy.pending_deadline_seconds = Small();
+    if (Flip()) spec.run_policy.progress_deadline_seconds = 9 + Small();
     spec.run_policy.backoff_limit = Small();
     if (Flip())
       spec.run_policy.scheduling_policy =

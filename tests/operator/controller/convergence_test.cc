@@ -53,7 +53,8 @@ api::TrainingJob JobOf(const Variation& variation) {
                  .Workers(3)
                  .RestartScope(variation.scope)
                  .BackoffLimit(kBackoffLimit)
-                 .ActiveDeadlineSeconds(100'000);
+                 .ActiveDeadlineSeconds(100'000)
+                 .ProgressDeadlineSeconds(60);
   if (variation.scope == RestartScope::kInPlace) {
     api::TrainingSpec training = testing::MnistTraining();
     training.checkpoint.directory = "/checkpoints";
@@ -110,6 +111,7 @@ class Chaos {
 
   // Faults stop: the kubelet works, the programs end well.
   void Heal() {
+    world_.progress.group.in_step_for.reset();
     refused_.clear();
     world_.client.SetBefore({});
     world_.client.SetAfter({});
@@ -141,6 +143,8 @@ class Chaos {
 
   void Step() {
     if (Draw(25) == 0) ToggleRefusal();
+    // Some leading pods tell that they make no progress.
+    if (Draw(25) == 0) world_.progress.group.in_step_for = seconds(Draw(120));
     switch (Draw(9)) {
       case 0:
         return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));

@@ -2020,6 +2020,79 @@ TEST(ReconcilerTest, AClockThatIsSetForwardShortensNoWaitForTheFirstStart) {
   EXPECT_EQ(world.Job()->status.state, "Failed");
 }
 
+// Both replicas run, and the leading one tells of the same step for ever.
+void GetStuck(World& world) {
+  world.progress.group.in_step_for = std::chrono::hours(1);
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+}
+
+TEST(ReconcilerTest, AJobWithoutProgressIsRestartedOncePerDeadline) {
+  World world(Job("j").Workers(2).Training().ProgressDeadlineSeconds(60).Build());
+  GetStuck(world);
+  world.clock.Step(std::chrono::hours(1));  // the wall clock alone
+  world.clock.Advance(seconds(59));
+  EXPECT_EQ(world.Settle(), seconds(1));
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Job()->status.failure->reason, "ProgressDeadlineExceeded");
+  for (const kube::Object& pod : world.Pods()) {
+    if (kube::IsBeingDeleted(pod)) world.client.Remove(kube::kPodKind, kube::KeyOf(pod));
+  }
+  GetStuck(world);
+  world.clock.Advance(seconds(59));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1) << "the time of the attempt before does not count";
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 2);
+  EXPECT_EQ(world.Job()->status.restarts.application, 2);
+  const std::vector<std::string> events = world.EventReasons();
+  EXPECT_EQ(std::ranges::count(events, "ProgressDeadlineExceeded"), 2);
+}
+
+TEST(ReconcilerTest, AnOperatorThatHasJustStartedCountsTheTimeWithoutProgressAnew) {
+  World world(Job("j").Workers(2).Training().ProgressDeadlineSeconds(60).Build());
+  GetStuck(world);
+  world.clock.Advance(seconds(59));
+  world.RestartOperator();
+  world.Settle();
+  world.clock.Advance(seconds(59));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
+TEST(ReconcilerTest, AContainerThatTheKubeletHasRestartedHasItsTimeAnew) {
+  World world(Job("j")
+                  .Workers(2)
+                  .Training()
+                  .RestartScope(api::RestartScope::kPod)
+                  .ProgressDeadlineSeconds(60)
+                  .Build());
+  GetStuck(world);
+  world.clock.Advance(seconds(59));
+  world.client.Modify(kube::kPodKind, {"default", "j-worker-1"}, [](kube::Object& pod) {
+    pod["status"]["containerStatuses"] = {
+        {{"name", pod.at("spec").at("containers").at(0).at("name")},
+         {"restartCount", 1},
+         {"state", {{"running", kube::Object::object()}}}}};
+  });
+  world.Settle();
+  world.clock.Advance(seconds(59));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Job()->status.restarts.application, 2) << "the kubelet's is charged, too";
+}
+
 TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {
   World world(Job("j").Workers(1).Evaluator().Build());
   world.Settle();

@@ -64,6 +64,12 @@ const Change kIsLate = [](Observed& observed) {
   observed.job.spec.run_policy.active_deadline_seconds = 60;
   observed.now += seconds(60);
 };
+const Change kIsStuck = [](Observed& observed) {
+  observed.job.spec.run_policy.progress_deadline_seconds = 60;
+  observed.complete_since = observed.now;
+  observed.now += seconds(60);
+  observed.group.in_step_for = seconds(60);
+};
 const Change kWorkersAreRejected = [](Observed& observed) {
   observed.create_fault = {
       .message = "image: Required value", .is_refusal = true, .invalid_pod = Role::kWorker};
@@ -191,6 +197,14 @@ std::vector<Pair> Pairs() {
        Runs(Job("j").Workers(2).Evaluator()).Pod(Role::kEvaluator, 0, Exited(137))},
       {"a failure that comes with another size is charged", PlanRestart, PlanRescaled,
        Runs().With(kIsRescaled).With(kSecondFails)},
+      {"and so is a job without progress", PlanRestart, PlanRescaled,
+       Runs().With(kIsStuck).With(kIsRescaled)},
+      {"nobody knows how far a job is that Kueue has stopped", PlanQueued, PlanRestart,
+       Runs().With(kHasQueue).With(kIsEvicted).With(kIsStuck)},
+      {"a job past its deadline is not restarted for lack of progress", PlanDeadline, PlanRestart,
+       Runs().With(kIsStuck).With(kIsLate)},
+      {"a suspended job makes no progress", PlanSuspended, PlanRestart,
+       Runs().With(kIsStuck).With(kSuspends)},
       {"an attempt has one size", PlanRescaled, PlanRunning, Runs().With(kIsRescaled)},
       {"a job is not suspended any more when it gets pods", PlanResumed, PlanRunning,
        IsSuspended().With(kResumes)},

@@ -1,0 +1,80 @@
+#include "operator/controller/rules/progress_deadline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/rfc3339.h"
+#include "operator/controller/rules/readiness.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+// A report that is awaited may be a little late. Each look at the job costs something.
+constexpr Duration kShortestLook = std::chrono::seconds(1);
+
+// A readiness probe that fails may be a sign of the very stall, so it does not count here.
+bool Runs(const Observed& observed, const Replica& replica) {
+  const ObservedPod* pod = FindPod(observed, replica);
+  if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
+  if (HasSucceeded(*pod)) return true;
+  return IsActive(*pod) && pod->phase == PodPhase::kRunning && pod->waiting_reason.empty() &&
+         !pod->node_silent_since;
+}
+
+std::string StepText(const std::optional<api::Progress>& progress) {
+  if (!progress || progress->step == 0) return "has not finished its first step";
+  const std::string of =
+      progress->total_steps > 0 ? fmt::format(" of {}", progress->total_steps) : "";
+  return fmt::format("has finished no step since step {}{}", progress->step, of);
+}
+
+}  // namespace
+
+bool IsComplete(const Observed& observed) {
+  if (!observed.job.spec.run_policy.progress_deadline_seconds) return false;
+  const std::vector<Replica> wanted = WantedReplicas(observed.job);
+  return !wanted.empty() && std::ranges::all_of(wanted, [&observed](const Replica& replica) {
+    return !IsRequired(observed.job, replica) || Runs(observed, replica);
+  });
+}
+
+std::optional<Duration> UntilStalled(const Observed& observed) {
+  const auto& seconds = observed.job.spec.run_policy.progress_deadline_seconds;
+  if (!seconds || !observed.complete_since || !observed.group.in_step_for) return std::nullopt;
+  const Duration stalled =
+      std::min(*observed.group.in_step_for, observed.now - *observed.complete_since);
+  return std::chrono::seconds(*seconds) - stalled;
+}
+
+std::optional<Duration> UntilProgressDeadline(const Observed& observed) {
+  const std::optional<Duration> left = UntilStalled(observed);
+  if (!left || *left <= Duration::zero()) return std::nullopt;
+  return std::max(*left, kShortestLook);
+}
+
+std::optional<PodFailure> FindStall(const Observed& observed) {
+  const std::optional<Duration> left = UntilStalled(observed);
+  const Replica leader = LeadingReplica(observed.job);
+  const ObservedPod* pod = FindPod(observed, leader);
+  if (!left || *left > Duration::zero() || pod == nullptr || !IsActive(*pod)) return std::nullopt;
+  const std::int64_t allowed = *observed.job.spec.run_policy.progress_deadline_seconds;
+  const auto stalled =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::seconds(allowed) - *left);
+  return PodFailure{
+      .pod = pod,
+      .replica = leader,
+      .cause = Classify(observed.job, *pod),
+      .rule = FindFailureRule(observed.job, {.pod = pod, .found = kProgressDeadlineExceeded}),
+      .stall = fmt::format(
+          "the job makes no progress: {}{} {}, since {} ({} s ago; "
+          "progressDeadlineSeconds is {})",
+          Describe(leader), pod->node.empty() ? "" : fmt::format(" on node {}", pod->node),
+          StepText(observed.progress), FormatRfc3339(WholeSeconds(observed.now - stalled)),
+          stalled.count(), allowed)};
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,37 @@
+// How long a job's rank 0 has been in one training step, by what its leading pod tells.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+
+namespace lockstep::proto {
+class GetStatusResponse;
+}
+
+namespace lockstep::progress {
+
+// Not thread-safe.
+class StepWatch {
+ public:
+  // Takes an answer of the leading pod, which came at `now`. Another count of finished steps is
+  // another step, and so is another generation of the group.
+  void Note(const proto::GetStatusResponse& said, SteadyTime now);
+  // Forgets the step: for a while, nobody has heard of rank 0.
+  void Reset() { seen_.reset(); }
+  // Returns the time from the first answer that told of the present step to the last one; nullopt
+  // if rank 0 is in none. It is in none while it waits for members, shares state, evaluates or
+  // saves, and after its last step.
+  std::optional<Duration> InStepFor() const;
+
+ private:
+  struct Seen {
+    std::uint64_t generation = 0;
+    std::int64_t finished = 0;  // steps before this one
+    SteadyTime first, last;
+  };
+  std::optional<Seen> seen_;
+};
+
+}  // namespace lockstep::progress

@@ -1,0 +1,96 @@
+#include "operator/progress/step_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "api/proto/trainer_status.pb.h"
+
+namespace lockstep::progress {
+namespace {
+
+using std::chrono::seconds;
+
+proto::GetStatusResponse InStep(std::int64_t finished) {
+  proto::GetStatusResponse said;
+  said.set_generation(1);
+  said.set_activity(proto::ACTIVITY_STEP);
+  said.mutable_progress()->set_step(finished);
+  said.mutable_progress()->set_total_steps(100);
+  return said;
+}
+
+SteadyTime At(int second) {
+  return SteadyTime(seconds(second));
+}
+
+TEST(StepWatchTest, TimeCountsFromTheFirstAnswerThatTellsOfAStepToTheLast) {
+  StepWatch watch;
+  EXPECT_FALSE(watch.InStepFor());
+  watch.Note(InStep(7), At(10));
+  EXPECT_EQ(watch.InStepFor(), seconds(0));
+  watch.Note(InStep(7), At(15));
+  watch.Note(InStep(7), At(40));
+  EXPECT_EQ(watch.InStepFor(), seconds(30));
+  watch.Note(InStep(8), At(45));
+  EXPECT_EQ(watch.InStepFor(), seconds(0));
+  watch.Note(InStep(8), At(50));
+  watch.Reset();
+  EXPECT_FALSE(watch.InStepFor());
+  watch.Note(InStep(8), At(60));
+  EXPECT_EQ(watch.InStepFor(), seconds(0)) << "nobody heard of it in between";
+}
+
+TEST(StepWatchTest, AStepThatIsDoneAgainIsAnother) {
+  StepWatch watch;
+  watch.Note(InStep(7), At(0));
+  watch.Note(InStep(5), At(10));  // restored from a checkpoint
+  EXPECT_EQ(watch.InStepFor(), seconds(0));
+  proto::GetStatusResponse regrouped = InStep(5);
+  regrouped.set_generation(2);
+  watch.Note(regrouped, At(20));
+  EXPECT_EQ(watch.InStepFor(), seconds(0));
+}
+
+TEST(StepWatchTest, TheFirstStepCountsBeforeThereIsProgress) {
+  StepWatch watch;
+  proto::GetStatusResponse said = InStep(0);
+  said.clear_progress();
+  watch.Note(said, At(0));
+  watch.Note(said, At(30));
+  EXPECT_EQ(watch.InStepFor(), seconds(30));
+  watch.Note(InStep(1), At(35));
+  EXPECT_EQ(watch.InStepFor(), seconds(0));
+}
+
+TEST(StepWatchTest, WhatIsNoStepDoesNotCount) {
+  using Change = std::function<void(proto::GetStatusResponse&)>;
+  const std::pair<const char*, Change> changes[] = {
+      {"joining", [](auto& said) { said.set_activity(proto::ACTIVITY_UNKNOWN); }},
+      {"sharing state", [](auto& said) { said.set_activity(proto::ACTIVITY_SHARING_STATE); }},
+      {"evaluating", [](auto& said) { said.set_activity(proto::ACTIVITY_EVALUATION); }},
+      {"saving", [](auto& said) { said.set_activity(proto::ACTIVITY_CHECKPOINT); }},
+      {"waiting for a member", [](auto& said) { said.add_missing("worker 1"); }},
+      {"done", [](auto& said) { said.mutable_progress()->set_step(100); }}};
+  for (const auto& [name, change] : changes) {
+    StepWatch watch;
+    watch.Note(InStep(7), At(0));
+    proto::GetStatusResponse said = InStep(7);
+    change(said);
+    watch.Note(said, At(100));
+    EXPECT_FALSE(watch.InStepFor()) << name;
+    watch.Note(InStep(7), At(200));
+    EXPECT_EQ(watch.InStepFor(), seconds(0)) << name << ": time counts anew";
+  }
+}
+
+TEST(StepWatchTest, WithoutATotalNoStepIsTheLast) {
+  StepWatch watch;
+  proto::GetStatusResponse said = InStep(7);
+  said.mutable_progress()->set_total_steps(0);
+  watch.Note(said, At(0));
+  EXPECT_TRUE(watch.InStepFor());
+}
+
+}  // namespace
+}  // namespace lockstep::progress
