@@ -84,7 +84,7 @@ struct SeenTime {
 };
 
 // Since when this process has seen that every required replica of an attempt runs (IsComplete),
-// with no restart by a kubelet.
+// with no restart of one by a kubelet.
 struct SeenComplete {
   int attempt = 0, kubelet_restarts = 0;
   SteadyTime since;

@@ -213,7 +213,11 @@ void Observer::ObserveComplete(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<SeenComplete>& seen = context.memory.complete;
   int restarts = 0;
-  for (const ObservedPod& pod : observed.pods) restarts += pod.restart_count;
+  for (const ObservedPod& pod : observed.pods) {
+    const bool is_needed =
+        IsMember(observed, pod) && IsRequired(observed.job, {pod.role, pod.index});
+    if (is_needed) restarts += pod.restart_count;
+  }
   const int attempt = observed.job.status.attempt;
   const bool is_same = seen && seen->attempt == attempt && seen->kubelet_restarts == restarts;
   if (!IsComplete(observed)) {

@@ -14,10 +14,14 @@
 namespace lockstep::controller {
 namespace {
 
+Time StartedBy(const Observed& observed) {
+  return std::min(StartTime(observed), observed.started_by);
+}
+
 std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
-  return SecondsAfter(std::min(StartTime(observed), observed.started_by), *seconds) - observed.now;
+  return SecondsAfter(StartedBy(observed), *seconds) - observed.now;
 }
 
 // Of replicas that train alone, one is enough.
@@ -36,8 +40,8 @@ std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
   const bool is_pending = StateOf(observed.job.status) == kPending;
   if (!seconds || observed.job.spec.suspend || !is_pending) return std::nullopt;
   if (!observed.waiting_since || TrainsInPart(observed)) return std::nullopt;
-  const Time since = std::max(StartTime(observed), *observed.waiting_since);
-  return SecondsAfter(std::min(since, observed.now), *seconds) - observed.now;
+  const Time since = std::max(StartedBy(observed), *observed.waiting_since);
+  return SecondsAfter(since, *seconds) - observed.now;
 }
 
 struct Deadline {

@@ -1939,6 +1939,19 @@ TEST(ReconcilerTest, AStartInTheFutureDelaysNoDeadline) {
   EXPECT_EQ(world.Job()->status.state, "Failed");
 }
 
+TEST(ReconcilerTest, AStartInTheFutureDelaysNoPendingDeadline) {
+  World world(Job("j").Workers(1).PendingDeadlineSeconds(100).Build());
+  world.Settle();
+  world.clock.Step(-std::chrono::minutes(50));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(100));
+  world.clock.Advance(seconds(40));
+  EXPECT_EQ(world.Settle(), seconds(60)) << "the time does not begin anew";
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
 // An operator that starts on a machine before NTP has set its clock, for example.
 TEST(ReconcilerTest, AClockThatIsBehindForAWhileMakesNoJobOlder) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
@@ -2091,6 +2104,31 @@ TEST(ReconcilerTest, AContainerThatTheKubeletHasRestartedHasItsTimeAnew) {
   world.Settle();
   EXPECT_EQ(world.Job()->status.attempt, 1);
   EXPECT_EQ(world.Job()->status.restarts.application, 2) << "the kubelet's is charged, too";
+}
+
+// An Evaluator that fails again and again may hold up nobody.
+TEST(ReconcilerTest, AnEvaluatorThatTheKubeletHasRestartedChangesNoTime) {
+  World world(Job("j")
+                  .Workers(2)
+                  .Evaluator()
+                  .Training()
+                  .RestartScope(api::RestartScope::kPod)
+                  .ProgressDeadlineSeconds(60)
+                  .Build());
+  GetStuck(world);
+  world.clock.Advance(seconds(59));
+  world.client.Modify(kube::kPodKind, {"default", "j-evaluator-0"}, [](kube::Object& pod) {
+    pod["status"]["phase"] = "Running";
+    pod["status"]["containerStatuses"] = {
+        {{"name", pod.at("spec").at("containers").at(0).at("name")},
+         {"restartCount", 1},
+         {"state", {{"running", kube::Object::object()}}}}};
+  });
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
 TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {
