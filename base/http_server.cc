@@ -10,10 +10,15 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -22,8 +27,10 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kLongestRequest = 8192;
-// Probers send their request at once; a scraper may be slow to read the answer.
-constexpr Duration kRequestTime = std::chrono::seconds(1), kAnswerTime = std::chrono::seconds(5);
+// Probers send their request at once; a scraper may be slow to read the answer, and whoever posts
+// may wait for a second before it sends the body.
+constexpr Duration kRequestTime = std::chrono::seconds(1), kAnswerTime = std::chrono::seconds(5),
+                   kBodyTime = std::chrono::seconds(5);
 // In total, and per peer. Beyond either limit the oldest connection (of the peer) is closed.
 constexpr std::size_t kMostConnections = 128, kMostOfPeer = 8;
 // Bounds the accepts between two looks at open connections, so that a flood of connections delays
@@ -41,10 +48,18 @@ const char* ReasonOf(int status) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 411:
+      return "Length Required";
+    case 413:
+      return "Content Too Large";
+    case 429:
+      return "Too Many Requests";
     case 503:
       return "Service Unavailable";
     default:
@@ -74,6 +89,7 @@ struct Connection {
   std::string peer;
   SteadyTime deadline;
   std::string request;
+  std::size_t head = 0, body = 0;  // bytes of the request's; the head's 0: not complete
   std::shared_ptr<const Text> answer = nullptr;  // set while it is being sent
   std::size_t length = 0, sent = 0;              // of the answer
 };
@@ -84,12 +100,48 @@ struct Page {
   SteadyTime fresh_until{};
 };
 
+// "GET /metrics?x HTTP/1.1"
+struct RequestLine {
+  std::string method, path;
+};
+
+std::optional<RequestLine> ReadRequestLine(std::string_view request) {
+  const std::string_view line = request.substr(0, request.find("\r\n"));
+  const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+  const std::string_view target = line.substr(first + 1, second - first - 1);
+  return RequestLine{std::string(line.substr(0, first)),
+                     std::string(target.substr(0, target.find('?')))};
+}
+
+// Debian's Abseil has a type of its own.
+absl::string_view AbslView(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+// Returns the value of a header; empty if there is none. `name` is in lower case.
+std::string HeaderOf(std::string_view head, std::string_view name) {
+  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;
+       at = head.find("\r\n", at + 2)) {
+    std::string_view line = head.substr(at + 2);
+    line = line.substr(0, line.find("\r\n"));
+    const std::size_t colon = line.find(':');
+    if (colon != name.size() ||
+        !absl::EqualsIgnoreCase(AbslView(line.substr(0, colon)), AbslView(name)))
+      continue;
+    return std::string(absl::StripAsciiWhitespace(AbslView(line.substr(colon + 1))));
+  }
+  return "";
+}
+
 // A single thread that never blocks on a connection: an idle one only occupies its slot, and a peer
 // with too many loses its oldest.
 class PollingServer final : public HttpServer {
  public:
-  PollingServer(Listener listener, const std::map<std::string, HttpPage>& pages)
-      : listener_(std::move(listener)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  PollingServer(Listener listener, const std::map<std::string, HttpPage>& pages, HttpIntake intake)
+      : listener_(std::move(listener)),
+        intake_(std::move(intake)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (const auto& [path, page] : pages) pages_.emplace(path, Page{page});
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
@@ -179,28 +231,71 @@ class PollingServer final : public HttpServer {
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     if (count == 0) return false;
     connection.request.append(bytes, static_cast<std::size_t>(count));
-    if (connection.request.size() > kLongestRequest) return false;
-    if (connection.request.find("\r\n\r\n") == std::string::npos) return true;
-    Answer(connection);
+    if (connection.head == 0 && !ReadHead(connection)) return false;
+    if (connection.head == 0) return true;
+    if (!connection.answer && connection.request.size() < connection.head + connection.body) {
+      return true;
+    }
+    if (!connection.answer) TakePost(connection);
     connection.deadline = Now() + kAnswerTime;
     return true;
   }
 
-  // "GET /metrics?x HTTP/1.1"
-  void Answer(Connection& connection) {
-    const std::string line = connection.request.substr(0, connection.request.find("\r\n"));
-    const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
-    const std::string method = line.substr(0, first);
-    if (first == std::string::npos || second == std::string::npos) {
-      connection.answer = TextOf({.status = 400, .body = "no request\n"});
-    } else if (method != "GET" && method != "HEAD") {
-      connection.answer = TextOf({.status = 405, .body = "GET and HEAD only\n"});
-    } else {
-      const std::string target = line.substr(first + 1, second - first - 1);
-      connection.answer = PageAt(target.substr(0, target.find('?')));
+  // Returns false if the head is too long.
+  bool ReadHead(Connection& connection) {
+    const std::size_t end = connection.request.find("\r\n\r\n");
+    if (std::min(end, connection.request.size()) > kLongestRequest) return false;
+    if (end == std::string::npos) return true;
+    connection.head = end + 4;
+    AnswerHead(connection);
+    connection.deadline = Now() + kBodyTime;
+    return true;
+  }
+
+  // Answers what has no body, or is refused without it.
+  void AnswerHead(Connection& connection) {
+    const std::optional<RequestLine> line = ReadRequestLine(connection.request);
+    if (!line) return Refuse(400, "no request\n", connection);
+    if (line->method == "POST" && intake_.take && line->path.starts_with(intake_.prefix)) {
+      return AwaitBody(connection);
     }
+    if (line->method != "GET" && line->method != "HEAD") {
+      return Refuse(405, "GET and HEAD only\n", connection);
+    }
+    connection.answer = PageAt(line->path);
     connection.length =
-        method == "HEAD" ? connection.answer->head : connection.answer->bytes.size();
+        line->method == "HEAD" ? connection.answer->head : connection.answer->bytes.size();
+  }
+
+  void AwaitBody(Connection& connection) const {
+    const std::string_view head = std::string_view(connection.request).substr(0, connection.head);
+    const std::string length = HeaderOf(head, "content-length");
+    std::uint64_t bytes = 0;
+    if (!absl::SimpleAtoi(length, &bytes)) {
+      return Refuse(411, "found no Content-Length, expected a number of bytes\n", connection);
+    }
+    if (bytes > intake_.most_bytes) {
+      return Refuse(
+          413,
+          fmt::format("found a body of {} bytes, expected at most {}\n", bytes, intake_.most_bytes),
+          connection);
+    }
+    connection.body = bytes;
+  }
+
+  void TakePost(Connection& connection) const {
+    const std::string_view request = connection.request;
+    const HttpPost post = {
+        .path = ReadRequestLine(request)->path,
+        .authorization = HeaderOf(request.substr(0, connection.head), "authorization"),
+        .body = std::string(request.substr(connection.head, connection.body))};
+    connection.answer = TextOf(intake_.take(post));
+    connection.length = connection.answer->bytes.size();
+  }
+
+  static void Refuse(int status, const std::string& why, Connection& connection) {
+    connection.answer = TextOf({.status = status, .body = why});
+    connection.length = connection.answer->bytes.size();
   }
 
   std::shared_ptr<const Text> PageAt(const std::string& path) {
@@ -216,6 +311,7 @@ class PollingServer final : public HttpServer {
   }
 
   const Listener listener_;
+  const HttpIntake intake_;
   const Descriptor wake_;
   std::map<std::string, Page> pages_;  // this and the next: used only by the thread
   std::list<Connection> connections_;  // oldest first
@@ -226,14 +322,14 @@ class PollingServer final : public HttpServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
-    const std::string& address, const std::map<std::string, HttpPage>& pages) {
+    const std::string& address, const std::map<std::string, HttpPage>& pages, HttpIntake intake) {
   LOCKSTEP_RETURN_IF_ERROR(CheckBindAddress(address));
   absl::StatusOr<Listener> listener = ListenAt(address, kBacklog);
   if (!listener.ok()) {
     return absl::UnavailableError(fmt::format("address {}: cannot listen: is the port taken? ({})",
                                               address, std::string(listener.status().message())));
   }
-  return std::make_unique<PollingServer>(*std::move(listener), pages);
+  return std::make_unique<PollingServer>(*std::move(listener), pages, std::move(intake));
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
-// Serves a few read-only pages over HTTP: probes and metrics. An idle connection delays no other
-// caller: otherwise any pod could have the operator killed by starving its probe.
+// Serves a few read-only pages over HTTP, probes and metrics, or takes short reports. An idle
+// connection delays no other caller: otherwise any pod could have the operator killed by starving
+// its probe.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,13 +27,27 @@ struct HttpAnswer {
 // Called on the server's thread, so it must be short.
 using HttpPage = std::function<HttpAnswer()>;
 
+struct HttpPost {
+  std::string path, authorization, body;
+};
+
+// Takes what is posted at paths that begin with `prefix`.
+struct HttpIntake {
+  std::string prefix;
+  std::size_t most_bytes = 0;  // of a body; a longer one is refused unread
+  // Called on the server's thread, like a page.
+  std::function<HttpAnswer(const HttpPost&)> take;
+};
+
 class HttpServer {
  public:
-  // Starts a server for `pages` by path ("/metrics"), for GET and HEAD. Port 0 picks a port.
+  // Starts a server for `pages` by path ("/metrics"), for GET and HEAD, and for what is posted if
+  // there is an `intake`. Port 0 picks a port. A body needs a Content-Length.
   // Returns InvalidArgument for an `address` that CheckBindAddress rejects, or Unavailable, naming
   // the address, if it cannot listen there.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
-      const std::string& address, const std::map<std::string, HttpPage>& pages);
+      const std::string& address, const std::map<std::string, HttpPage>& pages,
+      HttpIntake intake = {});
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
 };

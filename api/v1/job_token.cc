@@ -34,6 +34,10 @@ std::string JobToken::Prove(std::string_view purpose, std::string_view nonce,
                     fmt::format("{} {} ", purpose, nonce.size()).append(nonce).append(content));
 }
 
+std::string JobToken::ReportBearer() const {
+  return ToHex(Prove(kProofOfReport, "", ""));
+}
+
 bool JobToken::Accepts(std::string_view purpose, std::string_view nonce, std::string_view content,
                        std::string_view proof) const {
   return !present() || EqualInConstantTime(Prove(purpose, nonce, content), proof);

@@ -27,6 +27,7 @@ inline constexpr char kProofOfEvaluation[] = "evaluation";
 inline constexpr char kProofOfEvaluationAnswer[] = "evaluation answer";
 // content: the Introduction without its proof
 inline constexpr char kProofOfIntroduction[] = "introduction";
+inline constexpr char kProofOfReport[] = "progress report";  // no nonce, no content: a bearer
 // content: the server's challenge and the Introduction that answered it
 inline constexpr char kProofOfServer[] = "server";
 
@@ -46,6 +47,10 @@ class JobToken {
   // Returns HMAC-SHA256 over purpose, nonce and content; empty without a token.
   std::string Prove(std::string_view purpose, std::string_view nonce,
                     std::string_view content) const;
+  // Returns what a program sends to the operator with its reports, as Authorization: Bearer, in
+  // hexadecimal: it need not know how to make a proof. Whoever reads it on the way can report for
+  // the job, and can do nothing else with it. Empty without a token.
+  std::string ReportBearer() const;
   // Returns true if `proof` is what Prove returns, or if there is no token. The comparison takes
   // constant time.
   bool Accepts(std::string_view purpose, std::string_view nonce, std::string_view content,

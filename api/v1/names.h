@@ -62,6 +62,10 @@ inline constexpr char kEnvGpus[] = "LOCKSTEP_GPUS";
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
 // The file with the job's token (job_token.h). Absent: the rendezvous accepts every caller.
 inline constexpr char kEnvTokenFile[] = "LOCKSTEP_TOKEN_FILE";
+// Where a program of a user's own image posts its progress, and the file with what authenticates
+// it. The names are those of Kubeflow Trainer, which programs for it, such as Hugging Face's, read.
+inline constexpr char kEnvProgressUrl[] = "KUBEFLOW_TRAINER_SERVER_URL";
+inline constexpr char kEnvProgressToken[] = "KUBEFLOW_TRAINER_SERVER_TOKEN";
 // The pod's terminationGracePeriodSeconds, if it is not Kubernetes' default of 30.
 inline constexpr char kEnvGraceSeconds[] = "LOCKSTEP_GRACE_SECONDS";
 // The pod's own address, where the supervisor binds its servers. Absent: all addresses.

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_tokens.h"
+#include "operator/controller/state/progress_reports.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/kube/client.h"
 #include "operator/kube/runtime/event_recorder.h"
@@ -17,7 +18,8 @@ struct Collaborators {
   ProgressSource& progress;
   kube::EventRecorder& events;
   const Clock& clock;
-  JobTokens* tokens = nullptr;  // required by Settings::job_tokens
+  JobTokens* tokens = nullptr;         // required by Settings::job_tokens
+  ProgressReports* reports = nullptr;  // null: programs report nothing
 };
 
 }  // namespace lockstep::controller

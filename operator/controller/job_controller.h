@@ -31,6 +31,8 @@ struct JobControllerOptions {
   Settings settings;
   // Derives the jobs' tokens; null if jobs have none. Outlives the controller.
   JobTokens* tokens = nullptr;
+  // What programs report; null if they cannot. Outlives the controller.
+  ProgressReports* reports = nullptr;
   kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
   // Called on the watching thread for each change of a job; `before` is null for a job that was not
   // known. May be empty.
@@ -71,6 +73,9 @@ class JobController {
   bool HasSynced() const;
   // Ends the watches and waits for running reconciles. Idempotent.
   void Stop();
+
+  // Has the job reconciled soon, because something is known of it that no cache tells.
+  void Look(const kube::Key& key) { Enqueue(key); }
 
   JobControllerStats Stats() const;
   const kube::Store<ObservedJob>& jobs() const { return jobs_.store(); }

@@ -56,6 +56,16 @@ bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
          pod.termination && pod.termination->exit_code == 0;
 }
 
+// Returns true if a process before this one has written what the job's present attempt has
+// reported, and it was not all of its work.
+bool HasReportedBefore(const api::TrainingJobStatus& status) {
+  const auto& progress = status.progress;
+  if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
+  const bool is_done = progress->total_steps > 0 && progress->step >= progress->total_steps;
+  return !is_done &&
+         *progress->update_time >= FindCondition(status, kRunning)->last_transition_time;
+}
+
 }  // namespace
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
@@ -177,6 +187,7 @@ void Observer::Observe(ReconcileContext& context) const {
       context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
+  ObserveReports(context);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
   observed.evaluator_due =
@@ -240,6 +251,20 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   if (workload) observed.workload = workload->value;
 }
 
+// A program that hangs reports nothing more: one that has reported to a process before this one has
+// its time from the first look of this one.
+void Observer::ObserveReports(ReconcileContext& context) const {
+  Observed& observed = context.observed;
+  const api::TrainingJob& job = observed.job;
+  if (with_.reports == nullptr || job.spec.training || IsTerminal(job.status)) return;
+  const ProgressReports::Known known =
+      with_.reports->Of(job.metadata.uid, job.status.attempt, context.moment.steady);
+  observed.progress = known.latest;
+  observed.group.in_step_for = known.same_for;
+  if (known.latest || !HasReportedBefore(job.status)) return;
+  observed.group.in_step_for = context.moment.steady - context.memory.first_seen;
+}
+
 int Observer::PortOf(const ReconcileContext& context, const ObservedPod& pod) const {
   const api::TrainingJob& job = context.observed.job;
   std::optional<ReportingPort>& known = context.memory.reporting_port;
@@ -256,6 +281,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   const api::TrainingJob& job = observed.job;
   if (IsTerminal(job.status)) {
     with_.progress.Forget(job.metadata.uid);
+    if (with_.reports != nullptr) with_.reports->Forget(job.metadata.uid);
     return std::nullopt;
   }
   if (!api::HasTrainingGroup(job) || observed.invalid) {

@@ -27,6 +27,7 @@ class Observer {
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);
   static void ObserveComplete(ReconcileContext& context);
+  void ObserveReports(ReconcileContext& context) const;
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
   NodeState NodeStateOf(const std::string& node, SteadyTime now, bool is_current,

@@ -63,6 +63,25 @@ std::string DomainFault(const std::string& domain) {
       domain, kMaxSubdomain);
 }
 
+std::string UrlFault(const std::string& url) {
+  static const std::regex kUrl("https?://[A-Za-z0-9.:\\[\\]-]+(/[A-Za-z0-9/._~-]*)?");
+  if (url.empty() || (std::regex_match(url, kUrl) && !url.ends_with('/'))) return "";
+  return fmt::format("found \"{}\", expected a URL such as http://NAME.NAMESPACE.svc:8082", url);
+}
+
+// Returns the error, or "".
+std::string ProgressFault(const Flags& flags) {
+  const bool is_served = flags.progress_bind_address != "0";
+  if (is_served == flags.progress_url.empty()) {
+    return fmt::format(
+        "--progress-url: found \"{}\" with --progress-bind-address={}, expected both or neither",
+        flags.progress_url, flags.progress_bind_address);
+  }
+  if (!is_served || flags.job_tokens) return "";
+  return "--progress-bind-address: found --job-tokens=false, expected tokens: reports are "
+         "authenticated by them";
+}
+
 std::string NamespacesFault(const std::string& list) {
   static const std::regex kLabel("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?");
   for (const std::string& name : NamesOf(list)) {
@@ -105,6 +124,14 @@ void AddServing(CLI::App& app, Flags& flags) {
                  "Where /healthz and /readyz are served; 0: nowhere")
       ->check(BindAddressFault)
       ->type_name("[HOST]:PORT");
+  app.add_option("--progress-bind-address", flags.progress_bind_address,
+                 "Where programs of users' own images may report how far they are; 0: nowhere")
+      ->check(BindAddressFault)
+      ->type_name("[HOST]:PORT");
+  app.add_option("--progress-url", flags.progress_url,
+                 "The URL at which pods reach --progress-bind-address, such as that of a Service")
+      ->check(UrlFault)
+      ->type_name("URL");
 }
 
 void AddCluster(CLI::App& app, Flags& flags) {
@@ -224,6 +251,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   try {
     app.parse(argc, argv);
     if (const std::string fault = SettleNamespaces(flags.namespaces); !fault.empty()) {
+      throw CLI::ValidationError(fault);
+    }
+    if (const std::string fault = ProgressFault(flags); !fault.empty()) {
       throw CLI::ValidationError(fault);
     }
   } catch (const CLI::ParseError& error) {

@@ -11,6 +11,8 @@ struct Flags {
   std::string kubeconfig;  // empty: in a pod its service account, else kubectl's lookup
   std::string metrics_bind_address = ":8080";       // "0": disabled
   std::string health_probe_bind_address = ":8081";  // "0": disabled
+  std::string progress_bind_address = "0";          // "0": programs cannot report
+  std::string progress_url;  // at which pods reach it; set if and only if it is not disabled
   bool leader_elect = true;
   std::string leader_election_namespace;  // empty: the pod's own, else the context's
   std::string leader_election_name = "lockstep-operator";  // of the Lease

@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "base/cluster_domain.h"
 #include "base/descriptor_limit.h"
 #include "base/http_server.h"
@@ -33,6 +34,8 @@
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
+#include "operator/progress/report_endpoint.h"
+#include "operator/server/cluster_access.h"
 
 namespace lockstep::server {
 namespace {
@@ -52,31 +55,6 @@ std::string MakeIdentity() {
   return fmt::format("{}_{:08x}{:08x}", HostName(), random(), random());
 }
 
-absl::StatusOr<kube::RestConfig> FindCluster(const Flags& flags) {
-  if (!flags.kubeconfig.empty()) return kube::LoadKubeconfig(flags.kubeconfig);
-  auto config = kube::InClusterConfig();
-  if (absl::IsNotFound(config.status())) config = kube::LoadKubeconfig("");
-  return config;
-}
-
-kube::RestClientOptions ApiOptions(const Flags& flags) {
-  kube::RestClientOptions options;
-  options.user_agent = "lockstep-operator/" LOCKSTEP_VERSION;
-  options.qps = flags.kube_api_qps;
-  options.burst = flags.kube_api_burst > 0 ? flags.kube_api_burst
-                                           : static_cast<int>(std::ceil(flags.kube_api_qps));
-  return options;
-}
-
-// Renewals share neither connections nor limits with other requests; a renewal that hangs leaves
-// time for another before the deadline.
-kube::RestClientOptions LeaseOptions() {
-  kube::RestClientOptions options;
-  options.user_agent = "lockstep-operator/" LOCKSTEP_VERSION;
-  options.request_deadline = kube::LeaderElectionOptions().renew_deadline / 2;
-  return options;
-}
-
 // Outside a pod the operator does not know the domain of the cluster that it serves.
 std::string ClusterDomainOf(const Flags& flags, const kube::RestConfig& cluster) {
   if (!flags.cluster_domain.empty()) return flags.cluster_domain == "0" ? "" : flags.cluster_domain;
@@ -89,8 +67,11 @@ std::string ClusterDomainOf(const Flags& flags, const kube::RestConfig& cluster)
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
                                                    const kube::RestConfig& cluster,
                                                    controller::JobTokens* tokens,
+                                                   controller::ProgressReports& reports,
                                                    metrics::OperatorMetrics& metrics) {
   controller::JobControllerOptions options;
+  if (!flags.progress_url.empty()) options.reports = &reports;
+  options.settings.progress_url = flags.progress_url;
   options.namespaces = flags.namespaces;
   options.tokens = tokens;
   options.settings.network_policies = flags.network_policies;
@@ -142,6 +123,7 @@ class Operator {
   controller::JobTokens* TokensOf(const Flags& flags, const Clock& clock,
                                   const kube::RestConfig& cluster);
   controller::ProgressSource& ProgressOf(const Flags& flags);
+  std::optional<progress::ReportingJob> ReportingJobOf(const kube::Key& key) const;
   void LoadKey(const std::stop_token& stop);
   void AddChecks();
   absl::Status CheckWorkers() const;
@@ -162,12 +144,15 @@ class Operator {
   std::optional<controller::JobTokens> tokens_;
   controller::NoProgress no_progress_;
   std::optional<progress::ProgressPoller> poller_;
+  controller::ProgressReports reports_;
   controller::JobController controller_;
   const kube::LeaderElectionOptions election_;
   kube::LeaderElector elector_;
   std::atomic<bool> leads_{false};
   health::Checks alive_, ready_;
-  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they use the above
+  const progress::ReportEndpoint report_endpoint_;
+  std::unique_ptr<HttpServer> probe_server_, metrics_server_,
+      progress_server_;  // last: they use the above
 };
 
 Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
@@ -183,10 +168,17 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       lease_api_(std::move(lease_api)),
       client_(*api_, clock, {&watchdog_, &metrics_}),
       lease_client_(*lease_api_, clock, {&watchdog_, &metrics_}),
-      controller_(client_, addresses_, ProgressOf(flags), clock,
-                  ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), metrics_)),
+      controller_(
+          client_, addresses_, ProgressOf(flags), clock,
+          ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), reports_, metrics_)),
       election_(ElectionOptions(flags, cluster)),
-      elector_(lease_client_, clock, election_, ExitWithoutLease) {
+      elector_(lease_client_, clock, election_, ExitWithoutLease),
+      report_endpoint_(
+          reports_, clock,
+          {.find = [this](const auto& space,
+                          const auto& name) { return ReportingJobOf({space, name}); },
+           .on_report = [this](const auto& space,
+                               const auto& name) { controller_.Look({space, name}); }}) {
   AddChecks();
 }
 
@@ -209,6 +201,16 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
     return tokens_ ? tokens_->For(job_uid) : api::JobToken();
   };
   return poller_.emplace(std::move(options));
+}
+
+// An operator that does not lead has no jobs, and whatever it took would be lost.
+std::optional<progress::ReportingJob> Operator::ReportingJobOf(const kube::Key& key) const {
+  if (!leads_) return progress::ReportingJob();
+  const auto found = controller_.jobs().Get(key);
+  if (found == nullptr) return std::nullopt;
+  const api::TrainingJob& job = found->value.job;
+  if (job.spec.training || api::IsTerminal(job.status)) return std::nullopt;
+  return progress::ReportingJob{job.metadata.uid, tokens_->For(job.metadata.uid)};
 }
 
 void Operator::AddChecks() {
@@ -289,8 +291,13 @@ absl::Status Operator::Serve() {
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
                               HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
   }
+  if (flags_.progress_bind_address != "0") {
+    LOCKSTEP_ASSIGN_OR_RETURN(progress_server_, HttpServer::Start(flags_.progress_bind_address, {},
+                                                                  report_endpoint_.Intake()));
+  }
   LogInfo("serving", {{"probePort", probe_server_ ? probe_server_->port() : 0},
-                      {"metricsPort", metrics_server_ ? metrics_server_->port() : 0}});
+                      {"metricsPort", metrics_server_ ? metrics_server_->port() : 0},
+                      {"progressPort", progress_server_ ? progress_server_->port() : 0}});
   return absl::OkStatus();
 }
 

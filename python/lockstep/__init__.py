@@ -17,6 +17,7 @@ from lockstep.client import Client, Event
 from lockstep.errors import (ApiError, Conflict, InvalidJob, JobExists, JobFailed, NotFound, LockstepError,
                              WaitTimeout)
 from lockstep.job import Training, TrainingJob
+from lockstep.report import report_progress
 from lockstep.status import Condition, Failure, Progress, ReplicaStatus, Status
 
 try:
@@ -26,4 +27,4 @@ except PackageNotFoundError:  # imported from the source tree
 
 __all__ = ["ApiError", "Client", "Condition", "Conflict", "Event", "Failure", "InvalidJob", "JobExists", "JobFailed",
            "NotFound", "LockstepError", "Progress", "ReplicaStatus", "Status", "Training", "TrainingJob",
-           "WaitTimeout"]
+           "WaitTimeout", "report_progress"]

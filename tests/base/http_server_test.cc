@@ -83,6 +83,53 @@ TEST(HttpServerTest, HeadHasNoBodyAndNothingCanBeWritten) {
   EXPECT_THAT(Request(server->port(), "PUT", "/well"), Not(HasSubstr("200 OK")));
 }
 
+// Echoes what is posted below /in/.
+std::unique_ptr<HttpServer> StartIntake() {
+  const auto take = [](const HttpPost& post) {
+    return HttpAnswer{.body = post.path + "|" + post.authorization + "|" + post.body};
+  };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/page", [] { return HttpAnswer{}; }}},
+                                  {.prefix = "/in/", .most_bytes = 5000, .take = take});
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+std::string Posted(const HttpServer& server, const std::vector<std::string>& parts) {
+  testing::TcpClient client(server.port());
+  for (const std::string& part : parts) client.Send(part);
+  return client.ReadAll();
+}
+
+TEST(HttpServerTest, WhatIsPostedIsTakenWithItsBodyHoweverItComes) {
+  const auto server = StartIntake();
+  const std::string head =
+      "POST /in/a?b HTTP/1.1\r\nX-Authorization: no\r\nAuthorization: Bearer x\r\n";
+  EXPECT_THAT(Posted(*server, {head + "Content-Length: 3\r\n\r\nabc"}),
+              EndsWith("\r\n\r\n/in/a|Bearer x|abc"));
+  EXPECT_THAT(Posted(*server, {head, "content-length: 3\r\n\r", "\nab", "cd"}),
+              EndsWith("|Bearer x|abc"));
+  const std::string large(5000, 'y');
+  EXPECT_THAT(Posted(*server, {"POST /in/ HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + large}),
+              EndsWith("/in/||" + large));
+  EXPECT_THAT(Posted(*server, {"POST /in/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n"}),
+              EndsWith("/in/||"));
+}
+
+TEST(HttpServerTest, WhatCannotBeTakenIsRefusedUnread) {
+  const auto server = StartIntake();
+  const auto post = [&](const std::string& path, const std::string& header) {
+    return Posted(*server, {"POST " + path + " HTTP/1.1\r\n" + header + "\r\n"});
+  };
+  EXPECT_THAT(post("/in/", ""), HasSubstr(" 411 Length Required"));
+  EXPECT_THAT(post("/in/", "Transfer-Encoding: chunked\r\n"), HasSubstr(" 411 "));
+  EXPECT_THAT(post("/in/", "Content-Length: -1\r\n"), HasSubstr(" 411 "));
+  EXPECT_THAT(post("/in/", "Content-Length: 5001\r\n"), HasSubstr(" 413 "));
+  EXPECT_THAT(post("/in/", "Content-Length: 99999999999999999999\r\n"), HasSubstr(" 411 "));
+  EXPECT_THAT(post("/page", "Content-Length: 0\r\n"), HasSubstr(" 405 "));
+  EXPECT_THAT(Request(server->port(), "GET", "/page"), HasSubstr(" 200 OK"));
+  EXPECT_EQ(post("/in/", "X: " + std::string(9000, 'x') + "\r\n"), "") << "its head is too long";
+}
+
 TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
   const auto server = StartPages("127.0.0.1:0");
   std::vector<std::unique_ptr<testing::TcpClient>> silent;

@@ -154,6 +154,10 @@ SEEDS = {
     "quantity": [b"500m", b"1.5Gi", b"1e3", b"0.1", b"12n"],
     "rfc3339": [b"2026-01-01T00:00:00Z", b"2024-02-29T23:59:60.5+01:00"],
     "progress_json": as_json(PROGRESS),
+    "report_json": as_json({"trainerStatus": {
+        "progressPercentage": 45, "estimatedRemainingSeconds": 60, "lastUpdatedTime": "2026-01-23T10:30:45Z",
+        "metrics": [{"name": "loss", "value": "0.25"}, {"name": "current_step", "value": "7"},
+                    {"name": "total_steps", "value": "500"}, {"name": "epoch", "value": "1.5"}]}}),
     "kubeconfig": [KUBECONFIG.encode()],
     "object_json": as_json(POD, [1, -2, 3.5e-7, 10**25, True, None, "\u00e9\n\"\\", {"": {}}]),
     "object_protobuf": [pod_in_protobuf()],

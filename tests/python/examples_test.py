@@ -45,7 +45,7 @@ class ExamplesTest(unittest.TestCase):
         names = {"__name__": "docs"}
         output = io.StringIO()
         blocks = BLOCK.findall(PAGE.read_text())
-        self.assertEqual(7, len(blocks))
+        self.assertEqual(8, len(blocks))
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(ROOT)
         with unittest.mock.patch.dict(os.environ, KUBECONFIG=str(server().kubeconfig)), \

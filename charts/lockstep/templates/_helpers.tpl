@@ -101,6 +101,9 @@ app.kubernetes.io/component: operator
 {{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name: found \"\" with serviceAccount.create: false and rbac.create: true, expected the name of an existing service account: the operator's rights would go to the account `default`, and so to every pod of the namespace that names none" -}}
 {{- end -}}
+{{- if and .Values.progressReports.enabled (not .Values.operator.jobTokens) -}}
+{{- fail "operator.jobTokens: found false with progressReports.enabled: true, expected true: reports are authenticated by the tokens" -}}
+{{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) (int .Values.health.port)) -}}
 {{- fail (printf "health.port: found %d, which is metrics.port as well, expected another one" (int .Values.health.port)) -}}
 {{- end -}}

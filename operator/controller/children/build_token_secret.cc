@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/escaping.h"
+#include "api/v1/defaults.h"
+#include "api/v1/job_token.h"
 #include "api/v1/names.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/state/main_container.h"
+#include "operator/controller/state/progress_reports.h"
 
 namespace lockstep::controller {
 namespace {
@@ -16,7 +20,7 @@ using kube::Object;
 
 constexpr char kTokenVolume[] = "lockstep-token";
 constexpr char kTokenFolder[] = "/var/run/secrets/training.lockstep.dev";
-constexpr char kTokenEntry[] = "token";
+constexpr char kTokenEntry[] = "token", kBearerEntry[] = "report-bearer";
 // Readable for its owner and, through the pod's fsGroup, for a trainer that does not run as root.
 constexpr int kTokenMode = 0440;
 
@@ -54,6 +58,11 @@ void MountVolume(const std::string& secret, Object& spec, Object& container) {
          {{"name", volume}, {"mountPath", kTokenFolder}, {"readOnly", true}});
 }
 
+void AddVariable(const char* name, std::string value, Object& container) {
+  if (ListHas(container, "env", "name", name)) return;
+  Append(container, "env", {{"name", name}, {"value", std::move(value)}});
+}
+
 }  // namespace
 
 std::string TokenSecretName(const api::TrainingJob& job) {
@@ -66,20 +75,23 @@ Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token) {
           {"metadata", ChildMetadata(job, TokenSecretName(job))},
           {"type", "Opaque"},
           {"immutable", true},
-          {"data", {{kTokenEntry, absl::Base64Escape(token)}}}};
+          {"data",
+           {{kTokenEntry, absl::Base64Escape(token)},
+            {kBearerEntry, absl::Base64Escape(api::JobToken(token).ReportBearer())}}}};
 }
 
-void MountToken(const api::TrainingJob& job, Object& pod) {
+void MountToken(const api::TrainingJob& job, const std::string& progress_url, Object& pod) {
   Object& spec = pod.at("spec");
   const Object* found =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   if (found == nullptr) return;
   Object& main = *const_cast<Object*>(found);
   if (!MountsTokenFolder(main)) MountVolume(TokenSecretName(job), spec, main);
-  if (!ListHas(main, "env", "name", api::kEnvTokenFile)) {
-    Append(
-        main, "env",
-        {{"name", api::kEnvTokenFile}, {"value", fmt::format("{}/{}", kTokenFolder, kTokenEntry)}});
+  AddVariable(api::kEnvTokenFile, fmt::format("{}/{}", kTokenFolder, kTokenEntry), main);
+  if (!progress_url.empty() && !api::UsesBundledTrainer(job)) {
+    AddVariable(api::kEnvProgressUrl,
+                progress_url + ReportPath(job.metadata.namespace_name, job.metadata.name), main);
+    AddVariable(api::kEnvProgressToken, fmt::format("{}/{}", kTokenFolder, kBearerEntry), main);
   }
   pod.at("metadata")["annotations"][api::kAnnotationTokenSecret] = TokenSecretName(job);
 }

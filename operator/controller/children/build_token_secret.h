@@ -11,13 +11,16 @@ namespace lockstep::controller {
 // Returns a name that contains the job's uid, so that it differs for a later job of the same name.
 std::string TokenSecretName(const api::TrainingJob& job);
 
-// Returns an immutable Secret that is garbage-collected with the job.
+// Returns an immutable Secret that is garbage-collected with the job. It holds the token, and the
+// bearer of reports that is made of it.
 kube::Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token);
 
 // Mounts the Secret into the main container of a pod of the job, under a volume name that the
 // template does not use, and sets the environment variable with the file's path unless the template
 // does. If the template mounts something at the same path, that mount is kept, and the file is
-// expected in it. An annotation records that the pod has the token.
-void MountToken(const api::TrainingJob& job, kube::Object& pod);
+// expected in it. An annotation records that the pod has the token. If there is a
+// Settings::progress_url, variables tell a program that is not the bundled trainer where it may
+// report its progress, and where its bearer is.
+void MountToken(const api::TrainingJob& job, const std::string& progress_url, kube::Object& pod);
 
 }  // namespace lockstep::controller

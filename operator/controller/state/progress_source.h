@@ -31,7 +31,8 @@ struct GroupReport {
   // Whether the Evaluator has reported to the leading pod that it does not see that pod's
   // checkpoints; nullopt: the leading pod has not answered, or has heard nothing since it started.
   std::optional<bool> evaluator_misses_checkpoints = std::nullopt;
-  // How long the leading replica had been in training steps without finishing one when the leading
+  // How long the reports of a user's own program have said the same (ProgressReports); or how long
+  // the leading replica had been in training steps without finishing one when the leading
   // pod last answered; nullopt: that did not answer lately, or the replica does something else,
   // such as waiting for others, evaluating or saving.
   std::optional<Duration> in_step_for = std::nullopt;

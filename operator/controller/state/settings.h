@@ -30,6 +30,9 @@ struct Settings {
   bool kubeflow_labels = false;  // pods get Kubeflow's labels beside ours
   // Pods of jobs with `training`, or of jobs that ask for it, get their job's token.
   bool job_tokens = false;
+  // The URL at which programs of users' own images report how far they are, if their job's token is
+  // mounted; empty: they cannot.
+  std::string progress_url;
   // Isolated jobs get a NetworkPolicy. It admits progress polls from operator_namespace, where the
   // operator's pods run, and metrics scrapes from scraper_namespace; empty: from nowhere.
   bool network_policies = false;

@@ -28,8 +28,9 @@ def run(cluster):
         provide_mnist(cluster)
         make_claim(cluster, NAMESPACE, "mnist", "mnist", "ReadOnlyMany")
         make_shared_claim(cluster, NAMESPACE, "checkpoints")
-        for name, source in (("pytorch-ddp", PYTORCH / "train.py"), ("tensorflow-mnist", TENSORFLOW)):
-            cluster.kubectl("-n", NAMESPACE, "create", "configmap", name, f"--from-file={source}")
+        for name, *sources in (("pytorch-ddp", PYTORCH / "train.py", ROOT / "python" / "lockstep" / "report.py"),
+                               ("tensorflow-mnist", TENSORFLOW)):
+            cluster.kubectl("-n", NAMESPACE, "create", "configmap", name, *(f"--from-file={source}" for source in sources))
     distributed_data_parallel(cluster, images["torch"])
     lost_rank(cluster, images["torch"])
     for fit in (False, True):

@@ -2131,6 +2131,114 @@ TEST(ReconcilerTest, AnEvaluatorThatTheKubeletHasRestartedChangesNoTime) {
   EXPECT_EQ(world.Job()->status.attempt, 1);
 }
 
+// A job with an image of the user's own, whose program reports a step now and then.
+class ReportingTest : public ::testing::Test {
+ protected:
+  void Start() {
+    world_.reports.emplace();
+    world_.RestartOperator();
+    world_.Settle();
+    world_.SetPod("j-worker-0", "Running");
+    world_.Settle();
+  }
+  void Report(int step) {
+    const std::string uid = world_.Job()->metadata.uid;
+    world_.reports->Take(
+        uid,
+        {.loss = 0.5, .step = step, .total_steps = 100, .digest = static_cast<std::size_t>(step)},
+        world_.clock.Now(), world_.clock.SteadyNow());
+    world_.Settle();
+  }
+  int Attempt() { return world_.Job()->status.attempt; }
+
+  World world_{Job("j").Workers(1).ProgressDeadlineSeconds(60).Build()};
+};
+
+TEST_F(ReportingTest, ItsProgressIsWrittenAtThePaceOfOthers) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  const api::Progress progress = *world_.Job()->status.progress;
+  EXPECT_EQ(progress.step, 1);
+  EXPECT_EQ(progress.loss, 0.5);
+  EXPECT_EQ(progress.update_time, world_.clock.Now());
+  const std::size_t writes = world_.client.writes().size();
+  for (int step = 2; step < 10; ++step) {
+    world_.clock.Advance(seconds(1));
+    Report(step);
+  }
+  EXPECT_EQ(world_.client.writes().size(), writes);
+  world_.clock.Advance(seconds(2));
+  world_.Settle();
+  EXPECT_EQ(world_.client.writes().size(), writes + 1);
+  EXPECT_EQ(world_.Job()->status.progress->step, 9);
+}
+
+TEST_F(ReportingTest, AProgramThatReportsNothingMoreIsRestarted) {
+  Start();
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 0) << "one that has never reported is not judged";
+  Report(1);
+  world_.clock.Advance(seconds(59));
+  Report(2);
+  world_.clock.Advance(seconds(59));
+  Report(2);
+  EXPECT_EQ(Attempt(), 0);
+  world_.clock.Advance(seconds(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 1);
+  EXPECT_EQ(world_.Job()->status.failure->reason, "ProgressDeadlineExceeded");
+  for (const kube::Object& pod : world_.Pods()) {
+    if (kube::IsBeingDeleted(pod)) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));
+  }
+  world_.Settle();
+  world_.SetPod("j-worker-0", "Running");
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 1) << "the next attempt has not reported yet";
+  world_.reports.emplace();
+  world_.RestartOperator();
+  world_.Settle();
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 1) << "what the status has is the attempt's before";
+}
+
+TEST_F(ReportingTest, AnotherOperatorGivesAProgramThatHasReportedItsTimeAnew) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  world_.clock.Advance(seconds(59));
+  world_.reports.emplace();
+  world_.RestartOperator();
+  world_.Settle();
+  world_.clock.Advance(seconds(59));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 0);
+  world_.clock.Advance(seconds(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 1);
+}
+
+TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {
+  Start();
+  Report(1);
+  Report(100);
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 0);
+  world_.reports.emplace();
+  world_.RestartOperator();
+  world_.Settle();
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 0) << "the status tells the next process";
+  world_.SetPod("j-worker-0", "Succeeded");
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.progress->step, 100);
+}
+
 TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {
   World world(Job("j").Workers(1).Evaluator().Build());
   world.Settle();

@@ -77,7 +77,8 @@ class World {
     events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
     tokens_.emplace(client, clock, kOperatorKey);
     reconciler = std::make_unique<controller::Reconciler>(
-        controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_},
+        controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_,
+                                  reports ? &*reports : nullptr},
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
                            Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr,
                            &caches_->node_health, [this] { return nodes_are_current; }},
@@ -167,6 +168,7 @@ class World {
   FakeClock clock;
   HookedClient client{clock};
   FakeProgress progress;
+  std::optional<controller::ProgressReports> reports;  // takes effect when the operator restarts
   bool nodes_are_current = true;
   std::unique_ptr<controller::Reconciler> reconciler;
 

@@ -95,6 +95,26 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_EQ(flags.trainer_gpu_image, "g:1");
 }
 
+TEST(FlagsTest, WhereProgramsReportIsGivenAsAnAddressAndAUrlOrNotAtAll) {
+  Flags flags;
+  EXPECT_EQ(Parse({"--progress-bind-address=:8082", "--progress-url=http://op.ns.svc:8082"}, flags),
+            std::nullopt);
+  EXPECT_EQ(flags.progress_bind_address, ":8082");
+  EXPECT_EQ(flags.progress_url, "http://op.ns.svc:8082");
+  EXPECT_EQ(Parse({"--progress-bind-address=:8082", "--progress-url=https://[::1]:8082/x"}, flags),
+            std::nullopt);
+  EXPECT_THAT(ErrorOf({"--progress-bind-address=:8082"}), HasSubstr("expected both or neither"));
+  EXPECT_THAT(ErrorOf({"--progress-url=http://op"}), HasSubstr("expected both or neither"));
+  for (const char* url : {"--progress-url=op:8082", "--progress-url=http://op/",
+                          "--progress-url=http://op\nX: y", "--progress-url=ftp://op"}) {
+    EXPECT_THAT(ErrorOf({"--progress-bind-address=:8082", url}), HasSubstr("expected a URL"))
+        << url;
+  }
+  EXPECT_THAT(
+      ErrorOf({"--progress-bind-address=:8082", "--progress-url=http://op", "--job-tokens=false"}),
+      HasSubstr("--job-tokens=false"));
+}
+
 TEST(FlagsTest, LeaderElectionIsOnUnlessSwitchedOff) {
   for (const auto& args :
        {std::vector<const char*>{}, {"--leader-elect"}, {"--leader-elect=true"}}) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
+#include "api/v1/job_token.h"
 #include "operator/controller/children/build_network_policy.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_token_secret.h"
@@ -23,7 +25,7 @@ api::TrainingJob Trains() {
 
 Json PodWithToken(const api::TrainingJob& job) {
   Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
-  MountToken(job, pod);
+  MountToken(job, "", pod);
   return pod;
 }
 
@@ -39,7 +41,10 @@ TEST(BuildTokenSecretTest, IsImmutableAndTheJobs) {
   EXPECT_EQ(kube::KeyOf(secret), (kube::Key{"ml", "mnist-token-u-1"}));
   EXPECT_EQ(kube::ControllerUid(secret), "u-1");
   EXPECT_EQ(secret["immutable"], true);
-  EXPECT_EQ(secret["data"].dump(), R"({"token":"MDEyMzQ1Njc4OWFiY2RlZg=="})");
+  EXPECT_EQ(secret["data"].size(), 2U);
+  EXPECT_EQ(secret["data"]["token"], "MDEyMzQ1Njc4OWFiY2RlZg==");
+  EXPECT_EQ(secret["data"]["report-bearer"],
+            absl::Base64Escape(api::JobToken("0123456789abcdef").ReportBearer()));
 }
 
 TEST(BuildTokenSecretTest, AJobOfTheSameNameHasAnother) {
@@ -76,6 +81,25 @@ TEST(MountTokenTest, TheMainContainerReadsItAndNoOther) {
   EXPECT_TRUE(Named(sidecar["env"], "LOCKSTEP_TOKEN_FILE").is_null());
   EXPECT_EQ(pod["metadata"]["annotations"]["training.lockstep.dev/token-secret"],
             "mnist-token-u-1");
+}
+
+TEST(MountTokenTest, AProgramOfTheUsersIsToldWhereToReport) {
+  const auto with = [](const api::TrainingJob& job, const std::string& url) {
+    Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
+    MountToken(job, url, pod);
+    return pod["spec"]["containers"][0]["env"];
+  };
+  const api::TrainingJob own =
+      Job("mnist").Namespace("ml").Uid("u-1").Workers(1).BuildWithDefaults();
+  const Json env = with(own, "http://op.lockstep-system.svc:8082");
+  EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_URL")["value"],
+            "http://op.lockstep-system.svc:8082/apis/training.lockstep.dev/v1/namespaces/ml/"
+            "trainingjobs/mnist/status");
+  EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_TOKEN")["value"],
+            "/var/run/secrets/training.lockstep.dev/report-bearer");
+  EXPECT_TRUE(Named(with(own, ""), "KUBEFLOW_TRAINER_SERVER_URL").is_null());
+  EXPECT_TRUE(Named(with(Trains(), "http://op"), "KUBEFLOW_TRAINER_SERVER_URL").is_null())
+      << "the bundled trainer is asked";
 }
 
 TEST(MountTokenTest, AFileThatTheTemplateNamesStays) {

@@ -1,0 +1,91 @@
+#include "operator/controller/state/progress_reports.h"
+
+#include <algorithm>
+
+namespace lockstep::controller {
+namespace {
+
+constexpr std::int64_t kWholePercentage = 100;
+
+template <typename T>
+void TakeIfSaid(const std::optional<T>& said, std::optional<T>& known) {
+  if (said) known = said;
+}
+
+void MergeSteps(const ProgressReport& report, api::Progress& progress) {
+  progress.total_steps = report.total_steps.value_or(progress.total_steps);
+  if (report.step) {
+    progress.step = *report.step;
+  } else if (report.percentage) {
+    if (progress.total_steps == 0) progress.total_steps = kWholePercentage;
+    // Not step x 100: a total may be close to what an integer holds.
+    progress.step = static_cast<std::int64_t>(static_cast<double>(progress.total_steps) *
+                                              *report.percentage / kWholePercentage);
+  }
+}
+
+bool IsDone(const ProgressReport& report, const api::Progress& progress) {
+  return report.percentage == kWholePercentage ||
+         (progress.total_steps > 0 && progress.step >= progress.total_steps);
+}
+
+}  // namespace
+
+std::string ReportPath(const std::string& namespace_name, const std::string& job) {
+  return kReportPrefix + namespace_name + "/trainingjobs/" + job + "/status";
+}
+
+api::Progress Merged(const ProgressReport& report, const std::optional<api::Progress>& before,
+                     Time now) {
+  api::Progress progress = before.value_or(api::Progress());
+  MergeSteps(report, progress);
+  progress.epoch = report.epoch.value_or(progress.epoch);
+  progress.examples_per_second = report.examples_per_second.value_or(progress.examples_per_second);
+  TakeIfSaid(report.loss, progress.loss);
+  TakeIfSaid(report.accuracy, progress.accuracy);
+  TakeIfSaid(report.test_loss, progress.test_loss);
+  TakeIfSaid(report.test_accuracy, progress.test_accuracy);
+  progress.estimated_remaining_seconds = report.remaining_seconds;  // an old one is wrong by now
+  progress.update_time = std::chrono::floor<std::chrono::seconds>(now);
+  return progress;
+}
+
+bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  Job& job = jobs_[job_uid];
+  job.due = std::max(job.due, now - kBurst * kInterval);
+  if (job.due + kInterval > now) return false;
+  job.due += kInterval;
+  return true;
+}
+
+void ProgressReports::Take(const std::string& job_uid, const ProgressReport& report, Time now,
+                           SteadyTime steady) {
+  const std::lock_guard lock(mutex_);
+  Job& job = jobs_[job_uid];
+  job.latest = Merged(report, job.latest, now);
+  job.is_done = IsDone(report, *job.latest);
+  if (job.digest == report.digest) return;
+  job.digest = report.digest;
+  job.changed_at = steady;
+}
+
+ProgressReports::Known ProgressReports::Of(const std::string& job_uid, int attempt,
+                                           SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  const auto found = jobs_.find(job_uid);
+  if (found == jobs_.end()) return {};
+  Job& job = found->second;
+  if (job.attempt != attempt) job.digest.reset();
+  job.attempt = attempt;
+  Known known{.latest = job.latest};
+  if (job.digest && !job.is_done) known.same_for = now - job.changed_at;
+  return known;
+}
+
+void ProgressReports::Forget(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  jobs_.erase(job_uid);
+}
+
+}  // namespace lockstep::controller

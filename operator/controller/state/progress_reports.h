@@ -1,0 +1,73 @@
+// What the programs of users' own images report of their training.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "api/v1/training_job.h"
+#include "base/clock.h"
+
+namespace lockstep::controller {
+
+// The path, below Settings::progress_url, at which a job's programs report. It begins with the
+// prefix.
+inline constexpr char kReportPrefix[] = "/apis/training.lockstep.dev/v1/namespaces/";
+std::string ReportPath(const std::string& namespace_name, const std::string& job);
+
+// One report. What it does not say is absent.
+struct ProgressReport {
+  std::optional<int> percentage;  // 0 to 100
+  std::optional<double> remaining_seconds, epoch, loss, accuracy, test_loss, test_accuracy,
+      examples_per_second;
+  std::optional<std::int64_t> step, total_steps;
+  // Of all that it says but the time left and when it was sent. Equal for equal reports.
+  std::size_t digest = 0;
+  bool operator==(const ProgressReport&) const = default;
+};
+
+// Returns `before` with what the report says, as of `now`. A program that counts no steps has
+// finished as many of 100, or of a total that is known, as its percentage says. Pure.
+api::Progress Merged(const ProgressReport& report, const std::optional<api::Progress>& before,
+                     Time now);
+
+// The latest report of each job, and since when it has said the same. Thread-safe; no call blocks.
+class ProgressReports {
+ public:
+  // Reports of a job that may come at once, and how long it takes until one more may. All of its
+  // pods share them.
+  static constexpr int kBurst = 5;
+  static constexpr Duration kInterval = std::chrono::seconds(1);
+
+  // Returns false if the job has reported too often; a report counts whether or not Take follows.
+  bool MayReport(const std::string& job_uid, SteadyTime now);
+  void Take(const std::string& job_uid, const ProgressReport& report, Time now, SteadyTime steady);
+
+  struct Known {
+    std::optional<api::Progress> latest;
+    // How long the reports of the attempt have said the same; nullopt if there is none yet, or if
+    // the last one says that the program has done all its work.
+    std::optional<Duration> same_for;
+  };
+  // An attempt that the job was not asked about before has reported nothing yet.
+  Known Of(const std::string& job_uid, int attempt, SteadyTime now);
+  void Forget(const std::string& job_uid);  // the job has ended or is gone
+
+ private:
+  struct Job {
+    SteadyTime due;  // of the first report after the burst, less the burst
+    std::optional<api::Progress> latest;
+    std::optional<std::size_t> digest;  // of the attempt's last report
+    SteadyTime changed_at;
+    bool is_done = false;
+    int attempt = 0;
+  };
+
+  std::mutex mutex_;
+  std::map<std::string, Job> jobs_;  // by uid; guarded by mutex_
+};
+
+}  // namespace lockstep::controller

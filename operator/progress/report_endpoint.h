@@ -1,0 +1,54 @@
+// Takes the reports that programs of users' own images post.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "api/v1/job_token.h"
+#include "base/clock.h"
+#include "base/http_server.h"
+#include "operator/controller/state/progress_reports.h"
+
+namespace lockstep::progress {
+
+struct ReportingJob {
+  std::string uid;
+  api::JobToken token;  // absent: not known yet
+};
+
+struct ReportEndpointOptions {
+  // Returns the job of the name if it may report now. Must not block.
+  std::function<std::optional<ReportingJob>(const std::string& namespace_name,
+                                            const std::string& name)>
+      find;
+  // Called after each report that was taken, so that the job is looked at. Must not block.
+  std::function<void(const std::string& namespace_name, const std::string& name)> on_report;
+};
+
+// Answers 200 to a report that it has taken; 400 to one that it cannot read; 401 if there is no
+// such job or the bearer is not that of its token (JobToken::ReportBearer), so that nobody learns
+// which jobs there are; 404 at another path; 429 if the job has reported too often; 503 if this
+// operator cannot tell. Reads no body before it has checked the bearer, and logs nothing that it
+// was sent. Thread-safe.
+class ReportEndpoint {
+ public:
+  static constexpr std::size_t kMostBytes = 16 * 1024;  // of a report
+
+  // `reports` and `clock` must outlive it.
+  ReportEndpoint(controller::ProgressReports& reports, const Clock& clock,
+                 ReportEndpointOptions options)
+      : reports_(reports), clock_(clock), options_(std::move(options)) {}
+
+  // Serves this endpoint, which must outlive the server.
+  HttpIntake Intake() const;
+  HttpAnswer Take(const HttpPost& post) const;
+
+ private:
+  controller::ProgressReports& reports_;
+  const Clock& clock_;
+  const ReportEndpointOptions options_;
+};
+
+}  // namespace lockstep::progress

@@ -1,0 +1,94 @@
+#include "operator/controller/state/progress_reports.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Time kNow{seconds(1'700'000'000)};
+
+SteadyTime At(int second) {
+  return SteadyTime(seconds(1000 + second));
+}
+
+TEST(MergedProgressTest, WhatAReportDoesNotSayStaysButForTheTimeLeft) {
+  const api::Progress first =
+      Merged({.remaining_seconds = 60, .loss = 0.5, .step = 10, .total_steps = 100}, std::nullopt,
+             kNow + milliseconds(700));
+  EXPECT_EQ(first.step, 10);
+  EXPECT_EQ(first.total_steps, 100);
+  EXPECT_EQ(first.loss, 0.5);
+  EXPECT_EQ(first.estimated_remaining_seconds, 60);
+  EXPECT_EQ(first.update_time, kNow);
+  const api::Progress second = Merged({.test_accuracy = 0.9, .step = 20}, first, kNow);
+  EXPECT_EQ(second.step, 20);
+  EXPECT_EQ(second.total_steps, 100);
+  EXPECT_EQ(second.loss, 0.5);
+  EXPECT_EQ(second.test_accuracy, 0.9);
+  EXPECT_FALSE(second.estimated_remaining_seconds);
+}
+
+TEST(MergedProgressTest, APercentageStandsForSteps) {
+  EXPECT_EQ(Merged({.percentage = 45}, std::nullopt, kNow).step, 45);
+  EXPECT_EQ(Merged({.percentage = 45}, std::nullopt, kNow).total_steps, 100);
+  // As Hugging Face's callback ends.
+  const api::Progress before{.step = 495, .total_steps = 500};
+  EXPECT_EQ(Merged({.percentage = 100}, before, kNow).step, 500);
+  EXPECT_EQ(Merged({.percentage = 30, .step = 7}, before, kNow).step, 7) << "steps are exact";
+  const std::int64_t most = 9'007'199'254'740'991;
+  EXPECT_EQ(Merged({.percentage = 100, .total_steps = most}, std::nullopt, kNow).step, most);
+}
+
+TEST(ProgressReportsTest, AJobMayReportOftenForAMomentAndThenOncePerInterval) {
+  ProgressReports reports;
+  for (int i = 0; i < ProgressReports::kBurst; ++i) EXPECT_TRUE(reports.MayReport("a", At(0)));
+  EXPECT_FALSE(reports.MayReport("a", At(0)));
+  EXPECT_TRUE(reports.MayReport("b", At(0))) << "another job";
+  EXPECT_TRUE(reports.MayReport("a", At(1)));
+  EXPECT_FALSE(reports.MayReport("a", At(1)));
+  for (int i = 0; i < ProgressReports::kBurst; ++i) EXPECT_TRUE(reports.MayReport("a", At(600)));
+  EXPECT_FALSE(reports.MayReport("a", At(600))) << "idle time adds up to a burst";
+}
+
+TEST(ProgressReportsTest, TheTimeWithoutChangeCountsFromTheLastReportThatSaysMore) {
+  ProgressReports reports;
+  EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
+  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  EXPECT_EQ(reports.Of("a", 0, At(10)).same_for, seconds(10));
+  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(20));
+  EXPECT_EQ(reports.Of("a", 0, At(30)).same_for, seconds(30));
+  reports.Take("a", {.step = 2, .digest = 2}, kNow, At(40));
+  EXPECT_EQ(reports.Of("a", 0, At(50)).same_for, seconds(10));
+  EXPECT_EQ(reports.Of("a", 0, At(50)).latest->step, 2);
+}
+
+TEST(ProgressReportsTest, TheNextAttemptHasReportedNothing) {
+  ProgressReports reports;
+  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  EXPECT_TRUE(reports.Of("a", 0, At(1)).same_for);
+  EXPECT_FALSE(reports.Of("a", 1, At(2)).same_for);
+  EXPECT_EQ(reports.Of("a", 1, At(3)).latest->step, 1) << "it is still the latest";
+  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(4));
+  EXPECT_EQ(reports.Of("a", 1, At(5)).same_for, seconds(1));
+}
+
+TEST(ProgressReportsTest, AProgramThatIsDoneIsNotWaitedFor) {
+  ProgressReports reports;
+  reports.Take("a", {.percentage = 100, .digest = 1}, kNow, At(0));
+  EXPECT_FALSE(reports.Of("a", 0, At(9)).same_for);
+  reports.Take("b", {.step = 9, .total_steps = 9, .digest = 1}, kNow, At(0));
+  EXPECT_FALSE(reports.Of("b", 0, At(9)).same_for);
+}
+
+TEST(ProgressReportsTest, AForgottenJobIsUnknown) {
+  ProgressReports reports;
+  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  reports.Forget("a");
+  EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
+}
+
+}  // namespace
+}  // namespace lockstep::controller
