@@ -27,7 +27,7 @@ struct OpCase {
 
 // The case of an op with one input.
 template <typename Spec>
-OpCase CaseOf(std::string name, Shape x, Spec spec) {
+OpCase CaseOf(std::string name, Shape x, const Spec& spec) {
   return {std::move(name), std::move(x), [spec](const TensorDesc& desc) -> OpSpec {
             Spec of_x = spec;
             of_x.x = desc;
