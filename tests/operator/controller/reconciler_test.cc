@@ -1974,7 +1974,9 @@ TEST(ReconcilerTest, AClockThatIsBehindForAWhileMakesNoJobOlder) {
 }
 
 TEST(ReconcilerTest, ATrainersClockThatIsAheadDelaysNoEndOfAJobWithAnEvaluator) {
-  World world(Job("j").Workers(1).Evaluator().Training().Build());
+  api::TrainingSpec training = testing::MnistTraining();
+  training.checkpoint.directory = "/checkpoints";
+  World world(Job("j").Workers(1).Evaluator().Training(training).Build());
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-evaluator-0"}) world.SetPod(pod, "Running");
   world.progress.answer.emplace().step = 1;
@@ -2108,10 +2110,12 @@ TEST(ReconcilerTest, AContainerThatTheKubeletHasRestartedHasItsTimeAnew) {
 
 // An Evaluator that fails again and again may hold up nobody.
 TEST(ReconcilerTest, AnEvaluatorThatTheKubeletHasRestartedChangesNoTime) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.checkpoint.directory = "/checkpoints";
   World world(Job("j")
                   .Workers(2)
                   .Evaluator()
-                  .Training()
+                  .Training(training)
                   .RestartScope(api::RestartScope::kPod)
                   .ProgressDeadlineSeconds(60)
                   .Build());
