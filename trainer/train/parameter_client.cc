@@ -228,6 +228,19 @@ void ParameterClient::Finish(const proto::Next& next) {
 
 absl::Status ParameterClient::NoteWait(const std::string& reason, const std::string& missing) {
   const SteadyTime now = clock_.SteadyNow();
+absl::Status ParameterClient::Check(std::uint64_t fence) {
+  return Persist([&]() -> absl::Status {
+    LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
+    return shards_.Check(fence);
+  });
+}
+
+void ParameterClient::CheckConnected(std::uint64_t fence) {
+  const absl::Status checked = shards_.Check(fence);
+  if (checked.ok()) return;
+  LogInfo("a parameter server is away", {{"reason", std::string(checked.message())}});
+}
+
   if (!wait_began_) {
     wait_began_ = now;
     next_log_ = now + kLogEvery;

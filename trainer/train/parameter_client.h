@@ -59,7 +59,12 @@ class ParameterClient {
   absl::StatusOr<ShardGroup::PushResult> Push(ShardGroup::Gradient gradient);
   // Loads the session's parameters, states and slots onto all servers.
   absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
-  // Whether a server said at the last Pull that it was asked to stop.
+  // Asks all servers whether they have the values of this fence, and whether they were asked to
+  // stop.
+  absl::Status Check(std::uint64_t fence);
+  // The same, but asks only servers that it is connected to, and waits for no other.
+  void CheckConnected(std::uint64_t fence);
+  // Whether a server said at the last Pull or check that it was asked to stop.
   bool IsServerStopping() const { return shards_.IsStopping(); }
   // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
   // hear it stays until it is killed.

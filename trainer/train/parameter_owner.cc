@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kMostFailedReads = 20;
 constexpr auto kBetweenReads = std::chrono::seconds(1);
+constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
 LoopOutcome EndOfServers(absl::Status status) {
   if (absl::IsCancelled(status)) return {LoopEnd::kStopped, absl::OkStatus()};
@@ -96,6 +97,7 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     const auto state = RunStateFromJson(json);
     if (!state.ok()) return FailedFor(state.status());
     loop_.state = *state;
+    has_values_ = false;
     fence_ = reply.fence();
     // Server 0 knows where the next pause is: if this process's predecessor has died in one, it is
     // that one again, with what is due there.
@@ -105,9 +107,6 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     fence_ = 0;
     return std::nullopt;
   }
-  // The run goes on from what the servers have. Until then, there may be another order to load, of
-  // a successor of server 0 for example.
-  if (!reply.has_load()) has_values_ = false;
   for (const proto::StepRecord& record : reply.records()) {
     if (Ended ended = Record(record)) return ended;
   }
@@ -124,6 +123,7 @@ ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record) {
                           .gradient_norm = record.gradient_norm(),
                           .hash = record.hash(),
                           .skipped = record.skipped()};
+  has_values_ = false;
   ApplyStep(totals, loop_.session.plan(), state);
   if (state.skipped_in_a_row > loop_.session.training().max_skipped_steps) {
     return LoopOutcome{LoopEnd::kDiverged,
@@ -163,18 +163,55 @@ ParameterOwner::Ended ParameterOwner::Pull() {
   const auto versions = client_.Pull(
       {.fence = fence_, .version = loop_.state.step, .skip = loop_.state.skipped_in_a_row > 0},
       /*slots=*/true);
-  if (versions.ok()) return std::nullopt;
+  if (versions.ok()) {
+    has_values_ = true;
+    return std::nullopt;
+  }
   if (!absl::IsFailedPrecondition(versions.status())) return EndOfServers(versions.status());
   loss_ = std::string(versions.status().message());
   return LoopOutcome{LoopEnd::kGenerationOver, versions.status()};
 }
 
+// An evaluation changes nothing that the servers have: whatever becomes of them meanwhile, the
+// session has the run's values.
 ParameterOwner::Ended ParameterOwner::Evaluate() {
-  return loop_.EvaluateIfDue(/*rank=*/0, [this] {
+  Ended failed;  // for a server's sake
+  next_look_ = loop_.clock.SteadyNow() + kBetweenLooks;
+  Ended ended = loop_.EvaluateIfDue(/*rank=*/0, [&] {
     return EvaluateAlone(
-        loop_.session, [this] { return loop_.rendezvous.StopRequested(); },
-        [this] { loop_.reporter.BatchEvaluated(); });
+        loop_.session, [&] { return failed || loop_.rendezvous.StopRequested(); },
+        [&] {
+          loop_.reporter.BatchEvaluated();
+          failed = LookAtServers();
+        });
   });
+  return failed ? failed : ended;
+}
+
+// An evaluation may take longer than a server that was asked to stop has. After the last step, the
+// servers wait for the run's end.
+ParameterOwner::Ended ParameterOwner::LookAtServers() {
+  const SteadyTime now = loop_.clock.SteadyNow();
+  if (now < next_look_ || loop_.IsAtEnd()) return std::nullopt;
+  next_look_ = now + kBetweenLooks;
+  client_.CheckConnected(fence_);
+  if (!client_.IsServerStopping()) return std::nullopt;
+  Ended ended = SaveForServer();
+  loop_.rendezvous.SetActivity(api::Activity::kEvaluation);
+  return ended;
+}
+
+// Before the run goes on from what the servers have: while this process evaluated, nobody else
+// called them, so that a server may have been lost or asked to stop without anybody's notice.
+ParameterOwner::Ended ParameterOwner::CheckServers() {
+  const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+  const absl::Status checked = client_.Check(fence_);
+  if (absl::IsFailedPrecondition(checked)) {
+    loss_ = std::string(checked.message());
+    return std::nullopt;
+  }
+  if (!checked.ok()) return EndOfServers(checked);
+  return client_.IsServerStopping() ? SaveForServer() : std::nullopt;
 }
 
 LoopOutcome ParameterOwner::End() {
@@ -185,6 +222,7 @@ LoopOutcome ParameterOwner::End() {
 ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   LOCKSTEP_CHECK(step == loop_.state.step, "paused at step {}, expected {}", step,
                  loop_.state.step);
+  has_released_ = false;
   if (Ended ended = Pull()) return ended->end == LoopEnd::kGenerationOver ? std::nullopt : ended;
   if (loop_.rendezvous.StopRequested()) {
     LoopOutcome stopped = loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
@@ -195,12 +233,15 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   if (client_.IsServerStopping() && !is_last) {  // has less time than an evaluation may take
     if (Ended ended = SaveForServer()) return ended;
   }
+  const bool evaluates = loop_.IsEvaluationDue();
   if (Ended ended = Evaluate()) return ended;
   if (is_last) return End();
-  // Saved already, or it failed; the next report says that no server has them.
-  if (has_values_) return std::nullopt;
+  if (evaluates && !has_released_) {
+    if (Ended ended = CheckServers()) return ended;
+  }
+  if (has_released_) return std::nullopt;
   if (Ended ended = SaveAtPause()) return ended;
-  reports_until_ = true;
+  reports_until_ = loss_.empty();
   return std::nullopt;
 }
 
@@ -218,10 +259,10 @@ ParameterOwner::Ended ParameterOwner::SaveAtPause() {
 }
 
 // A server that was asked to stop is about to lose its part of the values, and waits for the save.
-// This process has all values until they are loaded again, even if the save fails: the next report
+// The session has all values until they are loaded again, even if the save fails: the next report
 // ends their fence, so that nobody gets a task meanwhile.
 ParameterOwner::Ended ParameterOwner::SaveForServer() {
-  if (loop_.saver != nullptr) {
+  if (loop_.saver != nullptr && !has_released_) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
     if (Ended diverged = loop_.CheckParameters()) return diverged;
     loop_.StartSave();
@@ -233,18 +274,21 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
     }
   }
   client_.ReleaseServers();
-  has_values_ = true;
+  has_released_ = true;
   loss_ = "a parameter server was asked to stop; the leading process has its values";
   LogInfo("a parameter server may stop: its values are here", {{"step", loop_.state.step}});
   return std::nullopt;
 }
 
 LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
-  if (!has_values_) return ended;
+  // Other ends, and a stop with a reason, say that the values must not be saved or cannot be.
+  const bool may_save =
+      ended.end == LoopEnd::kFailed || (ended.end == LoopEnd::kStopped && ended.reason.ok());
+  if (!has_values_ || !may_save) return ended;
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;
   if (!saved.reason.ok()) {
-    LogWarning("the values that only the leading process has are not saved",
+    LogWarning("the values that the leading process has are not saved",
                {{"step", loop_.state.step}, {"reason", std::string(saved.reason.message())}});
   }
   return ended;

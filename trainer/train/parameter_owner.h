@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/proto/parameter_server.pb.h"
+#include "base/clock.h"
 #include "trainer/train/parameter_client.h"
 #include "trainer/train/train_loop.h"
 
@@ -30,14 +31,17 @@ class ParameterOwner {
   void Report(proto::Next& next);
   // Takes the records of steps, and the run's state if this process does not know it.
   Ended Hear(const proto::TaskReply& reply);
-  // Loads all servers with the values that this process keeps for a server that was asked to stop,
-  // or else with those of the newest checkpoint or initial ones. kStorage: no checkpoint could be
-  // read in 20 attempts.
+  // Loads all servers with the run's values if the session has them, or else with those of the
+  // newest checkpoint or initial ones. kStorage: no checkpoint could be read in 20 attempts.
   Ended Load(std::uint64_t fence);
-  // All steps below `step` are done and no task is under way: evaluates and saves what is due.
+  // All steps below `step` are done and no task is under way: evaluates and saves what is due. From
+  // then on the session has the run's values, which a server may lose.
   Ended Pause(std::int64_t step);
-  // Training has `ended` before the last step, and this process is about to exit. If it alone has
-  // the values, saves them. Returns `ended`, or the failure to save if that was a stop.
+  // The session's values are about to be overwritten, in whole or in part.
+  void ForgetValues() { has_values_ = false; }
+  // Training has `ended` before the last step, and this process is about to exit. If the session
+  // has the run's values, saves them unless that has failed already. Returns `ended`, or the
+  // failure to save if that was a stop.
   LoopOutcome SaveKept(LoopOutcome ended);
   // The result is saved: says so to all servers.
   void Finish();
@@ -50,6 +54,8 @@ class ParameterOwner {
   Ended Record(const proto::StepRecord& record);
   Ended Pull();
   Ended Evaluate();
+  Ended LookAtServers();
+  Ended CheckServers();
   Ended SaveAtPause();
   Ended SaveForServer();
   LoopOutcome End();
@@ -62,9 +68,11 @@ class ParameterOwner {
   std::uint64_t fence_ = 0;     // of the values on the servers; 0: not known
   std::uint64_t loaded_ = 0;    // the fence to report as loaded
   bool reports_until_ = false;  // the next report says where to pause
-  // The session has the values of the loop's state, kept for a server that was asked to stop, and
-  // server 0 has not yet said that the run goes on from them.
-  bool has_values_ = false;
+  bool has_values_ = false;     // the session has the values of the loop's state
+  // Since the pause began, servers that were asked to stop have been let go: none has the values
+  // any more, and they are saved here or cannot be.
+  bool has_released_ = false;
+  SteadyTime next_look_;  // at the servers, in an evaluation
 };
 
 }  // namespace lockstep::train

@@ -180,6 +180,7 @@ ParameterWorker::Ended ParameterWorker::RunTask(const proto::Task& task, std::ui
   loop_.rendezvous.SetActivity(api::Activity::kStep);
   fence_ = fence;
   const BatchTask batch{task.step(), task.part()};
+  if (owner_) owner_->ForgetValues();
   absl::StatusOr<std::vector<std::int64_t>> versions = [&] {
     const PhaseTimer timer(loop_.phases, Phase::kCommunication);
     return client_.Pull(

@@ -309,7 +309,8 @@ TEST_F(ParameterWorkerTest, EpochsWithoutEndBetweenEvaluationsPauseTheRunAtItsEn
 }
 
 // Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40
-// steps, the server is asked to stop; its successor comes when it ends.
+// steps and their evaluation, the server is asked to stop, or before, what `in_evaluation_` does
+// happens to it; its successor comes when it ends.
 class ServerThatStopsTest : public ParameterWorkerTest {
  protected:
   void SetUp() override {
@@ -359,30 +360,9 @@ class ServerThatStopsTest : public ParameterWorkerTest {
   bool successor_is_lost_ = false;          // once it is loaded, and before it hears that all are
   std::function<void(Rank&)> before_save_;  // for the server that stops
   std::function<void()> before_successor_ = [] {};
+  // Called after each batch of the evaluation after 20 steps, with the number of calls before.
+  std::function<void(Rank&, int)> in_evaluation_;
 
- private:
-  // Called by the leading process several times in each step, and in each evaluation.
-  void Look(Rank& leading) {
-    const std::int64_t step = leading.loop.state.step;
-    EXPECT_GE(step, furthest_) << "steps are lost";
-    furthest_ = std::max(furthest_, step);
-    if (step == 20 && !successor_.joinable()) AskServerToStop();
-    const bool has_evaluated = leading.loop.state.evaluated_step == 21;
-    if (leader_stops_before_load_ && has_evaluated) leading.rendezvous.asked_to_stop = true;
-    if (successor_is_lost_ && HasSuccessor() && shard_->fence() != 0) {
-      successor_is_lost_ = false;
-      StartServer();
-    }
-    if (step == 21 && before_save_) std::exchange(before_save_, nullptr)(leading);
-    if (step != 21 || leading.rendezvous.activities[api::Activity::kEvaluation] != 21) return;
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
-        << "the server waits for the evaluation";
-  }
-  bool HasSuccessor() {
-    const std::lock_guard lock(mutex_);
-    return has_ended_;
-  }
   void AskServerToStop() {
     server_stops_ = true;
     successor_ = std::jthread([this] {
@@ -399,8 +379,43 @@ class ServerThatStopsTest : public ParameterWorkerTest {
       ended_.notify_all();
     });
   }
+  void WaitForItsEnd() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
+        << "the server waits for the evaluation";
+  }
+
+ private:
+  // Called by the leading process several times in each step, and in each evaluation.
+  void Look(Rank& leading) {
+    const std::int64_t step = leading.loop.state.step;
+    EXPECT_GE(step, furthest_) << "steps are lost";
+    furthest_ = std::max(furthest_, step);
+    if (in_evaluation_) {
+      const bool evaluates = leading.rendezvous.activities[api::Activity::kEvaluation] >= 20 &&
+                             leading.loop.state.evaluated_step == 19;
+      if (step == 20 && evaluates) in_evaluation_(leading, batches_++);
+      return;
+    }
+    const bool is_after_pause = leading.loop.state.evaluated_step == 20;
+    if (step == 20 && is_after_pause && !successor_.joinable()) AskServerToStop();
+    const bool has_evaluated = leading.loop.state.evaluated_step == 21;
+    if (leader_stops_before_load_ && has_evaluated) leading.rendezvous.asked_to_stop = true;
+    if (successor_is_lost_ && HasSuccessor() && shard_->fence() != 0) {
+      successor_is_lost_ = false;
+      StartServer();
+    }
+    if (step == 21 && before_save_) std::exchange(before_save_, nullptr)(leading);
+    if (step != 21 || leading.rendezvous.activities[api::Activity::kEvaluation] != 21) return;
+    WaitForItsEnd();
+  }
+  bool HasSuccessor() {
+    const std::lock_guard lock(mutex_);
+    return has_ended_;
+  }
 
   std::int64_t furthest_ = -1;
+  int batches_ = 0;
   std::mutex mutex_;
   std::condition_variable ended_;
   bool has_ended_ = false;  // guarded by mutex_
@@ -450,6 +465,59 @@ TEST_F(ServerThatStopsTest, HasItsValuesSavedWhenNoSuccessorComes) {
   has_successor_ = false;
   while_server_is_away_ = [](Rank& leading) { leading.clock.Advance(std::chrono::minutes(1)); };
   RunToAnEarlyEnd(LoopEnd::kFailed);
+}
+
+TEST_F(ServerThatStopsTest, EndsDuringALongEvaluationOnceItsValuesAreSaved) {
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch == 0) {
+      AskServerToStop();
+      leading.clock.Advance(std::chrono::seconds(1));
+    }
+    if (batch != 1) return;
+    WaitForItsEnd();
+    EXPECT_EQ(leading.saver->outcome().last_saved_step, 20);
+  };
+  RunToTheEnd(store.get());
+}
+
+TEST_F(ServerThatStopsTest, NeedNotWaitForAStepIfItIsAskedDuringAShortEvaluation) {
+  std::atomic<std::int64_t> last_version = -1;
+  before_successor_ = [&] { last_version = shard_->counts().version; };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 2) AskServerToStop();
+  };
+  RunToTheEnd(nullptr);
+  EXPECT_EQ(last_version, 20);
+}
+
+// It was killed before the leading process looked at it, or has crashed.
+TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessThatEvaluates) {
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 0) StartServer();
+  };
+  RunToTheEnd(nullptr);
+}
+
+// As one does that is not server 0, which has no part in what server 0 knows of the run.
+TEST_F(ServerThatStopsTest, MayLoseItsValuesAloneWhileTheLeadingProcessEvaluates) {
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 0) shard_->Clear();
+  };
+  RunToTheEnd(nullptr);
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesSavedIfItIsLostInAnEvaluationAndTheLeadingProcessStops) {
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 0) server_.reset();
+  };
+  while_server_is_away_ = [](Rank& leading) { leading.rendezvous.asked_to_stop = true; };
+  const auto rank = MakeWatchedRank(store.get());
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  EXPECT_EQ(rank->saver->outcome().last_saved_step, 20);
 }
 
 }  // namespace

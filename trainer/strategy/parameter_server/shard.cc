@@ -140,6 +140,12 @@ std::uint64_t Shard::fence() const {
   return fence_;
 }
 
+absl::StatusOr<std::int64_t> Shard::Version(std::uint64_t fence) const {
+  const std::shared_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(fence));
+  return version_;
+}
+
 ShardLayout Shard::layout() const {
   const std::shared_lock lock(mutex_);
   return layout_;

@@ -73,7 +73,8 @@ class Shard {
   bool IsSuperseded(const Incarnation& leader) const;
   // Forgets what was loaded.
   void Clear();
-  std::uint64_t fence() const;  // 0: nothing was loaded
+  std::uint64_t fence() const;                                      // 0: nothing was loaded
+  absl::StatusOr<std::int64_t> Version(std::uint64_t fence) const;  // the number of updates made
   ShardLayout layout() const;
   std::int64_t ContentFloats() const;  // of all that Load takes
 

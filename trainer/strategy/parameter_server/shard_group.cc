@@ -312,12 +312,31 @@ absl::Status ShardGroup::Saved() {
 }
 
 absl::Status ShardGroup::Tell(const proto::ShardRequest& request) {
+  return Ask(request, [](std::size_t server, const proto::ShardReply& reply) {
+    return StatusOf(reply.loaded(), server);
+  });
+}
+
+absl::Status ShardGroup::Check(std::uint64_t fence) {
+  proto::ShardRequest request;
+  request.mutable_check()->set_fence(fence);
+  is_stopping_ = false;
+  return Ask(request, [this](std::size_t, const proto::ShardReply& reply) {
+    is_stopping_ = is_stopping_ || reply.checked().stopping();
+    return absl::OkStatus();
+  });
+}
+
+// Asks the servers that this group is connected to, one after the other.
+absl::Status ShardGroup::Ask(
+    const proto::ShardRequest& request,
+    const std::function<absl::Status(std::size_t, const proto::ShardReply&)>& hear) {
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
         if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();
         LOCKSTEP_RETURN_IF_ERROR(links_[server]->Write(request));
         LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
-        return StatusOf(reply.loaded(), server);
+        return hear(server, reply);
       },
       links_.size());
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -95,10 +96,13 @@ class ShardGroup {
   // Loads the servers that do not have this fence. A call that is repeated connects anew to those
   // that had it, and loads only those that could not be loaded or have lost the values since.
   absl::Status Load(const Content& content);
-  // Whether a server said at the last Pull that it was asked to stop.
+  // Asks all servers that this group is connected to whether they have this fence, and whether they
+  // were asked to stop. On failure, the others have been asked all the same.
+  absl::Status Check(std::uint64_t fence);
+  // Whether a server said at the last Pull or Check that it was asked to stop.
   bool IsStopping() const { return is_stopping_; }
   // Says that what was pulled last with the slots is saved, to all servers that this group is
-  // connected to. Those that were asked to stop end.
+  // connected to. Those that were asked to stop, and have made no update since, end.
   absl::Status Saved();
   // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();
@@ -107,6 +111,8 @@ class ShardGroup {
   std::vector<std::size_t> ServersToMeet() const;
   absl::Status ConnectTo(std::size_t server, Duration patience);
   proto::ShardRequest RequestToLoad(std::size_t server, const Content& content) const;
+  absl::Status Ask(const proto::ShardRequest& request,
+                   const std::function<absl::Status(std::size_t, const proto::ShardReply&)>& hear);
   absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;

@@ -94,6 +94,8 @@ bool ShardSession::Serve() {
       return Load(request.load());
     case proto::ShardRequest::kSaved:
       return Saved();
+    case proto::ShardRequest::kCheck:
+      return Check(request.check());
     case proto::ShardRequest::kFinish:
       return Finish();
     default:
@@ -103,9 +105,19 @@ bool ShardSession::Serve() {
 
 bool ShardSession::Saved() {
   if (IsSuperseded()) return ReplyLoaded(absl::AbortedError(kNotLeading));
-  events_.released = has_pulled_all_;
-  if (has_pulled_all_) shard_.Clear();
+  const auto version = shard_.Version(kept_fence_);
+  events_.released = is_stopping_() && version.ok() && *version == kept_version_;
+  if (events_.released) shard_.Clear();
   return ReplyLoaded(absl::OkStatus());
+}
+
+bool ShardSession::Check(const proto::Check& check) {
+  const bool is_stopping = is_stopping_();
+  const auto version = shard_.Version(check.fence());
+  if (!version.ok()) return ReplyFenced(version.status());
+  proto::ShardReply reply;
+  reply.mutable_checked()->set_stopping(is_stopping);
+  return Reply(reply);
 }
 
 bool ShardSession::Finish() {
@@ -240,7 +252,10 @@ bool ShardSession::Pull(const proto::Pull& pull) {
     *reply.mutable_data() = std::move(message);
     if (!Reply(reply)) return false;
   }
-  if (pull.slots()) has_pulled_all_ = is_stopping;
+  if (pull.slots()) {
+    kept_fence_ = pull.fence();
+    kept_version_ = *version;
+  }
   return true;
 }
 

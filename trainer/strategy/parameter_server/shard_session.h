@@ -21,7 +21,7 @@ class ShardSession {
  public:
   struct Events {
     bool finished = false;  // the caller has said that the run is over
-    // This server was asked to stop, the caller has pulled everything since, and needs it no more.
+    // This server was asked to stop, and the caller has pulled everything and needs it no more.
     bool released = false;
   };
 
@@ -41,6 +41,7 @@ class ShardSession {
   bool Pull(const proto::Pull& pull);
   bool Load(const proto::Load& load);
   bool Saved();
+  bool Check(const proto::Check& check);
   bool Finish();
   absl::StatusOr<std::unique_ptr<SharedContent>> RoomFor(const ShardLayout& layout) const;
   bool IsSuperseded() const { return !leads_ || shard_.IsSuperseded(leader_); }
@@ -59,7 +60,8 @@ class ShardSession {
   const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
   const MakeContent make_content_;
-  bool has_pulled_all_ = false;                        // since this server was asked to stop
+  std::uint64_t kept_fence_ = 0;   // of what the caller pulled last with the slots
+  std::int64_t kept_version_ = 0;  // likewise
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
   std::vector<float> received_;
   Events events_;

@@ -242,6 +242,42 @@ TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
   EXPECT_THAT(parameters, Each(4));
 }
 
+TEST_F(LoopbackTest, AServerSaysWhetherItHasTheFenceAndIsToStop) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  EXPECT_TRUE(group.Check(7).ok());
+  EXPECT_FALSE(group.IsStopping());
+  is_stopping_ = true;
+  EXPECT_TRUE(group.Check(7).ok());
+  EXPECT_TRUE(group.IsStopping());
+  shards_[1]->Clear();
+  EXPECT_TRUE(absl::IsFailedPrecondition(group.Check(7)));
+  EXPECT_TRUE(group.IsStopping()) << "the other one";
+}
+
+// The leading process has asked since, and still has what it pulled.
+TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessItHasChanged) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  Floats parameters(kParameters), states(1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  is_stopping_ = true;
+  const Floats gradients(kParameters, 3), change(1, 1.0f);
+  ASSERT_TRUE(
+      group
+          .Push(
+              {.fence = 7, .step = 0, .versions = {0, 0}, .gradients = gradients, .states = change})
+          .ok());
+  ASSERT_TRUE(group.Saved().ok());
+  ASSERT_TRUE(group.Check(7).ok()) << "what it has now is not saved";
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(group.Saved().ok());
+  for (const auto& server : servers_) {
+    EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
+  }
+}
+
 TEST_F(LoopbackTest, AServerThatIsReleasedOrdersNoLoad) {
   ShardGroup group = Group(Worker0());
   Load(group);
