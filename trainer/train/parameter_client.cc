@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -20,6 +22,7 @@ constexpr Duration kBetweenAttempts = std::chrono::milliseconds(50);
 // A load that is refused for lack of memory was sent whole, and is logged by the server.
 constexpr Duration kLongestPause = std::chrono::seconds(10);
 constexpr auto kLogEvery = std::chrono::seconds(10);
+constexpr auto kBetweenLooksAtTasks = std::chrono::seconds(1);
 
 std::vector<FlatRange> TensorsOf(Model& model) {
   std::vector<FlatRange> tensors;
@@ -146,9 +149,25 @@ absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call)
   }
 }
 
+// Server 0 knows who is here from its connections, and the workers give up the leading process if
+// it is not. But that process may work for minutes between two calls.
+void ParameterClient::StayConnected() {
+  connecting_ = std::jthread([this](const std::stop_token& stop) {
+    std::mutex mutex;  // nothing but the end is waited for
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    const auto is_over = [&] { return stop.stop_requested(); };
+    while (!stopped.wait_for(lock, stop, kBetweenLooksAtTasks, is_over)) {
+      const std::unique_lock tasks(tasks_mutex_, std::try_to_lock);
+      if (tasks) tasks_.Connect().IgnoreError();  // the next call says what is wrong
+    }
+  });
+}
+
 absl::StatusOr<proto::TaskReply> ParameterClient::Next(const proto::Next& next) {
   proto::TaskReply reply;
   absl::Status ended = Persist([&]() -> absl::Status {
+    const std::lock_guard lock(tasks_mutex_);
     LOCKSTEP_RETURN_IF_ERROR(tasks_.Connect());
     LOCKSTEP_ASSIGN_OR_RETURN(reply, tasks_.Next(next));
     return absl::OkStatus();
@@ -209,25 +228,6 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
   });
 }
 
-void ParameterClient::ReleaseServers() {
-  const absl::Status told = shards_.Saved();
-  if (told.ok()) return;
-  LogInfo("a parameter server did not hear that its values are saved",
-          {{"reason", std::string(told.message())}});
-}
-
-void ParameterClient::Finish(const proto::Next& next) {
-  absl::Status told = tasks_.Connect();
-  if (told.ok()) told = tasks_.Next(next).status();
-  told.Update(shards_.Connect());
-  told.Update(shards_.Finish());
-  if (told.ok()) return;
-  LogWarning("a parameter server did not hear that the run is over",
-             {{"reason", std::string(told.message())}});
-}
-
-absl::Status ParameterClient::NoteWait(const std::string& reason, const std::string& missing) {
-  const SteadyTime now = clock_.SteadyNow();
 absl::Status ParameterClient::Check(std::uint64_t fence) {
   return Persist([&]() -> absl::Status {
     LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
@@ -241,6 +241,29 @@ void ParameterClient::CheckConnected(std::uint64_t fence) {
   LogInfo("a parameter server is away", {{"reason", std::string(checked.message())}});
 }
 
+void ParameterClient::ReleaseServers() {
+  const absl::Status told = shards_.Saved();
+  if (told.ok()) return;
+  LogInfo("a parameter server did not hear that its values are saved",
+          {{"reason", std::string(told.message())}});
+}
+
+void ParameterClient::Finish(const proto::Next& next) {
+  absl::Status told;
+  {
+    const std::lock_guard lock(tasks_mutex_);
+    told = tasks_.Connect();
+    if (told.ok()) told = tasks_.Next(next).status();
+  }
+  told.Update(shards_.Connect());
+  told.Update(shards_.Finish());
+  if (told.ok()) return;
+  LogWarning("a parameter server did not hear that the run is over",
+             {{"reason", std::string(told.message())}});
+}
+
+absl::Status ParameterClient::NoteWait(const std::string& reason, const std::string& missing) {
+  const SteadyTime now = clock_.SteadyNow();
   if (!wait_began_) {
     wait_began_ = now;
     next_log_ = now + kLogEvery;

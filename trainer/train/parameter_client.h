@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,8 +41,8 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
 // How the session's model is divided among the servers.
 ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session);
 
-// Not thread-safe. While a server cannot be reached, calls connect anew and repeat. So does a Load
-// while a server lacks memory for it. Errors:
+// Not thread-safe; has a thread of its own after StayConnected. While a server cannot be reached,
+// calls connect anew and repeat. So does a Load while a server lacks memory for it. Errors:
 //   FailedPrecondition: a server no longer has the values of this fence.
 //   DeadlineExceeded: a server was out of reach for too long; names it.
 //   ResourceExhausted: a server lacked memory for a load for too long; names it.
@@ -51,6 +53,10 @@ class ParameterClient {
  public:
   // Requires: `session` outlives the client.
   ParameterClient(ParameterClientOptions options, Session& session, const Clock& clock);
+
+  // From now on, this process is connected to server 0 whatever it does meanwhile, so that a server
+  // that has taken server 0's place knows that it is here. Call it at most once.
+  void StayConnected();
 
   absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);
   // Overwrites the model's parameters and states; with `slots`, the optimizer's, too.
@@ -87,12 +93,14 @@ class ParameterClient {
   Session& session_;
   const Clock& clock_;
   ShardGroup shards_;
-  TaskLink tasks_;
+  std::mutex tasks_mutex_;
+  TaskLink tasks_;  // guarded by tasks_mutex_
   AddressWatch addresses_, leader_address_;
   std::set<std::string> hosts_;     // of the servers and of the leading process
   bool has_been_answered_ = false;  // by a server of this run
   std::optional<SteadyTime> outage_began_, wait_began_;
   SteadyTime next_log_;
+  std::jthread connecting_;  // last: uses the above
 };
 
 }  // namespace lockstep::train

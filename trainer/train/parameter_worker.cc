@@ -42,6 +42,7 @@ ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop
       [ended = generation_ended_](std::uint64_t, const std::string&) { *ended = true; });
   if (options_.owns) {
     owner_.emplace(loop, client_, options_.sync ? loop.session.plan().world : 0);
+    client_.StayConnected();
   }
 }
 
@@ -179,8 +180,8 @@ absl::StatusOr<ShardGroup::PushResult> ParameterWorker::Push(const BatchTotals& 
 ParameterWorker::Ended ParameterWorker::RunTask(const proto::Task& task, std::uint64_t fence) {
   loop_.rendezvous.SetActivity(api::Activity::kStep);
   fence_ = fence;
-  const BatchTask batch{task.step(), task.part()};
   if (owner_) owner_->ForgetValues();
+  const BatchTask batch{task.step(), task.part()};
   absl::StatusOr<std::vector<std::int64_t>> versions = [&] {
     const PhaseTimer timer(loop_.phases, Phase::kCommunication);
     return client_.Pull(

@@ -29,7 +29,8 @@ class ParameterClientTest : public ::testing::Test {
  protected:
   // A client of a server of the job `job`. Time passes each time it asks whether to stop.
   std::unique_ptr<ParameterClient> Client(const std::string& job, bool successors_come) {
-    ParameterClientOptions options{.servers = {Serve(job)},
+    Serve(job);
+    ParameterClientOptions options{.servers = {address_},
                                    .longest_outage = longest_outage_,
                                    .successors_come = successors_come};
     options.caller.token = api::JobToken(kSecret);
@@ -52,6 +53,29 @@ class ParameterClientTest : public ::testing::Test {
     server_.reset();
     server_has_address_ = false;
   }
+  // Another pod has the server's place and address.
+  void ReplaceServer() { Serve("job"); }
+
+  // What worker 1 is told that the run lacks, once that is `expected`, or after 20 answers.
+  std::string MissingUntil(const std::string& expected) {
+    Caller caller{.who = {}, .token = api::JobToken(kSecret)};
+    caller.who.set_job("job");
+    caller.who.set_role("worker");
+    caller.who.set_index(1);
+    caller.who.set_fingerprint(session_->Fingerprint());
+    TaskLink link(address_, caller);
+    EXPECT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.set_wants_task(true);
+    std::string missing;
+    for (int i = 0; i < 20; ++i) {  // each takes half a second
+      const auto reply = link.Next(next);
+      EXPECT_TRUE(reply.ok() && reply->has_wait()) << reply.status();
+      missing = reply.ok() ? reply->wait().missing() : "";
+      if (missing == expected) break;
+    }
+    return missing;
+  }
 
   testing::FakeClock clock_;
   Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
@@ -62,16 +86,18 @@ class ParameterClientTest : public ::testing::Test {
   std::atomic<int> lookups_ = 0;
 
  private:
-  std::string Serve(const std::string& job) {
+  std::string address_ = "127.0.0.1:0";
+  void Serve(const std::string& job) {
+    server_.reset();
     shard_ = *Shard::Create(SmallTraining(), *backend_);
     ParameterServerOptions options{
         .index = 0,
-        .address = "127.0.0.1:0",
+        .address = address_,
         .job = job,
         .token = api::JobToken(kSecret),
         .make_content = [this](std::int64_t floats) { return make_content_(floats); }};
     server_ = *ParameterServer::Start(std::move(options), *shard_, real_clock_);
-    return fmt::format("127.0.0.1:{}", server_->port());
+    address_ = fmt::format("127.0.0.1:{}", server_->port());
   }
 
   const SystemClock real_clock_;
@@ -153,6 +179,15 @@ TEST_F(ParameterClientTest, WaitsForAsLongAsTheJobSays) {
   identity.cluster.ps = {"server:1"};
   identity.training.rendezvous_timeout_seconds = 7;
   EXPECT_EQ(ParameterClientOptionsFor(identity).longest_outage, std::chrono::seconds(7));
+}
+
+// Between its calls, as when it evaluates.
+TEST_F(ParameterClientTest, AProcessThatIsBusyIsKnownToTheSuccessorOfServerZero) {
+  const auto client = Client("job", true);
+  client->StayConnected();
+  ASSERT_TRUE(client->Next(proto::Next()).ok());
+  ReplaceServer();
+  EXPECT_EQ(MissingUntil(""), "");
 }
 
 TEST_F(ParameterClientTest, TheLeadingProcessIsAwaitedForAsLongAsItsPodIsYetToCome) {

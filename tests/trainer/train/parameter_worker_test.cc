@@ -56,20 +56,42 @@ class ParameterWorkerTest : public ::testing::Test {
                                  CheckpointStore* store = nullptr) {
     return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
   }
-  LoopOutcome Run(Rank& rank) {
-    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true, .sync = sync_};
+  Caller Worker(int index) {
+    Caller caller{.who = {}, .token = api::JobToken(kSecret)};
+    caller.who.set_job("job");
+    caller.who.set_role("worker");
+    caller.who.set_index(index);
+    caller.who.set_process_number(++processes_);
+    return caller;
+  }
+  // Worker 0 leads.
+  LoopOutcome Run(Rank& rank, int index = 0) {
+    ParameterWorkerOptions options{.client = {.servers = {address_}, .caller = Worker(index)},
+                                   .owns = index == 0,
+                                   .sync = sync_};
     options.client.stop_requested = [&] {
       while_server_is_away_(rank);
       return rank.rendezvous.asked_to_stop.load();
     };
-    Caller& caller = options.client.caller;
-    caller.token = api::JobToken(kSecret);
-    caller.who.set_job("job");
-    caller.who.set_role("worker");
-    caller.who.set_process_number(++processes_);
     ParameterWorker worker(std::move(options), rank.loop);
     EXPECT_TRUE(worker.Join().ok());
     return worker.Run();
+  }
+
+  // A server that nobody has loaded yet soon knows that the leading process is here.
+  void ExpectLeaderAt(const std::string& server, const std::string& fingerprint) {
+    Caller caller = Worker(2);
+    caller.who.set_fingerprint(fingerprint);
+    TaskLink link(server, caller);
+    EXPECT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.set_wants_task(true);
+    bool is_here = false;
+    for (int i = 0; i < 20 && !is_here; ++i) {  // each takes half a second
+      const auto reply = link.Next(next);
+      is_here = reply.ok() && reply->has_wait() && reply->wait().missing().empty();
+    }
+    EXPECT_TRUE(is_here);
   }
 
   // Returns a rank that is asked to stop, rather than to train without end, after so many questions
@@ -90,7 +112,7 @@ class ParameterWorkerTest : public ::testing::Test {
   std::function<void(Rank&)> while_server_is_away_ = [](Rank&) {};
   MakeContent make_content_ = &SharedContent::Create;  // of the server, for what is loaded
   std::string address_ = "127.0.0.1:0";
-  int processes_ = 0;
+  std::atomic<int> processes_ = 0;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<ParameterServer> server_;
 };
@@ -505,6 +527,31 @@ TEST_F(ServerThatStopsTest, MayLoseItsValuesAloneWhileTheLeadingProcessEvaluates
   in_evaluation_ = [&](Rank&, int batch) {
     if (batch == 0) shard_->Clear();
   };
+  RunToTheEnd(nullptr);
+}
+
+// The time limit of the other worker ends in the evaluation.
+TEST_F(ServerThatStopsTest, MayBeReplacedInALongEvaluationAndTheOtherWorkerStays) {
+  LocalRendezvousHub other_hub(1);
+  std::atomic<int> questions = 0;  // of the other worker: two before each report
+  std::atomic<bool> has_left = false;
+  Rank other(training_, 1, other_hub, 0, [&](int) { ++questions; });
+  const auto wait_for_reports = [&] {
+    for (const int from = questions; questions < from + 6 && !has_left;) std::this_thread::yield();
+  };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch != 0) return;
+    wait_for_reports();  // it is in the run
+    StartServer();
+    ExpectLeaderAt(address_, other.session->Fingerprint());
+    wait_for_reports();  // so that it knows
+    other.clock.Advance(std::chrono::minutes(5));
+    wait_for_reports();
+  };
+  const std::jthread other_process([&] {
+    EXPECT_EQ(Run(other, 1).end, LoopEnd::kDone);
+    has_left = true;
+  });
   RunToTheEnd(nullptr);
 }
 

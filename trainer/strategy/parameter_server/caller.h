@@ -40,13 +40,13 @@ inline std::string ServerName(int server, const std::string& address) {
 }
 
 // A new channel, which shares no back-off and no resolved address with earlier ones.
-inline std::unique_ptr<proto::ParameterServer::Stub> StubFor(const std::string& address) {
+inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   grpc::ChannelArguments options = ChannelOptions(kLargestDataMessage);
   options.SetMaxSendMessageSize(kLargestDataMessage);
-  return proto::ParameterServer::NewStub(grpc::CreateCustomChannel(
+  return grpc::CreateCustomChannel(
       AbsoluteServiceName(address.substr(0, colon)) + address.substr(colon),
-      grpc::InsecureChannelCredentials(), options));
+      grpc::InsecureChannelCredentials(), options);
 }
 
 // Ends a stream and returns why it has ended: PermissionDenied if the server at this address

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 
 ShardLink::ShardLink(std::string server, const std::string& address)
-    : server_(std::move(server)), stub_(StubFor(address)) {}
+    : server_(std::move(server)), stub_(proto::ParameterServer::NewStub(ChannelTo(address))) {}
 
 ShardLink::~ShardLink() {
   context_.TryCancel();

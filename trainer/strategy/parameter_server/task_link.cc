@@ -15,9 +15,15 @@ absl::Status ErrorOf(const proto::Turned& turned) {
 }  // namespace
 
 struct TaskLink::Stream {
-  explicit Stream(const std::string& address) : stub(StubFor(address)) {}
+  explicit Stream(const std::string& address)
+      : channel(ChannelTo(address)), stub(proto::ParameterServer::NewStub(channel)) {}
   ~Stream() { context.TryCancel(); }
 
+  bool IsConnected() const {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+  }
+
+  const std::shared_ptr<grpc::Channel> channel;
   grpc::ClientContext context;
   std::unique_ptr<proto::ParameterServer::Stub> stub;
   std::unique_ptr<grpc::ClientReaderWriter<proto::WorkerRequest, proto::TaskReply>> stream;
@@ -37,7 +43,7 @@ absl::Status TaskLink::End(bool is_open) {
 }
 
 absl::Status TaskLink::Connect() {
-  if (stream_ != nullptr) return absl::OkStatus();
+  if (stream_ != nullptr && stream_->IsConnected()) return absl::OkStatus();
   stream_ = std::make_unique<Stream>(address_);
   CallTimer timer(stream_->context, caller_.patience);
   stream_->stream = stream_->stub->Coordinate(&stream_->context);
@@ -50,7 +56,10 @@ absl::Status TaskLink::Connect() {
     stream_.reset();
     return met;
   }
-  if (reply.has_turned()) return ErrorOf(reply.turned());
+  if (reply.has_turned()) {
+    stream_.reset();
+    return ErrorOf(reply.turned());
+  }
   return reply.has_welcome() ? absl::OkStatus() : End(/*is_open=*/true);
 }
 

@@ -16,7 +16,8 @@ class TaskLink {
   TaskLink(std::string address, Caller caller);
   ~TaskLink();
 
-  // Connects unless it is connected. Unavailable: the connection is broken or cannot be made.
+  // Connects unless it is connected; a connection whose other end is gone is none, though nothing
+  // was said on it since. Unavailable: the connection is broken or cannot be made.
   // Aborted: a later process has this one's place. InvalidArgument: the run refuses this process
   // for good. PermissionDenied: the server at this address refuses it.
   absl::Status Connect();

@@ -85,7 +85,9 @@ std::string LinkLocalHost() {
 // Opens a stream and reads the challenge, if there is one.
 struct SilentCaller {
   explicit SilentCaller(const std::string& address)
-      : stub(StubFor(address)), stream(stub->Coordinate(&context)), is_met(stream->Read(&reply)) {}
+      : stub(proto::ParameterServer::NewStub(ChannelTo(address))),
+        stream(stub->Coordinate(&context)),
+        is_met(stream->Read(&reply)) {}
   grpc::ClientContext context;
   std::unique_ptr<proto::ParameterServer::Stub> stub;
   std::unique_ptr<grpc::ClientReaderWriter<proto::WorkerRequest, proto::TaskReply>> stream;
@@ -487,7 +489,7 @@ class PassingServer final : private proto::ParameterServer::Service {
   grpc::Status Coordinate(
       grpc::ServerContext*,
       grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* caller) override {
-    const auto stub = StubFor(target_);
+    const auto stub = proto::ParameterServer::NewStub(ChannelTo(target_));
     grpc::ClientContext context;
     const auto server = stub->Coordinate(&context);
     proto::TaskReply reply;
