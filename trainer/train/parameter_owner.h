@@ -34,8 +34,8 @@ class ParameterOwner {
   // Loads all servers with the run's values if the session has them, or else with those of the
   // newest checkpoint or initial ones. kStorage: no checkpoint could be read in 20 attempts.
   Ended Load(std::uint64_t fence);
-  // All steps below `step` are done and no task is under way: evaluates and saves what is due. From
-  // then on the session has the run's values, which a server may lose.
+  // All steps below `step` are done, and the servers have the values after them: evaluates and
+  // saves what is due. From then on the session has the run's values, which a server may lose.
   Ended Pause(std::int64_t step);
   // The session's values are about to be overwritten, in whole or in part.
   void ForgetValues() { has_values_ = false; }

@@ -73,9 +73,15 @@ void LeaseBook::BeginSteps() {
   ++begun_;
 }
 
+std::optional<BatchTask> LeaseBook::TakeFree() {
+  if (free_.empty() || free_.begin()->step >= limit_) return std::nullopt;
+  return free_.extract(free_.begin()).value();
+}
+
 // Returns the oldest task that one other worker computes.
 std::optional<BatchTask> LeaseBook::Copy(Worker worker) const {
   for (const auto& [task, flight] : flights_) {
+    if (task.step >= limit_) break;
     if (flight.holders.size() == 1 && !flight.holders.contains(worker)) return task;
   }
   return std::nullopt;
@@ -85,13 +91,8 @@ std::optional<BatchTask> LeaseBook::Take(Worker worker, SteadyTime now) {
   ReturnLateTasks(now);
   if (!options_.sync && IsTooFarAhead(worker)) return std::nullopt;
   BeginSteps();
-  std::optional<BatchTask> task;
-  if (!free_.empty()) {
-    task = *free_.begin();
-    free_.erase(free_.begin());
-  } else if (options_.backups) {
-    task = Copy(worker);
-  }
+  std::optional<BatchTask> task = TakeFree();
+  if (!task && options_.backups) task = Copy(worker);
   if (!task) return std::nullopt;
   Flight& flight = flights_[*task];
   if (flight.holders.empty()) flight.since = now;
@@ -141,6 +142,7 @@ void LeaseBook::AdvanceComplete() {
     steps_.erase(steps_.begin());
     ++complete_;
   }
+  limit_ = std::max(limit_, complete_);
 }
 
 void LeaseBook::Leave(Worker worker) {
@@ -157,7 +159,7 @@ void LeaseBook::Leave(Worker worker) {
 }
 
 void LeaseBook::SetLimit(std::int64_t limit) {
-  limit_ = std::max(limit, begun_);
+  limit_ = std::max(limit, options_.sync ? complete_ : begun_);
 }
 
 std::vector<BatchTotals> LeaseBook::TakeRecords() {

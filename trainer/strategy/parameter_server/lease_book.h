@@ -64,7 +64,9 @@ class LeaseBook {
   // The worker is gone.
   void Leave(Worker worker);
 
-  // No step at or beyond `limit` begins. Steps that have begun stay.
+  // No task of a step at or beyond `limit` is given out. Async: steps that have begun are done all
+  // the same, since the servers have parts of them already. Sync: one that has begun waits with its
+  // parts that are done for a later limit; those that are under way still count.
   void SetLimit(std::int64_t limit);
   void LimitNow() { SetLimit(0); }
   std::int64_t limit() const { return limit_; }
@@ -98,6 +100,7 @@ class LeaseBook {
   bool IsTooFarAhead(Worker worker);
   void ReturnLateTasks(SteadyTime now);
   void BeginSteps();
+  std::optional<BatchTask> TakeFree();
   std::optional<BatchTask> Copy(Worker worker) const;
   bool IsDone(BatchTask task) const;
   void AdvanceComplete();

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
+#include <random>
 #include <vector>
 
 namespace lockstep::train {
@@ -14,6 +16,7 @@ static void PrintTo(const BatchTask& task, std::ostream* out) {
 
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Task = std::optional<BatchTask>;
@@ -304,6 +307,84 @@ TEST(LeaseBookTest, ALimitNowLetsWhatHasBegunBeDone) {
   book.SetLimit(4);
   EXPECT_FALSE(book.IsPaused());
   EXPECT_EQ(book.Take(kCat, kStart), Of(2));
+}
+
+// Nobody else may be here to compute the parts that are left, and they may take minutes.
+TEST(LeaseBookTest, ALimitNowInSyncLetsTheStepThatHasBegunWait) {
+  LeaseBook book(Sync(3), 4, 9);
+  EXPECT_EQ(book.Take(kAnn, kStart), Of(4, 0));
+  EXPECT_EQ(book.Take(kBob, kStart), Of(4, 1));
+  EXPECT_TRUE(book.Done(kAnn, {4, 0}, {.examples = 1}));
+  book.LimitNow();
+  EXPECT_TRUE(book.IsPaused());
+  EXPECT_EQ(book.complete(), 4);
+  EXPECT_EQ(book.Take(kAnn, kStart), kNone);
+  EXPECT_TRUE(book.Done(kBob, {4, 1}, {.examples = 2})) << "it was under way";
+  EXPECT_TRUE(book.IsPaused());
+  book.SetLimit(9);
+  EXPECT_FALSE(book.IsPaused());
+  EXPECT_EQ(book.Take(kAnn, kStart), Of(4, 2)) << "the others are done";
+  EXPECT_EQ(book.Take(kBob, kStart), kNone);
+  EXPECT_TRUE(book.Done(kAnn, {4, 2}, {.examples = 4}));
+  EXPECT_THAT(book.TakeRecords(), ElementsAre(BatchTotals{.examples = 7}));
+}
+
+TEST(LeaseBookTest, InSyncTheStepThatHasBegunMayBecomeCompleteAfterALimitNow) {
+  LeaseBook book(Sync(2), 4, 9);
+  book.Take(kAnn, kStart);
+  book.Take(kBob, kStart);
+  book.LimitNow();
+  EXPECT_TRUE(book.Done(kBob, {4, 1}, kTotals));
+  EXPECT_TRUE(book.Done(kAnn, {4, 0}, kTotals));
+  EXPECT_EQ(book.complete(), 5);
+  EXPECT_TRUE(book.IsPaused());
+  EXPECT_EQ(book.Take(kAnn, kStart), kNone);
+  book.SetLimit(9);
+  EXPECT_EQ(book.Take(kAnn, kStart), Of(5, 0));
+}
+
+TEST(LeaseBookTest, ATaskThatIsLeftAfterALimitNowIsGivenOutLater) {
+  LeaseBook book(Sync(2, /*backups=*/true), 4, 9);
+  book.Take(kAnn, kStart);
+  book.Take(kBob, kStart);
+  book.LimitNow();
+  EXPECT_EQ(book.Take(kCat, kStart), kNone) << "no copy, either";
+  book.Leave(kBob);
+  EXPECT_EQ(book.Take(kCat, kStart), kNone);
+  book.SetLimit(9);
+  EXPECT_EQ(book.Take(kCat, kStart), Of(4, 1));
+}
+
+// Whoever comes, goes and is late, and whenever the run pauses.
+TEST(LeaseBookTest, EachPartOfEachStepCountsOnceHoweverOftenTheRunPauses) {
+  constexpr int kParts = 3, kSteps = 40;
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    LeaseBook book(Sync(kParts, /*backups=*/seed % 2 == 1), 0, 1);
+    std::map<LeaseBook::Worker, BatchTask> held;
+    std::vector<BatchTotals> records;
+    for (SteadyTime now = kStart; book.complete() < kSteps; now += std::chrono::seconds(1)) {
+      const auto worker = static_cast<LeaseBook::Worker>(1 + random() % 4);
+      const unsigned event = random() % 16;
+      if (event == 0) book.LimitNow();
+      if (event == 1) {
+        held.erase(worker);
+        book.Leave(worker);
+      }
+      if (event == 2) now += std::chrono::minutes(2);
+      if (book.IsPaused() && event < 8) book.SetLimit(book.complete() + 1 + random() % 5);
+      if (const auto task = held.extract(worker)) {
+        const std::uint64_t part = std::uint64_t{1} << (8 * task.mapped().part);
+        book.Done(worker, task.mapped(), {.examples = 1, .hash = part});
+      } else if (const Task next = book.Take(worker, now)) {
+        EXPECT_LT(next->step, book.limit());
+        held[worker] = *next;
+      }
+      for (const BatchTotals& record : book.TakeRecords()) records.push_back(record);
+    }
+    EXPECT_EQ(std::ssize(records), book.complete()) << "seed " << seed;
+    EXPECT_THAT(records, Each(BatchTotals{.examples = kParts, .hash = 0x010101}));
+  }
 }
 
 TEST(LeaseBookTest, ABookWithNothingToDoIsPaused) {
