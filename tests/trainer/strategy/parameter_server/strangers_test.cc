@@ -515,7 +515,7 @@ TEST_F(StrangersTest, CannotPassOnAWorkersProof) {
   const absl::Status met = TaskLink(stranger.address(), Worker()).Connect();
   EXPECT_TRUE(absl::IsPermissionDenied(met)) << met;
   EXPECT_THAT(std::string(met.message()),
-              HasSubstr("the caller has dialled 127.0.0.1, this server is at 127.0.0.2:"));
+              HasSubstr("the caller has dialled another address than this process's own: "));
   EXPECT_TRUE(TaskLink(address_, Worker()).Connect().ok());
 }
 
