@@ -35,10 +35,6 @@ LAYERS = [
     {"type": "LayerNormalization", "epsilon": 0.01, "center": False},
     {"type": "Dense", "units": 9, "activation": "tanh", "useBias": False},
     {"type": "Activation", "activation": "leaky_relu"},
-    {"type": "Dense", "units": 8, "activation": "elu"},
-    {"type": "Activation", "activation": "relu6"},
-    {"type": "Dense", "units": 8, "activation": "hard_silu"},
-    {"type": "Activation", "activation": "hard_sigmoid"},
     {"type": "Dense", "units": 4},
 ]
 

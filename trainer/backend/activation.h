@@ -8,20 +8,7 @@ namespace lockstep::train {
 //   relu(x) = max(x, 0)               gelu(x) = x * Phi(x), Phi the normal distribution's CDF
 //   silu(x) = x / (1 + exp(-x))       tanh(x)
 //   leaky_relu(x) = x < 0 ? slope * x : x, whose derivative at 0 is the slope
-//   relu6(x) = min(max(x, 0), 6)      elu(x) = x > 0 ? x : exp(x) - 1
-//   hard_sigmoid(x) = relu6(x + 3) / 6, hard_silu(x) = x * hard_sigmoid(x)
-// At a bend, the derivative is that of the flat side.
-enum class Activation {
-  kRelu,
-  kGelu,
-  kSilu,
-  kTanh,
-  kLeakyRelu,
-  kRelu6,
-  kElu,
-  kHardSigmoid,
-  kHardSilu,
-};
+enum class Activation { kRelu, kGelu, kSilu, kTanh, kLeakyRelu };
 
 // Of leaky_relu where it is chosen by its name. The layer LeakyReLU has another default.
 inline constexpr float kLeakyReluSlope = 0.2f;

@@ -19,10 +19,6 @@ inline constexpr std::array kActivations = {
     NamedActivation{"silu", Activation::kSilu},
     NamedActivation{"tanh", Activation::kTanh},
     NamedActivation{"leaky_relu", Activation::kLeakyRelu},
-    NamedActivation{"relu6", Activation::kRelu6},
-    NamedActivation{"elu", Activation::kElu},
-    NamedActivation{"hard_sigmoid", Activation::kHardSigmoid},
-    NamedActivation{"hard_silu", Activation::kHardSilu},
 };
 
 constexpr std::string_view ActivationName(Activation activation) {

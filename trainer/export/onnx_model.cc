@@ -213,16 +213,6 @@ class LayerWriter {
         return Node("Mul", {x, Part("Sigmoid", "sigmoid", {x})});
       case Activation::kGelu:
         return WriteGelu(x);
-      case Activation::kRelu6:
-        return Node("Clip", {x, graph_.AddScalar(name_ + "/min", 0.0F),
-                             graph_.AddScalar(name_ + "/max", 6.0F)});
-      case Activation::kElu:
-        return Node("Elu", {x});
-      case Activation::kHardSigmoid:
-        return Node("HardSigmoid", {x}, {OnnxGraph::Float("alpha", 1.0F / 6)});
-      case Activation::kHardSilu:  // HardSwish came with operator set 14
-        return Node("Mul", {x, Part("HardSigmoid", "hard_sigmoid", {x},
-                                    {OnnxGraph::Float("alpha", 1.0F / 6)})});
     }
     LOCKSTEP_CHECK(false, "export: found activation {}, expected one of kActivations",
                    static_cast<int>(spec.activation));

@@ -31,26 +31,6 @@ Point LeakyRelu(double x, double slope) {
   return x < 0 ? Point{slope * x, slope} : Point{x, x > 0 ? 1.0 : slope};  // NaN is kept
 }
 
-// NaN is kept.
-Point Relu6(double x) {
-  if (x < 0 || x > 6) return {x < 0 ? 0.0 : 6.0, 0};
-  return {x, x > 0 && x < 6 ? 1.0 : 0.0};
-}
-
-Point Elu(double x) {
-  return x > 0 ? Point{x, 1} : Point{std::expm1(x), std::exp(x)};
-}
-
-Point HardSigmoid(double x) {
-  const auto [y, slope] = Relu6(x + 3);
-  return {y / 6, slope / 6};
-}
-
-Point HardSilu(double x) {
-  const auto [y, slope] = HardSigmoid(x);
-  return {x * y, y + x * slope};
-}
-
 Point At(Activation activation, double slope, double x) {
   switch (activation) {
     case Activation::kRelu:
@@ -63,14 +43,6 @@ Point At(Activation activation, double slope, double x) {
       return Tanh(x);
     case Activation::kLeakyRelu:
       return LeakyRelu(x, slope);
-    case Activation::kRelu6:
-      return Relu6(x);
-    case Activation::kElu:
-      return Elu(x);
-    case Activation::kHardSigmoid:
-      return HardSigmoid(x);
-    case Activation::kHardSilu:
-      return HardSilu(x);
   }
   LOCKSTEP_CHECK(false, "activation: found number {}, expected one of kActivations",
                  static_cast<int>(activation));

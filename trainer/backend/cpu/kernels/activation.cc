@@ -92,39 +92,6 @@ struct LeakyRelu {
   [[gnu::always_inline]] float Gradient(float x, float dy) const { return x > 0 ? dy : slope * dy; }
 };
 
-struct Relu6 {
-  [[gnu::always_inline]] static float Value(float x) {
-    x = x < 0 ? 0.0f : x;
-    return x > 6.0f ? 6.0f : x;
-  }
-  [[gnu::always_inline]] static float Gradient(float x, float dy) {
-    dy = x > 0 ? dy : 0.0f;
-    return x < 6.0f ? dy : 0.0f;
-  }
-};
-
-struct Elu {
-  [[gnu::always_inline]] static float Value(float x) { return x > 0 ? x : Exp(x) - 1.0f; }
-  [[gnu::always_inline]] static float Gradient(float x, float dy) {
-    return x > 0 ? dy : dy * Exp(x);
-  }
-};
-
-struct HardSigmoid {
-  [[gnu::always_inline]] static float Value(float x) { return Relu6::Value(x + 3.0f) / 6.0f; }
-  [[gnu::always_inline]] static float Gradient(float x, float dy) {
-    return Relu6::Gradient(x + 3.0f, dy / 6.0f);
-  }
-};
-
-struct HardSilu {
-  [[gnu::always_inline]] static float Value(float x) { return x * HardSigmoid::Value(x); }
-  [[gnu::always_inline]] static float Gradient(float x, float dy) {
-    const float between = x > -3.0f ? dy * (x / 3.0f + 0.5f) : 0.0f;
-    return x < 3.0f ? between : dy;
-  }
-};
-
 template <typename Function>
 void Apply(Function function, const float* x, float* y, std::int64_t size) {
 #pragma omp simd
@@ -150,14 +117,6 @@ void Activate(Activation activation, float slope, const float* x, float* y, std:
       return Apply(Tanh(), x, y, size);
     case Activation::kLeakyRelu:
       return Apply(LeakyRelu{slope}, x, y, size);
-    case Activation::kRelu6:
-      return Apply(Relu6(), x, y, size);
-    case Activation::kElu:
-      return Apply(Elu(), x, y, size);
-    case Activation::kHardSigmoid:
-      return Apply(HardSigmoid(), x, y, size);
-    case Activation::kHardSilu:
-      return Apply(HardSilu(), x, y, size);
   }
 }
 
@@ -174,14 +133,6 @@ void ActivateBackward(Activation activation, float slope, const float* x, const 
       return ApplyGradient(Tanh(), x, dy, dx, size);
     case Activation::kLeakyRelu:
       return ApplyGradient(LeakyRelu{slope}, x, dy, dx, size);
-    case Activation::kRelu6:
-      return ApplyGradient(Relu6(), x, dy, dx, size);
-    case Activation::kElu:
-      return ApplyGradient(Elu(), x, dy, dx, size);
-    case Activation::kHardSigmoid:
-      return ApplyGradient(HardSigmoid(), x, dy, dx, size);
-    case Activation::kHardSilu:
-      return ApplyGradient(HardSilu(), x, dy, dx, size);
   }
 }
 

@@ -32,26 +32,6 @@ __device__ Point LeakyReluAt(float x, float slope) {
   return x < 0 ? Point{slope * x, slope} : Point{x, x > 0 ? 1.0f : slope};
 }
 
-// NaN is kept.
-__device__ Point Relu6At(float x) {
-  if (x < 0 || x > 6) return {x < 0 ? 0.0f : 6.0f, 0};
-  return {x, x > 0 && x < 6 ? 1.0f : 0.0f};
-}
-
-__device__ Point EluAt(float x) {
-  return x > 0 ? Point{x, 1} : Point{expm1f(x), expf(x)};
-}
-
-__device__ Point HardSigmoidAt(float x) {
-  const Point point = Relu6At(x + 3);
-  return {point.y / 6, point.slope / 6};
-}
-
-__device__ Point HardSiluAt(float x) {
-  const Point point = HardSigmoidAt(x);
-  return {x * point.y, point.y + x * point.slope};
-}
-
 __device__ Point At(int activation, float slope, float x) {
   switch (static_cast<Activation>(activation)) {
     case Activation::kRelu:
@@ -64,14 +44,6 @@ __device__ Point At(int activation, float slope, float x) {
       return TanhAt(x);
     case Activation::kLeakyRelu:
       return LeakyReluAt(x, slope);
-    case Activation::kRelu6:
-      return Relu6At(x);
-    case Activation::kElu:
-      return EluAt(x);
-    case Activation::kHardSigmoid:
-      return HardSigmoidAt(x);
-    case Activation::kHardSilu:
-      return HardSiluAt(x);
   }
   return {};
 }
