@@ -1,6 +1,8 @@
 // A reconciler's dependencies.
 #pragma once
 
+#include <string>
+
 #include "base/clock.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_tokens.h"
@@ -20,6 +22,12 @@ struct Collaborators {
   const Clock& clock;
   JobTokens* tokens = nullptr;         // required by Settings::job_tokens
   ProgressReports* reports = nullptr;  // null: programs report nothing
+
+  // Forgets what is known of a job that has ended, or is gone.
+  void ForgetProgress(const std::string& job_uid) const {
+    progress.Forget(job_uid);
+    if (reports != nullptr) reports->Forget(job_uid);
+  }
 };
 
 }  // namespace lockstep::controller

@@ -90,7 +90,7 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid
   const std::lock_guard lock(mutex_);
   JobMemory& memory = memories_[key];
   if (memory.job_uid != job_uid) {  // the first of its name, or a recreated job
-    if (!memory.job_uid.empty()) ForgetProgress(memory.job_uid);
+    if (!memory.job_uid.empty()) with_.ForgetProgress(memory.job_uid);
     memory = {};
     memory.job_uid = job_uid;
     memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job_uid};
@@ -99,16 +99,11 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid
   return memory;
 }
 
-void Reconciler::ForgetProgress(const std::string& job_uid) const {
-  with_.progress.Forget(job_uid);
-  if (with_.reports != nullptr) with_.reports->Forget(job_uid);
-}
-
 void Reconciler::Forget(const kube::Key& key) {
   const std::lock_guard lock(mutex_);
   const auto it = memories_.find(key);
   if (it == memories_.end()) return;
-  ForgetProgress(it->second.job_uid);
+  with_.ForgetProgress(it->second.job_uid);
   with_.events.Forget(it->second.job_uid);
   status_writer_.Forget(key);
   memories_.erase(it);

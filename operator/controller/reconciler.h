@@ -38,7 +38,6 @@ class Reconciler {
   // created, changed or deleted, so that it is not only in a log. Returns `fault`, or the error of
   // that write.
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
-  void ForgetProgress(const std::string& job_uid) const;
   JobMemory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);
 
