@@ -31,10 +31,18 @@ void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& 
 // now; Time::max() if there is none. Unlike a retry's, such a time is never written anew: the clock
 // may be behind only now, and once it is right again, the job would seem to be older than it is.
 Time SeenBy(const std::optional<Time>& noted, const Moment& moment, std::optional<SeenTime>& seen) {
-  if (!noted) seen.reset();
-  if (!noted) return Time::max();
+  if (!noted) {
+    seen.reset();
+    return Time::max();
+  }
   if (!seen || seen->noted != *noted) seen = {*noted, moment.steady};
   return moment.TimeOf(seen->at);
+}
+
+// Keeps since when a condition has held at each look: `since` if it holds for the first time.
+void NoteSince(bool holds, SteadyTime since, std::optional<SteadyTime>& noted) {
+  if (!holds) noted.reset();
+  if (holds && !noted) noted = since;
 }
 
 // Returns the pod to ask for its TrainerStatus: the leading one or, while that does not run or its
@@ -88,10 +96,6 @@ Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime no
 
 void Observer::ObserveSights(ReconcileContext& context) const {
   const Moment& moment = context.moment;
-  const auto note = [](bool holds, SteadyTime since, std::optional<SteadyTime>& noted) {
-    if (!holds) noted.reset();
-    if (holds && !noted) noted = since;
-  };
   const bool nodes_are_current =
       stores_.nodes != nullptr && (!stores_.nodes_are_current || stores_.nodes_are_current());
   std::map<std::string, Sight> sights;
@@ -101,12 +105,13 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(context.observed, pod);
-    note(has_succeeded, moment.steady, sight.succeeded);
+    NoteSince(has_succeeded, moment.steady, sight.succeeded);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
-    note(HasFailed(pod), moment.steady, sight.failed);
-    note(HasSucceeded(pod), moment.steady, sight.succeeded);
-    note(pod.being_deleted, moment.steady, sight.deleting);
-    note(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady), sight.node_silent);
+    NoteSince(HasFailed(pod), moment.steady, sight.failed);
+    NoteSince(HasSucceeded(pod), moment.steady, sight.succeeded);
+    NoteSince(pod.being_deleted, moment.steady, sight.deleting);
+    NoteSince(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady),
+              sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
@@ -212,17 +217,14 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
 void Observer::ObserveWait(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<SteadyTime>& since = context.memory.waiting_since;
-  if (!IsWaiting(observed)) {
-    since.reset();
-  } else if (!since) {
-    since = context.moment.steady;
-  }
+  NoteSince(IsWaiting(observed), context.moment.steady, since);
   observed.waiting_since = context.moment.TimeOf(since);
 }
 
 void Observer::ObserveComplete(ReconcileContext& context) {
   Observed& observed = context.observed;
   std::optional<SeenComplete>& seen = context.memory.complete;
+  if (!IsComplete(observed)) return seen.reset();
   int restarts = 0;
   for (const ObservedPod& pod : observed.pods) {
     const bool is_needed =
@@ -231,12 +233,8 @@ void Observer::ObserveComplete(ReconcileContext& context) {
   }
   const int attempt = observed.job.status.attempt;
   const bool is_same = seen && seen->attempt == attempt && seen->kubelet_restarts == restarts;
-  if (!IsComplete(observed)) {
-    seen.reset();
-  } else if (!is_same) {
-    seen = {attempt, restarts, context.moment.steady};
-  }
-  observed.complete_since = seen ? std::optional(context.moment.TimeOf(seen->since)) : std::nullopt;
+  if (!is_same) seen = {attempt, restarts, context.moment.steady};
+  observed.complete_since = context.moment.TimeOf(seen->since);
 }
 
 void Observer::ObserveKueue(ReconcileContext& context) const {
@@ -280,8 +278,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   const Observed& observed = context.observed;
   const api::TrainingJob& job = observed.job;
   if (IsTerminal(job.status)) {
-    with_.progress.Forget(job.metadata.uid);
-    if (with_.reports != nullptr) with_.reports->Forget(job.metadata.uid);
+    with_.ForgetProgress(job.metadata.uid);
     return std::nullopt;
   }
   if (!api::HasTrainingGroup(job) || observed.invalid) {

@@ -25,6 +25,8 @@ void SeenCompletions::Note(Observed& observed, SteadyTime now) {
   api::TrainingJobStatus& status = observed.job.status;
   if (attempt_ != status.attempt) seen_.clear();
   attempt_ = status.attempt;
+  // Nobody waits for one that trains alone, and there may be thousands.
+  const bool is_shared = IsSharedWork(observed.job);
   std::set<int> staying;
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
@@ -34,7 +36,7 @@ void SeenCompletions::Note(Observed& observed, SteadyTime now) {
   }
   for (const auto& [index, since] : seen_) {
     if (staying.contains(index)) continue;
-    observed.completed_since[index] = observed.now - (now - since);
+    if (is_shared) observed.completed_since[index] = observed.now - (now - since);
     if (HasCompleted(observed.job, {api::Role::kWorker, index})) continue;
     AddCompletedIndex(index, status);
     CountAsSucceeded(status);

@@ -13,7 +13,8 @@ class SeenCompletions {
  public:
   // Records the workers of the present attempt whose pods have succeeded, at `now`. Adds those of
   // them whose pods are gone, or are being deleted, to the completed indexes of `observed.job`, and
-  // tells in observed.completed_since when they were first seen to have succeeded.
+  // tells in observed.completed_since when they were first seen to have succeeded, if others may
+  // wait for them (IsSharedWork).
   void Note(Observed& observed, SteadyTime now);
 
  private:

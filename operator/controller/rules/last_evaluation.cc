@@ -55,7 +55,7 @@ std::string WhyThereIsNoPod(const Observed& observed) {
   const std::optional<api::Failure>& last = observed.job.status.failure;
   const std::string none = Describe(kEvaluator) + " has no pod";
   if (!last || last->role != api::RoleName(kEvaluator.role)) return none;
-  const std::string where = last->node.empty() ? "" : fmt::format(" on node {}", last->node);
+  const std::string where = OnNode(last->node);
   if (last->exit_code == 0) {
     return fmt::format("{}; its last one{} was lost: {}", none, where, last->reason);
   }

@@ -309,12 +309,16 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   return retryable ? PodFailureCause::kApplication : PodFailureCause::kPermanent;
 }
 
+std::string OnNode(const std::string& node) {
+  return node.empty() ? "" : fmt::format(" on node {}", node);
+}
+
 std::string Describe(const PodFailure& failure) {
   const std::string who = Describe(failure.replica);
   if (!failure.stall.empty()) return failure.stall;
   if (failure.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *failure.pod;
-  const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
+  const std::string where = OnNode(pod.node);
   if (pod.termination && !WasEndedByNode(pod)) {
     const std::string& reason = pod.termination->reason;
     return fmt::format("{}{} exited with code {}{}", who, where, pod.termination->exit_code,

@@ -76,6 +76,8 @@ bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 // always runs. Such an end is charged, but neither a cause nor a consequence of others.
 bool IsSuccess(const PodFailure& failure);
 
+// " on node n"; empty if the pod has none.
+std::string OnNode(const std::string& node);
 // "worker-1 on node n exited with code 137 (OOMKilled)"
 std::string Describe(const PodFailure& failure);
 // Returns the entry for status.failure, with texts cut to what the schema allows.

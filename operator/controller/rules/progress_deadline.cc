@@ -69,12 +69,11 @@ std::optional<PodFailure> FindStall(const Observed& observed) {
       .replica = leader,
       .cause = Classify(observed.job, *pod),
       .rule = FindFailureRule(observed.job, {.pod = pod, .found = kProgressDeadlineExceeded}),
-      .stall = fmt::format(
-          "the job makes no progress: {}{} {}, since {} ({} s ago; "
-          "progressDeadlineSeconds is {})",
-          Describe(leader), pod->node.empty() ? "" : fmt::format(" on node {}", pod->node),
-          StepText(observed.progress), FormatRfc3339(WholeSeconds(observed.now - stalled)),
-          stalled.count(), allowed)};
+      .stall = fmt::format("the job makes no progress: {}{} {}, since {} ({} s ago; "
+                           "progressDeadlineSeconds is {})",
+                           Describe(leader), OnNode(pod->node), StepText(observed.progress),
+                           FormatRfc3339(WholeSeconds(observed.now - stalled)), stalled.count(),
+                           allowed)};
 }
 
 }  // namespace lockstep::controller
