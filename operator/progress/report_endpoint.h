@@ -30,7 +30,7 @@ struct ReportEndpointOptions {
 // Answers 200 to a report that it has taken; 400 to one that it cannot read; 401 if there is no
 // such job or the bearer is not that of its token (JobToken::ReportBearer), so that nobody learns
 // which jobs there are; 404 at another path; 429 if the job has reported too often; 503 if this
-// operator cannot tell. Reads no body before it has checked the bearer, and logs nothing that it
+// operator cannot tell. Parses no body before it has checked the bearer, and logs nothing that it
 // was sent. Thread-safe.
 class ReportEndpoint {
  public:

@@ -116,18 +116,16 @@ std::string SettleNamespaces(std::vector<std::string>& namespaces) {
 }
 
 void AddServing(CLI::App& app, Flags& flags) {
-  app.add_option("--metrics-bind-address", flags.metrics_bind_address,
-                 "Where /metrics is served; 0: nowhere")
-      ->check(BindAddressFault)
-      ->type_name("[HOST]:PORT");
-  app.add_option("--health-probe-bind-address", flags.health_probe_bind_address,
-                 "Where /healthz and /readyz are served; 0: nowhere")
-      ->check(BindAddressFault)
-      ->type_name("[HOST]:PORT");
-  app.add_option("--progress-bind-address", flags.progress_bind_address,
-                 "Where programs of users' own images may report how far they are; 0: nowhere")
-      ->check(BindAddressFault)
-      ->type_name("[HOST]:PORT");
+  const auto add = [&app](const char* name, std::string& address, const std::string& what) {
+    app.add_option(name, address, what + "; 0: nowhere")
+        ->check(BindAddressFault)
+        ->type_name("[HOST]:PORT");
+  };
+  add("--metrics-bind-address", flags.metrics_bind_address, "Where /metrics is served");
+  add("--health-probe-bind-address", flags.health_probe_bind_address,
+      "Where /healthz and /readyz are served");
+  add("--progress-bind-address", flags.progress_bind_address,
+      "Where programs of users' own images may report how far they are");
   app.add_option("--progress-url", flags.progress_url,
                  "The URL at which pods reach --progress-bind-address, such as that of a Service")
       ->check(UrlFault)
