@@ -238,7 +238,8 @@ absl::Status ParameterClient::Check(std::uint64_t fence) {
 void ParameterClient::CheckConnected(std::uint64_t fence) {
   const absl::Status checked = shards_.Check(fence);
   if (checked.ok()) return;
-  LogInfo("a parameter server is away", {{"reason", std::string(checked.message())}});
+  LogInfo("a parameter server does not answer, or has lost the values",
+          {{"reason", std::string(checked.message())}});
 }
 
 void ParameterClient::ReleaseServers() {
