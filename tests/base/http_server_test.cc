@@ -144,59 +144,64 @@ TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
   }
 }
 
+// A server whose thread stands still in a page, so that it accepts nobody until GoOn.
+class StalledServer {
+ public:
+  StalledServer() {
+    staller_.Send("GET /stall HTTP/1.0\r\n\r\n");
+    stalled_.wait(false);
+  }
+  ~StalledServer() { GoOn(); }
+  StalledServer(const StalledServer&) = delete;
+  StalledServer& operator=(const StalledServer&) = delete;
+
+  int port() const { return server_->port(); }
+  void GoOn() {
+    go_on_ = true;
+    go_on_.notify_one();
+  }
+
+ private:
+  HttpAnswer Stall() {
+    stalled_ = true;
+    stalled_.notify_one();
+    go_on_.wait(false);
+    return {.body = "late\n"};
+  }
+
+  std::atomic<bool> stalled_{false}, go_on_{false};
+  const std::unique_ptr<HttpServer> server_ =
+      *HttpServer::Start("127.0.0.1:0", {{"/stall", [this] { return Stall(); }},
+                                         {"/well", [] { return HttpAnswer{.body = "well\n"}; }}});
+  testing::TcpClient staller_{server_->port(), {.from = "127.0.1.1"}};
+};
+
 // As those of the kubelet and of whatever else runs on its node.
 TEST(HttpServerTest, AProbeKeepsItsPlaceHoweverManyConnectFromItsAddress) {
-  std::atomic<bool> stalled{false}, go_on{false};
-  const auto stall = [&] {
-    stalled = true;
-    stalled.notify_one();
-    go_on.wait(false);
-    return HttpAnswer{.body = "late\n"};
-  };
-  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
-  auto server = HttpServer::Start("127.0.0.1:0", {{"/stall", stall}, {"/well", well}});
-  ASSERT_TRUE(server.ok()) << server.status();
-  testing::TcpClient staller((*server)->port(), {.from = "127.0.1.1"});
-  staller.Send("GET /stall HTTP/1.0\r\n\r\n");
-  stalled.wait(false);  // from here on nobody is accepted until go_on
-  testing::TcpClient probe((*server)->port());
+  StalledServer server;
+  testing::TcpClient probe(server.port());
   probe.Send("GET /well HTTP/1.0\r\n\r\n");
   std::vector<std::unique_ptr<testing::TcpClient>> crowd;
   for (int i = 0; i < 15; ++i) {
-    crowd.push_back(std::make_unique<testing::TcpClient>((*server)->port()));
+    crowd.push_back(std::make_unique<testing::TcpClient>(server.port()));
   }
-  go_on = true;
-  go_on.notify_one();
+  server.GoOn();
   EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
 }
 
 // What comes without end comes here in one go: as many connections as fit the listener's queue,
 // each of an address of its own, so that none takes the place of another of its own.
 TEST(HttpServerTest, AProbeIsAnsweredBetweenAcceptsHoweverManyConnect) {
-  std::atomic<bool> stalled{false}, go_on{false};
-  const auto stall = [&] {
-    stalled = true;
-    stalled.notify_one();
-    go_on.wait(false);
-    return HttpAnswer{.body = "late\n"};
-  };
-  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
-  auto server = HttpServer::Start("127.0.0.1:0", {{"/stall", stall}, {"/well", well}});
-  ASSERT_TRUE(server.ok()) << server.status();
-  const int port = (*server)->port();
-  testing::TcpClient staller(port, {.from = "127.0.1.1"});
-  staller.Send("GET /stall HTTP/1.0\r\n\r\n");
-  stalled.wait(false);  // from here on nobody is accepted until go_on
-  testing::TcpClient probe(port, {.from = "127.0.1.2"});
+  StalledServer server;
+  testing::TcpClient probe(server.port(), {.from = "127.0.1.2"});
   probe.Send("GET /well HTTP/1.0\r\n\r\n");
   std::vector<std::unique_ptr<testing::TcpClient>> crowd;
   for (int i = 0; i < 128; ++i) {
     const std::string from = "127.0.2." + std::to_string(i);
     crowd.push_back(std::make_unique<testing::TcpClient>(
-        port, testing::TcpClient::Options{.from = from.c_str()}));
+        server.port(), testing::TcpClient::Options{.from = from.c_str()}));
   }
-  go_on = true;
-  go_on.notify_one();
+  server.GoOn();
   EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep {
@@ -16,16 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What another user who may write to the folder could make of `name`: links to a file of this
-// user's.
-enum class Link { kSymbolic, kHard };
-
-void Plant(const std::string& name, const std::string& victim, Link link) {
-  if (link == Link::kSymbolic) return std::filesystem::create_symlink(victim, name);
-  std::filesystem::create_hard_link(victim, name);
-}
-
-class PlantedLinkTest : public ::testing::TestWithParam<Link> {
+class PlantedLinkTest : public ::testing::TestWithParam<testing::Link> {
  protected:
   PlantedLinkTest() { WriteTextFile(victim_, "mine"); }
 
@@ -33,10 +25,10 @@ class PlantedLinkTest : public ::testing::TestWithParam<Link> {
   const std::string victim_ = folder_.At("victim"), name_ = folder_.At("name");
 };
 
-INSTANTIATE_TEST_SUITE_P(Links, PlantedLinkTest, ::testing::Values(Link::kSymbolic, Link::kHard));
+INSTANTIATE_TEST_SUITE_P(Links, PlantedLinkTest, ::testing::ValuesIn(testing::kLinks));
 
 TEST_P(PlantedLinkTest, ANewFileIsNotWrittenThroughIt) {
-  Plant(name_, victim_, GetParam());
+  testing::PlantLink(name_, victim_, GetParam());
   {
     const Descriptor file = CreateAnew(name_, 0600);
     ASSERT_GE(file.fd(), 0);
@@ -48,8 +40,8 @@ TEST_P(PlantedLinkTest, ANewFileIsNotWrittenThroughIt) {
 }
 
 TEST_P(PlantedLinkTest, AFileIsReplacedThoughItsDraftsNameIsOneToo) {
-  Plant(name_, victim_, GetParam());
-  Plant(name_ + ".new", victim_, GetParam());
+  testing::PlantLink(name_, victim_, GetParam());
+  testing::PlantLink(name_ + ".new", victim_, GetParam());
   ASSERT_TRUE(ReplaceFile(name_, "new", 0600).ok());
   EXPECT_EQ(ReadTextFile(victim_), "mine");
   EXPECT_FALSE(std::filesystem::is_symlink(name_));
@@ -58,7 +50,7 @@ TEST_P(PlantedLinkTest, AFileIsReplacedThoughItsDraftsNameIsOneToo) {
 }
 
 TEST_P(PlantedLinkTest, AFileThatStaysIsNotOpenedThroughIt) {
-  Plant(name_, victim_, GetParam());
+  testing::PlantLink(name_, victim_, GetParam());
   for (const int flags : {O_RDWR, O_WRONLY | O_APPEND, O_WRONLY | O_TRUNC}) {
     EXPECT_LT(OpenOwn(name_, flags, 0600).fd(), 0);
     EXPECT_EQ(errno, ELOOP);

@@ -203,8 +203,8 @@ TEST(ReconcilerTest, AWorkersSuccessOutlivesTheEndOfItsPodByItsNode) {
   EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
 }
 
-TEST(ReconcilerTest, AFailureThatIsNotJudgedYetOutlivesItsPod) {
-  World world(Job("j").Workers(2).Build());
+// Of two workers that run, the second fails, and its pod is removed before that is judged.
+void LoseAPodThatHasFailed(World& world) {
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
   world.Settle();
@@ -212,6 +212,11 @@ TEST(ReconcilerTest, AFailureThatIsNotJudgedYetOutlivesItsPod) {
   world.Settle();
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
+}
+
+TEST(ReconcilerTest, AFailureThatIsNotJudgedYetOutlivesItsPod) {
+  World world(Job("j").Workers(2).Build());
+  LoseAPodThatHasFailed(world);
   EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{}) << "a peer may be the cause";
   world.clock.Advance(seconds(10));
   world.Settle();
@@ -224,13 +229,7 @@ TEST(ReconcilerTest, AClockThatIsSetDelaysAndHastensNoJudgementOfAFailureWhosePo
   for (const auto step : {-std::chrono::minutes(50), std::chrono::minutes(50)}) {
     SCOPED_TRACE(step.count());
     World world(Job("j").Workers(2).Build());
-    world.Settle();
-    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
-    world.Settle();
-    world.SetPod("j-worker-1", "Failed", 1);
-    world.Settle();
-    world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
-    world.Settle();
+    LoseAPodThatHasFailed(world);
     world.clock.Step(step);
     world.clock.Advance(seconds(9));
     world.Settle();

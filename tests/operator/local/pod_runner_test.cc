@@ -8,6 +8,7 @@
 #include "operator/local/logs.h"
 #include "tests/operator/local/fake_process_host.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::local {
@@ -218,14 +219,9 @@ TEST(LogsTest, AMessageIsCutAndMadeUtf8) {
 TEST(LogsTest, NothingIsReadThroughALink) {
   const TempDirectory folder;
   WriteTextFile(folder.At("private"), "secret\n");
-  for (const bool is_hard : {false, true}) {
+  for (const lockstep::testing::Link link : lockstep::testing::kLinks) {
     for (const char* name : {"m", "0.log"}) {
-      std::filesystem::remove(folder.At(name));
-      if (is_hard) {
-        std::filesystem::create_hard_link(folder.At("private"), folder.At(name));
-      } else {
-        std::filesystem::create_symlink("private", folder.At(name));
-      }
+      lockstep::testing::PlantLink(folder.At(name), folder.At("private"), link);
     }
     EXPECT_EQ(TakeMessage(folder.At("m")), "");
     EXPECT_EQ(LastLines(folder.At("0.log")), "");

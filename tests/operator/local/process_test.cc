@@ -17,6 +17,7 @@
 #include "operator/local/guardian.h"
 #include "operator/local/marked_processes.h"
 #include "operator/local/process_kubelet.h"
+#include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::local {
@@ -94,13 +95,8 @@ TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
 
 TEST_F(ProcessTest, ItsLogIsNotWrittenThroughALink) {
   WriteTextFile(folder_.At("victim"), "mine");
-  for (const bool is_hard : {false, true}) {
-    std::filesystem::remove(folder_.At("log"));
-    if (is_hard) {
-      std::filesystem::create_hard_link(folder_.At("victim"), folder_.At("log"));
-    } else {
-      std::filesystem::create_symlink("victim", folder_.At("log"));
-    }
+  for (const lockstep::testing::Link link : lockstep::testing::kLinks) {
+    lockstep::testing::PlantLink(folder_.At("log"), folder_.At("victim"), link);
     const auto pid = processes_.Start(Shell("echo theirs"));
     EXPECT_THAT(pid.status().ToString(), HasSubstr("cannot write the log " + folder_.At("log")));
     EXPECT_EQ(ReadTextFile(folder_.At("victim")), "mine");

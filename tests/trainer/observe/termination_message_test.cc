@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::train {
@@ -20,11 +21,11 @@ TEST(TerminationMessageTest, ReplacesWhatTheFileHas) {
 TEST(TerminationMessageTest, IsNotWrittenThroughALink) {
   const TempDirectory folder;
   WriteTextFile(folder.At("victim"), "mine");
-  std::filesystem::create_symlink("victim", folder.At("message"));
-  LeaveTerminationMessage(folder.At("message"), "why");
-  std::filesystem::create_hard_link(folder.At("victim"), folder.At("second name"));
-  LeaveTerminationMessage(folder.At("second name"), "why");
-  EXPECT_EQ(ReadTextFile(folder.At("victim")), "mine");
+  for (const testing::Link link : testing::kLinks) {
+    testing::PlantLink(folder.At("message"), folder.At("victim"), link);
+    LeaveTerminationMessage(folder.At("message"), "why");
+    EXPECT_EQ(ReadTextFile(folder.At("victim")), "mine");
+  }
 }
 
 TEST(TerminationMessageTest, WaitsForNobodyToReadIt) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::cli {
@@ -16,8 +17,8 @@ using ::testing::HasSubstr;
 class SharedWorkDirTest : public ::testing::Test {
  protected:
   SharedWorkDirTest() { WriteTextFile(victim_, "mine"); }
-  void Plant(const std::string& name) {
-    std::filesystem::create_symlink(victim_, folder_.At(name));
+  void Plant(const std::string& name, testing::Link link = testing::Link::kSymbolic) {
+    testing::PlantLink(folder_.At(name), victim_, link);
   }
 
   const TempDirectory folder_, elsewhere_;
@@ -25,13 +26,8 @@ class SharedWorkDirTest : public ::testing::Test {
 };
 
 TEST_F(SharedWorkDirTest, ALinkInPlaceOfTheLockIsRefused) {
-  for (const bool is_hard : {false, true}) {
-    std::filesystem::remove(folder_.At(".lock"));
-    if (is_hard) {
-      std::filesystem::create_hard_link(victim_, folder_.At(".lock"));
-    } else {
-      Plant(".lock");
-    }
+  for (const testing::Link link : testing::kLinks) {
+    Plant(".lock", link);
     const absl::Status refused = WorkDir::Open(folder_.path(), "j").status();
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()),
