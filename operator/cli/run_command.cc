@@ -183,7 +183,8 @@ class Session {
             Shown(NewestCheckpoint(run_.OnThisMachine(training.checkpoint.directory)));
       }
       const std::string summaries = run_.OnThisMachine(training.summaries.directory);
-      if (!summaries.empty() && fs::exists(summaries)) report.summaries = Shown(summaries);
+      std::error_code unknown;
+      if (!summaries.empty() && fs::exists(summaries, unknown)) report.summaries = Shown(summaries);
     }
     return report;
   }

@@ -34,12 +34,12 @@ std::string NextLogPath(const std::string& folder, const std::string& pod,
   fs::create_directories(of_pod, error);
   const std::string ending = container.empty() ? ".log" : fmt::format("-{}.log", container);
   int next = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(of_pod, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(of_pod, error), end; entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     int attempt = 0;
-    const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), attempt);
+    const auto [rest, fault] = std::from_chars(name.data(), name.data() + name.size(), attempt);
     if (fault == std::errc() &&
-        name.substr(static_cast<std::size_t>(end - name.data())) == ending) {
+        name.substr(static_cast<std::size_t>(rest - name.data())) == ending) {
       next = std::max(next, attempt + 1);
     }
   }

@@ -96,8 +96,10 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
 absl::Status FillHostPath(const Object& source, const std::string& path, const std::string& what) {
   const std::string type = source.value("type", "");
   if (type == "DirectoryOrCreate") return MakeFolder(path, what);
-  if (fs::exists(path)) return absl::OkStatus();
-  return absl::NotFoundError(fmt::format("{}: hostPath {} does not exist", what, path));
+  std::error_code error;
+  if (fs::exists(path, error)) return absl::OkStatus();
+  const std::string why = error ? "cannot be looked up: " + error.message() : "does not exist";
+  return absl::NotFoundError(fmt::format("{}: hostPath {} {}", what, path, why));
 }
 
 bool IsConfig(const std::string& type) {

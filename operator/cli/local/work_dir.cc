@@ -8,11 +8,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -26,6 +28,8 @@ constexpr char kReport[] = "/report.json";
 constexpr char kMetrics[] = "/metrics.json";
 constexpr char kLock[] = "/.lock";
 constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr mode_t kLockMode = 0600;  // whoever may open it may hold the lock
+constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
 
 pid_t ReadPid(int fd) {
@@ -36,6 +40,16 @@ pid_t ReadPid(int fd) {
 
 bool IsGone(pid_t process) {
   return kill(process, 0) != 0 && errno == ESRCH;
+}
+
+// Returns false if others hold the lock all the time.
+bool LockWithin(int fd, Duration patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+  return true;
 }
 
 // Does nothing if there is none.
@@ -64,7 +78,7 @@ WorkDir::~WorkDir() {
 }
 
 // Aborted if another run holds the lock.
-absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
+absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path, Duration patience) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
@@ -72,7 +86,7 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
         fmt::format("cannot create the work directory {}: {}", path, error.message()));
   }
   const std::string lock_path = path + kLock;
-  const int fd = OpenOwn(lock_path, O_RDWR, 0644).Release();
+  const int fd = OpenOwn(lock_path, O_RDWR, kLockMode).Release();
   if (fd < 0) {
     const std::string why = errno == ELOOP || errno == ENXIO
                                 ? "its .lock is a link or no file, expected a file or nothing"
@@ -80,14 +94,19 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
     return absl::FailedPreconditionError(
         fmt::format("cannot write to the work directory {}: {}", path, why));
   }
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  if (!LockWithin(fd, Duration::zero())) {
     const pid_t holder = ReadPid(fd);
-    // The holder was killed, and its guardian is killing what it left behind: that takes no time.
-    const bool ending = holder > 0 && IsGone(holder);
-    if (!ending || flock(fd, LOCK_EX) != 0) {
+    // If the holder was killed, its guardian is killing what it left behind, which takes no time,
+    // unless a process cannot be killed: one that waits for a file system that is away.
+    const bool is_gone = holder > 0 && IsGone(holder);
+    if (!is_gone || !LockWithin(fd, patience)) {
       close(fd);
-      return absl::AbortedError(fmt::format(
-          "work directory {} is in use by another lockstep run (process {})", path, holder));
+      return absl::AbortedError(
+          is_gone ? fmt::format("work directory {} is in use by what the lockstep run of process "
+                                "{}, which is gone, has left behind",
+                                path, holder)
+                  : fmt::format("work directory {} is in use by another lockstep run (process {})",
+                                path, holder));
     }
   }
   const std::string pid = fmt::format("{}", getpid());
@@ -99,9 +118,10 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
   return WorkDir(path, fd);
 }
 
-absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::string& job) {
+absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::string& job,
+                                      Duration patience) {
   if (!asked.empty()) {
-    absl::StatusOr<WorkDir> dir = Lock(asked);
+    absl::StatusOr<WorkDir> dir = Lock(asked, patience);
     if (!absl::IsAborted(dir.status())) return dir;
     return absl::FailedPreconditionError(
         fmt::format("{}: choose another one with --work-dir", std::string(dir.status().message())));
@@ -109,7 +129,7 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
   std::string skipped;
   for (int i = 1; i <= kMostRuns; ++i) {
     const std::string path = fmt::format("runs/{}{}", job, i == 1 ? "" : fmt::format("-{}", i));
-    absl::StatusOr<WorkDir> dir = Lock(path);
+    absl::StatusOr<WorkDir> dir = Lock(path, patience);
     const bool in_use = absl::IsAborted(dir.status());
     if (!dir.ok() && !in_use) return dir;
     if (dir.ok() && !dir->HasSucceeded()) {

@@ -1,10 +1,12 @@
 // The folder of one run: volumes, logs, the final report, and a lock that excludes other runs.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 
 namespace lockstep::cli {
 
@@ -13,8 +15,10 @@ class WorkDir {
   // Opens and locks the folder `asked` (--work-dir); FailedPrecondition names the process if it is
   // in use. If `asked` is empty, uses the first of runs/<job>, runs/<job>-2, … that is not in use
   // and whose job has not succeeded, so that an interrupted job resumes from its checkpoint and a
-  // completed one starts afresh.
-  static absl::StatusOr<WorkDir> Open(const std::string& asked, const std::string& job);
+  // completed one starts afresh. Waits for at most `patience` while what a run that is gone has
+  // left behind holds the lock.
+  static absl::StatusOr<WorkDir> Open(const std::string& asked, const std::string& job,
+                                      Duration patience = std::chrono::seconds(10));
   ~WorkDir();
   WorkDir(WorkDir&& other) noexcept;
   WorkDir& operator=(WorkDir&&) = delete;
@@ -38,7 +42,7 @@ class WorkDir {
 
  private:
   WorkDir(std::string shown, int lock_fd);
-  static absl::StatusOr<WorkDir> Lock(const std::string& path);
+  static absl::StatusOr<WorkDir> Lock(const std::string& path, Duration patience);
   bool HasSucceeded() const;
 
   std::string shown_, path_, skipped_;

@@ -62,6 +62,21 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
       HasSubstr("../outside"));
 }
 
+TEST(VolumesTest, AHostPathThatCannotBeLookedUpIsNamed) {
+  const TempDirectory directory;
+  std::filesystem::create_symlink("loop", directory.At("loop"));
+  testing::FakeClock clock;
+  MemoryClient client(clock, {});
+  const auto filling = [&](const std::string& path) {
+    const Object pod = PodWith({{"name", "v"}, {"hostPath", {{"path", path}}}});
+    return std::string(FillVolumes(pod, {}, {{"v", path}}, client).message());
+  };
+  EXPECT_THAT(filling(directory.At("loop")),
+              HasSubstr("hostPath " + directory.At("loop") + " cannot be looked up: Too many"));
+  EXPECT_THAT(filling(directory.At("none")), HasSubstr("/none does not exist"));
+  EXPECT_EQ(filling(directory.path()), "");
+}
+
 TEST(VolumesTest, NoItemTakesTheNameOfAnother) {
   const TempDirectory directory;
   testing::FakeClock clock;

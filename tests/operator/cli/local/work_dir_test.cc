@@ -1,10 +1,17 @@
 #include "operator/cli/local/work_dir.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
 
@@ -34,6 +41,30 @@ TEST_F(SharedWorkDirTest, ALinkInPlaceOfTheLockIsRefused) {
                 HasSubstr(folder_.path() + ": its .lock is a link"));
     EXPECT_EQ(ReadTextFile(victim_), "mine");
   }
+}
+
+// A process that its guardian cannot kill holds it: one that waits for a file system, say.
+TEST_F(SharedWorkDirTest, WhatARunThatIsGoneHasLeftBehindIsNotWaitedForWithoutEnd) {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+  WriteTextFile(folder_.At(".lock"), std::to_string(gone));
+  const Descriptor left(open(folder_.At(".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(left.fd(), LOCK_SH), 0);
+  const absl::Status refused =
+      WorkDir::Open(folder_.path(), "j", std::chrono::milliseconds(50)).status();
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("in use by what the lockstep run of process " + std::to_string(gone) +
+                        ", which is gone, has left behind: choose another one"));
+  ASSERT_EQ(flock(left.fd(), LOCK_UN), 0);
+  EXPECT_TRUE(WorkDir::Open(folder_.path(), "j").ok());
+}
+
+TEST_F(SharedWorkDirTest, OthersCannotHoldTheLock) {
+  ASSERT_TRUE(WorkDir::Open(folder_.path(), "j").ok());
+  struct stat lock{};
+  ASSERT_EQ(::stat(folder_.At(".lock").c_str(), &lock), 0);
+  EXPECT_EQ(lock.st_mode & 0777, 0600U);
 }
 
 TEST_F(SharedWorkDirTest, APipeInPlaceOfTheAddressesIsNotWaitedFor) {
