@@ -21,15 +21,6 @@ namespace {
 constexpr std::size_t kLongestName = 63;
 constexpr char kResults[] = "variants";
 
-// A file name that needs no quotes anywhere.
-bool IsName(std::string_view name) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  };
-  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
-         name.front() != '-' && std::ranges::all_of(name, is_allowed);
-}
-
 std::string PathOf(int index) {
   return fmt::format("spec.training.variants[{}]", index);
 }
@@ -105,7 +96,7 @@ void ValidateNames(const TrainingSpec& training, std::vector<FieldError>& errors
   std::set<std::string> names;
   for (int index = 0; index < static_cast<int>(training.variants->size()); ++index) {
     const std::string name = VariantName(training, index);
-    if (!IsName(name)) {
+    if (!IsVariantName(name)) {
       errors.push_back({PathOf(index) + ".name",
                         fmt::format("found \"{}\", expected at most {} lower-case letters, digits, "
                                     "'-' and '.', a letter or digit first",
@@ -118,6 +109,14 @@ void ValidateNames(const TrainingSpec& training, std::vector<FieldError>& errors
 }
 
 }  // namespace
+
+bool IsVariantName(std::string_view name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+         name.front() != '-' && std::ranges::all_of(name, is_allowed);
+}
 
 std::string VariantName(const TrainingSpec& training, int index) {
   const Json& variants = *training.variants;

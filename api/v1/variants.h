@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,10 @@ namespace lockstep::api {
 inline constexpr int kMostVariants = 256;
 // The processes of a pod report in its termination message, which holds 4096 bytes.
 inline constexpr int kMostVariantsPerPod = 16;
+
+// A file name that needs no quotes anywhere: at most 63 lower-case letters, digits, '-' and '.', a
+// letter or digit first.
+bool IsVariantName(std::string_view name);
 
 // Returns the name of variant `index`: its field `name`, else "variant-<index>".
 std::string VariantName(const TrainingSpec& training, int index);

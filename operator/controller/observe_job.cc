@@ -6,6 +6,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
+#include "api/v1/variants.h"
 #include "base/shorten.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/state/held_metadata.h"
@@ -115,12 +116,27 @@ void PackSpec(api::TrainingJobSpec& spec) {
   spec.training->variants = spec.training->variants.Packed();
 }
 
+// Returns as many variants, each with its name alone, if it has a valid one.
+api::Json NamesOf(const api::TrainingSpec& training) {
+  api::Json names = api::Json::array();
+  if (!training.variants->is_array()) return names;
+  const int count = std::min(static_cast<int>(training.variants->size()), api::kMostVariants);
+  for (int i = 0; i < count; ++i) {
+    const std::string name = api::VariantName(training, i);
+    names.push_back(api::IsVariantName(name) ? api::Json{{"name", name}} : api::Json::object());
+  }
+  return names;
+}
+
 // Drops what is needed only to create pods, since an invalid job gets none and may be invalid
 // because it is too large. Keeps whether it has `training`, which decides how its existing pods are
-// treated.
+// treated, and the names of variants, which may yet end.
 void TrimSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = {};
-  if (spec.training) spec.training.emplace();
+  if (spec.training) {
+    api::Json names = NamesOf(*spec.training);
+    spec.training.emplace().variants = std::move(names);
+  }
   spec.run_policy.scheduling_policy.reset();
 }
 

@@ -214,7 +214,7 @@ std::vector<api::VariantResult> VariantResults(const Observed& observed) {
       const auto place =
           std::ranges::lower_bound(results, result.index, {}, &api::VariantResult::index);
       if (place != results.end() && place->index == result.index) {
-        if (observed.invalid) result.name = place->name;  // the spec that has it is not read
+        if (observed.invalid) result.name = place->name;  // it may be unreadable by now
         *place = std::move(result);
       } else {
         results.insert(place, std::move(result));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/variants.h"
+#include "operator/controller/observe_job.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
 
@@ -179,6 +181,18 @@ TEST(HeldJobTest, OneThatCannotStartHoldsNoQuota) {
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+}
+
+TEST(HeldJobTest, ItsVariantsKeepTheirNames) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.variants = api::Json::array({{{"name", "a"}, {"seed", 1}}, {{"name", "B!"}}});
+  const ObservedJob observed = ObserveJob(api::TrainingJobToJson(
+      Job("j").Workers(2).Training(training).Strategy(api::StrategyType::kIndependent).Build()));
+  ASSERT_TRUE(observed.invalid);
+  EXPECT_EQ(*observed.job.spec.training->variants,
+            (api::Json::array({{{"name", "a"}}, api::Json::object()})));
+  EXPECT_EQ(api::VariantName(*observed.job.spec.training, 0), "a");
+  EXPECT_EQ(api::VariantName(*observed.job.spec.training, 1), "variant-1");
 }
 
 }  // namespace
