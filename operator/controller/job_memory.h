@@ -17,12 +17,14 @@
 #include "operator/controller/failed_actions.h"
 #include "operator/controller/failed_creates.h"
 #include "operator/controller/name_conflicts.h"
+#include "operator/controller/rules/plan.h"
 #include "operator/controller/seen_completions.h"
 #include "operator/controller/seen_evaluator.h"
 #include "operator/controller/seen_failures.h"
 #include "operator/controller/seen_workers.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/stores.h"
+#include "operator/controller/unstarted_pods.h"
 
 namespace lockstep::controller {
 
@@ -46,6 +48,9 @@ struct Sight {
   std::optional<SteadyTime> node_missing;
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
+  bool is_at_work =
+      false;         // a peer of the present attempt that ran, with no end or deletion in sight
+  int restarts = 0;  // of its main container by the kubelet
   bool operator==(const Sight&) const = default;
 };
 
@@ -77,10 +82,17 @@ struct SeenEnd {
   SteadyTime at;
 };
 
-// A time of the status, and when this process first saw it.
+// A time of the status, or that it has none, and when this process first saw that.
 struct SeenTime {
-  Time noted;
+  std::optional<Time> noted;
   SteadyTime at;
+  bool is_exact = false;  // it came about then: this process had seen the status without it
+};
+
+// A plan whose status may have been written: the answer was lost.
+struct UnansweredWrite {
+  Plan plan;
+  Moment moment;
 };
 
 // Since when this process has seen that every required replica of an attempt runs (IsComplete),
@@ -107,13 +119,16 @@ struct JobMemory {
   // As in Observed, which has them as times.
   std::optional<SteadyTime> last_status_write, waiting_since, last_cause, last_restart;
   SteadyTime first_seen;
-  std::optional<Incident> incident;  // began at incident_since, whatever its `since` says
+  std::optional<api::Failure> failure_before;  // status.failure at first sight
+  std::optional<Incident> incident;            // began at incident_since, whatever its `since` says
   SteadyTime incident_since;
   std::string ignored_edit;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   FailedCreates failed_creates;
   FailedActions failed_actions;
+  UnstartedPods unstarted_pods;
   std::optional<RefusedStatus> refused_status;
+  std::optional<UnansweredWrite> unanswered_write;
   Guard token_secret, network_policy;
   // The attempt in which the job's Service was found to lack the label that the cache selects by.
   std::optional<int> hidden_service;

@@ -12,6 +12,7 @@
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -27,16 +28,32 @@ void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& 
   status.next_retry_time = std::min(*status.next_retry_time, WholeSeconds(now + longest));
 }
 
-// Returns when this process first saw `noted`, a time of the status, by the wall clock as it is
-// now; Time::max() if there is none. Unlike a retry's, such a time is never written anew: the clock
-// may be behind only now, and once it is right again, the job would seem to be older than it is.
-Time SeenBy(const std::optional<Time>& noted, const Moment& moment, std::optional<SeenTime>& seen) {
-  if (!noted) {
-    seen.reset();
-    return Time::max();
-  }
-  if (!seen || seen->noted != *noted) seen = {*noted, moment.steady};
-  return moment.TimeOf(seen->at);
+// Returns when that happened which the status dates `noted`, by the wall clock as it is now;
+// nullopt if it has no such time. The clock may have been wrong when the time was written, or be so
+// now. If this process has seen it happen, it goes by its own steady clock; else it happened before
+// the first sight of it, whatever `noted` says. Unlike a retry's, such a time is never written
+// anew: the clock may be behind only now.
+std::optional<Time> SeenBy(const std::optional<Time>& noted, const Moment& moment,
+                           std::optional<SeenTime>& seen) {
+  if (!seen || seen->noted != noted) seen = {noted, moment.steady, seen.has_value()};
+  if (!noted) return std::nullopt;
+  const Time at = moment.TimeOf(seen->at);
+  return seen->is_exact ? at : std::min(*noted, at);
+}
+
+// Returns true if the pod is a replica whose end ends or hinders the others.
+bool IsPeer(const Observed& observed, const ObservedPod& pod) {
+  return pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
+}
+
+// Returns true if the kubelet has restarted the pod's program after an end that was no consequence
+// of a peer's. A process that sees the pod for the first time knows only the kubelet's time of it.
+bool WasRestartedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
+                           bool is_first_sight) {
+  if (pod.restart_count <= sight.restarts || !pod.last_end || !IsPeer(observed, pod)) return false;
+  const std::optional<Time>& end = pod.last_end->finished_at;
+  if (is_first_sight && end && observed.now - *end > observed.settings.settling) return false;
+  return !MayBeConsequence(observed.job, *pod.last_end);
 }
 
 // Keeps since when a condition has held at each look: `since` if it holds for the first time.
@@ -98,13 +115,17 @@ void Observer::ObserveSights(ReconcileContext& context) const {
   const Moment& moment = context.moment;
   const bool nodes_are_current =
       stores_.nodes != nullptr && (!stores_.nodes_are_current || stores_.nodes_are_current());
+  Observed& observed = context.observed;
   std::map<std::string, Sight> sights;
-  for (ObservedPod& pod : context.observed.pods) {
+  bool saw_cause = false;
+  for (ObservedPod& pod : observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
+    saw_cause |= WasRestartedForACause(observed, pod, sight, known.empty());
+    sight.restarts = pod.restart_count;
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
-    const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(context.observed, pod);
+    const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);
     NoteSince(has_succeeded, moment.steady, sight.succeeded);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     NoteSince(HasFailed(pod), moment.steady, sight.failed);
@@ -113,6 +134,8 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     NoteSince(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady),
               sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
+    sight.is_at_work = IsPeer(observed, pod) && pod.phase == PodPhase::kRunning &&
+                       !HasFailed(pod) && !has_succeeded && !pod.being_deleted;
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     pod.deleting_since = moment.TimeOf(sight.deleting);
@@ -121,7 +144,13 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     if (sight != Sight()) sights[pod.uid] = sight;
   }
   std::swap(context.memory.sights, sights);
-  // The remaining sights are of deleted pods. A pod that never began may have waited for a guard
+  // The remaining sights are of deleted pods.
+  saw_cause |= std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_at_work; });
+  if (saw_cause) {
+    context.memory.last_cause = moment.steady;
+    observed.last_cause = moment.now;
+  }
+  // A pod that never began may have waited for a guard
   // that somebody had deleted.
   if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
     context.memory.token_secret.attempt.reset();
@@ -146,8 +175,9 @@ void Observer::ObserveMemory(ReconcileContext& context) {
   if (observed.incident) observed.incident->since = moment.TimeOf(memory.incident_since);
   observed.ignored_edit = memory.ignored_edit;
   const api::TrainingJobStatus& status = observed.job.status;
-  observed.started_by = SeenBy(status.start_time, moment, context.memory.start);
-  observed.ended_by = SeenBy(status.completion_time, moment, context.memory.completion);
+  observed.failure_before = memory.failure_before;
+  observed.started_at = SeenBy(status.start_time, moment, context.memory.start);
+  observed.ended_at = SeenBy(status.completion_time, moment, context.memory.completion);
 }
 
 void Observer::Observe(ReconcileContext& context) const {
@@ -186,6 +216,7 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveWait(context);
   ObserveComplete(context);
   ObserveKueue(context);
+  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =

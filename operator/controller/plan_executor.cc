@@ -39,6 +39,7 @@ void PlanExecutor::Bound(Plan& plan, JobMemory& memory) const {
   const SteadyTime now = with_.clock.SteadyNow();
   memory.failed_actions.Bound(plan, now);
   memory.failed_creates.Bound(plan, now);
+  memory.unstarted_pods.Bound(plan, now, Backoff());
   if (plan.actions.size() <= settings_.most_actions) return;
   plan.actions.resize(settings_.most_actions);
   RequeueWithin(plan, Duration::zero());
@@ -99,22 +100,23 @@ absl::Status PlanExecutor::Act(const Action& action, SteadyTime end, ReconcileCo
   // The status code alone does not show overload: an admission webhook can reject a single object
   // with the same code, and that must not stop the other calls.
   if (kube::IsOverloaded(done)) context.overloaded = true;
-  if (!IsCreate(action)) {
-    RecordAction(action, done, context);
-  } else if (!done.ok()) {
-    context.creates.Fail(GroupOf(action));
-  }
+  IsCreate(action) ? RecordCreate(action, done, context) : RecordAction(action, done, context);
   return done;
-}
-
-kube::BackoffPolicy PlanExecutor::Backoff() const {
-  return {.initial = settings_.action_backoff, .limit = settings_.action_backoff_limit};
 }
 
 void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,
                                 ReconcileContext& context) {
   const std::lock_guard lock(context.mutex);
   context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(), Backoff());
+}
+
+void PlanExecutor::RecordCreate(const Action& create, const absl::Status& end,
+                                ReconcileContext& context) {
+  if (!end.ok()) return context.creates.Fail(GroupOf(create));
+  const auto* pod = std::get_if<CreatePod>(&create);
+  if (pod == nullptr) return;
+  const std::lock_guard lock(context.mutex);
+  context.memory.unstarted_pods.NoteCreated({pod->role, pod->index}, with_.clock.SteadyNow());
 }
 
 absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
@@ -294,8 +296,7 @@ absl::Status PlanExecutor::CreateNetworkPolicyOf(bool is_repeat, ReconcileContex
 // response to a create is lost, the same object is created again. A create may be rejected although
 // the object exists: because the operator has lost the permission, or because a quota, which is
 // checked before the name, is full. In those cases existing pods (`is_repeat`) or this process's
-// memory
-// (`guard.exists`) show that the object exists.
+// memory (`guard.exists`) show that the object exists.
 absl::Status PlanExecutor::RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                        ReconcileContext& context) {
   const bool exists = answer.ok() || absl::IsAlreadyExists(answer);

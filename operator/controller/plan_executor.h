@@ -59,8 +59,11 @@ class PlanExecutor {
                                   ReconcileContext& context);
   static absl::Status FailCreate(absl::Status status, CreateGroup group, CreateFault fault,
                                  ReconcileContext& context);
-  kube::BackoffPolicy Backoff() const;
+  kube::BackoffPolicy Backoff() const {
+    return {.initial = settings_.action_backoff, .limit = settings_.action_backoff_limit};
+  }
   void RecordAction(const Action& action, const absl::Status& end, ReconcileContext& context);
+  void RecordCreate(const Action& create, const absl::Status& end, ReconcileContext& context);
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);
   absl::Status CreateWorkloadOf(ReconcileContext& context);

@@ -37,7 +37,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
     Forget(key);
     return std::nullopt;
   }
-  JobMemory& memory = MemoryOf(key, job->uid);
+  JobMemory& memory = MemoryOf(key, *job);
   const auto at_once = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
   LOCKSTEP_RETURN_IF_ERROR(
       memory.expectations.Resolve(with_.client, stores_, memory.owner, pool_, at_once));
@@ -53,6 +53,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
                            .creates = {},
                            .mutex = {},
                            .memory = memory};
+  status_writer_.TakeUpUnanswered(context);
   observer_.Observe(context);
   Plan plan = MakePlan(context.observed);
   executor_.Bound(plan, memory);
@@ -86,15 +87,16 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
   return fault;
 }
 
-JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {
+JobMemory& Reconciler::MemoryOf(const kube::Key& key, const kube::Cached<ObservedJob>& job) {
   const std::lock_guard lock(mutex_);
   JobMemory& memory = memories_[key];
-  if (memory.job_uid != job_uid) {  // the first of its name, or a recreated job
+  if (memory.job_uid != job.uid) {  // the first of its name, or a recreated job
     if (!memory.job_uid.empty()) with_.ForgetProgress(memory.job_uid);
     memory = {};
-    memory.job_uid = job_uid;
-    memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job_uid};
+    memory.job_uid = job.uid;
+    memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job.uid};
     memory.first_seen = with_.clock.SteadyNow();
+    memory.failure_before = job.value.job.status.failure;
   }
   return memory;
 }

@@ -38,7 +38,7 @@ class Reconciler {
   // created, changed or deleted, so that it is not only in a log. Returns `fault`, or the error of
   // that write.
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
-  JobMemory& MemoryOf(const kube::Key& key, const std::string& job_uid);
+  JobMemory& MemoryOf(const kube::Key& key, const kube::Cached<ObservedJob>& job);
   void Forget(const kube::Key& key);
 
   const Collaborators with_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/log.h"
 #include "base/shorten.h"
 #include "base/status.h"
@@ -25,6 +27,17 @@ bool StopsJob(const api::TrainingJobStatus& status) {
   return IsTerminal(status) || IsTrue(status, kSuspended);
 }
 
+// Remembers what the plan has decided; its status is written.
+void NoteWritten(const Plan& plan, const Moment& moment, JobMemory& memory) {
+  if (plan.incident) {
+    memory.last_restart = moment.steady;
+    memory.incident = plan.incident;
+    memory.incident_since = moment.InstantOf(plan.incident->since);
+  }
+  if (plan.ignored_edit) memory.ignored_edit = *plan.ignored_edit;
+  if (plan.names_cause) memory.last_cause = moment.steady;
+}
+
 }  // namespace
 
 void StatusWriter::WaitForTurn(Plan& plan, ReconcileContext& context) {
@@ -40,21 +53,27 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   if (plan.status != written) {
     if (absl::Status error = WriteStatus(plan.status, context); !error.ok()) {
       NoteRefusal(plan.status, error, context);
+      if (MayHaveHappened(error)) context.memory.unanswered_write = {plan, context.moment};
       return error;
     }
-    if (plan.incident) {
-      context.memory.last_restart = context.moment.steady;
-      context.memory.incident = plan.incident;
-      context.memory.incident_since = context.moment.InstantOf(plan.incident->since);
-    }
-    if (plan.ignored_edit) context.memory.ignored_edit = *plan.ignored_edit;
-    if (plan.names_cause) context.memory.last_cause = context.moment.steady;
+    NoteWritten(plan, context.moment, context.memory);
   }
+  RecordEvents(plan, context);
+  return absl::OkStatus();
+}
+
+void StatusWriter::TakeUpUnanswered(ReconcileContext& context) {
+  const auto unanswered = std::exchange(context.memory.unanswered_write, std::nullopt);
+  if (!unanswered || context.job->value.job.status != unanswered->plan.status) return;
+  NoteWritten(unanswered->plan, unanswered->moment, context.memory);
+  RecordEvents(unanswered->plan, context);
+}
+
+void StatusWriter::RecordEvents(const Plan& plan, const ReconcileContext& context) {
   for (const PlannedEvent& event : plan.events) {
     with_.events.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
                         "Reconcile", event.message);
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<kube::Object> StatusWriter::Metadata(const ReconcileContext& context) const {

@@ -19,11 +19,15 @@ class StatusWriter {
   // to retry. Records the events once the status is written, or if it does not differ. On failure,
   // remembers a refused status that stops the job (JobMemory::refused_status).
   absl::Status Write(Plan& plan, ReconcileContext& context);
+  // Notes, and records the events of, a plan whose status was written although the answer to that
+  // was lost: the cache shows it. Requires: the cache shows what that call has done, if anything.
+  void TakeUpUnanswered(ReconcileContext& context);
   // Forgets a job that is gone.
   void Forget(const kube::Key& job) { throttle_.Forget(job); }
 
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
+  void RecordEvents(const Plan& plan, const ReconcileContext& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, ReconcileContext& context);
   void NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
                    ReconcileContext& context);

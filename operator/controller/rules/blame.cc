@@ -22,19 +22,20 @@ bool LacksMember(const Observed& observed) {
   });
 }
 
-// Returns true if status.failure, which has no time, may be a cause that the process before this
-// one has charged just now, or an Evaluator's failure that has taken the place of one. If it is an
-// older one, a failure that comes shortly after the change of the operator is free once; to fail
-// the job for a peer's end instead could not be undone.
+// Returns true if the failure that the status had at first sight, which has no time, may be a cause
+// that the process before this one has charged just now, or an Evaluator's failure that has taken
+// the place of one. If it is an older one, a failure that comes shortly after the change of the
+// operator is free once; to fail the job for a peer's end instead could not be undone.
 bool MayHaveRecentCause(const Observed& observed) {
-  const std::optional<api::Failure>& failure = observed.job.status.failure;
+  const std::optional<api::Failure>& failure = observed.failure_before;
   if (!failure || observed.now - observed.first_seen > observed.settings.settling) return false;
   return failure->role == api::RoleName(api::Role::kEvaluator) ||
          !MayBeConsequence(observed.job, *failure);
 }
 
-// Returns true if a cause was charged within the last Settings::settling. Always false with the
-// scope Gang: a charged cause restarts the whole gang, so its next failures have another cause.
+// Returns true if a cause was charged, or seen, within the last Settings::settling. Always false
+// with the scope Gang: a charged cause restarts the whole gang, so its next failures have another
+// cause.
 bool HasRecentCause(const Observed& observed) {
   if (observed.job.spec.restart_scope == api::RestartScope::kGang) return false;
   if (!observed.last_cause) return MayHaveRecentCause(observed);

@@ -14,14 +14,14 @@
 namespace lockstep::controller {
 namespace {
 
-Time StartedBy(const Observed& observed) {
-  return std::min(StartTime(observed), observed.started_by);
+Time StartedAt(const Observed& observed) {
+  return observed.started_at.value_or(StartTime(observed));
 }
 
 std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
-  return SecondsAfter(StartedBy(observed), *seconds) - observed.now;
+  return SecondsAfter(StartedAt(observed), *seconds) - observed.now;
 }
 
 // Of replicas that train alone, one is enough.
@@ -40,7 +40,7 @@ std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
   const bool is_pending = StateOf(observed.job.status) == kPending;
   if (!seconds || observed.job.spec.suspend || !is_pending) return std::nullopt;
   if (!observed.waiting_since || TrainsInPart(observed)) return std::nullopt;
-  const Time since = std::max(StartedBy(observed), *observed.waiting_since);
+  const Time since = std::max(StartedAt(observed), *observed.waiting_since);
   return SecondsAfter(since, *seconds) - observed.now;
 }
 

@@ -37,7 +37,7 @@ bool WaitsInVain(const api::TrainingJob& job, const ObservedPod& pod) {
 
 // Requires an ended job.
 Time EndedAt(const Observed& observed) {
-  return std::min(observed.job.status.completion_time.value_or(observed.now), observed.ended_by);
+  return observed.ended_at.value_or(observed.job.status.completion_time.value_or(observed.now));
 }
 
 // Returns when to delete a pod of an ended job; nullopt to keep it.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/rfc3339.h"
+#include "operator/controller/children/addresses.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -37,6 +38,16 @@ std::optional<PendingReason> WaitingContainer(const Observed& observed) {
     return PendingReason{"PodWaiting", fmt::format("{}: {}", cause, pod.waiting_message)};
   }
   return std::nullopt;
+}
+
+std::optional<PendingReason> DeletedUnstarted(const Observed& observed) {
+  if (!observed.deleted_unstarted) return std::nullopt;
+  const auto& [role, index] = *observed.deleted_unstarted;
+  return PendingReason{
+      "PodDeleted",
+      fmt::format("something repeatedly deletes {} before it has started; the operator creates it "
+                  "again at growing intervals of up to 30 s",
+                  PodName(observed.job, role, index))};
 }
 
 std::optional<PendingReason> NoPlace(const Observed& observed) {
@@ -93,7 +104,8 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                                      observed.name_conflicts.front())};
   }
   // What somebody must mend comes before what passes by itself.
-  for (const auto find : {WaitingContainer, NoPlace, UnseenVolume, OldPod, BackOff}) {
+  for (const auto find :
+       {DeletedUnstarted, WaitingContainer, NoPlace, UnseenVolume, OldPod, BackOff}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

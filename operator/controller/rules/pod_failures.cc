@@ -227,6 +227,10 @@ bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
   if (failure.pod == nullptr || !failure.pod->termination) return false;
   const Termination& end = *failure.pod->termination;
   if (failure.cause == PodFailureCause::kDisruption || WasEndedByNode(*failure.pod)) return false;
+  return MayBeConsequence(job, end);
+}
+
+bool MayBeConsequence(const api::TrainingJob& job, const Termination& end) {
   if (end.signal != 0 || end.reason == "OOMKilled") return false;
   return IsExitAfterPeer(job, end.exit_code);
 }

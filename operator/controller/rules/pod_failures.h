@@ -69,6 +69,7 @@ bool IsSharedWork(const api::TrainingJob& job);
 // trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
 // an end without an exit code is never a consequence.
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure);
+bool MayBeConsequence(const api::TrainingJob& job, const Termination& end);
 // Returns the same of a failure that is no longer there but in status.failure.
 bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 

@@ -133,18 +133,20 @@ struct Observed : ObservedJob {
   std::optional<CreateFault> create_fault;    // of the latest try
   std::optional<ActionFault> action_fault;    // of the latest try
   bool is_suspend_refused = false;            // the server refuses writes of spec.suspend
-  bool is_delete_failing = false;          // the job is not deleted; see FailedActions::IsFailing
-  std::optional<api::Progress> progress;   // newer than status.progress, if known
-  GroupReport group;                       // what the leading pod says about its peers
-  std::optional<Duration> until_stranded;  // see UntilStranded
-  std::vector<int> gone_workers;           // see seen_workers.h
-  std::optional<Time> evaluator_due;       // of a lost Evaluator's successor; see seen_evaluator.h
-  bool evaluator_has_given_up = false;     // see SeenEvaluator::has_given_up
+  bool is_delete_failing = false;            // the job is not deleted; see FailedActions::IsFailing
+  std::optional<api::Progress> progress;     // newer than status.progress, if known
+  GroupReport group;                         // what the leading pod says about its peers
+  std::optional<Duration> until_stranded;    // see UntilStranded
+  std::vector<int> gone_workers;             // see seen_workers.h
+  std::optional<Replica> deleted_unstarted;  // see unstarted_pods.h
+  std::optional<Time> evaluator_due;    // of a lost Evaluator's successor; see seen_evaluator.h
+  bool evaluator_has_given_up = false;  // see SeenEvaluator::has_given_up
   // Since when this process has known that the attempt's training is over (TrainingEnd), whatever
   // has become of the pods that told so; nullopt if it is not.
   std::optional<Time> training_end_seen;
   std::optional<Time> last_status_write;  // by this process
-  std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
+  // When this process last charged or saw a loss that explains peers' ends: see ObserveSights.
+  std::optional<Time> last_cause;
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
   // Since when this process has seen, at each look, that the job waits for its replicas (see
@@ -157,10 +159,11 @@ struct Observed : ObservedJob {
   // When this process first saw workers to have succeeded whose pods are gone or being deleted, by
   // index; see seen_completions.h.
   std::map<int, Time> completed_since;
-  // The latest that the job can have started, and ended, by what this process has seen: the times
-  // of the status may be ahead of this machine's clock.
-  Time started_by = Time::max(), ended_by = Time::max();
+  // When the job started, and ended, by what this process has seen: the clock may have been set
+  // since the times of the status were written. nullopt if the status has no such time.
+  std::optional<Time> started_at, ended_at;
   Time first_seen;  // by this process; the first status may be written later
+  std::optional<api::Failure> failure_before;  // status.failure at first sight
   Time now;
   Settings settings;
 };

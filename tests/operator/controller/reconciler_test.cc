@@ -1972,6 +1972,34 @@ TEST(ReconcilerTest, AClockThatIsBehindForAWhileMakesNoJobOlder) {
   EXPECT_TRUE(world.Job());
 }
 
+TEST(ReconcilerTest, AClockThatWasBehindWhenAJobBeganMakesItNoOlder) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).Build());
+  world.clock.Step(-std::chrono::minutes(50));
+  world.Settle();
+  world.clock.Step(std::chrono::minutes(50));
+  world.clock.Advance(seconds(99));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
+TEST(ReconcilerTest, AClockThatWasBehindWhenAJobEndedMakesItNoOlder) {
+  World world(Job("j").Workers(1).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.clock.Step(-std::chrono::minutes(50));
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  world.clock.Step(std::chrono::minutes(50));
+  world.clock.Advance(seconds(49));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_FALSE(world.Job());
+}
+
 TEST(ReconcilerTest, ATrainersClockThatIsAheadDelaysNoEndOfAJobWithAnEvaluator) {
   api::TrainingSpec training = testing::MnistTraining();
   training.checkpoint.directory = "/checkpoints";

@@ -1,0 +1,52 @@
+#include "operator/controller/unstarted_pods.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+constexpr int kUnbounded = 2;  // creates that need not wait: the first pod's and its replacement's
+
+}  // namespace
+
+std::optional<Replica> UnstartedPods::Note(const Observed& observed) {
+  const int attempt = observed.job.status.attempt;
+  if (attempt_ != attempt) created_.clear();
+  attempt_ = attempt;
+  if (created_.empty()) return std::nullopt;
+  for (const ObservedPod& pod : observed.pods) {
+    if (IsMember(observed, pod) && pod.phase != PodPhase::kPending) {
+      created_.erase({pod.role, pod.index});
+    }
+  }
+  const auto found = std::ranges::find_if(
+      created_, [](const auto& entry) { return entry.second.times > kUnbounded; });
+  return found == created_.end() ? std::nullopt : std::optional(found->first);
+}
+
+void UnstartedPods::NoteCreated(const Replica& replica, SteadyTime now) {
+  Created& created = created_[replica];
+  ++created.times;
+  created.last = now;
+}
+
+void UnstartedPods::Bound(Plan& plan, SteadyTime now, const kube::BackoffPolicy& backoff) const {
+  if (created_.empty()) return;
+  std::erase_if(plan.actions, [&](const Action& action) {
+    const auto* pod = std::get_if<CreatePod>(&action);
+    if (pod == nullptr) return false;
+    const auto found = created_.find({pod->role, pod->index});
+    if (found == created_.end() || found->second.times < kUnbounded) return false;
+    const Duration delay = kube::BackoffDelay(backoff, found->second.times - kUnbounded + 1, 0.0);
+    const SteadyTime due = found->second.last + delay;
+    if (due <= now) return false;
+    RequeueWithin(plan, due - now);
+    return true;
+  });
+}
+
+}  // namespace lockstep::controller

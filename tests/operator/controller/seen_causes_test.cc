@@ -1,0 +1,170 @@
+// What explains a peer's end with scope Pod, where each replica fails by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/rfc3339.h"
+#include "operator/controller/rules/status.h"
+#include "tests/operator/controller/world.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::RestartPolicy;
+using api::Role;
+using std::chrono::seconds;
+using testing::HookedClient;
+using testing::Job;
+using testing::World;
+
+// Two workers, whose exit with 1 fails the job unless a peer explains it, and a parameter server
+// that its kubelet restarts. All of them run.
+class SeenCausesTest : public ::testing::Test {
+ protected:
+  SeenCausesTest() {
+    world_.Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1", "j-ps-0"}) world_.SetPod(name, "Running");
+    world_.Settle();
+    EXPECT_EQ(world_.Job()->status.state, "Running");
+    world_.clock.Advance(std::chrono::hours(1));
+    world_.Settle();
+  }
+  void RestartServer(int exit_code, const std::string& reason) {
+    world_.client.Modify(kube::kPodKind, {"default", "j-ps-0"}, [&](kube::Object& pod) {
+      kube::Object& container = pod["status"]["containerStatuses"][0];
+      container = {{"name", pod.at("spec").at("containers").at(0).at("name")},
+                   {"restartCount", ++restarts_},
+                   {"state", {{"running", kube::Object::object()}}},
+                   {"lastState",
+                    {{"terminated",
+                      {{"exitCode", exit_code},
+                       {"reason", reason},
+                       {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}};
+    });
+  }
+  // Worker 0 exits with 1, which is judged when its time has come. Returns the job's state then.
+  std::string FailWorker() {
+    world_.SetPod("j-worker-0", "Failed", 1);
+    world_.Settle();
+    world_.clock.Advance(seconds(10));
+    world_.Settle();
+    return world_.Job()->status.state;
+  }
+
+  int restarts_ = 0;
+  World world_{Job("j")
+                   .Workers(2)
+                   .ParameterServers(1)
+                   .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode)
+                   .Build()};
+};
+
+TEST_F(SeenCausesTest, AWorkersOwnEndFailsTheJob) {
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+TEST_F(SeenCausesTest, APeerThatItsKubeletHasRestartedIsACause) {
+  RestartServer(137, "OOMKilled");
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Running");
+  EXPECT_EQ(world_.Job()->status.restarts, (api::RestartCounts{0, 0, 1})) << "the kubelet's counts";
+}
+
+TEST_F(SeenCausesTest, ThePeersRestartMayBeSeenAfterTheEndThatItExplains) {
+  world_.SetPod("j-worker-0", "Failed", 1);
+  world_.Settle();
+  world_.clock.Advance(seconds(9));
+  RestartServer(137, "OOMKilled");
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.state, "Running");
+}
+
+TEST_F(SeenCausesTest, ANewOperatorKnowsAPeersRestartByItsTime) {
+  RestartServer(137, "OOMKilled");
+  world_.RestartOperator();
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Running");
+}
+
+TEST_F(SeenCausesTest, ARestartOfLongAgoExplainsNothing) {
+  RestartServer(137, "OOMKilled");
+  world_.Settle();
+  world_.clock.Advance(seconds(11));
+  world_.RestartOperator();
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+TEST_F(SeenCausesTest, APeerThatMayHaveEndedForThatReasonIsNone) {
+  RestartServer(1, "Error");
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+TEST_F(SeenCausesTest, APeerWhosePodVanishesIsACause) {
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Running");
+}
+
+TEST_F(SeenCausesTest, APodThatHasSucceededAndIsRemovedIsNone) {
+  world_.SetPod("j-worker-1", "Succeeded");
+  world_.Settle();
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+// The status that charges the cause is written, and the connection breaks.
+TEST_F(SeenCausesTest, AChargeWhoseAnswerIsLostIsRememberedAndTold) {
+  world_.client.SetAfter([](const HookedClient::Call& call) {
+    return call.verb == "update-status" ? absl::UnavailableError("the connection broke")
+                                        : absl::OkStatus();
+  });
+  world_.SetPod("j-worker-1", "Failed", 137);
+  world_.SyncAll();
+  EXPECT_FALSE(world_.Reconcile().ok());
+  world_.client.SetAfter(nullptr);
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1);
+  EXPECT_THAT(world_.EventReasons(), ::testing::Contains("Restarting"));
+  EXPECT_EQ(FailWorker(), "Running");
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1);
+}
+
+TEST_F(SeenCausesTest, AChargeThatWasNotWrittenIsForgotten) {
+  world_.client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "update-status" ? absl::UnavailableError("the connection broke")
+                                        : absl::OkStatus();
+  });
+  world_.SetPod("j-worker-1", "Failed", 137);
+  world_.SyncAll();
+  EXPECT_FALSE(world_.Reconcile().ok());
+  world_.client.SetBefore(nullptr);
+  world_.Settle();
+  EXPECT_THAT(world_.EventReasons(), ::testing::Contains("Restarting").Times(1));
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1);
+}
+
+// An Evaluator and a worker that both find the configuration wrong, say.
+TEST(NewJobTest, AnEvaluatorsEndIsNoCauseThatAnEarlierOperatorCharged) {
+  World world(Job("j")
+                  .Workers(2)
+                  .Evaluator()
+                  .RestartScope(api::RestartScope::kPod)
+                  .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode)
+                  .Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1", "j-evaluator-0"}) {
+    world.SetPod(name, "Running");
+  }
+  world.Settle();
+  world.SetPod("j-evaluator-0", "Failed", 1);
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.failure->role, "evaluator");
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Failed", 1);
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
+}  // namespace
+}  // namespace lockstep::controller
