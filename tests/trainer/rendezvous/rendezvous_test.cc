@@ -983,6 +983,27 @@ TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReportedAndDoes) {
   EXPECT_FALSE(Status().progress().has_accuracy());
 }
 
+TEST_F(RendezvousTest, AMemberOfTheNextGenerationIsInNoStepBeforeItSaysSo) {
+  options_.heartbeat_every = 10ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  replicas[0]->rendezvous->SetActivity(api::Activity::kStep);
+  while (Status().activity() != proto::ACTIVITY_STEP) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  replicas[1] = nullptr;
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  api::Progress progress;  // shows that a heartbeat of this generation has come
+  progress.step = 7;
+  replicas[0]->rendezvous->Report(progress);
+  while (!Status().has_progress()) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_EQ(Status().generation(), 2u);
+  EXPECT_EQ(Status().activity(), proto::ACTIVITY_UNKNOWN);
+}
+
 TEST_F(RendezvousTest, ASilentMemberIsLostThoughItsConnectionIsOpen) {
   roster_config_.dead_after = Slowed(300ms);
   options_.heartbeat_every = Slowed(50ms);
