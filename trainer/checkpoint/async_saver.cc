@@ -67,6 +67,7 @@ void AsyncSaver::Run() {
     if (folder.ok()) {
       outcome_.last_saved_step = pending_->step;
       outcome_.last_saved_folder = *folder;
+      ++outcome_.saves;
       outcome_.last_saved_bytes = BytesOf(*pending_);
       outcome_.durations.Observe(spent.count());
     } else {

@@ -32,6 +32,7 @@ class AsyncSaver {
     absl::Status status;                // of the latest finished save
     std::int64_t last_saved_step = -1;  // of the latest successful save; -1: none yet
     std::string last_saved_folder;
+    std::int64_t saves = 0;  // that have succeeded
     std::int64_t failures = 0;
     DurationHistogram durations;        // of successful saves
     std::int64_t last_saved_bytes = 0;  // tensor bytes of the latest successful save

@@ -249,8 +249,8 @@ void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
   metrics_.checkpoint_durations = outcome.durations;
   metrics_.checkpoint_bytes = outcome.last_saved_bytes;
   if (failed) Publish();
-  if (outcome.last_saved_step <= last_saved_step_) return;
-  last_saved_step_ = outcome.last_saved_step;
+  if (outcome.saves == saves_logged_) return;  // not by the step: a run may have gone back
+  saves_logged_ = outcome.saves;
   metrics_.last_checkpoint_step = outcome.last_saved_step;
   metrics_.last_checkpoint_time = UnixSeconds(clock_.Now());
   meter_.SetCheckpoint(outcome.last_saved_step);

@@ -97,7 +97,7 @@ class Reporter {
   const std::string termination_message_path_;
   ReplicaMetrics metrics_;
   std::unique_ptr<SummaryWriter> summaries_;
-  std::int64_t failures_logged_ = 0, last_saved_step_ = -1;
+  std::int64_t failures_logged_ = 0, saves_logged_ = 0;
 };
 
 }  // namespace lockstep::train

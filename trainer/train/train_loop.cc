@@ -344,7 +344,9 @@ absl::Status TrainLoop::SaveAtEnd() {
   const bool on_disk = state == restored;
   if (saver == nullptr || on_disk) return absl::OkStatus();
   absl::Status saved = WaitForSave();  // this step's save may still be running
-  if (saver->outcome().last_saved_step != state.step) {
+  // Not by the outcome's step: parameter servers that have lost their values take a run back, and
+  // what was saved at this step before that may be damaged.
+  if (last_save.step != state.step || !saved.ok()) {
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.

@@ -532,6 +532,19 @@ class PreemptionTest : public ::testing::Test {
   std::binary_semaphore leader_knows_{0};
 };
 
+// As a run with parameter servers does whose newest checkpoint is damaged when they lose their
+// values.
+TEST_F(GenerationsTest, WhatWasSavedBeforeARunWentBackDoesNotCount) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 5;
+  const auto rank = Alone(training);
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  ASSERT_EQ(store_.saved.erase(20), 1U);
+  rank->loop.state = {};
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+  EXPECT_TRUE(store_.saved.contains(20));
+}
+
 TEST_F(PreemptionTest, ALeaderWhoseDiskIsFullGoesOnWithTheStateInItsMemory) {
   FaultFileSystem files;
   const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
@@ -576,7 +589,7 @@ TEST_F(PreemptionTest, ALeaderGoesOnWhateverItsDiskSaysInAStepOrInAnEvaluation) 
 TEST_F(PreemptionTest, ALeaderThatCouldNotSaveTriesAgainAtTheSameStepIfItIsDue) {
   training_.checkpoint.every_steps = 5;
   store_.error = absl::ResourceExhaustedError("no space left");
-  store_.failing_saves = 1;
+  store_.failing_saves = 2;  // the due one, and that at the stop
   const std::jthread second = ReplaceWorker(kInStep5);
   EXPECT_EQ(RunGenerations(MakeLeader(store_)->loop, kThreeMore), api::kExitDone);
   EXPECT_THAT(store_.saved, ElementsAre(Key(5), Key(10), Key(15), Key(20)));

@@ -308,6 +308,7 @@ TEST_F(ReporterTest, CheckpointsAreReportedWithDurationSizeAndFailures) {
   AsyncSaver::Outcome outcome{.status = absl::ResourceExhaustedError("disk full"),
                               .last_saved_step = 3,
                               .last_saved_folder = "step-3",
+                              .saves = 1,
                               .failures = 1,
                               .durations = {},
                               .last_saved_bytes = 4096};
@@ -318,6 +319,17 @@ TEST_F(ReporterTest, CheckpointsAreReportedWithDurationSizeAndFailures) {
   EXPECT_EQ(line.checkpoint_bytes, 4096);
   EXPECT_EQ(line.checkpoint_durations.sum, 2);
   EXPECT_EQ(line.last_checkpoint_step, 3);
+}
+
+// As of parameter servers that have lost their values after step 5, of which the checkpoint is
+// damaged.
+TEST_F(ReporterTest, ASaveOfARunThatHasGoneBackIsReported) {
+  AsyncSaver::Outcome outcome{.last_saved_step = 5, .last_saved_folder = "step-5", .saves = 1};
+  reporter_->CheckpointOutcome(outcome);
+  outcome.last_saved_step = 3;
+  outcome.saves = 2;
+  reporter_->CheckpointOutcome(outcome);
+  EXPECT_EQ(LastLine().last_checkpoint_step, 3);
 }
 
 TEST_F(ReporterTest, AFailedSaveIsReportedThoughNoneHasEverSucceeded) {
