@@ -241,11 +241,12 @@ void ParameterClient::CheckConnected(std::uint64_t fence) {
   LogInfo("a parameter server is away", {{"reason", std::string(checked.message())}});
 }
 
-void ParameterClient::ReleaseServers() {
-  const absl::Status told = shards_.Saved();
-  if (told.ok()) return;
+bool ParameterClient::ReleaseServers() {
+  const absl::StatusOr<bool> released = shards_.Saved();
+  if (released.ok()) return *released;
   LogInfo("a parameter server did not hear that its values are saved",
-          {{"reason", std::string(told.message())}});
+          {{"reason", std::string(released.status().message())}});
+  return true;
 }
 
 void ParameterClient::Finish(const proto::Next& next) {

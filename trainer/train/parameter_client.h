@@ -68,7 +68,7 @@ class ParameterClient {
   // Asks all servers whether they have the values of this fence, and whether they were asked to
   // stop.
   absl::Status Check(std::uint64_t fence);
-  // The same, but asks only servers that it is connected to, and waits for no other.
+  // The same, but asks only those that can be reached within a second.
   void CheckConnected(std::uint64_t fence);
   // Whether a server said at the last Pull or check that it was asked to stop.
   bool IsServerStopping() const { return shards_.IsStopping(); }

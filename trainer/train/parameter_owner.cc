@@ -273,7 +273,7 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
                  {{"step", loop_.state.step}, {"reason", std::string(saved.message())}});
     }
   }
-  client_.ReleaseServers();
+  if (!client_.ReleaseServers()) return std::nullopt;  // none ends: the run goes on with them
   has_released_ = true;
   loss_ = "a parameter server was asked to stop; the leading process has its values";
   LogInfo("a parameter server may stop: its values are here", {{"step", loop_.state.step}});

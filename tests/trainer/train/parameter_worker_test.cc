@@ -514,6 +514,20 @@ TEST_F(ServerThatStopsTest, NeedNotWaitForAStepIfItIsAskedDuringAShortEvaluation
   EXPECT_EQ(last_version, 20);
 }
 
+// What the leading process has is not what counts.
+TEST_F(ServerThatStopsTest, GoesOnIfItHasMadeAnUpdateSinceThePull) {
+  std::atomic<std::int64_t> last_version = -1;
+  before_successor_ = [&] { last_version = shard_->counts().version; };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch != 2) return;
+    const auto pushed = shard_->Push({.fence = shard_->fence(), .step = 1000, .skip = true});
+    EXPECT_TRUE(pushed.ok()) << pushed.status();
+    AskServerToStop();
+  };
+  RunToTheEnd(nullptr);
+  EXPECT_EQ(last_version, 22) << "after another step";
+}
+
 // It was killed before the leading process looked at it, or has crashed.
 TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessThatEvaluates) {
   in_evaluation_ = [&](Rank&, int batch) {
