@@ -236,11 +236,12 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   const bool evaluates = loop_.IsEvaluationDue();
   if (Ended ended = Evaluate()) return ended;
   if (is_last) return End();
-  if (evaluates && !has_released_) {
+  if (has_released_) return std::nullopt;
+  // Before it waits for servers that are away: its own process may be lost meanwhile.
+  if (Ended ended = SaveAtPause()) return ended;
+  if (evaluates) {
     if (Ended ended = CheckServers()) return ended;
   }
-  if (has_released_) return std::nullopt;
-  if (Ended ended = SaveAtPause()) return ended;
   reports_until_ = loss_.empty();
   return std::nullopt;
 }
@@ -265,7 +266,7 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   if (loop_.saver != nullptr && !has_released_) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
     if (Ended diverged = loop_.CheckParameters()) return diverged;
-    loop_.StartSave();
+    if (loop_.state != loop_.last_save) loop_.StartSave();
     const absl::Status saved = loop_.WaitForSave();
     if (Ended ended = loop_.LookAtSaver()) return ended;
     if (!saved.ok()) {

@@ -514,6 +514,40 @@ TEST_F(ServerThatStopsTest, NeedNotWaitForAStepIfItIsAskedDuringAShortEvaluation
   EXPECT_EQ(last_version, 20);
 }
 
+// The last look of the evaluation was before.
+TEST_F(ServerThatStopsTest, WaitsForTheCheckpointThatIsDueAndIsNotSavedTwice) {
+  training_.checkpoint.every_steps = 1;
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  std::atomic<std::int64_t> saved = -1;
+  before_successor_ = [&] { saved = leading_->saver->outcome().last_saved_step; };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 2) AskServerToStop();
+  };
+  const auto rank = RunToTheEnd(store.get());
+  EXPECT_EQ(saved, 20);
+  EXPECT_EQ(rank->saver->outcome().durations.count(), 40) << "of 40 steps";
+}
+
+// The leading process may be lost while it waits.
+TEST_F(ServerThatStopsTest, IsAwaitedOnlyOnceTheCheckpointThatIsDueIsUnderWay) {
+  training_.checkpoint.every_steps = 1;
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  std::int64_t saved = -1;
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 0) server_.reset();
+  };
+  while_server_is_away_ = [&](Rank& leading) {
+    if (server_) return;
+    EXPECT_TRUE(leading.saver->Wait().ok());
+    saved = leading.saver->outcome().last_saved_step;
+    StartServer();
+  };
+  RunToTheEnd(store.get());
+  EXPECT_EQ(saved, 20);
+}
+
 // What the leading process has is not what counts.
 TEST_F(ServerThatStopsTest, GoesOnIfItHasMadeAnUpdateSinceThePull) {
   std::atomic<std::int64_t> last_version = -1;
