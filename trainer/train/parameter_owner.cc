@@ -175,17 +175,18 @@ ParameterOwner::Ended ParameterOwner::Pull() {
 // An evaluation changes nothing that the servers have: whatever becomes of them meanwhile, the
 // session has the run's values.
 ParameterOwner::Ended ParameterOwner::Evaluate() {
-  Ended failed;  // for a server's sake
   next_look_ = loop_.clock.SteadyNow() + kBetweenLooks;
-  Ended ended = loop_.EvaluateIfDue(/*rank=*/0, [&] {
-    return EvaluateAlone(
+  return loop_.EvaluateIfDue(/*rank=*/0, [&]() -> TrainLoop::Evaluated {
+    Ended failed;  // to save for a server's sake
+    auto evaluated = EvaluateAlone(
         loop_.session, [&] { return failed || loop_.rendezvous.StopRequested(); },
         [&] {
           loop_.reporter.BatchEvaluated();
           failed = LookAtServers();
         });
+    if (failed) return *std::move(failed);
+    return evaluated;
   });
-  return failed ? failed : ended;
 }
 
 // An evaluation may take longer than a server that was asked to stop has. After the last step, the
@@ -281,11 +282,18 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   return std::nullopt;
 }
 
+// The newest save has failed, and would fail again: a newer process has the folder, for example.
+bool ParameterOwner::WasSaveRefused() const {
+  if (loop_.saver == nullptr) return false;
+  absl::Status saved = loop_.saver->Wait();
+  return !saved.ok() && EndOfStore(std::move(saved)).end == LoopEnd::kFailed;
+}
+
 LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
   // Other ends, and a stop with a reason, say that the values must not be saved or cannot be.
   const bool may_save =
       ended.end == LoopEnd::kFailed || (ended.end == LoopEnd::kStopped && ended.reason.ok());
-  if (!has_values_ || !may_save) return ended;
+  if (!has_values_ || !may_save || WasSaveRefused()) return ended;
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;
   if (!saved.reason.ok()) {

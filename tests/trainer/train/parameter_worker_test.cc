@@ -548,6 +548,23 @@ TEST_F(ServerThatStopsTest, IsAwaitedOnlyOnceTheCheckpointThatIsDueIsUnderWay) {
   EXPECT_EQ(saved, 20);
 }
 
+TEST_F(ServerThatStopsTest, HasItsValuesSavedOnceAtMostIfALaterProcessHasTheCheckpoints) {
+  const TempDirectory checkpoints;
+  const auto store = OpenStore(checkpoints, 1);
+  std::unique_ptr<CheckpointStore> later;
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch != 0) return;
+    later = OpenStore(checkpoints, 2);
+    server_stops_ = true;
+    leading.clock.Advance(std::chrono::seconds(1));
+  };
+  const auto rank = MakeWatchedRank(store.get());
+  const LoopOutcome outcome = Run(*rank);
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed);
+  EXPECT_TRUE(absl::IsAborted(outcome.reason)) << outcome.reason;
+  EXPECT_EQ(rank->saver->outcome().failures, 1);
+}
+
 // What the leading process has is not what counts.
 TEST_F(ServerThatStopsTest, GoesOnIfItHasMadeAnUpdateSinceThePull) {
   std::atomic<std::int64_t> last_version = -1;
