@@ -189,13 +189,15 @@ ParameterOwner::Ended ParameterOwner::Evaluate() {
   });
 }
 
-// An evaluation may take longer than a server that was asked to stop has. After the last step, the
-// servers wait for the run's end.
+// An evaluation may take longer than a server that was asked to stop has. It takes most of the time
+// all the same if a server does not answer. After the last step, the servers wait for the run's
+// end.
 ParameterOwner::Ended ParameterOwner::LookAtServers() {
   const SteadyTime now = loop_.clock.SteadyNow();
   if (now < next_look_ || loop_.IsAtEnd()) return std::nullopt;
-  next_look_ = now + kBetweenLooks;
   client_.CheckConnected(fence_);
+  const SteadyTime end = loop_.clock.SteadyNow();
+  next_look_ = end + std::max<Duration>(kBetweenLooks, 9 * (end - now));
   if (!client_.IsServerStopping()) return std::nullopt;
   Ended ended = SaveForServer();
   loop_.rendezvous.SetActivity(api::Activity::kEvaluation);

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +40,14 @@ class ParameterWorkerTest : public ::testing::Test {
   void StartServer() {
     server_.reset();
     shard_ = *Shard::Create(training_, *backend_);
+    Serve();
+  }
+  // The server's connections break. It keeps the values, though it forgets who is here.
+  void BreakConnections() {
+    server_.reset();
+    Serve();
+  }
+  void Serve() {
     ParameterServerOptions options{.index = 0,
                                    .address = address_,
                                    .job = "job",
@@ -512,6 +521,27 @@ TEST_F(ServerThatStopsTest, NeedNotWaitForAStepIfItIsAskedDuringAShortEvaluation
   };
   RunToTheEnd(nullptr);
   EXPECT_EQ(last_version, 20);
+}
+
+// Another worker is connected, or the server would end.
+TEST_F(ServerThatStopsTest, EndsDuringALongEvaluationThoughItsConnectionsHaveBroken) {
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  std::optional<TaskLink> other;
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch == 0) {
+      BreakConnections();
+      Caller caller = Worker(1);
+      caller.who.set_fingerprint(leading.session->Fingerprint());
+      EXPECT_TRUE(other.emplace(address_, caller).Connect().ok());
+      AskServerToStop();
+    }
+    leading.clock.Advance(std::chrono::seconds(1));
+    if (batch != 2) return;  // the second look finds that they have broken
+    WaitForItsEnd();
+    EXPECT_EQ(leading.saver->outcome().last_saved_step, 20);
+  };
+  RunToTheEnd(store.get());
 }
 
 // The last look of the evaluation was before.

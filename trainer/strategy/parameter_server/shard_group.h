@@ -53,8 +53,8 @@ class ShardGroup {
   ~ShardGroup();
 
   // Connects to the servers that this group is not connected to, as far as they can be reached
-  // within the caller's patience. An error names each of the others.
-  absl::Status Connect();
+  // within `patience`, or the caller's if that is shorter. An error names each of the others.
+  absl::Status Connect(Duration patience = Duration::max());
   void Disconnect();
   // Whether all servers have mapped this process's memory, so that no float is sent.
   bool IsShared() const;
