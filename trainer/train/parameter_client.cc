@@ -167,7 +167,7 @@ void ParameterClient::StayConnected() {
     const auto is_over = [&] { return stop.stop_requested(); };
     while (!stopped.wait_for(lock, stop, kBetweenLooksAtTasks, is_over)) {
       const std::unique_lock tasks(tasks_mutex_, std::try_to_lock);
-      if (tasks) tasks_.Connect().IgnoreError();  // the next call says what is wrong
+      if (tasks) tasks_.Connect(stop).IgnoreError();  // the next call says what is wrong
     }
   });
 }

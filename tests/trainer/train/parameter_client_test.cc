@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +42,7 @@ class ParameterClientTest : public ::testing::Test {
     ParameterClientOptions options{.servers = std::move(servers),
                                    .longest_outage = longest_outage_,
                                    .successors_come = successors_come};
+    options.caller.patience = connection_patience_;
     options.caller.token = api::JobToken(kSecret);
     options.caller.who.set_job("job");
     options.caller.who.set_role("worker");
@@ -86,6 +90,7 @@ class ParameterClientTest : public ::testing::Test {
   testing::FakeClock clock_;
   Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
   int ticks_ = 0, patience_ = 30;  // ticks
+  Duration connection_patience_ = std::chrono::seconds(5);
   std::atomic<bool> server_stops_ = false;
   std::string address_ = "127.0.0.1:0";
   // The memory of the server for what is loaded.
@@ -196,6 +201,59 @@ TEST_F(ParameterClientTest, AProcessThatIsBusyIsKnownToTheSuccessorOfServerZero)
   ASSERT_TRUE(client->Next(proto::Next()).ok());
   ReplaceServer();
   EXPECT_EQ(MissingUntil(""), "");
+}
+
+// Takes calls, and says nothing.
+class SilentServer final : private proto::ParameterServer::Service {
+ public:
+  SilentServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~SilentServer() override {
+    HangUp();
+    server_->Shutdown();
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+  void WaitForCaller() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_called_; });
+  }
+  void HangUp() {
+    const std::lock_guard lock(mutex_);
+    hangs_up_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  grpc::Status Coordinate(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>*) override {
+    std::unique_lock lock(mutex_);
+    is_called_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return hangs_up_; });
+    return grpc::Status::CANCELLED;
+  }
+
+  int port_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_called_ = false, hangs_up_ = false;  // guarded by mutex_
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(ParameterClientTest, AProcessThatEndsDoesNotWaitForAServerThatIsSilent) {
+  SilentServer silent;
+  connection_patience_ = std::chrono::hours(1);
+  auto client = ClientOf({silent.address()}, true);
+  client->StayConnected();
+  silent.WaitForCaller();
+  const auto ended = std::async(std::launch::async, [&] { client.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  silent.HangUp();
 }
 
 TEST_F(ParameterClientTest, WhatOneServerSaysOfItsValuesIsNotKeptWaitingForAnotherThatIsAway) {
