@@ -228,6 +228,39 @@ TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWith
   EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
 }
 
+// The other worker leaves with its part, as in a suspension, where there may be no time for it.
+TEST_F(ParameterWorkerTest, AStopInSyncLeavesTheStepThatHasBegunToTheSuccessor) {
+  sync_ = true;
+  StartServer();
+  Rank* leading = nullptr;
+  Rank first(training_, 2, hub_, 0, [&](int) {
+    if (leading->loop.state.step != 7 || leading->rendezvous.asked_to_stop) return;
+    Caller other = Worker(1);
+    other.who.set_fingerprint(leading->session->Fingerprint());
+    TaskLink link(address_, other);
+    EXPECT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.set_wants_task(true);
+    const auto reply = link.Next(next);
+    EXPECT_TRUE(reply.ok() && reply->task().step() == 7 && reply->task().part() == 1);
+    leading->rendezvous.asked_to_stop = true;
+  });
+  leading = &first;
+  EXPECT_EQ(Run(first).end, LoopEnd::kStopped);
+  EXPECT_EQ(first.loop.state.step, 7);
+  Rank successor(training_, 2, hub_, 0);
+  EXPECT_EQ(Run(successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor.loop.state.step, 20);
+  EXPECT_EQ(successor.loop.state.ledger.duplicated_total(), 0);
+  EXPECT_EQ(shard_->counts().staleness.counts[0], 40) << "each part was taken once";
+  EXPECT_EQ(shard_->counts().dropped, 0) << "and computed once";
+  StartServer();
+  LocalRendezvousHub other_hub(1);
+  Rank undisturbed(training_, 2, other_hub, 0);
+  EXPECT_EQ(Run(undisturbed).end, LoopEnd::kDone);
+  EXPECT_EQ(successor.Parameters(), undisturbed.Parameters());
+}
+
 // The job has been created again with fewer steps, and has found the checkpoints of its
 // predecessor.
 TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
