@@ -23,6 +23,7 @@ constexpr Duration kBetweenAttempts = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(10);
 constexpr auto kLogEvery = std::chrono::seconds(10);
 constexpr auto kBetweenLooksAtTasks = std::chrono::seconds(1);
+constexpr Duration kShortPatience = std::chrono::seconds(1);  // with servers, in an evaluation
 
 std::vector<FlatRange> TensorsOf(Model& model) {
   std::vector<FlatRange> tensors;
@@ -102,6 +103,14 @@ bool ParameterClient::AServerIsYetToCome() const {
   return !away.empty();
 }
 
+// Returns true once in a while.
+bool ParameterClient::IsTimeToLog() {
+  const SteadyTime now = clock_.SteadyNow();
+  if (now < next_log_) return false;
+  next_log_ = now + kLogEvery;
+  return true;
+}
+
 // Ok while the outage may go on.
 absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
   const SteadyTime now = clock_.SteadyNow();
@@ -111,8 +120,7 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
     if (options_.successors_come) addresses_.Watch(hosts_);
   }
   if (AServerIsYetToCome()) outage_began_ = now;
-  if (now >= next_log_) {
-    next_log_ = now + kLogEvery;
+  if (IsTimeToLog()) {
     LogInfo("waiting for a parameter server", {{"reason", std::string(broken.message())}});
   }
   if (options_.stop_requested()) return absl::CancelledError(broken.message());
@@ -159,7 +167,7 @@ void ParameterClient::StayConnected() {
     const auto is_over = [&] { return stop.stop_requested(); };
     while (!stopped.wait_for(lock, stop, kBetweenLooksAtTasks, is_over)) {
       const std::unique_lock tasks(tasks_mutex_, std::try_to_lock);
-      if (tasks) tasks_.Connect().IgnoreError();  // the next call says what is wrong
+      if (tasks) tasks_.Connect(stop).IgnoreError();  // the next call says what is wrong
     }
   });
 }
@@ -230,23 +238,27 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
 
 absl::Status ParameterClient::Check(std::uint64_t fence) {
   return Persist([&]() -> absl::Status {
-    LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
-    return shards_.Check(fence);
+    absl::Status met = shards_.Connect();
+    LOCKSTEP_RETURN_IF_ERROR(shards_.Check(fence));  // of those that are there
+    return shards_.IsStopping() ? absl::OkStatus() : met;
   });
 }
 
 void ParameterClient::CheckConnected(std::uint64_t fence) {
-  const absl::Status checked = shards_.Check(fence);
+  absl::Status checked = shards_.Connect(kShortPatience);
+  checked.Update(shards_.Check(fence));
+  if (!checked.ok() && !IsTimeToLog()) return;
   if (checked.ok()) return;
   LogInfo("a parameter server does not answer, or has lost the values",
           {{"reason", std::string(checked.message())}});
 }
 
-void ParameterClient::ReleaseServers() {
-  const absl::Status told = shards_.Saved();
-  if (told.ok()) return;
+bool ParameterClient::ReleaseServers() {
+  const absl::StatusOr<bool> released = shards_.Saved();
+  if (released.ok()) return *released;
   LogInfo("a parameter server did not hear that its values are saved",
-          {{"reason", std::string(told.message())}});
+          {{"reason", std::string(released.status().message())}});
+  return true;
 }
 
 void ParameterClient::Finish(const proto::Next& next) {
@@ -273,10 +285,7 @@ absl::Status ParameterClient::NoteWait(const std::string& reason, const std::str
   leader_address_.Watch(may_come ? std::set{options_.leader_host} : std::set<std::string>{});
   const bool is_yet_to_come = !leader_address_.WithoutAddress().empty();
   if (missing.empty() || is_yet_to_come) wait_began_ = now;
-  if (now >= next_log_) {
-    next_log_ = now + kLogEvery;
-    LogInfo(fmt::format("waiting for {}", reason));
-  }
+  if (IsTimeToLog()) LogInfo(fmt::format("waiting for {}", reason));
   if (now - *wait_began_ < options_.longest_outage) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("{} has not come back within {:.3g} s", missing,

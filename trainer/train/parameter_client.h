@@ -66,15 +66,15 @@ class ParameterClient {
   // Loads the session's parameters, states and slots onto all servers.
   absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
   // Asks all servers whether they have the values of this fence, and whether they were asked to
-  // stop.
+  // stop. As soon as one was, or has lost the values, waits for no other.
   absl::Status Check(std::uint64_t fence);
-  // The same, but asks only servers that it is connected to, and waits for no other.
+  // The same, but asks only those that can be reached within a second.
   void CheckConnected(std::uint64_t fence);
   // Whether a server said at the last Pull or check that it was asked to stop.
   bool IsServerStopping() const { return shards_.IsStopping(); }
   // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
-  // hear it stays until it is killed.
-  void ReleaseServers();
+  // hear it stays until it is killed. Returns false if no server ends, true if one may.
+  bool ReleaseServers();
   // Says to all servers that the run is over, as far as they can be reached now.
   void Finish(const proto::Next& next);
 
@@ -86,6 +86,7 @@ class ParameterClient {
  private:
   absl::Status Persist(const std::function<absl::Status()>& call);
   bool AServerIsYetToCome() const;
+  bool IsTimeToLog();
   absl::Status CheckOutage(const absl::Status& broken);
   FlatValues ValuesOf(bool slots);
 

@@ -175,26 +175,29 @@ ParameterOwner::Ended ParameterOwner::Pull() {
 // An evaluation changes nothing that the servers have: whatever becomes of them meanwhile, the
 // session has the run's values.
 ParameterOwner::Ended ParameterOwner::Evaluate() {
-  Ended failed;  // for a server's sake
   next_look_ = loop_.clock.SteadyNow() + kBetweenLooks;
-  Ended ended = loop_.EvaluateIfDue(/*rank=*/0, [&] {
-    return EvaluateAlone(
+  return loop_.EvaluateIfDue(/*rank=*/0, [&]() -> TrainLoop::Evaluated {
+    Ended failed;  // to save for a server's sake
+    auto evaluated = EvaluateAlone(
         loop_.session, [&] { return failed || loop_.rendezvous.StopRequested(); },
         [&] {
           loop_.reporter.BatchEvaluated();
           failed = LookAtServers();
         });
+    if (failed) return *std::move(failed);
+    return evaluated;
   });
-  return failed ? failed : ended;
 }
 
-// An evaluation may take longer than a server that was asked to stop has. After the last step, the
-// servers wait for the run's end.
+// An evaluation may take longer than a server that was asked to stop has. It takes most of the time
+// all the same if a server does not answer. After the last step, the servers wait for the run's
+// end.
 ParameterOwner::Ended ParameterOwner::LookAtServers() {
   const SteadyTime now = loop_.clock.SteadyNow();
   if (now < next_look_ || loop_.IsAtEnd()) return std::nullopt;
-  next_look_ = now + kBetweenLooks;
   client_.CheckConnected(fence_);
+  const SteadyTime end = loop_.clock.SteadyNow();
+  next_look_ = end + std::max<Duration>(kBetweenLooks, 9 * (end - now));
   if (!client_.IsServerStopping()) return std::nullopt;
   Ended ended = SaveForServer();
   loop_.rendezvous.SetActivity(api::Activity::kEvaluation);
@@ -236,11 +239,12 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   const bool evaluates = loop_.IsEvaluationDue();
   if (Ended ended = Evaluate()) return ended;
   if (is_last) return End();
-  if (evaluates && !has_released_) {
+  if (has_released_) return std::nullopt;
+  // Before it waits for servers that are away: its own process may be lost meanwhile.
+  if (Ended ended = SaveAtPause()) return ended;
+  if (evaluates) {
     if (Ended ended = CheckServers()) return ended;
   }
-  if (has_released_) return std::nullopt;
-  if (Ended ended = SaveAtPause()) return ended;
   reports_until_ = loss_.empty();
   return std::nullopt;
 }
@@ -265,7 +269,7 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   if (loop_.saver != nullptr && !has_released_) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
     if (Ended diverged = loop_.CheckParameters()) return diverged;
-    loop_.StartSave();
+    if (loop_.state != loop_.last_save) loop_.StartSave();
     const absl::Status saved = loop_.WaitForSave();
     if (Ended ended = loop_.LookAtSaver()) return ended;
     if (!saved.ok()) {
@@ -273,18 +277,25 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
                  {{"step", loop_.state.step}, {"reason", std::string(saved.message())}});
     }
   }
-  client_.ReleaseServers();
+  if (!client_.ReleaseServers()) return std::nullopt;  // none ends: the run goes on with them
   has_released_ = true;
   loss_ = "a parameter server was asked to stop; the leading process has its values";
   LogInfo("a parameter server may stop: its values are here", {{"step", loop_.state.step}});
   return std::nullopt;
 }
 
+// The newest save has failed, and would fail again: a newer process has the folder, for example.
+bool ParameterOwner::WasSaveRefused() const {
+  if (loop_.saver == nullptr) return false;
+  absl::Status saved = loop_.saver->Wait();
+  return !saved.ok() && EndOfStore(std::move(saved)).end == LoopEnd::kFailed;
+}
+
 LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
   // Other ends, and a stop with a reason, say that the values must not be saved or cannot be.
   const bool may_save =
       ended.end == LoopEnd::kFailed || (ended.end == LoopEnd::kStopped && ended.reason.ok());
-  if (!has_values_ || !may_save) return ended;
+  if (!has_values_ || !may_save || WasSaveRefused()) return ended;
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;
   if (!saved.reason.ok()) {

@@ -58,6 +58,7 @@ class ParameterOwner {
   Ended CheckServers();
   Ended SaveAtPause();
   Ended SaveForServer();
+  bool WasSaveRefused() const;
   LoopOutcome End();
   std::int64_t NextPause() const;
 

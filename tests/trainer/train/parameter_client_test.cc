@@ -6,11 +6,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/listener.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
@@ -30,9 +35,14 @@ class ParameterClientTest : public ::testing::Test {
   // A client of a server of the job `job`. Time passes each time it asks whether to stop.
   std::unique_ptr<ParameterClient> Client(const std::string& job, bool successors_come) {
     Serve(job);
-    ParameterClientOptions options{.servers = {address_},
+    return ClientOf({address_}, successors_come);
+  }
+  std::unique_ptr<ParameterClient> ClientOf(std::vector<std::string> servers,
+                                            bool successors_come) {
+    ParameterClientOptions options{.servers = std::move(servers),
                                    .longest_outage = longest_outage_,
                                    .successors_come = successors_come};
+    options.caller.patience = connection_patience_;
     options.caller.token = api::JobToken(kSecret);
     options.caller.who.set_job("job");
     options.caller.who.set_role("worker");
@@ -80,13 +90,15 @@ class ParameterClientTest : public ::testing::Test {
   testing::FakeClock clock_;
   Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
   int ticks_ = 0, patience_ = 30;  // ticks
+  Duration connection_patience_ = std::chrono::seconds(5);
+  std::atomic<bool> server_stops_ = false;
+  std::string address_ = "127.0.0.1:0";
   // The memory of the server for what is loaded.
   MakeContent make_content_ = &SharedContent::Create;
   std::atomic<bool> leader_has_address_ = true, server_has_address_ = true;
   std::atomic<int> lookups_ = 0;
 
  private:
-  std::string address_ = "127.0.0.1:0";
   void Serve(const std::string& job) {
     server_.reset();
     shard_ = *Shard::Create(SmallTraining(), *backend_);
@@ -95,6 +107,7 @@ class ParameterClientTest : public ::testing::Test {
         .address = address_,
         .job = job,
         .token = api::JobToken(kSecret),
+        .stop_requested = [this] { return server_stops_.load(); },
         .make_content = [this](std::int64_t floats) { return make_content_(floats); }};
     server_ = *ParameterServer::Start(std::move(options), *shard_, real_clock_);
     address_ = fmt::format("127.0.0.1:{}", server_->port());
@@ -188,6 +201,72 @@ TEST_F(ParameterClientTest, AProcessThatIsBusyIsKnownToTheSuccessorOfServerZero)
   ASSERT_TRUE(client->Next(proto::Next()).ok());
   ReplaceServer();
   EXPECT_EQ(MissingUntil(""), "");
+}
+
+// Takes calls, and says nothing.
+class SilentServer final : private proto::ParameterServer::Service {
+ public:
+  SilentServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~SilentServer() override {
+    HangUp();
+    server_->Shutdown();
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+  void WaitForCaller() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_called_; });
+  }
+  void HangUp() {
+    const std::lock_guard lock(mutex_);
+    hangs_up_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  grpc::Status Coordinate(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>*) override {
+    std::unique_lock lock(mutex_);
+    is_called_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return hangs_up_; });
+    return grpc::Status::CANCELLED;
+  }
+
+  int port_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_called_ = false, hangs_up_ = false;  // guarded by mutex_
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(ParameterClientTest, AProcessThatEndsDoesNotWaitForAServerThatIsSilent) {
+  SilentServer silent;
+  connection_patience_ = std::chrono::hours(1);
+  auto client = ClientOf({silent.address()}, true);
+  client->StayConnected();
+  silent.WaitForCaller();
+  const auto ended = std::async(std::launch::async, [&] { client.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  silent.HangUp();
+}
+
+TEST_F(ParameterClientTest, WhatOneServerSaysOfItsValuesIsNotKeptWaitingForAnotherThatIsAway) {
+  ASSERT_TRUE(Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0).ok());
+  const std::string away = fmt::format("127.0.0.1:{}", ListenAt("127.0.0.1:0", 1)->port);
+  const auto client = ClientOf({address_, away}, true);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client->Check(7))) << "the other may have lost its values";
+  const int before = ticks_;
+  EXPECT_TRUE(absl::IsFailedPrecondition(client->Check(8)));
+  server_stops_ = true;
+  EXPECT_TRUE(client->Check(7).ok());
+  EXPECT_TRUE(client->IsServerStopping());
+  EXPECT_EQ(ticks_, before);
 }
 
 TEST_F(ParameterClientTest, TheLeadingProcessIsAwaitedForAsLongAsItsPodIsYetToCome) {

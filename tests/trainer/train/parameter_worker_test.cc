@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +40,14 @@ class ParameterWorkerTest : public ::testing::Test {
   void StartServer() {
     server_.reset();
     shard_ = *Shard::Create(training_, *backend_);
+    Serve();
+  }
+  // The server's connections break. It keeps the values, though it forgets who is here.
+  void BreakConnections() {
+    server_.reset();
+    Serve();
+  }
+  void Serve() {
     ParameterServerOptions options{.index = 0,
                                    .address = address_,
                                    .job = "job",
@@ -217,6 +226,39 @@ TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWith
   EXPECT_EQ(rank->Parameters(), mirrored.Parameters());
   EXPECT_EQ(rank->loop.state.step, mirrored.loop.state.step);
   EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
+}
+
+// The other worker leaves with its part, as in a suspension, where there may be no time for it.
+TEST_F(ParameterWorkerTest, AStopInSyncLeavesTheStepThatHasBegunToTheSuccessor) {
+  sync_ = true;
+  StartServer();
+  Rank* leading = nullptr;
+  Rank first(training_, 2, hub_, 0, [&](int) {
+    if (leading->loop.state.step != 7 || leading->rendezvous.asked_to_stop) return;
+    Caller other = Worker(1);
+    other.who.set_fingerprint(leading->session->Fingerprint());
+    TaskLink link(address_, other);
+    EXPECT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.set_wants_task(true);
+    const auto reply = link.Next(next);
+    EXPECT_TRUE(reply.ok() && reply->task().step() == 7 && reply->task().part() == 1);
+    leading->rendezvous.asked_to_stop = true;
+  });
+  leading = &first;
+  EXPECT_EQ(Run(first).end, LoopEnd::kStopped);
+  EXPECT_EQ(first.loop.state.step, 7);
+  Rank successor(training_, 2, hub_, 0);
+  EXPECT_EQ(Run(successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor.loop.state.step, 20);
+  EXPECT_EQ(successor.loop.state.ledger.duplicated_total(), 0);
+  EXPECT_EQ(shard_->counts().staleness.counts[0], 40) << "each part was taken once";
+  EXPECT_EQ(shard_->counts().dropped, 0) << "and computed once";
+  StartServer();
+  LocalRendezvousHub other_hub(1);
+  Rank undisturbed(training_, 2, other_hub, 0);
+  EXPECT_EQ(Run(undisturbed).end, LoopEnd::kDone);
+  EXPECT_EQ(successor.Parameters(), undisturbed.Parameters());
 }
 
 // The job has been created again with fewer steps, and has found the checkpoints of its
@@ -512,6 +554,92 @@ TEST_F(ServerThatStopsTest, NeedNotWaitForAStepIfItIsAskedDuringAShortEvaluation
   };
   RunToTheEnd(nullptr);
   EXPECT_EQ(last_version, 20);
+}
+
+// Another worker is connected, or the server would end.
+TEST_F(ServerThatStopsTest, EndsDuringALongEvaluationThoughItsConnectionsHaveBroken) {
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  std::optional<TaskLink> other;
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch == 0) {
+      BreakConnections();
+      Caller caller = Worker(1);
+      caller.who.set_fingerprint(leading.session->Fingerprint());
+      EXPECT_TRUE(other.emplace(address_, caller).Connect().ok());
+      AskServerToStop();
+    }
+    leading.clock.Advance(std::chrono::seconds(1));
+    if (batch != 2) return;  // the second look finds that they have broken
+    WaitForItsEnd();
+    EXPECT_EQ(leading.saver->outcome().last_saved_step, 20);
+  };
+  RunToTheEnd(store.get());
+}
+
+// The last look of the evaluation was before.
+TEST_F(ServerThatStopsTest, WaitsForTheCheckpointThatIsDueAndIsNotSavedTwice) {
+  training_.checkpoint.every_steps = 1;
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  std::atomic<std::int64_t> saved = -1;
+  before_successor_ = [&] { saved = leading_->saver->outcome().last_saved_step; };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 2) AskServerToStop();
+  };
+  const auto rank = RunToTheEnd(store.get());
+  EXPECT_EQ(saved, 20);
+  EXPECT_EQ(rank->saver->outcome().durations.count(), 40) << "of 40 steps";
+}
+
+// The leading process may be lost while it waits.
+TEST_F(ServerThatStopsTest, IsAwaitedOnlyOnceTheCheckpointThatIsDueIsUnderWay) {
+  training_.checkpoint.every_steps = 1;
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  std::int64_t saved = -1;
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch == 0) server_.reset();
+  };
+  while_server_is_away_ = [&](Rank& leading) {
+    if (server_) return;
+    EXPECT_TRUE(leading.saver->Wait().ok());
+    saved = leading.saver->outcome().last_saved_step;
+    StartServer();
+  };
+  RunToTheEnd(store.get());
+  EXPECT_EQ(saved, 20);
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesSavedOnceAtMostIfALaterProcessHasTheCheckpoints) {
+  const TempDirectory checkpoints;
+  const auto store = OpenStore(checkpoints, 1);
+  std::unique_ptr<CheckpointStore> later;
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch != 0) return;
+    later = OpenStore(checkpoints, 2);
+    server_stops_ = true;
+    leading.clock.Advance(std::chrono::seconds(1));
+  };
+  const auto rank = MakeWatchedRank(store.get());
+  const LoopOutcome outcome = Run(*rank);
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed);
+  EXPECT_TRUE(absl::IsAborted(outcome.reason)) << outcome.reason;
+  EXPECT_EQ(rank->saver->outcome().failures, 1);
+}
+
+// What the leading process has is not what counts.
+TEST_F(ServerThatStopsTest, GoesOnIfItHasMadeAnUpdateSinceThePull) {
+  std::atomic<std::int64_t> last_version = -1;
+  before_successor_ = [&] { last_version = shard_->counts().version; };
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch != 2) return;
+    const auto pushed = shard_->Push({.fence = shard_->fence(), .step = 1000, .skip = true});
+    EXPECT_TRUE(pushed.ok()) << pushed.status();
+    AskServerToStop();
+  };
+  RunToTheEnd(nullptr);
+  EXPECT_EQ(last_version, 22) << "after another step";
 }
 
 // It was killed before the leading process looked at it, or has crashed.

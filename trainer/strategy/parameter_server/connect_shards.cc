@@ -1,6 +1,7 @@
 // How a worker connects to all parameter servers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -65,10 +66,11 @@ std::vector<std::size_t> ShardGroup::ServersToMeet() const {
 // more, take the whole patience. Up to kMostMeetings of them hold up neither each other nor the
 // servers that are there; if there are more, the next call goes on with the servers for which there
 // was no time.
-absl::Status ShardGroup::Connect() {
+absl::Status ShardGroup::Connect(Duration patience) {
   const std::vector<std::size_t> servers = ServersToMeet();
   if (servers.empty()) return absl::OkStatus();
-  const SteadyTime end = std::chrono::steady_clock::now() + options_.caller.patience;
+  const SteadyTime end =
+      std::chrono::steady_clock::now() + std::min(patience, options_.caller.patience);
   std::vector<absl::Status> met(servers.size());
   std::atomic<std::size_t> begun = 0;
   const auto meet = [&](std::size_t i) {

@@ -135,15 +135,21 @@ void Shard::Clear() {
   fence_ = 0;
 }
 
+bool Shard::ClearIfAt(std::uint64_t fence, std::int64_t version) {
+  const std::unique_lock lock(mutex_);
+  if (!CheckFence(fence).ok() || version != version_) return false;
+  fence_ = 0;
+  return true;
+}
+
 std::uint64_t Shard::fence() const {
   const std::shared_lock lock(mutex_);
   return fence_;
 }
 
-absl::StatusOr<std::int64_t> Shard::Version(std::uint64_t fence) const {
+absl::Status Shard::Check(std::uint64_t fence) const {
   const std::shared_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckFence(fence));
-  return version_;
+  return CheckFence(fence);
 }
 
 ShardLayout Shard::layout() const {

@@ -73,8 +73,10 @@ class Shard {
   bool IsSuperseded(const Incarnation& leader) const;
   // Forgets what was loaded.
   void Clear();
-  std::uint64_t fence() const;                                      // 0: nothing was loaded
-  absl::StatusOr<std::int64_t> Version(std::uint64_t fence) const;  // the number of updates made
+  // Forgets it if it has this fence and this number of updates. Returns whether it had.
+  bool ClearIfAt(std::uint64_t fence, std::int64_t version);
+  std::uint64_t fence() const;  // 0: nothing was loaded
+  absl::Status Check(std::uint64_t fence) const;
   ShardLayout layout() const;
   std::int64_t ContentFloats() const;  // of all that Load takes
 

@@ -180,6 +180,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   pull.set_skip(request.skip);
   absl::Status failed;
   is_stopping_ = false;
+  if (all) kept_fence_ = 0;
   for (std::size_t server = 0; server < links_.size(); ++server) {
     pull.set_shared(!all && links_[server]->is_shared());
     pull.set_direct(pull.shared());
@@ -217,6 +218,10 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
       },
       links_.size());
   if (!answered.ok()) return answered;
+  if (all) {
+    kept_fence_ = request.fence;
+    kept_versions_ = versions;
+  }
   return versions;
 }
 
@@ -302,39 +307,49 @@ proto::ShardRequest ShardGroup::RequestToLoad(std::size_t server, const Content&
 absl::Status ShardGroup::Finish() {
   proto::ShardRequest request;
   request.mutable_finish();
-  return Tell(request);
+  return Ask([&](std::size_t) { return request; },
+             [](std::size_t server, const proto::ShardReply& reply) {
+               return StatusOf(reply.loaded(), server);
+             });
 }
 
-absl::Status ShardGroup::Saved() {
-  proto::ShardRequest request;
-  request.mutable_saved();
-  return Tell(request);
-}
-
-absl::Status ShardGroup::Tell(const proto::ShardRequest& request) {
-  return Ask(request, [](std::size_t server, const proto::ShardReply& reply) {
-    return StatusOf(reply.loaded(), server);
-  });
+absl::StatusOr<bool> ShardGroup::Saved() {
+  bool released = false;
+  const absl::Status told = Ask(
+      [&](std::size_t server) {
+        proto::ShardRequest request;
+        proto::Saved& saved = *request.mutable_saved();
+        saved.set_fence(kept_fence_);
+        if (kept_fence_ != 0) saved.set_version(kept_versions_[server]);
+        return request;
+      },
+      [&](std::size_t server, const proto::ShardReply& reply) {
+        released = released || reply.loaded().released();
+        return StatusOf(reply.loaded(), server);
+      });
+  if (!told.ok()) return told;
+  return released;
 }
 
 absl::Status ShardGroup::Check(std::uint64_t fence) {
   proto::ShardRequest request;
   request.mutable_check()->set_fence(fence);
   is_stopping_ = false;
-  return Ask(request, [this](std::size_t, const proto::ShardReply& reply) {
-    is_stopping_ = is_stopping_ || reply.checked().stopping();
-    return absl::OkStatus();
-  });
+  return Ask([&](std::size_t) { return request; },
+             [this](std::size_t, const proto::ShardReply& reply) {
+               is_stopping_ = is_stopping_ || reply.checked().stopping();
+               return absl::OkStatus();
+             });
 }
 
 // Asks the servers that this group is connected to, one after the other.
 absl::Status ShardGroup::Ask(
-    const proto::ShardRequest& request,
+    const std::function<proto::ShardRequest(std::size_t)>& request,
     const std::function<absl::Status(std::size_t, const proto::ShardReply&)>& hear) {
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
         if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();
-        LOCKSTEP_RETURN_IF_ERROR(links_[server]->Write(request));
+        LOCKSTEP_RETURN_IF_ERROR(links_[server]->Write(request(server)));
         LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
         return hear(server, reply);
       },

@@ -53,8 +53,8 @@ class ShardGroup {
   ~ShardGroup();
 
   // Connects to the servers that this group is not connected to, as far as they can be reached
-  // within the caller's patience. An error names each of the others.
-  absl::Status Connect();
+  // within `patience`, or the caller's if that is shorter. An error names each of the others.
+  absl::Status Connect(Duration patience = Duration::max());
   void Disconnect();
   // Whether all servers have mapped this process's memory, so that no float is sent.
   bool IsShared() const;
@@ -102,8 +102,9 @@ class ShardGroup {
   // Whether a server said at the last Pull or Check that it was asked to stop.
   bool IsStopping() const { return is_stopping_; }
   // Says that what was pulled last with the slots is saved, to all servers that this group is
-  // connected to. Those that were asked to stop, and have made no update since, end.
-  absl::Status Saved();
+  // connected to. Those that were asked to stop, and have made no update since, end. Returns
+  // whether there is one. On failure, there may be one all the same.
+  absl::StatusOr<bool> Saved();
   // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();
 
@@ -111,9 +112,8 @@ class ShardGroup {
   std::vector<std::size_t> ServersToMeet() const;
   absl::Status ConnectTo(std::size_t server, Duration patience);
   proto::ShardRequest RequestToLoad(std::size_t server, const Content& content) const;
-  absl::Status Ask(const proto::ShardRequest& request,
+  absl::Status Ask(const std::function<proto::ShardRequest(std::size_t)>& request,
                    const std::function<absl::Status(std::size_t, const proto::ShardReply&)>& hear);
-  absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
   bool TakeDirect(std::size_t server, const proto::Pulled& pulled, const FlatValues& values);
@@ -126,6 +126,8 @@ class ShardGroup {
   std::vector<std::unique_ptr<ShardLink>> links_;
   std::size_t next_to_meet_ = 0;
   bool is_stopping_ = false;
+  std::uint64_t kept_fence_ = 0;             // of what was pulled last with the slots; 0: nothing
+  std::vector<std::int64_t> kept_versions_;  // of the same, by server
 };
 
 }  // namespace lockstep::train

@@ -93,7 +93,7 @@ bool ShardSession::Serve() {
     case proto::ShardRequest::kLoad:
       return Load(request.load());
     case proto::ShardRequest::kSaved:
-      return Saved();
+      return Saved(request.saved());
     case proto::ShardRequest::kCheck:
       return Check(request.check());
     case proto::ShardRequest::kFinish:
@@ -103,18 +103,18 @@ bool ShardSession::Serve() {
   }
 }
 
-bool ShardSession::Saved() {
+bool ShardSession::Saved(const proto::Saved& saved) {
   if (IsSuperseded()) return ReplyLoaded(absl::AbortedError(kNotLeading));
-  const auto version = shard_.Version(kept_fence_);
-  events_.released = is_stopping_() && version.ok() && *version == kept_version_;
-  if (events_.released) shard_.Clear();
-  return ReplyLoaded(absl::OkStatus());
+  events_.released = is_stopping_() && shard_.ClearIfAt(saved.fence(), saved.version());
+  proto::ShardReply reply;
+  reply.mutable_loaded()->set_released(events_.released);
+  return Reply(reply);
 }
 
 bool ShardSession::Check(const proto::Check& check) {
   const bool is_stopping = is_stopping_();
-  const auto version = shard_.Version(check.fence());
-  if (!version.ok()) return ReplyFenced(version.status());
+  const absl::Status checked = shard_.Check(check.fence());
+  if (!checked.ok()) return ReplyFenced(checked);
   proto::ShardReply reply;
   reply.mutable_checked()->set_stopping(is_stopping);
   return Reply(reply);
@@ -251,10 +251,6 @@ bool ShardSession::Pull(const proto::Pull& pull) {
   for (proto::Data& message : messages) {
     *reply.mutable_data() = std::move(message);
     if (!Reply(reply)) return false;
-  }
-  if (pull.slots()) {
-    kept_fence_ = pull.fence();
-    kept_version_ = *version;
   }
   return true;
 }

@@ -21,7 +21,7 @@ class ShardSession {
  public:
   struct Events {
     bool finished = false;  // the caller has said that the run is over
-    // This server was asked to stop, and the caller has pulled everything and needs it no more.
+    // This server was asked to stop, and the caller has everything and needs it no more.
     bool released = false;
   };
 
@@ -40,7 +40,7 @@ class ShardSession {
   bool Push(const proto::Push& push);
   bool Pull(const proto::Pull& pull);
   bool Load(const proto::Load& load);
-  bool Saved();
+  bool Saved(const proto::Saved& saved);
   bool Check(const proto::Check& check);
   bool Finish();
   absl::StatusOr<std::unique_ptr<SharedContent>> RoomFor(const ShardLayout& layout) const;
@@ -60,8 +60,6 @@ class ShardSession {
   const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
   const MakeContent make_content_;
-  std::uint64_t kept_fence_ = 0;   // of what the caller pulled last with the slots
-  std::int64_t kept_version_ = 0;  // likewise
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
   std::vector<float> received_;
   Events events_;

@@ -42,7 +42,7 @@ absl::Status TaskLink::End(bool is_open) {
                                        ServerName(0, address_));
 }
 
-absl::Status TaskLink::Connect() {
+absl::Status TaskLink::Connect(const std::stop_token& stop) {
   if (stream_ != nullptr && stream_->IsConnected()) return absl::OkStatus();
   stream_ = std::make_unique<Stream>(address_);
   CallTimer timer(stream_->context, caller_.patience);
@@ -50,8 +50,10 @@ absl::Status TaskLink::Connect() {
   proto::WorkerRequest request;
   *request.mutable_introduction() = caller_.who;
   proto::TaskReply reply;
-  absl::Status met =
-      Introduce(timer, *stream_->stream, caller_, ServerName(0, address_), reply, request);
+  absl::Status met = [&] {
+    const std::stop_callback cancel(stop, [this] { stream_->context.TryCancel(); });
+    return Introduce(timer, *stream_->stream, caller_, ServerName(0, address_), reply, request);
+  }();
   if (!met.ok()) {
     stream_.reset();
     return met;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,8 +20,9 @@ class TaskLink {
   // Connects unless it is connected; a connection whose other end is gone is none, though nothing
   // was said on it since. Unavailable: the connection is broken or cannot be made.
   // Aborted: a later process has this one's place. InvalidArgument: the run refuses this process
-  // for good. PermissionDenied: the server at this address refuses it.
-  absl::Status Connect();
+  // for good. PermissionDenied: the server at this address refuses it. A stop ends the call at
+  // once, with Unavailable.
+  absl::Status Connect(const std::stop_token& stop = {});
   // Sends a report and returns the answer. Errors as of Connect, which has to be called before the
   // report is repeated.
   absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);

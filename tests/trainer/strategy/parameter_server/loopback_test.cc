@@ -66,6 +66,12 @@ class LoopbackTest : public ::testing::Test {
     const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
     ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   }
+  // Says that what was pulled is saved. Returns whether a server ends then.
+  static bool Saved(ShardGroup& group) {
+    const absl::StatusOr<bool> released = group.Saved();
+    EXPECT_TRUE(released.ok()) << released.status();
+    return released.ok() && *released;
+  }
   // The memory for what is loaded onto a server, which may lack it.
   absl::StatusOr<std::unique_ptr<SharedContent>> MakeContentOf(int server, std::int64_t floats) {
     ++contents_made_[static_cast<std::size_t>(server)];
@@ -269,13 +275,43 @@ TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessI
           .Push(
               {.fence = 7, .step = 0, .versions = {0, 0}, .gradients = gradients, .states = change})
           .ok());
-  ASSERT_TRUE(group.Saved().ok());
+  EXPECT_FALSE(Saved(group));
   ASSERT_TRUE(group.Check(7).ok()) << "what it has now is not saved";
   ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
-  ASSERT_TRUE(group.Saved().ok());
+  EXPECT_TRUE(Saved(group));
   for (const auto& server : servers_) {
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
   }
+}
+
+TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythingWasPulled) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  Floats parameters(kParameters), states(1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  EXPECT_FALSE(Saved(group)) << "it was not asked to stop";
+  group.Disconnect();
+  ASSERT_TRUE(group.Connect().ok());
+  is_stopping_ = true;
+  EXPECT_TRUE(Saved(group));
+  for (const auto& server : servers_) {
+    EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
+  }
+}
+
+// Another server may have failed in it.
+TEST_F(LoopbackTest, AServerThatIsToStopStaysAfterAPullThatHasFailed) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  Floats parameters(kParameters), states(1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  shards_[1]->Clear();
+  ASSERT_FALSE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  is_stopping_ = true;
+  EXPECT_FALSE(Saved(group));
+  EXPECT_EQ(shards_[0]->fence(), 7u);
 }
 
 TEST_F(LoopbackTest, AServerThatIsReleasedOrdersNoLoad) {
@@ -445,7 +481,7 @@ TEST_F(LoopbackTest, ALeadingProcessHasNoSayOnceALaterOneHasCome) {
   ASSERT_TRUE(second.Connect().ok());
   const absl::Status load = first.Load({.fence = 8, .total_steps = 9, .values = values});
   EXPECT_TRUE(absl::IsAborted(load)) << load;
-  EXPECT_TRUE(absl::IsAborted(first.Saved()));
+  EXPECT_TRUE(absl::IsAborted(first.Saved().status()));
   EXPECT_TRUE(absl::IsAborted(first.Finish()));
   EXPECT_TRUE(second.Pull({.fence = 7}, values, /*all=*/false).ok()) << "the values are here";
   EXPECT_TRUE(second.Finish().ok());
