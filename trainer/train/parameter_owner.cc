@@ -189,15 +189,12 @@ ParameterOwner::Ended ParameterOwner::Evaluate() {
   });
 }
 
-// An evaluation may take longer than a server that was asked to stop has. It takes most of the time
-// all the same if a server does not answer. After the last step, the servers wait for the run's
-// end.
+// An evaluation may take longer than a server that was asked to stop has. It goes on between two
+// looks, though one may take a second. After the last step, the servers wait for the run's end.
 ParameterOwner::Ended ParameterOwner::LookAtServers() {
-  const SteadyTime now = loop_.clock.SteadyNow();
-  if (now < next_look_ || loop_.IsAtEnd()) return std::nullopt;
+  if (loop_.clock.SteadyNow() < next_look_ || loop_.IsAtEnd()) return std::nullopt;
   client_.CheckConnected(fence_);
-  const SteadyTime end = loop_.clock.SteadyNow();
-  next_look_ = end + std::max<Duration>(kBetweenLooks, 9 * (end - now));
+  next_look_ = loop_.clock.SteadyNow() + kBetweenLooks;
   if (!client_.IsServerStopping()) return std::nullopt;
   Ended ended = SaveForServer();
   loop_.rendezvous.SetActivity(api::Activity::kEvaluation);

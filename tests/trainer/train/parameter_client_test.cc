@@ -18,6 +18,7 @@
 #include "base/listener.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
+#include "trainer/rendezvous/grpc_options.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 
 namespace lockstep::train {
@@ -208,6 +209,7 @@ class SilentServer final : private proto::ParameterServer::Service {
  public:
   SilentServer() {
     grpc::ServerBuilder builder;
+    SetServerOptions(builder);  // or the caller's pings would end the connection
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();

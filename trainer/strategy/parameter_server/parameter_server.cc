@@ -127,11 +127,6 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     return is_stopping_;
   }
 
-  bool IsReleased() {
-    const std::lock_guard lock(mutex_);
-    return events_.released;
-  }
-
   void NoteFinished() {
     const std::lock_guard lock(mutex_);
     events_.finished = true;
@@ -189,13 +184,15 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     const Met met = Meet<ShardStream, proto::ShardReply>("Exchange", *context, *stream, request);
     if (!met.status.ok()) return met.status;
     const Open open(*this);
-    if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
+    if (is_released_) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
     ShardSession session(
         shard_, *stream, request.introduction(), Leads(request.introduction()),
         [this] { return IsStopping(); }, options_.make_content);
     if (!session.Welcome(met.proof)) return Status::OK;
     for (bool goes_on = true; goes_on;) {
-      goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
+      // What the caller has said counts, even if it is gone since. Once it hears that this server
+      // is released, its other stream gets no order from here any more.
+      goes_on = session.Serve([this] { is_released_ = true; });
       const std::lock_guard lock(mutex_);
       events_.finished = events_.finished || session.events().finished;
       events_.released = events_.released || session.events().released;
@@ -215,7 +212,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     if (!met.status.ok()) return met.status;
     const Open open(*this);
     const Status released{StatusCode::UNAVAILABLE, "it was asked to stop"};
-    if (IsReleased()) return released;
+    if (is_released_) return released;
     proto::TaskReply reply;
     reply.set_proof(met.proof);
     const absl::StatusOr<TaskCoordinator::Session> session = tasks_.Enter(request.introduction());
@@ -231,10 +228,10 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
       reply = tasks_.Next(*session, request.next());
       if (reply.has_finished()) NoteFinished();
       // It is for the successor to say what shall be done, and to order the load.
-      alive = request.has_next() && !IsReleased() && stream->Write(reply);
+      alive = request.has_next() && !is_released_ && stream->Write(reply);
     }
     tasks_.Leave(*session);
-    return IsReleased() ? released : Status::OK;
+    return is_released_ ? released : Status::OK;
   }
 
   const ParameterServerOptions options_;
@@ -243,7 +240,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   TaskCoordinator tasks_;
   grpc::ResourceQuota threads_;
   std::unique_ptr<CallerGate> gate_;
-  std::atomic<bool> is_stopping_ = false;
+  std::atomic<bool> is_stopping_ = false, is_released_ = false;
   std::mutex mutex_;  // guards the next two
   ShardSession::Events events_;
   int streams_ = 0;

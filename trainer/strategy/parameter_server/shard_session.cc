@@ -85,7 +85,7 @@ bool ShardSession::Welcome(const std::string& proof) {
   return Reply(reply);
 }
 
-bool ShardSession::Serve() {
+bool ShardSession::Serve(const std::function<void()>& releasing) {
   proto::ShardRequest request;
   events_ = {};
   if (!stream_.Read(&request)) return false;
@@ -97,7 +97,7 @@ bool ShardSession::Serve() {
     case proto::ShardRequest::kLoad:
       return Load(request.load());
     case proto::ShardRequest::kSaved:
-      return Saved(request.saved());
+      return Saved(request.saved(), releasing);
     case proto::ShardRequest::kCheck:
       return Check(request.check());
     case proto::ShardRequest::kFinish:
@@ -107,11 +107,12 @@ bool ShardSession::Serve() {
   }
 }
 
-bool ShardSession::Saved(const proto::Saved& saved) {
+bool ShardSession::Saved(const proto::Saved& saved, const std::function<void()>& releasing) {
   if (IsSuperseded()) return ReplyLoaded(absl::AbortedError(kNotLeading));
   events_.released = is_stopping_() && shard_.ClearIfAt(saved.fence(), saved.version());
   proto::ShardReply reply;
   reply.mutable_loaded()->set_released(events_.released);
+  if (events_.released) releasing();
   return Reply(reply);
 }
 

@@ -36,14 +36,15 @@ class ShardSession {
   // the stream has ended.
   bool Welcome(const std::string& proof);
   // Serves one request. Returns false when the stream has ended or the caller breaks the protocol.
-  bool Serve();
+  // Calls `releasing` before it tells the caller that this server is released.
+  bool Serve(const std::function<void()>& releasing);
   const Events& events() const { return events_; }
 
  private:
   bool Push(const proto::Push& push);
   bool Pull(const proto::Pull& pull);
   bool Load(const proto::Load& load);
-  bool Saved(const proto::Saved& saved);
+  bool Saved(const proto::Saved& saved, const std::function<void()>& releasing);
   bool Check(const proto::Check& check);
   bool Finish();
   absl::StatusOr<std::unique_ptr<SharedContent>> RoomFor(const ShardLayout& layout) const;

@@ -278,7 +278,7 @@ TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessI
   EXPECT_FALSE(Saved(group));
   ASSERT_TRUE(group.Check(7).ok()) << "what it has now is not saved";
   ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
-  EXPECT_TRUE(Saved(group));
+  ASSERT_TRUE(Saved(group));
   for (const auto& server : servers_) {
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
   }
@@ -294,7 +294,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythin
   group.Disconnect();
   ASSERT_TRUE(group.Connect().ok());
   is_stopping_ = true;
-  EXPECT_TRUE(Saved(group));
+  ASSERT_TRUE(Saved(group));
   for (const auto& server : servers_) {
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
   }
