@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -47,8 +46,6 @@ bool AreInOrder(const ShardRanges& ranges, std::int64_t end) {
   }
   return true;
 }
-
-constexpr Shard::Leader kSuperseded = std::numeric_limits<Shard::Leader>::max();
 
 }  // namespace
 
@@ -94,7 +91,7 @@ absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) cons
 }
 
 absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                         std::unique_ptr<SharedContent> content, Leader leader) {
+                         std::unique_ptr<SharedContent> content, const Incarnation& leader) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, FloatsToLoad(layout));
   if (content->size() != floats) {
     return absl::InvalidArgumentError(
@@ -103,7 +100,7 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
                     content->size(), floats, layout.values(), slots_, layout.states));
   }
   const std::unique_lock lock(mutex_);
-  if (leader != leader_number_) return absl::AbortedError("a later process leads the run");
+  if (leader < leader_) return absl::AbortedError("a later process leads the run");
   // Repeated, since its answer was lost: gradients may have come since.
   if (fence != 0 && fence == fence_) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(Ops ops, MakeOps(layout.ranges.size()));
@@ -123,26 +120,14 @@ void Shard::Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<Share
   BeginSum();
 }
 
-Shard::Leader Shard::LeaderCame(const Incarnation& leader) {
+void Shard::LeaderCame(const Incarnation& leader) {
   const std::unique_lock lock(mutex_);
-  if (leaders_here_ > 0 && leader < leader_) return kSuperseded;
-  if (leader_number_ == kNoLeader || leader != leader_) {
-    leader_ = leader;
-    ++leader_number_;
-    leaders_here_ = 0;
-  }
-  ++leaders_here_;
-  return leader_number_;
+  leader_ = std::max(leader_, leader);
 }
 
-void Shard::LeaderLeft(Leader leader) {
-  const std::unique_lock lock(mutex_);
-  if (leader == leader_number_) --leaders_here_;
-}
-
-bool Shard::IsSuperseded(Leader leader) const {
+bool Shard::IsSuperseded(const Incarnation& leader) const {
   const std::shared_lock lock(mutex_);
-  return leader != leader_number_;
+  return leader < leader_;
 }
 
 void Shard::Clear() {

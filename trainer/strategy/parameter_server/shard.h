@@ -55,9 +55,6 @@ struct ShardCounts {
 // call needs, so that it has to be loaded anew.
 class Shard {
  public:
-  using Leader = std::uint64_t;  // the number of a leading process, as this shard counts them
-  static constexpr Leader kNoLeader = 0;
-
   // InvalidArgument names the optimizer's field. Requires: `backend` outlives the shard.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const api::TrainingSpec& training,
                                                        Backend& backend);
@@ -70,14 +67,10 @@ class Shard {
   // InvalidArgument: as of FloatsToLoad, or it has another size. Aborted: `leader` is superseded.
   // On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                    std::unique_ptr<SharedContent> content, Leader leader = kNoLeader);
-  // A connection of a leading process is here, until LeaderLeft with the number that this returns.
-  // The process supersedes those before it for good, since what they had sent may arrive later;
-  // but while a process that was started later is here, this one is superseded. Processes are not
-  // ordered by their start alone: their clocks differ, and the later one may never come back.
-  Leader LeaderCame(const Incarnation& leader);
-  void LeaderLeft(Leader leader);
-  bool IsSuperseded(Leader leader) const;
+                    std::unique_ptr<SharedContent> content, const Incarnation& leader = {});
+  // A leading process is here. It supersedes those before it: what they had sent may arrive later.
+  void LeaderCame(const Incarnation& leader);
+  bool IsSuperseded(const Incarnation& leader) const;
   // Forgets what was loaded.
   void Clear();
   // Forgets it if it has this fence and this number of updates. Returns whether it had.
@@ -158,9 +151,7 @@ class Shard {
   const int slots_;
   UpdateThread updates_;             // makes all updates and sums
   mutable std::shared_mutex mutex_;  // guards the rest
-  Incarnation leader_;               // the latest that has come and was not superseded then
-  Leader leader_number_ = kNoLeader;
-  int leaders_here_ = 0;  // its connections
+  Incarnation leader_;               // the newest
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
   std::unique_ptr<SharedContent> memory_;  // [values | states | slots]

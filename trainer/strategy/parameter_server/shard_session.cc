@@ -64,17 +64,13 @@ ShardSession::ShardSession(Shard& shard, ShardStream& stream, const proto::Intro
     : shard_(shard),
       stream_(stream),
       leads_(leads),
-      leader_(leads ? shard.LeaderCame({who.pod_started(), who.process_number()})
-                    : Shard::kNoLeader),
+      leader_{who.pod_started(), who.process_number()},
       is_stopping_(std::move(is_stopping)),
       make_content_(std::move(make_content)) {
+  if (leads_) shard_.LeaderCame(leader_);
   gradients_ = Map(who.gradients(), who.gradient_floats());
   if (gradients_ != nullptr) values_ = Map(who.values(), who.value_floats());
   if (values_ == nullptr) gradients_ = nullptr;
-}
-
-ShardSession::~ShardSession() {
-  if (leads_) shard_.LeaderLeft(leader_);
 }
 
 bool ShardSession::Welcome(const std::string& proof) {

@@ -29,9 +29,6 @@ class ShardSession {
   // process, and may load the shard and end the run until a later one has come.
   ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who, bool leads,
                std::function<bool()> is_stopping, MakeContent make_content);
-  ~ShardSession();
-  ShardSession(const ShardSession&) = delete;
-  ShardSession& operator=(const ShardSession&) = delete;
   // Says what the shard has, with the proof that this server knows the token. Returns false when
   // the stream has ended.
   bool Welcome(const std::string& proof);
@@ -61,7 +58,7 @@ class ShardSession {
   Shard& shard_;
   ShardStream& stream_;
   const bool leads_;
-  const Shard::Leader leader_;  // the caller's, if it leads
+  const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
   const MakeContent make_content_;
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither

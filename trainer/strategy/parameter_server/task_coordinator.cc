@@ -59,9 +59,7 @@ absl::StatusOr<TaskCoordinator::Session> TaskCoordinator::Enter(const proto::Int
   const Place place(who.role(), who.index(), who.local_rank());
   const Incarnation incarnation{who.pod_started(), who.process_number()};
   Process& process = processes_[place];
-  // As in the rendezvous, only while the later one is here: clocks differ, and it may have been
-  // lost.
-  if (process.is_here && process.incarnation > incarnation) {
+  if (process.incarnation > incarnation) {
     return absl::AbortedError(
         fmt::format("a later process is {} {} already", who.role(), who.index()));
   }

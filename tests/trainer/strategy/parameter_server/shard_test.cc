@@ -321,29 +321,14 @@ TEST_F(ShardTest, ALoadByALeadingProcessThatIsSupersededChangesNothing) {
   Load(0);
   const Incarnation first{.pod_started = 100, .process_number = 2};
   const Incarnation second{.pod_started = 200, .process_number = 1};
-  const Shard::Leader later = shard_->LeaderCame(second);
-  const Shard::Leader earlier = shard_->LeaderCame(first);
-  EXPECT_TRUE(shard_->IsSuperseded(earlier));
-  EXPECT_FALSE(shard_->IsSuperseded(later));
+  shard_->LeaderCame(second);
+  shard_->LeaderCame(first);
+  EXPECT_TRUE(shard_->IsSuperseded(first));
+  EXPECT_FALSE(shard_->IsSuperseded(second));
   const Floats content{1, 1, 1, 1, 1};
-  EXPECT_TRUE(absl::IsAborted(shard_->Load(8, layout_, 0, ContentOf(content), earlier)));
+  EXPECT_TRUE(absl::IsAborted(shard_->Load(8, layout_, 0, ContentOf(content), first)));
   EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
-  EXPECT_TRUE(shard_->Load(9, layout_, 0, ContentOf(content), later).ok());
-}
-
-// Its node's clock was ahead.
-TEST_F(ShardTest, ALeadingProcessThatIsGoneSupersedesNoneThatComesThen) {
-  const Incarnation ahead{.pod_started = 7200, .process_number = 1};
-  const Incarnation successor{.pod_started = 100, .process_number = 1};
-  const Shard::Leader lost = shard_->LeaderCame(ahead);
-  const Shard::Leader second = shard_->LeaderCame(ahead);  // another connection of the same
-  EXPECT_FALSE(shard_->IsSuperseded(lost));
-  shard_->LeaderLeft(lost);
-  EXPECT_TRUE(shard_->IsSuperseded(shard_->LeaderCame(successor)));
-  shard_->LeaderLeft(second);
-  const Shard::Leader leader = shard_->LeaderCame(successor);
-  EXPECT_FALSE(shard_->IsSuperseded(leader));
-  EXPECT_TRUE(shard_->IsSuperseded(second)) << "what it has sent may yet arrive";
+  EXPECT_TRUE(shard_->Load(9, layout_, 0, ContentOf(content), second).ok());
 }
 
 // A server has a thread for each worker, and more that come and go. With a team of OpenMP threads

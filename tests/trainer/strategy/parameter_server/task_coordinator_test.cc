@@ -188,16 +188,6 @@ TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
   EXPECT_EQ(StepOf(Ask(late, fence)), 0) << "the task that its predecessor held";
 }
 
-// The clock of its node was ahead: its successor seems to have started before it.
-TEST_F(TaskCoordinatorTest, ALaterProcessThatIsGoneKeepsNobodyOut) {
-  const Session owner = Enter(0);
-  const std::uint64_t fence = Load(owner);
-  const Session ahead = Enter(1, 2);
-  ASSERT_EQ(StepOf(Ask(ahead, fence)), 0);
-  tasks_.Leave(ahead);
-  EXPECT_EQ(StepOf(Ask(Enter(1, 1), fence)), 0);
-}
-
 TEST_F(TaskCoordinatorTest, NobodyWaitsForAProcessThatReportsAfterItsPlaceIsTaken) {
   const Session owner = Enter(0), early = Enter(1, 1);
   const std::uint64_t fence = Load(owner);
