@@ -253,9 +253,9 @@ void ParameterClient::CheckConnected(std::uint64_t fence) {
           {{"reason", std::string(checked.message())}});
 }
 
-bool ParameterClient::ReleaseServers() {
-  const absl::StatusOr<bool> released = shards_.Saved();
-  if (released.ok()) return *released;
+absl::StatusOr<bool> ParameterClient::ReleaseServers() {
+  absl::StatusOr<bool> released = shards_.Saved();
+  if (released.ok() || absl::IsAborted(released.status())) return released;
   LogInfo("a parameter server did not hear that its values are saved",
           {{"reason", std::string(released.status().message())}});
   return true;

@@ -73,8 +73,9 @@ class ParameterClient {
   // Whether a server said at the last Pull or check that it was asked to stop.
   bool IsServerStopping() const { return shards_.IsStopping(); }
   // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
-  // hear it stays until it is killed. Returns false if no server ends, true if one may.
-  bool ReleaseServers();
+  // hear it stays until it is killed. Returns false if no server ends, true if one may. Aborted: a
+  // later process leads the run.
+  absl::StatusOr<bool> ReleaseServers();
   // Says to all servers that the run is over, as far as they can be reached now.
   void Finish(const proto::Next& next);
 

@@ -226,7 +226,7 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   if (Ended ended = Pull()) return ended->end == LoopEnd::kGenerationOver ? std::nullopt : ended;
   if (loop_.rendezvous.StopRequested()) {
     LoopOutcome stopped = loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
-    if (stopped.reason.ok()) client_.ReleaseServers();
+    if (stopped.reason.ok()) client_.ReleaseServers().IgnoreError();
     return stopped;
   }
   const bool is_last = loop_.IsAtEnd();
@@ -274,25 +274,31 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
                  {{"step", loop_.state.step}, {"reason", std::string(saved.message())}});
     }
   }
-  if (!client_.ReleaseServers()) return std::nullopt;  // none ends: the run goes on with them
+  const absl::StatusOr<bool> released = client_.ReleaseServers();
+  if (!released.ok()) return FailedFor(released.status());
+  if (!*released) return std::nullopt;  // none ends: the run goes on with them
   has_released_ = true;
   loss_ = "a parameter server was asked to stop; the leading process has its values";
   LogInfo("a parameter server may stop: its values are here", {{"step", loop_.state.step}});
   return std::nullopt;
 }
 
-// The newest save has failed, and would fail again: a newer process has the folder, for example.
-bool ParameterOwner::WasSaveRefused() const {
-  if (loop_.saver == nullptr) return false;
+ParameterOwner::Ended ParameterOwner::RefusedSave() const {
+  if (loop_.saver == nullptr) return std::nullopt;
   absl::Status saved = loop_.saver->Wait();
-  return !saved.ok() && EndOfStore(std::move(saved)).end == LoopEnd::kFailed;
+  if (saved.ok()) return std::nullopt;
+  LoopOutcome end = EndOfStore(std::move(saved));
+  return end.end == LoopEnd::kFailed ? Ended(std::move(end)) : std::nullopt;
 }
 
 LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
   // Other ends, and a stop with a reason, say that the values must not be saved or cannot be.
   const bool may_save =
       ended.end == LoopEnd::kFailed || (ended.end == LoopEnd::kStopped && ended.reason.ok());
-  if (!has_values_ || !may_save || WasSaveRefused()) return ended;
+  if (!has_values_ || !may_save) return ended;
+  if (Ended refused = RefusedSave()) {
+    return ended.end == LoopEnd::kStopped ? *std::move(refused) : ended;
+  }
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;
   if (!saved.reason.ok()) {

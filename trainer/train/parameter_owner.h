@@ -58,7 +58,9 @@ class ParameterOwner {
   Ended CheckServers();
   Ended SaveAtPause();
   Ended SaveForServer();
-  bool WasSaveRefused() const;
+  // The end of a process whose newest save has failed and would fail again: a newer process has the
+  // folder, for example. nullopt: it has not, or may succeed yet.
+  Ended RefusedSave() const;
   LoopOutcome End();
   std::int64_t NextPause() const;
 

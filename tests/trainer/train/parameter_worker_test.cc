@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -626,6 +627,38 @@ TEST_F(ServerThatStopsTest, HasItsValuesSavedOnceAtMostIfALaterProcessHasTheChec
   EXPECT_EQ(outcome.end, LoopEnd::kFailed);
   EXPECT_TRUE(absl::IsAborted(outcome.reason)) << outcome.reason;
   EXPECT_EQ(rank->saver->outcome().failures, 1);
+}
+
+TEST_F(ServerThatStopsTest, AndAStopIsNoGoodEndIfTheSaveWasRefused) {
+  training_.checkpoint.every_steps = 1;
+  const TempDirectory checkpoints;
+  const auto store = OpenStore(checkpoints, 1);
+  std::unique_ptr<CheckpointStore> later;
+  in_evaluation_ = [&](Rank&, int batch) {
+    if (batch != 0) return;
+    later = OpenStore(checkpoints, 2);
+    server_.reset();
+  };
+  while_server_is_away_ = [](Rank& leading) {
+    leading.rendezvous.asked_to_stop = !leading.saver->Wait().ok();
+  };
+  const auto rank = MakeWatchedRank(store.get());
+  const LoopOutcome outcome = Run(*rank);
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed);
+  EXPECT_TRUE(absl::IsAborted(outcome.reason)) << outcome.reason;
+}
+
+TEST_F(ServerThatStopsTest, IsNotReleasedByALeadingProcessThatIsSuperseded) {
+  in_evaluation_ = [&](Rank& leading, int batch) {
+    if (batch != 0) return;
+    shard_->LeaderCame({.pod_started = std::numeric_limits<std::int64_t>::max()});
+    server_stops_ = true;
+    leading.clock.Advance(std::chrono::seconds(1));
+  };
+  const auto rank = MakeWatchedRank(nullptr);
+  const LoopOutcome outcome = Run(*rank);
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed);
+  EXPECT_TRUE(absl::IsAborted(outcome.reason)) << outcome.reason;
 }
 
 // What the leading process has is not what counts.

@@ -102,13 +102,16 @@ bool TaskCoordinator::IsCurrent(Session session) const {
 
 void TaskCoordinator::Count(Session session, const proto::Next& next, proto::TaskReply& reply) {
   if (stage_ != Stage::kRunning || next.fence() != fence_) return;
-  if (!next.lost().empty()) return EndFence(next.lost());
+  // A process whose place another one has must not end that one's fence. A process that has lost
+  // only its connection says the same on the next.
+  const bool is_current = IsCurrent(session);
+  if (!next.lost().empty()) return is_current ? EndFence(next.lost()) : void();
   std::int64_t step = book_->complete();
   CountBatches(session, next, reply);
   for (const BatchTotals& totals : book_->TakeRecords()) {
     records_.push_back(RecordOf(step++, totals));
   }
-  if (next.stopping()) book_->LimitNow();
+  if (next.stopping() && is_current) book_->LimitNow();
 }
 
 // The repeated report may arrive before the first one, whose connection is broken; the first one is

@@ -188,6 +188,17 @@ TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
   EXPECT_EQ(StepOf(Ask(late, fence)), 0) << "the task that its predecessor held";
 }
 
+TEST_F(TaskCoordinatorTest, AProcessWhosePlaceIsTakenEndsNoFence) {
+  const Session early = Enter(0, 1), worker = Enter(1);
+  const std::uint64_t fence = Load(early);
+  Enter(0, 2);
+  proto::Next next;
+  next.set_fence(fence);
+  next.set_lost("a parameter server was asked to stop");
+  EXPECT_TRUE(tasks_.Next(early, next).turned().superseded());
+  EXPECT_EQ(StepOf(Ask(worker, fence)), 0);
+}
+
 TEST_F(TaskCoordinatorTest, NobodyWaitsForAProcessThatReportsAfterItsPlaceIsTaken) {
   const Session owner = Enter(0), early = Enter(1, 1);
   const std::uint64_t fence = Load(owner);
