@@ -41,6 +41,16 @@ struct Moment {
   SteadyTime InstantOf(Time time) const { return steady - (now - time); }
 };
 
+// An end of a program that the kubelet starts again, as far as needed to tell it from others.
+struct EndedRun {
+  EndedRun() = default;
+  explicit EndedRun(const Termination& end)
+      : exit_code(end.exit_code), signal(end.signal), finished_at(end.finished_at) {}
+  int exit_code = 0, signal = 0;
+  std::optional<Time> finished_at;
+  bool operator==(const EndedRun&) const = default;
+};
+
 // When this process first saw each condition of a pod.
 struct Sight {
   std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
@@ -49,8 +59,8 @@ struct Sight {
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool is_at_work =
-      false;         // a peer of the present attempt that ran, with no end or deletion in sight
-  int restarts = 0;  // of its main container by the kubelet
+      false;  // a peer of the present attempt that ran, with no end or deletion in sight
+  std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };
 
@@ -119,8 +129,8 @@ struct JobMemory {
   // As in Observed, which has them as times.
   std::optional<SteadyTime> last_status_write, waiting_since, last_cause, last_restart;
   SteadyTime first_seen;
-  std::optional<api::Failure> failure_before;  // status.failure at first sight
-  std::optional<Incident> incident;            // began at incident_since, whatever its `since` says
+  bool had_cause = false;            // as in Observed
+  std::optional<Incident> incident;  // began at incident_since, whatever its `since` says
   SteadyTime incident_since;
   std::string ignored_edit;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission

@@ -26,6 +26,7 @@ class NameConflicts {
                     SteadyTime now, ThreadPool& pool, std::size_t at_once);
   std::size_t size() const { return by_name_.size(); }
   std::vector<std::string> Names() const;
+  bool Has(const std::string& name) const { return by_name_.contains(name); }
 
  private:
   struct Conflict {

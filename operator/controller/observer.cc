@@ -46,14 +46,17 @@ bool IsPeer(const Observed& observed, const ObservedPod& pod) {
   return pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
 }
 
-// Returns true if the kubelet has restarted the pod's program after an end that was no consequence
-// of a peer's. A process that sees the pod for the first time knows only the kubelet's time of it.
-bool WasRestartedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
-                           bool is_first_sight) {
-  if (pod.restart_count <= sight.restarts || !pod.last_end || !IsPeer(observed, pod)) return false;
-  const std::optional<Time>& end = pod.last_end->finished_at;
-  if (is_first_sight && end && observed.now - *end > observed.settings.settling) return false;
-  return !MayBeConsequence(observed.job, *pod.last_end);
+// Returns true if the pod's program, which the kubelet starts again, has ended since the last look,
+// by a failure that was no consequence of a peer's. A process that sees the pod for the first time
+// knows only the kubelet's time of it.
+bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
+                       bool is_first_sight) {
+  if (!pod.last_end || EndedRun(*pod.last_end) == sight.last_run) return false;
+  const Termination& end = *pod.last_end;
+  const bool is_old = is_first_sight && end.finished_at &&
+                      observed.now - *end.finished_at > observed.settings.settling;
+  const bool has_failed = end.exit_code != 0 || end.signal != 0;
+  return IsPeer(observed, pod) && has_failed && !is_old && !MayBeConsequence(observed.job, end);
 }
 
 // Keeps since when a condition has held at each look: `since` if it holds for the first time.
@@ -121,8 +124,8 @@ void Observer::ObserveSights(ReconcileContext& context) const {
   for (ObservedPod& pod : observed.pods) {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
-    saw_cause |= WasRestartedForACause(observed, pod, sight, known.empty());
-    sight.restarts = pod.restart_count;
+    saw_cause |= HasEndedForACause(observed, pod, sight, known.empty());
+    if (pod.last_end) sight.last_run = EndedRun(*pod.last_end);
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);
@@ -135,7 +138,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
               sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
     sight.is_at_work = IsPeer(observed, pod) && pod.phase == PodPhase::kRunning &&
-                       !HasFailed(pod) && !has_succeeded && !pod.being_deleted;
+                       !HasFailed(pod) && !sight.succeeded && !pod.being_deleted;
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     pod.deleting_since = moment.TimeOf(sight.deleting);
@@ -175,7 +178,7 @@ void Observer::ObserveMemory(ReconcileContext& context) {
   if (observed.incident) observed.incident->since = moment.TimeOf(memory.incident_since);
   observed.ignored_edit = memory.ignored_edit;
   const api::TrainingJobStatus& status = observed.job.status;
-  observed.failure_before = memory.failure_before;
+  observed.had_cause = memory.had_cause;
   observed.started_at = SeenBy(status.start_time, moment, context.memory.start);
   observed.ended_at = SeenBy(status.completion_time, moment, context.memory.completion);
 }
@@ -216,7 +219,7 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveWait(context);
   ObserveComplete(context);
   ObserveKueue(context);
-  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
+  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed, context.moment.steady);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =

@@ -39,7 +39,7 @@ void PlanExecutor::Bound(Plan& plan, JobMemory& memory) const {
   const SteadyTime now = with_.clock.SteadyNow();
   memory.failed_actions.Bound(plan, now);
   memory.failed_creates.Bound(plan, now);
-  memory.unstarted_pods.Bound(plan, now, Backoff());
+  memory.unstarted_pods.Bound(plan, now, settings_.ActionBackoff());
   if (plan.actions.size() <= settings_.most_actions) return;
   plan.actions.resize(settings_.most_actions);
   RequeueWithin(plan, Duration::zero());
@@ -107,7 +107,8 @@ absl::Status PlanExecutor::Act(const Action& action, SteadyTime end, ReconcileCo
 void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,
                                 ReconcileContext& context) {
   const std::lock_guard lock(context.mutex);
-  context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(), Backoff());
+  context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(),
+                                     settings_.ActionBackoff());
 }
 
 void PlanExecutor::RecordCreate(const Action& create, const absl::Status& end,
@@ -116,6 +117,9 @@ void PlanExecutor::RecordCreate(const Action& create, const absl::Status& end,
   const auto* pod = std::get_if<CreatePod>(&create);
   if (pod == nullptr) return;
   const std::lock_guard lock(context.mutex);
+  // The name may be another owner's: then there is no pod.
+  const std::string name = PodName(context.observed.job, pod->role, pod->index);
+  if (context.memory.conflicts.Has(name)) return;
   context.memory.unstarted_pods.NoteCreated({pod->role, pod->index}, with_.clock.SteadyNow());
 }
 
@@ -133,7 +137,8 @@ absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(InOrder(plan.actions, context.memory), context));
   if (context.out_of_time) RequeueWithin(plan, Duration::zero());
-  context.memory.failed_creates.Note(context.creates, with_.clock.SteadyNow(), Backoff());
+  context.memory.failed_creates.Note(context.creates, with_.clock.SteadyNow(),
+                                     settings_.ActionBackoff());
   return acted;
 }
 

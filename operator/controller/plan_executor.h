@@ -59,9 +59,6 @@ class PlanExecutor {
                                   ReconcileContext& context);
   static absl::Status FailCreate(absl::Status status, CreateGroup group, CreateFault fault,
                                  ReconcileContext& context);
-  kube::BackoffPolicy Backoff() const {
-    return {.initial = settings_.action_backoff, .limit = settings_.action_backoff_limit};
-  }
   void RecordAction(const Action& action, const absl::Status& end, ReconcileContext& context);
   void RecordCreate(const Action& create, const absl::Status& end, ReconcileContext& context);
   absl::Status UpdatePodGroupOf(ReconcileContext& context);

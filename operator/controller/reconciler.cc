@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "operator/controller/rules/blame.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
@@ -96,7 +97,7 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const kube::Cached<Observe
     memory.job_uid = job.uid;
     memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job.uid};
     memory.first_seen = with_.clock.SteadyNow();
-    memory.failure_before = job.value.job.status.failure;
+    memory.had_cause = MayHaveCause(job.value.job);
   }
   return memory;
 }

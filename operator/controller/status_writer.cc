@@ -27,8 +27,17 @@ bool StopsJob(const api::TrainingJobStatus& status) {
   return IsTerminal(status) || IsTrue(status, kSuspended);
 }
 
+// Notes a time that the plan has set, if it has: then it is exact whatever the clock is set to.
+void NoteTime(const std::optional<Time>& written, const Moment& moment,
+              std::optional<SeenTime>& seen) {
+  if (!written || (seen && seen->noted == written)) return;
+  seen = {written, moment.InstantOf(*written), true};
+}
+
 // Remembers what the plan has decided; its status is written.
 void NoteWritten(const Plan& plan, const Moment& moment, JobMemory& memory) {
+  NoteTime(plan.status.start_time, moment, memory.start);
+  NoteTime(plan.status.completion_time, moment, memory.completion);
   if (plan.incident) {
     memory.last_restart = moment.steady;
     memory.incident = plan.incident;
@@ -51,7 +60,7 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   // Not context.observed's, which may be a status that the server has refused.
   const api::TrainingJobStatus& written = context.job->value.job.status;
   if (plan.status != written) {
-    if (absl::Status error = WriteStatus(plan.status, context); !error.ok()) {
+    if (absl::Status error = WriteStatus(plan, context); !error.ok()) {
       NoteRefusal(plan.status, error, context);
       if (MayHaveHappened(error)) context.memory.unanswered_write = {plan, context.moment};
       return error;
@@ -94,10 +103,9 @@ absl::StatusOr<kube::Object> StatusWriter::Metadata(const ReconcileContext& cont
   return metadata;
 }
 
-absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
-                                       ReconcileContext& context) {
+absl::Status StatusWriter::WriteStatus(Plan& plan, ReconcileContext& context) {
   api::TrainingJob job;
-  job.status = status;
+  job.status = plan.status;
   // The server uses only the status; a spec would be decoded, defaulted and compared for nothing.
   kube::Object object = api::TrainingJobToJson(job);
   object.erase("spec");
@@ -111,6 +119,8 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
                {{"namespace", context.job->key.namespace_name},
                 {"name", context.job->key.name},
                 {"error", written.status().ToString()}});
+    plan.status.progress.reset();
+    plan.status.failure.reset();
     object["status"].erase("progress");
     object["status"].erase("failure");
     written = with_.client.UpdateStatus(kTrainingJobKind, object);

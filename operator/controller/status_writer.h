@@ -28,7 +28,8 @@ class StatusWriter {
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
   void RecordEvents(const Plan& plan, const ReconcileContext& context);
-  absl::Status WriteStatus(const api::TrainingJobStatus& status, ReconcileContext& context);
+  // Without progress and failure, in the plan as well, if the server does not take these.
+  absl::Status WriteStatus(Plan& plan, ReconcileContext& context);
   void NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
                    ReconcileContext& context);
   // Returns the metadata for such a write. Reads it from the server if it is too large to be

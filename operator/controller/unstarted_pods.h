@@ -11,17 +11,16 @@
 
 namespace lockstep::controller {
 
-// Whoever deletes a pod that waits for a node or an image, a controller that wants it elsewhere,
-// say, may do so each time. A pod that never ran has not failed, so its replacement is not charged
-// and no other back-off applies: without this one, the operator would create and the other delete
-// as fast as the API server answers. The first replacement comes at once, since a person may have
-// deleted the pod. Not thread-safe.
+// A pod that waits for a node is gone at once if something deletes it: a controller that wants it
+// elsewhere, say. It has not failed, so nothing is charged and no other back-off applies: without
+// this one, the operator would create and the other delete as fast as the API server answers. The
+// first replacement comes at once, since a person may have deleted the pod. Counts creates, since
+// the deletion may come before a cache has shown the pod. Not thread-safe.
 class UnstartedPods {
  public:
-  // Forgets the replicas whose pods have started, and those of earlier attempts. Returns the first
-  // replica whose pod was created three times or more, in this attempt and by this process, and has
-  // not started.
-  std::optional<Replica> Note(const Observed& observed);
+  // Forgets the replicas whose pods have started, those that the job no longer has, and all of
+  // earlier attempts. Returns the first one that has no pod and whose create must wait at `now`.
+  std::optional<Replica> Note(const Observed& observed, SteadyTime now);
   void NoteCreated(const Replica& replica, SteadyTime now);
   // Removes from the plan the creates that must wait, and sets plan.requeue_after for them.
   void Bound(Plan& plan, SteadyTime now, const kube::BackoffPolicy& backoff) const;
@@ -31,6 +30,8 @@ class UnstartedPods {
     int times = 0;
     SteadyTime last;
   };
+  static SteadyTime DueOf(const Created& created, const kube::BackoffPolicy& backoff);
+
   int attempt_ = 0;
   std::map<Replica, Created> created_;  // their pods have not been seen to start
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/log.h"
 #include "base/new_file.h"
 
 namespace lockstep::cli {
@@ -94,6 +96,8 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path, Duration patience
     return absl::FailedPreconditionError(
         fmt::format("cannot write to the work directory {}: {}", path, why));
   }
+  // An earlier version's may be open to others. On failure they can delay this run, and no more.
+  if (fchmod(fd, kLockMode) != 0) LogWarning("others may hold the lock", {{"file", lock_path}});
   if (!LockWithin(fd, Duration::zero())) {
     const pid_t holder = ReadPid(fd);
     // If the holder was killed, its guardian is killing what it left behind, which takes no time,

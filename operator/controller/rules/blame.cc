@@ -22,24 +22,15 @@ bool LacksMember(const Observed& observed) {
   });
 }
 
-// Returns true if the failure that the status had at first sight, which has no time, may be a cause
-// that the process before this one has charged just now, or an Evaluator's failure that has taken
-// the place of one. If it is an older one, a failure that comes shortly after the change of the
-// operator is free once; to fail the job for a peer's end instead could not be undone.
-bool MayHaveRecentCause(const Observed& observed) {
-  const std::optional<api::Failure>& failure = observed.failure_before;
-  if (!failure || observed.now - observed.first_seen > observed.settings.settling) return false;
-  return failure->role == api::RoleName(api::Role::kEvaluator) ||
-         !MayBeConsequence(observed.job, *failure);
-}
-
 // Returns true if a cause was charged, or seen, within the last Settings::settling. Always false
 // with the scope Gang: a charged cause restarts the whole gang, so its next failures have another
 // cause.
 bool HasRecentCause(const Observed& observed) {
   if (observed.job.spec.restart_scope == api::RestartScope::kGang) return false;
-  if (!observed.last_cause) return MayHaveRecentCause(observed);
-  return observed.now - *observed.last_cause <= observed.settings.settling;
+  if (observed.last_cause) return observed.now - *observed.last_cause <= observed.settings.settling;
+  // If the cause is an older one, a failure that comes shortly after the change of the operator is
+  // free once; to fail the job for a peer's end instead could not be undone.
+  return observed.had_cause && observed.now - observed.first_seen <= observed.settings.settling;
 }
 
 // Considers only failures that cannot be consequences. Returns the earliest disruption,
@@ -75,6 +66,12 @@ const PodFailure* FindNamedByRule(const std::vector<PodFailure>& failures) {
 }
 
 }  // namespace
+
+bool MayHaveCause(const api::TrainingJob& job) {
+  const std::optional<api::Failure>& failure = job.status.failure;
+  if (!failure) return false;
+  return failure->role == api::RoleName(api::Role::kEvaluator) || !MayBeConsequence(job, *failure);
+}
 
 Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failures) {
   Blame blame{.first = &failures.front(), .job = &observed.job};

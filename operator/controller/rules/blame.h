@@ -26,6 +26,10 @@ struct Blame {
   }
 };
 
+// Returns true if status.failure, which has no time, may be a cause of peers' ends that another
+// process has charged just now, or an Evaluator's failure that has taken the place of one.
+bool MayHaveCause(const api::TrainingJob& job);
+
 // Finds the failure to blame. The result points into `failures`. Requires: `failures` is not empty.
 Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failures);
 

@@ -45,9 +45,10 @@ std::optional<PendingReason> DeletedUnstarted(const Observed& observed) {
   const auto& [role, index] = *observed.deleted_unstarted;
   return PendingReason{
       "PodDeleted",
-      fmt::format("something repeatedly deletes {} before it has started; the operator creates it "
-                  "again at growing intervals of up to 30 s",
-                  PodName(observed.job, role, index))};
+      fmt::format(
+          "{} has been deleted more than once before it had started; the operator waits for "
+          "up to 30 s before it creates it again",
+          PodName(observed.job, role, index))};
 }
 
 std::optional<PendingReason> NoPlace(const Observed& observed) {
@@ -105,7 +106,7 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
   }
   // What somebody must mend comes before what passes by itself.
   for (const auto find :
-       {DeletedUnstarted, WaitingContainer, NoPlace, UnseenVolume, OldPod, BackOff}) {
+       {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, BackOff}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

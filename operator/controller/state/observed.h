@@ -162,8 +162,8 @@ struct Observed : ObservedJob {
   // When the job started, and ended, by what this process has seen: the clock may have been set
   // since the times of the status were written. nullopt if the status has no such time.
   std::optional<Time> started_at, ended_at;
-  Time first_seen;  // by this process; the first status may be written later
-  std::optional<api::Failure> failure_before;  // status.failure at first sight
+  Time first_seen;         // by this process; the first status may be written later
+  bool had_cause = false;  // MayHaveCause of the job at first sight
   Time now;
   Settings settings;
 };

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
 
@@ -47,6 +48,9 @@ struct Settings {
   // delete or an update that has failed is not repeated; doubles with each failure.
   Duration action_backoff = std::chrono::milliseconds(100);
   Duration action_backoff_limit = std::chrono::seconds(30);
+  kube::BackoffPolicy ActionBackoff() const {
+    return {.initial = action_backoff, .limit = action_backoff_limit};
+  }
   int parallel_calls = 8;  // concurrent creates and deletes of one reconcile
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.

@@ -29,17 +29,27 @@ class SeenCausesTest : public ::testing::Test {
     world_.clock.Advance(std::chrono::hours(1));
     world_.Settle();
   }
+  // The server's program has ended, and its kubelet starts it again after its back-off.
+  void EndServer(int exit_code, const std::string& reason) {
+    end_ = {{"exitCode", exit_code},
+            {"reason", reason},
+            {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}};
+    SetServer({{"state", {{"terminated", end_}}}});
+  }
+  void StartServerAgain() {
+    ++restarts_;
+    SetServer(
+        {{"state", {{"running", kube::Object::object()}}}, {"lastState", {{"terminated", end_}}}});
+  }
   void RestartServer(int exit_code, const std::string& reason) {
+    EndServer(exit_code, reason);
+    StartServerAgain();
+  }
+  void SetServer(kube::Object container) {
     world_.client.Modify(kube::kPodKind, {"default", "j-ps-0"}, [&](kube::Object& pod) {
-      kube::Object& container = pod["status"]["containerStatuses"][0];
-      container = {{"name", pod.at("spec").at("containers").at(0).at("name")},
-                   {"restartCount", ++restarts_},
-                   {"state", {{"running", kube::Object::object()}}},
-                   {"lastState",
-                    {{"terminated",
-                      {{"exitCode", exit_code},
-                       {"reason", reason},
-                       {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}};
+      container["name"] = pod.at("spec").at("containers").at(0).at("name");
+      container["restartCount"] = restarts_;
+      pod["status"]["containerStatuses"] = kube::Object::array({container});
     });
   }
   // Worker 0 exits with 1, which is judged when its time has come. Returns the job's state then.
@@ -52,6 +62,7 @@ class SeenCausesTest : public ::testing::Test {
   }
 
   int restarts_ = 0;
+  kube::Object end_;
   World world_{Job("j")
                    .Workers(2)
                    .ParameterServers(1)
@@ -77,6 +88,41 @@ TEST_F(SeenCausesTest, ThePeersRestartMayBeSeenAfterTheEndThatItExplains) {
   RestartServer(137, "OOMKilled");
   world_.Settle();
   EXPECT_EQ(world_.Job()->status.state, "Running");
+}
+
+// A kubelet's back-off may be longer than a peer's end waits for its cause.
+TEST_F(SeenCausesTest, APeerThatItsKubeletHasYetToRestartIsACause) {
+  EndServer(137, "OOMKilled");
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Running");
+}
+
+TEST_F(SeenCausesTest, ACauseIsNoNewOneWhenTheKubeletStartsItsProgramAgain) {
+  EndServer(137, "OOMKilled");
+  world_.Settle();
+  world_.clock.Advance(std::chrono::minutes(5));
+  StartServerAgain();
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+TEST_F(SeenCausesTest, ASuccessThatIsStartedAgainExplainsNothing) {
+  RestartServer(0, "Completed");
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Failed");
+}
+
+// A sidecar runs on, say.
+TEST_F(SeenCausesTest, NorDoesASuccessWhosePodIsRemovedWhileItStillRuns) {
+  world_.client.Modify(kube::kPodKind, {"default", "j-worker-1"}, [](kube::Object& pod) {
+    pod["status"]["containerStatuses"] = {
+        {{"name", pod.at("spec").at("containers").at(0).at("name")},
+         {"state", {{"terminated", {{"exitCode", 0}, {"reason", "Completed"}}}}}}};
+  });
+  world_.SyncAll();
+  EXPECT_TRUE(world_.Reconcile().ok());
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  EXPECT_EQ(FailWorker(), "Failed");
 }
 
 TEST_F(SeenCausesTest, ANewOperatorKnowsAPeersRestartByItsTime) {

@@ -56,21 +56,27 @@ TEST(UnstartedPodsTest, OthersNeedNotWait) {
   EXPECT_EQ(plan.actions, PlanOfWorkers({0, 2}).actions);
 }
 
-TEST(UnstartedPodsTest, APodThatStartsAndTheNextAttemptEndTheSeries) {
-  Seen pending(Job("j").Workers(2));
-  pending.Worker(0, kReady).Worker(1, testing::kPending);
-  Seen running(Job("j").Workers(2));
-  running.Worker(0, kReady).Worker(1, kReady);
-  UnstartedPods pods;
-  pods.Note(pending.Build());
-  for (int i = 0; i < 3; ++i) pods.NoteCreated({Role::kWorker, 1}, kNow);
-  EXPECT_EQ(pods.Note(pending.Build()), Replica(Role::kWorker, 1));
-  UnstartedPods next = pods;
-  EXPECT_EQ(pods.Note(running.Build()), std::nullopt);
-  EXPECT_EQ(Wait(pods), std::nullopt);
-  pending.With([](Observed& observed) { ++observed.job.status.attempt; });
-  EXPECT_EQ(next.Note(pending.Build()), std::nullopt);
-  EXPECT_EQ(Wait(next), std::nullopt);
+TEST(UnstartedPodsTest, APodThatStartsAndTheNextAttemptAndASmallerJobEndTheSeries) {
+  Seen without(Job("j").Workers(2));
+  without.Worker(0, kReady);
+  Seen pending(without), running(without), next(without), smaller(without);
+  pending.Worker(1, testing::kPending);
+  running.Worker(1, kReady);
+  next.With([](Observed& observed) { ++observed.job.status.attempt; });
+  smaller.With(
+      [](Observed& observed) { observed.job.spec.replica_specs.at(Role::kWorker).replicas = 1; });
+  const auto note = [](Seen& seen) {
+    UnstartedPods pods = Created(3);
+    const auto waits = pods.Note(seen.Build(), kNow);
+    return std::pair(waits, Wait(pods));
+  };
+  EXPECT_EQ(note(without), std::pair(std::optional(Replica(Role::kWorker, 1)),
+                                     std::optional<Duration>(milliseconds(200))));
+  EXPECT_EQ(note(pending),
+            std::pair(std::optional<Replica>(), std::optional<Duration>(milliseconds(200))));
+  for (Seen* seen : {&running, &next, &smaller}) {
+    EXPECT_EQ(note(*seen), std::pair(std::optional<Replica>(), std::optional<Duration>()));
+  }
 }
 
 TEST(UnstartedPodsTest, WhoeverDeletesThemIsNotAnsweredAtTheSamePace) {
@@ -90,16 +96,15 @@ TEST(UnstartedPodsTest, WhoeverDeletesThemIsNotAnsweredAtTheSamePace) {
     world.clock.Advance(milliseconds(1));
     EXPECT_TRUE(is_there());
   }
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "PodsNotReady");
+  world.client.Remove(kube::kPodKind, pod);
+  EXPECT_FALSE(is_there());
   const api::TrainingJob job = *world.Job();
-  const api::Condition* running = FindCondition(job.status, kRunning);
-  EXPECT_EQ(running->reason, "PodDeleted");
-  EXPECT_EQ(running->message,
-            "something repeatedly deletes j-worker-1 before it has started; the operator creates "
-            "it again at growing intervals of up to 30 s");
+  EXPECT_EQ(FindCondition(job.status, kRunning)->reason, "PodDeleted");
+  EXPECT_EQ(FindCondition(job.status, kRunning)->message,
+            "j-worker-1 has been deleted more than once before it had started; the operator waits "
+            "for up to 30 s before it creates it again");
   EXPECT_EQ(job.status.restarts, api::RestartCounts{});
-  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
-  world.Settle();
-  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
 }
 
 }  // namespace

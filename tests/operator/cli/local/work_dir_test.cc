@@ -61,6 +61,8 @@ TEST_F(SharedWorkDirTest, WhatARunThatIsGoneHasLeftBehindIsNotWaitedForWithoutEn
 }
 
 TEST_F(SharedWorkDirTest, OthersCannotHoldTheLock) {
+  WriteTextFile(folder_.At(".lock"), "1");  // an earlier version's
+  ASSERT_EQ(chmod(folder_.At(".lock").c_str(), 0644), 0);
   ASSERT_TRUE(WorkDir::Open(folder_.path(), "j").ok());
   struct stat lock{};
   ASSERT_EQ(::stat(folder_.At(".lock").c_str(), &lock), 0);

@@ -295,7 +295,8 @@ TEST(RestartRuleTest, AnOperatorThatHasJustTakenOverFailsNoJobForAPeersEnd) {
                   .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
     seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, ExitedBefore(1));
     seen.With([&c](Observed& observed) {
-      observed.failure_before = c.last;
+      observed.job.status.failure = c.last;
+      observed.had_cause = MayHaveCause(observed.job);
       observed.first_seen = observed.now - seconds(c.seen_for);
     });
     const Plan plan = seen.Plan();
