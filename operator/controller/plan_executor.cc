@@ -141,7 +141,7 @@ kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext
   if (create.trainer_images) settings.trainer_images = *create.trainer_images;
   kube::Object pod =
       BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
-  if (create.has_token) MountToken(observed.job, settings_.progress_url, pod);
+  if (create.has_token) MountToken(observed.job, create.attempt, settings_.progress_url, pod);
   if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);

@@ -210,7 +210,8 @@ std::optional<progress::ReportingJob> Operator::ReportingJobOf(const kube::Key& 
   if (found == nullptr) return std::nullopt;
   const api::TrainingJob& job = found->value.job;
   if (job.spec.training || api::IsTerminal(job.status)) return std::nullopt;
-  return progress::ReportingJob{job.metadata.uid, tokens_->For(job.metadata.uid)};
+  return progress::ReportingJob{job.metadata.uid, job.status.attempt,
+                                tokens_->For(job.metadata.uid)};
 }
 
 void Operator::AddChecks() {

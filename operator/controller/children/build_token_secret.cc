@@ -80,7 +80,8 @@ Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token) {
             {kBearerEntry, absl::Base64Escape(api::JobToken(token).ReportBearer())}}}};
 }
 
-void MountToken(const api::TrainingJob& job, const std::string& progress_url, Object& pod) {
+void MountToken(const api::TrainingJob& job, int attempt, const std::string& progress_url,
+                Object& pod) {
   Object& spec = pod.at("spec");
   const Object* found =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
@@ -90,7 +91,8 @@ void MountToken(const api::TrainingJob& job, const std::string& progress_url, Ob
   AddVariable(api::kEnvTokenFile, fmt::format("{}/{}", kTokenFolder, kTokenEntry), main);
   if (!progress_url.empty() && !api::UsesBundledTrainer(job)) {
     AddVariable(api::kEnvProgressUrl,
-                progress_url + ReportPath(job.metadata.namespace_name, job.metadata.name), main);
+                progress_url + ReportPath(job.metadata.namespace_name, job.metadata.name, attempt),
+                main);
     AddVariable(api::kEnvProgressToken, fmt::format("{}/{}", kTokenFolder, kBearerEntry), main);
   }
   pod.at("metadata")["annotations"][api::kAnnotationTokenSecret] = TokenSecretName(job);

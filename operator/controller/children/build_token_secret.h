@@ -20,7 +20,8 @@ kube::Object BuildTokenSecret(const api::TrainingJob& job, const std::string& to
 // does. If the template mounts something at the same path, that mount is kept, and the file is
 // expected in it. An annotation records that the pod has the token. If there is a
 // Settings::progress_url, variables tell a program that is not the bundled trainer where it may
-// report its progress, and where its bearer is.
-void MountToken(const api::TrainingJob& job, const std::string& progress_url, kube::Object& pod);
+// report the progress of this attempt, and where its bearer is.
+void MountToken(const api::TrainingJob& job, int attempt, const std::string& progress_url,
+                kube::Object& pod);
 
 }  // namespace lockstep::controller

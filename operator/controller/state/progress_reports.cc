@@ -1,5 +1,7 @@
 #include "operator/controller/state/progress_reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace lockstep::controller {
@@ -31,8 +33,9 @@ bool IsDone(const ProgressReport& report, const api::Progress& progress) {
 
 }  // namespace
 
-std::string ReportPath(const std::string& namespace_name, const std::string& job) {
-  return kReportPrefix + namespace_name + "/trainingjobs/" + job + "/status";
+std::string ReportPath(const std::string& namespace_name, const std::string& job, int attempt) {
+  return fmt::format("{}{}/trainingjobs/{}/attempts/{}/status", kReportPrefix, namespace_name, job,
+                     attempt);
 }
 
 api::Progress Merged(const ProgressReport& report, const std::optional<api::Progress>& before,
@@ -59,27 +62,27 @@ bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
   return true;
 }
 
-void ProgressReports::Take(const std::string& job_uid, const ProgressReport& report, Time now,
-                           SteadyTime steady) {
+void ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+                           Time now, SteadyTime steady) {
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
   job.latest = Merged(report, job.latest, now);
   job.is_done = IsDone(report, *job.latest);
-  if (job.digest == report.digest) return;
+  if (job.attempt == attempt && job.digest == report.digest) return;
+  job.attempt = attempt;
   job.digest = report.digest;
   job.changed_at = steady;
 }
 
 ProgressReports::Known ProgressReports::Of(const std::string& job_uid, int attempt,
-                                           SteadyTime now) {
+                                           SteadyTime now) const {
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(job_uid);
   if (found == jobs_.end()) return {};
-  Job& job = found->second;
-  if (job.attempt != attempt) job.digest.reset();
-  job.attempt = attempt;
+  const Job& job = found->second;
   Known known{.latest = job.latest};
-  if (job.digest && !job.is_done) known.same_for = now - job.changed_at;
+  const bool is_awaited = job.attempt == attempt && job.digest && !job.is_done;
+  if (is_awaited) known.same_for = now - job.changed_at;
   return known;
 }
 

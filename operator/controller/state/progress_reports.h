@@ -13,10 +13,10 @@
 
 namespace lockstep::controller {
 
-// The path, below Settings::progress_url, at which a job's programs report. It begins with the
-// prefix.
+// The path, below Settings::progress_url, at which the programs of a job's attempt report: those of
+// the attempt before may still run for a while. It begins with the prefix.
 inline constexpr char kReportPrefix[] = "/apis/training.lockstep.dev/v1/namespaces/";
-std::string ReportPath(const std::string& namespace_name, const std::string& job);
+std::string ReportPath(const std::string& namespace_name, const std::string& job, int attempt);
 
 // One report. What it does not say is absent.
 struct ProgressReport {
@@ -44,7 +44,8 @@ class ProgressReports {
 
   // Returns false if the job has reported too often; a report counts whether or not Take follows.
   bool MayReport(const std::string& job_uid, SteadyTime now);
-  void Take(const std::string& job_uid, const ProgressReport& report, Time now, SteadyTime steady);
+  void Take(const std::string& job_uid, int attempt, const ProgressReport& report, Time now,
+            SteadyTime steady);
 
   struct Known {
     std::optional<api::Progress> latest;
@@ -52,21 +53,20 @@ class ProgressReports {
     // the last one says that the program has done all its work.
     std::optional<Duration> same_for;
   };
-  // An attempt that the job was not asked about before has reported nothing yet.
-  Known Of(const std::string& job_uid, int attempt, SteadyTime now);
+  Known Of(const std::string& job_uid, int attempt, SteadyTime now) const;
   void Forget(const std::string& job_uid);  // the job has ended or is gone
 
  private:
   struct Job {
     SteadyTime due;  // of the first report after the burst, less the burst
     std::optional<api::Progress> latest;
-    std::optional<std::size_t> digest;  // of the attempt's last report
+    int attempt = 0;                    // of the last report
+    std::optional<std::size_t> digest;  // of the last report
     SteadyTime changed_at;
     bool is_done = false;
-    int attempt = 0;
   };
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Job> jobs_;  // by uid; guarded by mutex_
 };
 

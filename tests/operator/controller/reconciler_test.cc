@@ -2147,7 +2147,7 @@ class ReportingTest : public ::testing::Test {
   void Report(int step) {
     const std::string uid = world_.Job()->metadata.uid;
     world_.reports->Take(
-        uid,
+        uid, Attempt(),
         {.loss = 0.5, .step = step, .total_steps = 100, .digest = static_cast<std::size_t>(step)},
         world_.clock.Now(), world_.clock.SteadyNow());
     world_.Settle();
@@ -2222,6 +2222,22 @@ TEST_F(ReportingTest, AnotherOperatorGivesAProgramThatHasReportedItsTimeAnew) {
   world_.clock.Advance(seconds(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 1);
+}
+
+TEST_F(ReportingTest, AProgramOfALaterAttemptIsJudgedByItsOnlyReportToThisOperator) {
+  Start();
+  Report(1);
+  world_.clock.Advance(seconds(60));
+  world_.Settle();
+  for (const kube::Object& pod : world_.Pods()) {
+    if (kube::IsBeingDeleted(pod)) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));
+  }
+  Start();
+  EXPECT_EQ(Attempt(), 1);
+  Report(1);
+  world_.clock.Advance(seconds(60));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 2);
 }
 
 TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {

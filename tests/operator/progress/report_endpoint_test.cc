@@ -27,9 +27,9 @@ class ReportEndpointTest : public ::testing::Test {
                   const std::string& body = kStep7) {
     return endpoint_.Take({path, authorization, body});
   }
-  std::optional<api::Progress> Latest() { return reports_.Of("u-1", 0, clock_.SteadyNow()).latest; }
+  std::optional<api::Progress> Latest() { return reports_.Of("u-1", 2, clock_.SteadyNow()).latest; }
 
-  const std::string path_ = controller::ReportPath("ml", "mnist");
+  const std::string path_ = controller::ReportPath("ml", "mnist", 2);
   const std::string bearer_ = "Bearer " + kToken.ReportBearer();
   api::JobToken token_ = kToken;  // as the operator knows it
   testing::FakeClock clock_;
@@ -41,7 +41,7 @@ class ReportEndpointTest : public ::testing::Test {
       {.find = [this](const std::string& space,
                       const std::string& name) -> std::optional<ReportingJob> {
          if (space != "ml" || name != "mnist") return std::nullopt;
-         return ReportingJob{"u-1", token_};
+         return ReportingJob{"u-1", 2, token_};
        },
        .on_report = [this](const std::string& space,
                            const std::string& name) { told_.push_back(space + "/" + name); }}};
@@ -54,8 +54,21 @@ TEST_F(ReportEndpointTest, AReportOfTheJobIsTaken) {
   EXPECT_THAT(told_, ElementsAre("ml/mnist"));
 }
 
+// The pods of the attempt before report until their grace has passed.
+TEST_F(ReportEndpointTest, AReportOfAnotherAttemptTellsNothing) {
+  for (int i = 0; i < 2 * controller::ProgressReports::kBurst; ++i) {
+    EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 1), bearer_).status, 200);
+    EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 3), bearer_).status, 200);
+  }
+  EXPECT_FALSE(Latest());
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 1), "Bearer x").status, 401);
+  EXPECT_EQ(Post(path_, bearer_).status, 200) << "those counted for nothing here either";
+  EXPECT_EQ(Latest()->step, 7);
+}
+
 TEST_F(ReportEndpointTest, WhoeverHasNotTheJobsBearerIsRefusedAndLearnsOfNoJob) {
-  const std::string text = Post(controller::ReportPath("ml", "other"), bearer_).body;
+  const std::string text = Post(controller::ReportPath("ml", "other", 2), bearer_).body;
   for (const std::string& authorization :
        {std::string(), std::string("Bearer "), std::string("Bearer 0123456789abcdef"),
         kToken.ReportBearer(), "bearer " + kToken.ReportBearer(), bearer_ + "0",
@@ -73,7 +86,13 @@ TEST_F(ReportEndpointTest, OtherPathsAreNone) {
                            "/apis/training.lockstep.dev/v1/namespaces/ml",
                            "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist",
                            "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/status",
-                           "/apis/training.lockstep.dev/v1/namespaces/ml/pods/mnist/status"}) {
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/"
+                           "attempts/02/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/"
+                           "attempts/99999999999/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/pods/mnist/attempts/2/"
+                           "status"}) {
     EXPECT_EQ(Post(path, bearer_).status, 404) << path;
   }
 }

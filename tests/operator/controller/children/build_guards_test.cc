@@ -25,7 +25,7 @@ api::TrainingJob Trains() {
 
 Json PodWithToken(const api::TrainingJob& job) {
   Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
-  MountToken(job, "", pod);
+  MountToken(job, 0, "", pod);
   return pod;
 }
 
@@ -86,7 +86,7 @@ TEST(MountTokenTest, TheMainContainerReadsItAndNoOther) {
 TEST(MountTokenTest, AProgramOfTheUsersIsToldWhereToReport) {
   const auto with = [](const api::TrainingJob& job, const std::string& url) {
     Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
-    MountToken(job, url, pod);
+    MountToken(job, 3, url, pod);
     return pod["spec"]["containers"][0]["env"];
   };
   const api::TrainingJob own =
@@ -94,7 +94,7 @@ TEST(MountTokenTest, AProgramOfTheUsersIsToldWhereToReport) {
   const Json env = with(own, "http://op.lockstep-system.svc:8082");
   EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_URL")["value"],
             "http://op.lockstep-system.svc:8082/apis/training.lockstep.dev/v1/namespaces/ml/"
-            "trainingjobs/mnist/status");
+            "trainingjobs/mnist/attempts/3/status");
   EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_TOKEN")["value"],
             "/var/run/secrets/training.lockstep.dev/report-bearer");
   EXPECT_TRUE(Named(with(own, ""), "KUBEFLOW_TRAINER_SERVER_URL").is_null());

@@ -56,36 +56,36 @@ TEST(ProgressReportsTest, AJobMayReportOftenForAMomentAndThenOncePerInterval) {
 TEST(ProgressReportsTest, TheTimeWithoutChangeCountsFromTheLastReportThatSaysMore) {
   ProgressReports reports;
   EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, kNow, At(0));
   EXPECT_EQ(reports.Of("a", 0, At(10)).same_for, seconds(10));
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(20));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, kNow, At(20));
   EXPECT_EQ(reports.Of("a", 0, At(30)).same_for, seconds(30));
-  reports.Take("a", {.step = 2, .digest = 2}, kNow, At(40));
+  reports.Take("a", 0, {.step = 2, .digest = 2}, kNow, At(40));
   EXPECT_EQ(reports.Of("a", 0, At(50)).same_for, seconds(10));
   EXPECT_EQ(reports.Of("a", 0, At(50)).latest->step, 2);
 }
 
-TEST(ProgressReportsTest, TheNextAttemptHasReportedNothing) {
+TEST(ProgressReportsTest, EachAttemptIsJudgedByItsOwnReports) {
   ProgressReports reports;
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
-  EXPECT_TRUE(reports.Of("a", 0, At(1)).same_for);
-  EXPECT_FALSE(reports.Of("a", 1, At(2)).same_for);
-  EXPECT_EQ(reports.Of("a", 1, At(3)).latest->step, 1) << "it is still the latest";
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(4));
-  EXPECT_EQ(reports.Of("a", 1, At(5)).same_for, seconds(1));
+  reports.Take("a", 3, {.step = 1, .digest = 1}, kNow, At(0));
+  EXPECT_EQ(reports.Of("a", 3, At(1)).same_for, seconds(1)) << "whoever asks for the first time";
+  EXPECT_FALSE(reports.Of("a", 4, At(2)).same_for);
+  EXPECT_EQ(reports.Of("a", 4, At(3)).latest->step, 1) << "it is still the latest";
+  reports.Take("a", 4, {.step = 1, .digest = 1}, kNow, At(4));
+  EXPECT_EQ(reports.Of("a", 4, At(5)).same_for, seconds(1));
 }
 
 TEST(ProgressReportsTest, AProgramThatIsDoneIsNotWaitedFor) {
   ProgressReports reports;
-  reports.Take("a", {.percentage = 100, .digest = 1}, kNow, At(0));
+  reports.Take("a", 0, {.percentage = 100, .digest = 1}, kNow, At(0));
   EXPECT_FALSE(reports.Of("a", 0, At(9)).same_for);
-  reports.Take("b", {.step = 9, .total_steps = 9, .digest = 1}, kNow, At(0));
+  reports.Take("b", 0, {.step = 9, .total_steps = 9, .digest = 1}, kNow, At(0));
   EXPECT_FALSE(reports.Of("b", 0, At(9)).same_for);
 }
 
 TEST(ProgressReportsTest, AForgottenJobIsUnknown) {
   ProgressReports reports;
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, kNow, At(0));
   reports.Forget("a");
   EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
 }
