@@ -42,7 +42,7 @@ HttpAnswer Refusal(int status, std::string why) {
 }
 
 bool IsBearer(const api::JobToken& token, std::string_view authorization) {
-  if (!authorization.starts_with(kScheme)) return false;
+  if (!token.present() || !authorization.starts_with(kScheme)) return false;
   authorization.remove_prefix(kScheme.size());
   return EqualInConstantTime(token.ReportBearer(), authorization);
 }
@@ -52,15 +52,17 @@ bool IsBearer(const api::JobToken& token, std::string_view authorization) {
 HttpIntake ReportEndpoint::Intake() const {
   return {.prefix = controller::kReportPrefix,
           .most_bytes = kMostBytes,
-          .take = [this](const HttpPost& post) { return Take(post); }};
+          .take = [this](const HttpPost& post) { return Take(post); },
+          .on_loss = [this] { reports_.NoteLoss(clock_.SteadyNow()); }};
 }
 
 HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
   const std::optional<Reporter> named = ReporterIn(post.path);
   if (!named) return Refusal(404, "found no path of the status of a job's attempt");
+  if (!options_.knows_jobs(named->namespace_name)) {
+    return Refusal(503, "this operator does not lead, or does not know its key or the jobs yet");
+  }
   const std::optional<ReportingJob> job = options_.find(named->namespace_name, named->name);
-  if (job && !job->token.present())
-    return Refusal(503, "this operator does not lead, or does not know its key yet");
   if (!job || !IsBearer(job->token, post.authorization)) {
     return Refusal(401, "found no job of the name that has this token and may report");
   }
@@ -75,7 +77,7 @@ HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
     return Refusal(400,
                    Printable(Shortened(std::string(report.status().message()), kLongestFault)));
   }
-  reports_.Take(job->uid, job->attempt, *report, clock_.Now(), now);
+  reports_.Take(job->uid, job->attempt, *report, job->progress, clock_.Now(), now);
   options_.on_report(named->namespace_name, named->name);
   return {.body = "taken\n"};
 }
