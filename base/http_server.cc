@@ -1,6 +1,8 @@
 #include "base/http_server.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -183,8 +185,22 @@ class PollingServer final : public HttpServer {
                     static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
 
+  // Then the kernel refuses what comes.
+  bool IsQueueFull() const {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(listener_.socket.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+    const auto waiting = info.tcpi_unacked, backlog = info.tcpi_sacked;  // those of a listener
+    return waiting > backlog;
+  }
+
+  void NoteLoss() const {
+    if (intake_.on_loss) intake_.on_loss();
+  }
+
   void AcceptSome() {
     for (int i = 0; i < kAcceptedInATurn; ++i) {
+      if (IsQueueFull()) NoteLoss();
       Caller caller = Accept(listener_);
       if (caller.socket.fd() < 0) {
         // E.g. out of descriptors. Without a pause, poll would report the waiting connection
@@ -208,7 +224,10 @@ class PollingServer final : public HttpServer {
       connections_.erase(std::ranges::find_if(connections_, of_peer));
     } else if (connections_.size() >= kMostConnections) {
       connections_.pop_front();
+    } else {
+      return;
     }
+    NoteLoss();
   }
 
   // Returns false if the connection is finished.

@@ -31,6 +31,9 @@ inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-c
 inline constexpr char kAnnotationRestartPolicy[] = "training.lockstep.dev/restart-policy";
 // The Secret that the job's token was mounted from.
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
+// How the programs of the pod's attempt may report (controller::ChannelOf); absent: that Secret has
+// no bearer.
+inline constexpr char kAnnotationReportChannel[] = "training.lockstep.dev/report-channel";
 // The NetworkPolicy that was created before the pods of its attempt.
 inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
 // The operator's trainer images, for pods without and with GPUs, when it created a pod of the

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "api/v1/job_token.h"
 #include "base/clock.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_tokens.h"
@@ -22,6 +23,11 @@ struct Collaborators {
   const Clock& clock;
   JobTokens* tokens = nullptr;         // required by Settings::job_tokens
   ProgressReports* reports = nullptr;  // null: programs report nothing
+
+  // Returns the job's token; an unset one if there is no key, or if it is not known yet.
+  api::JobToken TokenOf(const std::string& job_uid) const {
+    return tokens == nullptr ? api::JobToken() : tokens->For(job_uid);
+  }
 
   // Forgets what is known of a job that has ended, or is gone.
   void ForgetProgress(const std::string& job_uid) const {

@@ -169,6 +169,10 @@ void JobController::Enqueue(const kube::Key& key) {
   if (IsOpen(key.namespace_name)) queue_.Add(key);
 }
 
+void JobController::Look(const kube::Key& key) {
+  if (IsOpen(key.namespace_name)) queue_.AddWithin(key, options_.settings.status_interval);
+}
+
 void JobController::OpenNamespaces() {
   const std::lock_guard lock(opening_);
   const auto informers = Informers();

@@ -74,8 +74,12 @@ class JobController {
   // Ends the watches and waits for running reconciles. Idempotent.
   void Stop();
 
-  // Has the job reconciled soon, because something is known of it that no cache tells.
-  void Look(const kube::Key& key) { Enqueue(key); }
+  // Returns true if the namespace's caches have synced; false if it is not served.
+  bool IsOpen(const std::string& namespace_name) const;
+
+  // Has the job reconciled within Settings::status_interval, because something is known of it that
+  // no cache tells; one whose reconciles fail, when it is tried again.
+  void Look(const kube::Key& key);
 
   JobControllerStats Stats() const;
   const kube::Store<ObservedJob>& jobs() const { return jobs_.store(); }
@@ -90,7 +94,6 @@ class JobController {
   bool IsReady(const std::string& node) const;
   void AddJobsOn(const std::function<bool(const std::string& node)>& affects);
   void SetHandlers();
-  bool IsOpen(const std::string& namespace_name) const;
   void OpenNamespaces();
   void Enqueue(const kube::Key& key);
 

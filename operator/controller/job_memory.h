@@ -71,6 +71,11 @@ struct Guard {
   std::optional<int> attempt;  // the attempt that this was for
 };
 
+// The guard with the token: there is a Secret with the bearer of reports, and one without it.
+struct TokenGuard : Guard {
+  bool has_bearer = false;
+};
+
 // A status after which the job has no pods (it is suspended, or has ended) and which the server has
 // refused. It counts as the job's status, and is written again, for as long as the server has the
 // same status as then: a write whose answer was lost may have replaced it.
@@ -139,7 +144,10 @@ struct JobMemory {
   UnstartedPods unstarted_pods;
   std::optional<RefusedStatus> refused_status;
   std::optional<UnansweredWrite> unanswered_write;
-  Guard token_secret, network_policy;
+  TokenGuard token_secret;
+  Guard network_policy;
+  // Since when every pod, at each look, was told to report to this operator as it is.
+  std::optional<SteadyTime> hears_since;
   // The attempt in which the job's Service was found to lack the label that the cache selects by.
   std::optional<int> hidden_service;
   std::optional<ReportingPort> reporting_port;

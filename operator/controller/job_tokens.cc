@@ -79,6 +79,11 @@ absl::StatusOr<std::string> JobTokens::ReadOrMake() {
   return KeyIn(name_, *secret);
 }
 
+bool JobTokens::IsLoaded() const {
+  const std::lock_guard lock(mutex_);
+  return key_.has_value();
+}
+
 absl::StatusOr<std::string> JobTokens::TextFor(const std::string& job_uid) const {
   const std::lock_guard lock(mutex_);
   if (!key_) return absl::FailedPreconditionError("the operator's key is not known yet");

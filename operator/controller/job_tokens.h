@@ -26,6 +26,7 @@ class JobTokens {
   // that means for jobs. For one second after a failure all callers get that error, then the next
   // call tries again.
   absl::Status Load();
+  bool IsLoaded() const;  // never blocks
   // Returns HMAC-SHA256(key, uid) in hexadecimal, or FailedPrecondition before Load has succeeded.
   // Never blocks.
   absl::StatusOr<std::string> TextFor(const std::string& job_uid) const;

@@ -9,6 +9,7 @@
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
+#include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
@@ -221,7 +222,9 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveKueue(context);
   observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed, context.moment.steady);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
-  observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
+  const TokenGuard& token = context.memory.token_secret;
+  observed.has_token_secret =
+      token.attempt == observed.job.status.attempt && token.has_bearer == HasReportBearer(observed);
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(context);
@@ -283,18 +286,36 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   if (workload) observed.workload = workload->value;
 }
 
-// A program that hangs reports nothing more: one that has reported to a process before this one has
-// its time from the first look of this one.
+// A program that hangs reports nothing more, and so one that has reported to a process before this
+// one is expected to go on. But what was told another URL or token does not reach this one.
+std::optional<SteadyTime> Observer::AwaitedSince(ReconcileContext& context) const {
+  const SteadyTime now = context.moment.steady;
+  const api::TrainingJob& job = context.observed.job;
+  if (!HasReportedBefore(job.status)) return std::nullopt;
+  const api::JobToken token = with_.TokenOf(job.metadata.uid);
+  if (!token.present()) return now;  // not known yet: nothing is heard
+  const std::string channel = ChannelOf(settings_.progress_url, token);
+  const bool hears = std::ranges::all_of(
+      context.observed.pods, [&](const auto& pod) { return pod.report_channel == channel; });
+  NoteSince(hears, now, context.memory.hears_since);
+  return context.memory.hears_since;
+}
+
 void Observer::ObserveReports(ReconcileContext& context) const {
   Observed& observed = context.observed;
   const api::TrainingJob& job = observed.job;
   if (with_.reports == nullptr || job.spec.training || IsTerminal(job.status)) return;
-  const ProgressReports::Known known =
-      with_.reports->Of(job.metadata.uid, job.status.attempt, context.moment.steady);
+  ProgressReports::Run run{.attempt = job.status.attempt, .pod_uid = {}};
+  if (const ObservedPod* leader = FindPod(observed, LeadingReplica(job))) {
+    run.pod_uid = leader->uid;
+    run.restarts = leader->restart_count;
+  }
+  const ProgressReports::Known known = with_.reports->Of(job.metadata.uid, run);
   observed.progress = known.latest;
-  observed.group.in_step_for = known.same_for;
-  if (known.latest || !HasReportedBefore(job.status)) return;
-  observed.group.in_step_for = context.moment.steady - context.memory.first_seen;
+  const bool may_be_of_before = !known.latest && !known.began_again;
+  const auto since = may_be_of_before ? AwaitedSince(context) : known.same_since;
+  if (!since) return;
+  observed.group.in_step_for = context.moment.steady - std::max(*since, known.last_loss);
 }
 
 int Observer::PortOf(const ReconcileContext& context, const ObservedPod& pod) const {

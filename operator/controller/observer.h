@@ -28,6 +28,9 @@ class Observer {
   static void ObserveWait(ReconcileContext& context);
   static void ObserveComplete(ReconcileContext& context);
   void ObserveReports(ReconcileContext& context) const;
+  // Since when reports are expected from a program that has reported to no process but one before
+  // this; nullopt: they are not.
+  std::optional<SteadyTime> AwaitedSince(ReconcileContext& context) const;
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);
   NodeState NodeStateOf(const std::string& node, SteadyTime now, bool is_current,

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "api/v1/names.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "operator/controller/call_outcome.h"
 #include "operator/controller/children/build_network_policy.h"
@@ -18,6 +17,7 @@
 #include "operator/controller/live_object.h"
 #include "operator/controller/pods_at_once.h"
 #include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
@@ -148,7 +148,13 @@ kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext
   if (create.trainer_images) settings.trainer_images = *create.trainer_images;
   kube::Object pod =
       BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
-  if (create.has_token) MountToken(observed.job, settings_.progress_url, pod);
+  if (create.has_token) {
+    Reporting reporting{.url = settings_.progress_url, .channel = {}};
+    if (HasReportBearer(observed)) {
+      reporting.channel = ChannelOf(reporting.url, with_.TokenOf(observed.job.metadata.uid));
+    }
+    MountToken(observed.job, {create.role, create.index}, create.attempt, reporting, pod);
+  }
   if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);
@@ -276,48 +282,6 @@ absl::Status PlanExecutor::FailCreate(absl::Status status, CreateGroup group, Cr
   fault.message = std::string(status.message());
   context.creates.Explain(group, std::move(fault));
   return status;
-}
-
-absl::Status PlanExecutor::CreateTokenSecretOf(bool is_repeat, ReconcileContext& context) {
-  const api::TrainingJob& job = context.observed.job;
-  Guard& guard = context.memory.token_secret;
-  if (absl::Status loaded = with_.tokens->Load(); !loaded.ok()) {
-    return RecordGuard(loaded, is_repeat, guard, context);
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, with_.tokens->TextFor(job.metadata.uid));
-  const kube::Object secret = BuildTokenSecret(job, token);
-  return RecordGuard(with_.client.Create(kube::kSecretKind, secret).status(), is_repeat, guard,
-                     context);
-}
-
-absl::Status PlanExecutor::CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context) {
-  const kube::Object policy = BuildNetworkPolicy(context.observed.job, settings_);
-  return RecordGuard(with_.client.Create(kNetworkPolicyKind, policy).status(), is_repeat,
-                     context.memory.network_policy, context);
-}
-
-// The name contains the job's uid, so an existing object of that name is ours, or was created first
-// by somebody with the right to do so in the job's namespace (see docs/security.md). If the
-// response to a create is lost, the same object is created again. A create may be rejected although
-// the object exists: because the operator has lost the permission, or because a quota, which is
-// checked before the name, is full. In those cases existing pods (`is_repeat`) or this process's
-// memory (`guard.exists`) show that the object exists.
-absl::Status PlanExecutor::RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
-                                       ReconcileContext& context) {
-  const bool exists = answer.ok() || absl::IsAlreadyExists(answer);
-  const bool is_known = (is_repeat && absl::IsPermissionDenied(answer)) ||
-                        (guard.exists && kube::ExceedsQuota(answer));
-  if (is_known) {
-    LogWarning("cannot create the job's guard again; it exists, so pods are created",
-               {{"error", std::string(answer.message())}});
-  }
-  const std::lock_guard lock(context.mutex);
-  if (!exists && !is_known) {
-    return FailCreate(answer, {}, {.is_refusal = IsRefusal(answer)}, context);
-  }
-  guard.exists = guard.exists || exists;
-  guard.attempt = context.observed.job.status.attempt;
-  return absl::OkStatus();
 }
 
 absl::Status PlanExecutor::RecordUpdate(const kube::Kind& kind,

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "base/hmac.h"
 #include "base/printable.h"
 #include "base/shorten.h"
@@ -15,22 +18,23 @@ namespace {
 
 constexpr std::size_t kLongestFault = 500;  // bytes
 constexpr std::string_view kScheme = "Bearer ";
+// Of a ReportPath, between its slashes.
+constexpr std::size_t kNamespacePart = 5, kNamePart = 7, kAttemptPart = 9, kParts = 11;
 
-struct JobName {
+struct Reporter {
   std::string namespace_name, name;
+  int attempt = 0;
 };
 
-std::optional<JobName> JobIn(const std::string& path) {
-  constexpr std::string_view kJobs = "/trainingjobs/";
-  if (!path.starts_with(controller::kReportPrefix)) return std::nullopt;
-  const std::string rest = path.substr(std::string_view(controller::kReportPrefix).size());
-  const std::size_t first = rest.find('/'), last = rest.rfind('/');
-  if (first == std::string::npos || last < first + kJobs.size()) return std::nullopt;
-  JobName job{rest.substr(0, first),
-              rest.substr(first + kJobs.size(), last - first - kJobs.size())};
+std::optional<Reporter> ReporterIn(const std::string& path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  if (parts.size() != kParts) return std::nullopt;
+  Reporter reporter{parts[kNamespacePart], parts[kNamePart]};
+  if (!absl::SimpleAtoi(parts[kAttemptPart], &reporter.attempt)) return std::nullopt;
   // What else may be wrong with the path, this comparison tells.
-  if (controller::ReportPath(job.namespace_name, job.name) != path) return std::nullopt;
-  return job;
+  const std::string expected =
+      controller::ReportPath(reporter.namespace_name, reporter.name, reporter.attempt);
+  return expected == path ? std::optional(reporter) : std::nullopt;
 }
 
 HttpAnswer Refusal(int status, std::string why) {
@@ -38,7 +42,7 @@ HttpAnswer Refusal(int status, std::string why) {
 }
 
 bool IsBearer(const api::JobToken& token, std::string_view authorization) {
-  if (!authorization.starts_with(kScheme)) return false;
+  if (!token.present() || !authorization.starts_with(kScheme)) return false;
   authorization.remove_prefix(kScheme.size());
   return EqualInConstantTime(token.ReportBearer(), authorization);
 }
@@ -48,18 +52,21 @@ bool IsBearer(const api::JobToken& token, std::string_view authorization) {
 HttpIntake ReportEndpoint::Intake() const {
   return {.prefix = controller::kReportPrefix,
           .most_bytes = kMostBytes,
-          .take = [this](const HttpPost& post) { return Take(post); }};
+          .take = [this](const HttpPost& post) { return Take(post); },
+          .on_loss = [this] { reports_.NoteLoss(clock_.SteadyNow()); }};
 }
 
 HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
-  const std::optional<JobName> named = JobIn(post.path);
-  if (!named) return Refusal(404, "found no path of a job's status");
+  const std::optional<Reporter> named = ReporterIn(post.path);
+  if (!named) return Refusal(404, "found no path of the status of a job's attempt");
+  if (!options_.knows_jobs(named->namespace_name)) {
+    return Refusal(503, "this operator does not lead, or does not know its key or the jobs yet");
+  }
   const std::optional<ReportingJob> job = options_.find(named->namespace_name, named->name);
-  if (job && !job->token.present())
-    return Refusal(503, "this operator does not lead, or does not know its key yet");
   if (!job || !IsBearer(job->token, post.authorization)) {
     return Refusal(401, "found no job of the name that has this token and may report");
   }
+  if (named->attempt != job->attempt) return {.body = "not of the job's present attempt\n"};
   const SteadyTime now = clock_.SteadyNow();
   if (!reports_.MayReport(job->uid, now)) {
     return Refusal(429, fmt::format("found more than {} reports at once, expected one per second",
@@ -70,7 +77,7 @@ HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
     return Refusal(400,
                    Printable(Shortened(std::string(report.status().message()), kLongestFault)));
   }
-  reports_.Take(job->uid, *report, clock_.Now(), now);
+  reports_.Take(job->uid, job->attempt, *report, job->progress, clock_.Now(), now);
   options_.on_report(named->namespace_name, named->name);
   return {.body = "taken\n"};
 }

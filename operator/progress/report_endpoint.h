@@ -15,11 +15,16 @@ namespace lockstep::progress {
 
 struct ReportingJob {
   std::string uid;
-  api::JobToken token;  // absent: not known yet
+  int attempt = 0;
+  api::JobToken token;
+  std::optional<api::Progress> progress;  // of its status
 };
 
 struct ReportEndpointOptions {
-  // Returns the job of the name if it may report now. Must not block.
+  // Returns true if this operator leads, and knows its key and the namespace's jobs. Without that
+  // `find` is not called. Must not block.
+  std::function<bool(const std::string& namespace_name)> knows_jobs;
+  // Returns the job of the name, with its token, if it may report now. Must not block.
   std::function<std::optional<ReportingJob>(const std::string& namespace_name,
                                             const std::string& name)>
       find;
@@ -27,11 +32,12 @@ struct ReportEndpointOptions {
   std::function<void(const std::string& namespace_name, const std::string& name)> on_report;
 };
 
-// Answers 200 to a report that it has taken; 400 to one that it cannot read; 401 if there is no
-// such job or the bearer is not that of its token (JobToken::ReportBearer), so that nobody learns
-// which jobs there are; 404 at another path; 429 if the job has reported too often; 503 if this
-// operator cannot tell. Parses no body before it has checked the bearer, and logs nothing that it
-// was sent. Thread-safe.
+// Answers 200 to a report that it has taken, or that is of another attempt than the job's present
+// one and so tells nothing: its program is being ended; 400 to one that it cannot read; 401 if
+// there is no such job or the bearer is not that of its token (JobToken::ReportBearer), so that
+// nobody learns which jobs there are; 404 at another path; 429 if the job has reported too often;
+// 503 to whatever is sent if this operator cannot tell. Parses no body before it has checked the
+// bearer, and logs nothing that it was sent. Thread-safe.
 class ReportEndpoint {
  public:
   static constexpr std::size_t kMostBytes = 16 * 1024;  // of a report

@@ -116,12 +116,21 @@ void ReadMetrics(const json& list, ProgressReport& report, std::string& told,
   }
 }
 
-// Returns an integer from 0 to `most`; absent if the field is, or with a fault.
+// Returns 42 for 42.0, which Python's division makes; any other value as it is.
+json AsInteger(const json& value) {
+  if (!value.is_number_float()) return value;
+  const auto number = value.get<double>();
+  const bool is_whole =
+      number == std::trunc(number) && std::abs(number) <= static_cast<double>(kMaxJsonInteger);
+  return is_whole ? json(static_cast<std::int64_t>(number)) : value;
+}
+
+// Returns a whole number from 0 to `most`; absent if the field is, or with a fault.
 std::optional<std::int64_t> ReadCount(JsonReader& fields, std::string_view name,
                                       std::int64_t most) {
   const json* field = fields.Find(name);
   if (field == nullptr) return std::nullopt;
-  return fields.ReadInteger(*field, fields.Child(name), {0, most});
+  return fields.ReadInteger(AsInteger(*field), fields.Child(name), {0, most});
 }
 
 }  // namespace

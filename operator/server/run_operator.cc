@@ -123,6 +123,7 @@ class Operator {
   controller::JobTokens* TokensOf(const Flags& flags, const Clock& clock,
                                   const kube::RestConfig& cluster);
   controller::ProgressSource& ProgressOf(const Flags& flags);
+  bool KnowsJobs(const std::string& namespace_name) const;
   std::optional<progress::ReportingJob> ReportingJobOf(const kube::Key& key) const;
   void LoadKey(const std::stop_token& stop);
   void AddChecks();
@@ -175,7 +176,8 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       elector_(lease_client_, clock, election_, ExitWithoutLease),
       report_endpoint_(
           reports_, clock,
-          {.find = [this](const auto& space,
+          {.knows_jobs = [this](const auto& space) { return KnowsJobs(space); },
+           .find = [this](const auto& space,
                           const auto& name) { return ReportingJobOf({space, name}); },
            .on_report = [this](const auto& space,
                                const auto& name) { controller_.Look({space, name}); }}) {
@@ -203,14 +205,18 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   return poller_.emplace(std::move(options));
 }
 
-// An operator that does not lead has no jobs, and whatever it took would be lost.
+// An operator that does not lead opens no namespace: whatever it took would be lost.
+bool Operator::KnowsJobs(const std::string& namespace_name) const {
+  return controller_.IsOpen(namespace_name) && tokens_ && tokens_->IsLoaded();
+}
+
 std::optional<progress::ReportingJob> Operator::ReportingJobOf(const kube::Key& key) const {
-  if (!leads_) return progress::ReportingJob();
   const auto found = controller_.jobs().Get(key);
   if (found == nullptr) return std::nullopt;
   const api::TrainingJob& job = found->value.job;
   if (job.spec.training || api::IsTerminal(job.status)) return std::nullopt;
-  return progress::ReportingJob{job.metadata.uid, tokens_->For(job.metadata.uid)};
+  return progress::ReportingJob{job.metadata.uid, job.status.attempt,
+                                tokens_->For(job.metadata.uid), job.status.progress};
 }
 
 void Operator::AddChecks() {

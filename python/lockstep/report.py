@@ -10,18 +10,35 @@ installed. It sends what Kubeflow Trainer's status server takes.
 from __future__ import annotations
 
 import atexit
+import http.client
 import json
+import math
 import os
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 INTERVAL = 5.0  # seconds between two reports; the newest is sent
 TIMEOUT = 5.0  # seconds for one try
-TRIES = 3  # of two operators, one leads, and a Service may ask the other
+FIRST_PAUSE = 0.1  # seconds before a report is sent again; doubles up to INTERVAL
 LAST_WORDS = 3.0  # seconds that the program's end waits for its last report
+LONGEST = 2**53 - 1  # seconds that may remain, for the operator
+NOT_NOW = (429, 503)  # 503: of two operators, one leads, and a Service may ask the other
+
+Number = TypeVar("Number", int, float)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+# The bearer is for the operator alone: neither a proxy nor whoever is named by an answer gets it.
+_operator = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
 
 class Reporter:
@@ -30,52 +47,83 @@ class Reporter:
     def __init__(self, url: str, token_file: str, interval: float = INTERVAL) -> None:
         self._url, self._token_file, self._interval = url, token_file, interval
         self._changed = threading.Condition()
-        self._next: dict[str, Any] | None = None
-        self._busy = self._ending = False
+        self._next: bytes | None = None
+        self._due = 0.0  # when it may be sent, of time.monotonic()
+        self._busy = self._ending = self._has_warned = False
         threading.Thread(target=self._run, name="report-progress", daemon=True).start()
         atexit.register(self.flush)
 
     def put(self, status: dict[str, Any]) -> None:
+        body = json.dumps({"trainerStatus": status}).encode()
         with self._changed:
-            self._next = status
+            self._next = body
             self._changed.notify_all()
 
     def flush(self, seconds: float = LAST_WORDS) -> bool:
         """Sends what has not been sent yet. False if that takes too long."""
         with self._changed:
             self._ending = True
+            self._due = 0.0
             self._changed.notify_all()
             return self._changed.wait_for(lambda: self._next is None and not self._busy, seconds)
 
     def _run(self) -> None:
-        sent = -self._interval
+        pause = FIRST_PAUSE
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._next is not None)
-                self._changed.wait_for(lambda: self._ending, max(0.0, sent + self._interval - time.monotonic()))
-                status, self._next, self._busy = self._next, None, True
-            self._send(status)
-            sent = time.monotonic()
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
-
-    def _send(self, status: dict[str, Any] | None) -> None:
-        for _ in range(TRIES):
+            body = self._take()
+            settled = False
             try:
-                with open(self._token_file, encoding="utf-8") as file:
-                    token = file.read().strip()
-                request = urllib.request.Request(
-                    self._url, json.dumps({"trainerStatus": status}).encode(), method="POST",
-                    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
-                with urllib.request.urlopen(request, timeout=TIMEOUT):
-                    return
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code != 503:
-                    return
-            except (OSError, ValueError):  # training goes on without reports
-                pass
+                settled = self._send(body)
+            finally:
+                pause = FIRST_PAUSE if settled else min(2 * pause, max(self._interval, FIRST_PAUSE))
+                with self._changed:
+                    if not settled:
+                        self._due = time.monotonic() + pause
+                        self._next = self._next or body  # the newest that is known
+                    elif not self._ending:
+                        self._due = time.monotonic() + self._interval
+                    self._busy = False
+                    self._changed.notify_all()
+
+    def _take(self) -> bytes:
+        with self._changed:
+            while True:
+                left = self._due - time.monotonic()
+                if self._next is not None and left <= 0:
+                    body, self._next, self._busy = self._next, None, True
+                    return body
+                self._changed.wait(None if self._next is None else left)
+
+    def _send(self, body: bytes) -> bool:
+        """False if the same report may be taken later."""
+        try:
+            with open(self._token_file, encoding="utf-8") as file:
+                token = file.read().strip()
+            request = urllib.request.Request(
+                self._url, body, method="POST",
+                headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+            with _operator.open(request, timeout=TIMEOUT):
+                return True
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in NOT_NOW:
+                    return False
+                self._warn(error)
+                return True
+        except (OSError, ValueError, http.client.HTTPException):  # training goes on without reports
+            return False
+
+    def _warn(self, error: urllib.error.HTTPError) -> None:
+        """Says once why nothing is shown: whoever looks for it may not see the operator's answers."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        try:
+            said = error.read(500).decode(errors="replace").strip()
+            print(f"lockstep.report: found the answer {error.code} ({said}) to a report of progress, expected 200",
+                  file=sys.stderr)
+        except (OSError, ValueError, http.client.HTTPException):  # nobody reads it
+            pass
 
 
 _reporter: Reporter | None = None
@@ -88,21 +136,32 @@ def report_progress(step: int | None = None, total: int | None = None, *, loss: 
 
     Never raises and never waits. Returns False, and does nothing, in a process whose environment variable RANK is not
     0, and where the operator takes no reports (KUBEFLOW_TRAINER_SERVER_URL is not set). `metrics` has further
-    numbers, of which the operator knows test_loss, test_accuracy and examples_per_second.
+    numbers, of which the operator knows test_loss, test_accuracy and examples_per_second. A number may be of any type
+    that int() or float() takes, such as NumPy's; what is none, or not finite, is left out.
     """
     global _reporter
     url, token_file = (os.environ.get(f"KUBEFLOW_TRAINER_SERVER_{name}", "") for name in ("URL", "TOKEN"))
     if not url or not token_file or os.environ.get("RANK", "0") != "0":
         return False
-    known = {"current_step": step, "total_steps": total, "current_epoch": epoch, "loss": loss, "accuracy": accuracy,
-             **metrics}
+    step, total, seconds = (_finite(int, value) for value in (step, total, remaining_seconds))
+    numbers = {"current_epoch": epoch, "loss": loss, "accuracy": accuracy, **metrics}
+    known = {"current_step": step, "total_steps": total,
+             **{name: _finite(float, value) for name, value in numbers.items()}}
     status: dict[str, Any] = {
         "metrics": [{"name": name, "value": str(value)} for name, value in known.items() if value is not None]}
     if step is not None and total:
         status["progressPercentage"] = max(0, min(100, step * 100 // total))
-    if remaining_seconds is not None:
-        status["estimatedRemainingSeconds"] = max(0, int(remaining_seconds))
+    if seconds is not None:
+        status["estimatedRemainingSeconds"] = max(0, min(LONGEST, seconds))
     if _reporter is None:
         _reporter = Reporter(url, token_file)
     _reporter.put(status)
     return True
+
+
+def _finite(kind: Callable[[Any], Number], value: Any) -> Number | None:
+    try:
+        number = kind(value)
+        return number if math.isfinite(number) else None
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers
+        return None

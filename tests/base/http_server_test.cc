@@ -156,6 +156,7 @@ class StalledServer {
   StalledServer& operator=(const StalledServer&) = delete;
 
   int port() const { return server_->port(); }
+  int losses() const { return losses_; }
   void GoOn() {
     go_on_ = true;
     go_on_.notify_one();
@@ -170,9 +171,12 @@ class StalledServer {
   }
 
   std::atomic<bool> stalled_{false}, go_on_{false};
+  std::atomic<int> losses_{0};
   const std::unique_ptr<HttpServer> server_ =
-      *HttpServer::Start("127.0.0.1:0", {{"/stall", [this] { return Stall(); }},
-                                         {"/well", [] { return HttpAnswer{.body = "well\n"}; }}});
+      *HttpServer::Start("127.0.0.1:0",
+                         {{"/stall", [this] { return Stall(); }},
+                          {"/well", [] { return HttpAnswer{.body = "well\n"}; }}},
+                         {.on_loss = [this] { ++losses_; }});
   testing::TcpClient staller_{server_->port(), {.from = "127.0.1.1"}};
 };
 
@@ -203,6 +207,43 @@ TEST(HttpServerTest, AProbeIsAnsweredBetweenAcceptsHoweverManyConnect) {
   }
   server.GoOn();
   EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
+}
+
+// They send their requests at once, so that none is in the way of those that are accepted later.
+TEST(HttpServerTest, WhatTheQueueMayHaveRefusedIsALoss) {
+  for (const int waiting : {100, 129}) {
+    StalledServer server;
+    std::vector<std::unique_ptr<testing::TcpClient>> crowd;
+    for (int i = 0; i < waiting; ++i) {
+      crowd.push_back(std::make_unique<testing::TcpClient>(server.port()));
+      crowd.back()->Send("GET /well HTTP/1.0\r\n\r\n");
+    }
+    server.GoOn();
+    for (const auto& client : crowd) EXPECT_THAT(client->ReadAll(), HasSubstr("200 OK"));
+    EXPECT_EQ(server.losses() > 0, waiting > 128) << waiting;
+  }
+}
+
+TEST(HttpServerTest, AConnectionThatMakesRoomForAnotherIsALoss) {
+  for (const bool same_peer : {true, false}) {
+    StalledServer server;
+    server.GoOn();
+    const int most = same_peer ? 8 : 128;
+    std::vector<std::unique_ptr<testing::TcpClient>> silent;
+    const auto connect = [&](int i) {
+      const std::string from = same_peer ? "127.0.2.1" : "127.0.2." + std::to_string(i + 1);
+      silent.push_back(std::make_unique<testing::TcpClient>(
+          server.port(), testing::TcpClient::Options{.from = from.c_str()}));
+    };
+    for (int i = 0; i < most - 1; ++i) connect(i);
+    // It is answered after the others were accepted.
+    EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
+    EXPECT_EQ(server.losses(), 0);
+    connect(most - 1);
+    connect(most);
+    EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
+    EXPECT_GT(server.losses(), 0);
+  }
 }
 
 TEST(HttpServerTest, APageThatStaysFreshIsMadeOnceForAll) {

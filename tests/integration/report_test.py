@@ -54,13 +54,14 @@ class ReportTest(unittest.TestCase):
 
     def start(self, name, **spec):
         """The environment of its worker's program, with the mounted Secret in a folder of this machine."""
-        made = server().create(job(name, **{"jobToken": "Mounted", **spec}))
+        server().create(job(name, **{"jobToken": "Mounted", **spec}))
         pod = eventually(lambda: self.get(f"{PODS}/{name}-worker-0"))
         told = {entry["name"]: entry.get("value", "") for entry in pod["spec"]["containers"][0]["env"]}
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         if "KUBEFLOW_TRAINER_SERVER_TOKEN" in told:
-            secret = self.get(f"/api/v1/namespaces/default/secrets/{name}-token-{made['metadata']['uid']}")
+            secret_name = pod["metadata"]["annotations"]["training.lockstep.dev/token-secret"]
+            secret = self.get(f"/api/v1/namespaces/default/secrets/{secret_name}")
             file = pathlib.Path(told["KUBEFLOW_TRAINER_SERVER_TOKEN"]).name
             path = pathlib.Path(folder.name) / file
             path.write_bytes(base64.b64decode(secret["data"][file]))
@@ -119,6 +120,11 @@ class ReportTest(unittest.TestCase):
         self.assertIn("since step 7 of 200", failure["message"])
         self.assertEqual((1, 1), (self.status("hangs")["attempt"], self.status("hangs")["restarts"]["application"]))
         self.assertEqual(0, self.status("silent")["attempt"])
+        step = '{"trainerStatus": {"metrics": [{"name": "step", "value": "%d"}]}}'
+        next_url = told["KUBEFLOW_TRAINER_SERVER_URL"].replace("/attempts/0/", "/attempts/1/")
+        self.assertEqual(200, self.post(told, (step % 8).encode(), url=next_url))
+        self.assertEqual(200, self.post(told, (step % 9).encode()), "the attempt before may go on for a while")
+        eventually(lambda: self.status("hangs")["progress"]["step"] == 8)
 
     def test_a_hostile_tenant_reports_for_no_other_job_and_slows_none(self):
         mine, theirs = self.start("mine"), self.start("theirs")

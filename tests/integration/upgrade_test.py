@@ -17,7 +17,7 @@ OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
 NEWEST = ("networkPolicy", "jobToken")  # fields of spec that are read when pods are created
 # Annotations of pods that older operators did not set.
 NOTES = ("cluster-shape", "elastic-bounds", "elastic-peers", "main-container", "network-policy", "restart-policy",
-         "token-secret", "trainer-image", "trainer-gpu-image")
+         "report-channel", "token-secret", "trainer-image", "trainer-gpu-image")
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 

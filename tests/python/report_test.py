@@ -1,5 +1,7 @@
 """lockstep.report against an HTTP server that plays the operator."""
+import contextlib
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -16,6 +18,8 @@ import report  # noqa: E402
 
 
 class Operator:
+    """`codes` are its first answers: a status, None for what is no HTTP, or a URL to go to."""
+
     def __init__(self, codes=()):
         self.seen = []  # (path, authorization, report)
         self.came = threading.Semaphore(0)
@@ -29,9 +33,23 @@ class Operator:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.seen.append((self.path, self.headers["Authorization"], json.loads(body)["trainerStatus"]))
-                self.send_response(left.pop(0) if left else 200)
-                self.end_headers()
+                code = left.pop(0) if left else 200
+                if code is None:
+                    self.wfile.write(b"nonsense\r\n\r\n")
+                elif isinstance(code, str):
+                    self.send_response(302)
+                    self.send_header("Location", code)
+                    self.end_headers()
+                else:
+                    self.send_response(code)
+                    self.end_headers()
+                    self.wfile.write(b"its answer\n")
                 outer.came.release()
+
+            def do_GET(self):
+                outer.seen.append((self.path, self.headers["Authorization"], None))
+                self.send_response(200)
+                self.end_headers()
 
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
@@ -64,16 +82,69 @@ class ReportTest(unittest.TestCase):
         return made
 
     def test_a_program_reports_at_its_end_what_it_said_last(self):
-        program = "import report\nfor step in range(1, 501): report.report_progress(step=step, total=500, loss=1 / step)\n"
-        done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True,
-                              env={**os.environ, **self.environment(PYTHONPATH=str(MODULE.parent))})
-        self.assertEqual("", done.stderr)
+        program = "for step in range(1, 501): report.report_progress(step=step, total=500, loss=1 / step)\n"
+        self.assertEqual("", self.run_program(program))
         path, authorization, last = self.operator.seen[-1]
         self.assertEqual(("/x/status", "Bearer s3cret"), (path, authorization))
         self.assertEqual(100, last["progressPercentage"])
         self.assertEqual({"current_step": "500", "total_steps": "500", "loss": "0.002"},
                          {metric["name"]: metric["value"] for metric in last["metrics"]})
         self.assertLessEqual(len(self.operator.seen), 3, "the first one, perhaps another, and the last")
+
+    def run_program(self, program, **environment):
+        done = subprocess.run([sys.executable, "-c", "import report\n" + program], check=True, timeout=60,
+                              capture_output=True, text=True,
+                              env={**os.environ, **self.environment(PYTHONPATH=str(MODULE.parent)), **environment})
+        return done.stderr
+
+    def test_numbers_may_be_of_any_type_and_what_is_none_is_left_out(self):
+        program = """
+class Scalar:  # as NumPy's: json does not know it
+    def __init__(self, value): self.value = value
+    def __int__(self): return int(self.value)
+    def __float__(self): return float(self.value)
+class Vector:
+    def __float__(self): raise RuntimeError("several numbers")
+print(report.report_progress(step=Scalar(7), total=14.0, loss=Scalar(0.5), accuracy="?", epoch=float("nan"),
+                             remaining_seconds=float("inf"), test_loss=Vector(), test_accuracy=1))
+"""
+        self.assertEqual("", self.run_program(program))
+        [(_, _, seen)] = self.operator.seen
+        self.assertEqual({"progressPercentage": 50, "metrics": [
+            {"name": "current_step", "value": "7"}, {"name": "total_steps", "value": "14"},
+            {"name": "loss", "value": "0.5"}, {"name": "test_accuracy", "value": "1.0"}]}, seen)
+        self.run_program("report.report_progress(step=1, remaining_seconds=1e300)")
+        self.assertEqual(2**53 - 1, self.operator.seen[-1][2]["estimatedRemainingSeconds"])
+
+    def test_an_answer_that_is_none_does_not_end_the_reports(self):
+        self.start((None, None, None))
+        reporter = self.reporter()
+        for percentage in (1, 2):
+            reporter.put({"progressPercentage": percentage})
+            self.assertTrue(reporter.flush(20))
+        self.assertEqual([1, 1, 1, 1, 2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
+
+    def test_a_refusal_is_told_once(self):
+        for codes, told in (((401, 400), 1), ((400,), 1), ((429, 503), 0)):
+            self.start(codes)
+            reporter = self.reporter()
+            with contextlib.redirect_stderr(io.StringIO()) as errors:
+                for _ in codes:
+                    reporter.put({})
+                    self.assertTrue(reporter.flush(20))
+            self.assertEqual(told, len(errors.getvalue().splitlines()), codes)
+            if told:
+                self.assertIn(f"found the answer {codes[0]} (its answer)", errors.getvalue())
+
+    def test_neither_a_proxy_nor_another_server_gets_the_bearer(self):
+        other = Operator()
+        self.addCleanup(other.stop)
+        self.run_program("report.report_progress(step=1)", HTTP_PROXY=other.url, http_proxy=other.url, no_proxy="",
+                         NO_PROXY="")
+        self.assertEqual((1, []), (len(self.operator.seen), other.seen))
+        self.start((other.url,))
+        self.assertIn("302", self.run_program("report.report_progress(step=1)"))
+        self.assertEqual((1, []), (len(self.operator.seen), other.seen))
 
     def test_reports_between_two_that_are_sent_are_left_out(self):
         reporter = self.reporter()
@@ -85,20 +156,27 @@ class ReportTest(unittest.TestCase):
         self.assertEqual([1, 49], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
 
     def test_an_operator_that_does_not_lead_is_asked_again_and_a_refusal_is_final(self):
-        for codes, tries in (((503, 503), 3), ((503,), 2), ((401,), 1), ((429,), 1)):
+        for codes, tries in (((503,) * 6, 7), ((503,), 2), ((401,), 1), ((429,), 2)):
             self.start(codes)
             reporter = self.reporter()
             reporter.put({})
             self.assertTrue(reporter.flush(20))
             self.assertEqual(tries, len(self.operator.seen), codes)
 
-    def test_whoever_cannot_be_reached_harms_nothing(self):
-        self.operator.stop()
-        reporter = self.reporter()
-        reporter.put({})
-        self.assertTrue(reporter.flush(20))
+    def test_what_could_not_be_sent_is_kept_until_it_can(self):
         self.token.unlink()
+        reporter = self.reporter()
+        for percentage in (1, 2):
+            reporter.put({"progressPercentage": percentage})
+            self.assertFalse(reporter.flush(0.3))
+        self.token.write_text("s3cret")
+        self.assertTrue(reporter.flush(20))
+        self.assertEqual([2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
+        self.operator.stop()
         reporter.put({})
+        self.assertFalse(reporter.flush(0.3))
+        self.start()
+        reporter._url = self.operator.url  # as a Service that has endpoints again
         self.assertTrue(reporter.flush(20))
 
     def test_only_rank_0_reports_and_only_where_reports_are_taken(self):

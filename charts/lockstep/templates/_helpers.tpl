@@ -104,8 +104,16 @@ app.kubernetes.io/component: operator
 {{- if and .Values.progressReports.enabled (not .Values.operator.jobTokens) -}}
 {{- fail "operator.jobTokens: found false with progressReports.enabled: true, expected true: reports are authenticated by the tokens" -}}
 {{- end -}}
-{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) (int .Values.health.port)) -}}
-{{- fail (printf "health.port: found %d, which is metrics.port as well, expected another one" (int .Values.health.port)) -}}
+{{- $taken := dict -}}
+{{- range $of := list "metrics" "health" "progressReports" -}}
+{{- $values := get $.Values $of -}}
+{{- if or (eq $of "health") $values.enabled -}}
+{{- $port := toString (int $values.port) -}}
+{{- with get $taken $port -}}
+{{- fail (printf "%s.port: found %s, which is %s.port as well, expected another one" $of $port .) -}}
+{{- end -}}
+{{- $_ := set $taken $port $of -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

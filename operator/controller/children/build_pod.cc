@@ -82,7 +82,7 @@ Object Metadata(const api::TrainingJob& job, const Settings& settings, const Rep
   for (const char* note :
        {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
         api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationReportChannel, api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
         api::kAnnotationTrainerGpuImage}) {
     annotations.erase(note);
   }

@@ -10,6 +10,7 @@
 #include "api/v1/job_token.h"
 #include "api/v1/names.h"
 #include "operator/controller/children/build_service.h"
+#include "operator/controller/children/replica_env.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/progress_reports.h"
 
@@ -65,35 +66,43 @@ void AddVariable(const char* name, std::string value, Object& container) {
 
 }  // namespace
 
-std::string TokenSecretName(const api::TrainingJob& job) {
-  return fmt::format("{}-token-{}", job.metadata.name, job.metadata.uid);
+std::string TokenSecretName(const api::TrainingJob& job, bool has_bearer) {
+  return fmt::format("{}{}-token-{}", job.metadata.name, has_bearer ? "-report" : "",
+                     job.metadata.uid);
 }
 
-Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token) {
+Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token, bool has_bearer) {
+  Object data = {{kTokenEntry, absl::Base64Escape(token)}};
+  if (has_bearer) data[kBearerEntry] = absl::Base64Escape(api::JobToken(token).ReportBearer());
   return {{"apiVersion", kube::kSecretKind.ApiVersion()},
           {"kind", kube::kSecretKind.kind},
-          {"metadata", ChildMetadata(job, TokenSecretName(job))},
+          {"metadata", ChildMetadata(job, TokenSecretName(job, has_bearer))},
           {"type", "Opaque"},
           {"immutable", true},
-          {"data",
-           {{kTokenEntry, absl::Base64Escape(token)},
-            {kBearerEntry, absl::Base64Escape(api::JobToken(token).ReportBearer())}}}};
+          {"data", std::move(data)}};
 }
 
-void MountToken(const api::TrainingJob& job, const std::string& progress_url, Object& pod) {
+void MountToken(const api::TrainingJob& job, const Replica& replica, int attempt,
+                const Reporting& reporting, Object& pod) {
   Object& spec = pod.at("spec");
   const Object* found =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   if (found == nullptr) return;
   Object& main = *const_cast<Object*>(found);
-  if (!MountsTokenFolder(main)) MountVolume(TokenSecretName(job), spec, main);
+  const bool has_bearer = !reporting.channel.empty();
+  const std::string secret = TokenSecretName(job, has_bearer);
+  Object& annotations = pod.at("metadata")["annotations"];
+  annotations[api::kAnnotationTokenSecret] = secret;
+  if (has_bearer) annotations[api::kAnnotationReportChannel] = reporting.channel;
+  if (!MountsTokenFolder(main)) MountVolume(secret, spec, main);
   AddVariable(api::kEnvTokenFile, fmt::format("{}/{}", kTokenFolder, kTokenEntry), main);
-  if (!progress_url.empty() && !api::UsesBundledTrainer(job)) {
-    AddVariable(api::kEnvProgressUrl,
-                progress_url + ReportPath(job.metadata.namespace_name, job.metadata.name), main);
-    AddVariable(api::kEnvProgressToken, fmt::format("{}/{}", kTokenFolder, kBearerEntry), main);
-  }
-  pod.at("metadata")["annotations"][api::kAnnotationTokenSecret] = TokenSecretName(job);
+  const bool may_report =
+      replica == LeadingReplica(job) || ListHas(main, "env", "name", kEnvTorchRank);
+  if (!has_bearer || reporting.url.empty() || !may_report) return;
+  AddVariable(api::kEnvProgressUrl,
+              reporting.url + ReportPath(job.metadata.namespace_name, job.metadata.name, attempt),
+              main);
+  AddVariable(api::kEnvProgressToken, fmt::format("{}/{}", kTokenFolder, kBearerEntry), main);
 }
 
 }  // namespace lockstep::controller

@@ -93,7 +93,7 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   env.push_back({"MASTER_ADDR", leader.host});
   env.push_back({"MASTER_PORT", port});
   env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * processes)});
-  env.push_back({"RANK", std::to_string(rank)});
+  env.push_back({kEnvTorchRank, std::to_string(rank)});
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
   if (job.spec.elastic) {
     const api::ElasticSpec& elastic = *job.spec.elastic;

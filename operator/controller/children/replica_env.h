@@ -11,6 +11,7 @@
 namespace lockstep::controller {
 
 inline constexpr char kEnvTorchNodes[] = "PET_NNODES";
+inline constexpr char kEnvTorchRank[] = "RANK";
 
 struct EnvVar {
   std::string name;

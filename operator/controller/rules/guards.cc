@@ -61,6 +61,12 @@ bool HasToken(const Observed& observed) {
   return observed.settings.job_tokens && WantsToken(observed.job);
 }
 
+bool HasReportBearer(const Observed& observed) {
+  const ObservedPod* peer = PeerOf(observed);
+  if (peer != nullptr) return !peer->report_channel.empty();
+  return !observed.settings.progress_url.empty() && !api::UsesBundledTrainer(observed.job);
+}
+
 bool HasNetworkPolicy(const Observed& observed) {
   const ObservedPod* peer = PeerOf(observed);
   if (peer != nullptr) return peer->has_network_policy;

@@ -17,6 +17,10 @@ namespace lockstep::controller {
 // settings of the operator that created them. Without pods, Settings and spec.jobToken decide.
 bool HasToken(const Observed& observed);
 
+// Returns true if the Secret of the present attempt's token has the bearer of reports. Existing
+// pods decide for later ones here too. Without pods, Settings and whose program it is decide.
+bool HasReportBearer(const Observed& observed);
+
 // Returns true if the present attempt has a NetworkPolicy. An attempt that began without one stays
 // without: the policy selects all pods of the job, and could cut existing connections.
 bool HasNetworkPolicy(const Observed& observed);

@@ -113,11 +113,12 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
                               Describe(replica), worst->restart_count, limit));
 }
 
-// Returns true if the trainer has reported since then. Its clock may differ from this one by much
-// less than kHealthyRun.
-bool HasReported(const Observed& observed, Time since) {
+// Returns true if the trainer has reported since then, and counts steps: a program of the user's
+// may report other numbers alone. Its clock may differ from this one by much less than kHealthyRun.
+bool HasReportedSteps(const Observed& observed, Time since) {
   const auto& progress = observed.progress ? observed.progress : observed.job.status.progress;
-  return progress && progress->update_time.value_or(observed.now) >= since;
+  return progress && (progress->step > 0 || progress->total_steps > 0) &&
+         progress->update_time.value_or(observed.now) >= since;
 }
 
 // Returns true if the replicas have run long enough for the back-off to start over. Where steps are
@@ -130,7 +131,7 @@ bool WasHealthy(const Observed& observed) {
         RestartDelay(observed.settings, observed.job.status.restarts.since_progress);
     since = std::max(since, *observed.last_restart + delay);
   }
-  return observed.now - since >= kHealthyRun && !HasReported(observed, since);
+  return observed.now - since >= kHealthyRun && !HasReportedSteps(observed, since);
 }
 
 // Sets when the next replicas may be created.

@@ -122,6 +122,8 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
   pod.starts_again = TextMember(annotations, api::kAnnotationRestartPolicy) == "Always";
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
+  pod.report_channel =
+      Shortened(TextMember(annotations, api::kAnnotationReportChannel), kLongestReason);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     const std::int64_t grace = kube::Int64Member(metadata, "deletionGracePeriodSeconds");

@@ -75,6 +75,7 @@ struct ObservedPod {
   std::string elastic_peers, elastic_bounds;  // what else it was told; empty: not noted
   bool starts_again = false;                  // after a success, too, by the operator
   bool has_token = false;                     // its job's token is mounted into it
+  std::string report_channel;                 // see ChannelOf; empty: it has no bearer of reports
   bool has_network_policy = false;            // one was created before its attempt's pods
   // The operator's trainer images when it created the pod; empty if the job names its own image.
   // Pods of operators that noted none have the main container's image, which may be the job's own.

@@ -1,6 +1,10 @@
 #include "operator/controller/state/progress_reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/hmac.h"
 
 namespace lockstep::controller {
 namespace {
@@ -31,8 +35,14 @@ bool IsDone(const ProgressReport& report, const api::Progress& progress) {
 
 }  // namespace
 
-std::string ReportPath(const std::string& namespace_name, const std::string& job) {
-  return kReportPrefix + namespace_name + "/trainingjobs/" + job + "/status";
+std::string ReportPath(const std::string& namespace_name, const std::string& job, int attempt) {
+  return fmt::format("{}{}/trainingjobs/{}/attempts/{}/status", kReportPrefix, namespace_name, job,
+                     attempt);
+}
+
+std::string ChannelOf(const std::string& progress_url, const api::JobToken& token) {
+  constexpr std::size_t kEnough = 16;  // 64 bits
+  return ToHex(HmacSha256(token.ReportBearer(), progress_url)).substr(0, kEnough);
 }
 
 api::Progress Merged(const ProgressReport& report, const std::optional<api::Progress>& before,
@@ -59,28 +69,38 @@ bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
   return true;
 }
 
-void ProgressReports::Take(const std::string& job_uid, const ProgressReport& report, Time now,
+void ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+                           const std::optional<api::Progress>& before, Time now,
                            SteadyTime steady) {
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
-  job.latest = Merged(report, job.latest, now);
+  job.latest = Merged(report, job.latest ? job.latest : before, now);
   job.is_done = IsDone(report, *job.latest);
-  if (job.digest == report.digest) return;
+  if (job.attempt == attempt && job.digest == report.digest) return;
+  job.attempt = attempt;
   job.digest = report.digest;
   job.changed_at = steady;
 }
 
-ProgressReports::Known ProgressReports::Of(const std::string& job_uid, int attempt,
-                                           SteadyTime now) {
+ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run& run) {
   const std::lock_guard lock(mutex_);
-  const auto found = jobs_.find(job_uid);
-  if (found == jobs_.end()) return {};
-  Job& job = found->second;
-  if (job.attempt != attempt) job.digest.reset();
-  job.attempt = attempt;
-  Known known{.latest = job.latest};
-  if (job.digest && !job.is_done) known.same_for = now - job.changed_at;
+  Job& job = jobs_[job_uid];
+  if (!job.run || job.run->attempt != run.attempt) {
+    job.began_again = false;
+  } else if (!run.pod_uid.empty() && *job.run != run) {
+    job.began_again = true;
+    job.digest.reset();
+  }
+  if (!run.pod_uid.empty()) job.run = run;
+  Known known{.latest = job.latest, .began_again = job.began_again, .last_loss = last_loss_};
+  const bool is_awaited = job.attempt == run.attempt && job.digest && !job.is_done;
+  if (is_awaited) known.same_since = job.changed_at;
   return known;
+}
+
+void ProgressReports::NoteLoss(SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  last_loss_ = now;
 }
 
 void ProgressReports::Forget(const std::string& job_uid) {

@@ -8,15 +8,20 @@
 #include <optional>
 #include <string>
 
+#include "api/v1/job_token.h"
 #include "api/v1/training_job.h"
 #include "base/clock.h"
 
 namespace lockstep::controller {
 
-// The path, below Settings::progress_url, at which a job's programs report. It begins with the
-// prefix.
+// The path, below Settings::progress_url, at which the programs of a job's attempt report: those of
+// the attempt before may still run for a while. It begins with the prefix.
 inline constexpr char kReportPrefix[] = "/apis/training.lockstep.dev/v1/namespaces/";
-std::string ReportPath(const std::string& namespace_name, const std::string& job);
+std::string ReportPath(const std::string& namespace_name, const std::string& job, int attempt);
+
+// Returns a name of the way by which a job's programs report: another URL or token has another. It
+// is no secret.
+std::string ChannelOf(const std::string& progress_url, const api::JobToken& token);
 
 // One report. What it does not say is absent.
 struct ProgressReport {
@@ -44,30 +49,48 @@ class ProgressReports {
 
   // Returns false if the job has reported too often; a report counts whether or not Take follows.
   bool MayReport(const std::string& job_uid, SteadyTime now);
-  void Take(const std::string& job_uid, const ProgressReport& report, Time now, SteadyTime steady);
+  // The report extends the latest one or, if this process has none yet, `before`: what the job's
+  // status has.
+  void Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+            const std::optional<api::Progress>& before, Time now, SteadyTime steady);
+
+  // One start of the leading replica's program.
+  struct Run {
+    int attempt = 0;
+    std::string pod_uid;  // empty: it has no pod
+    int restarts = 0;     // by the kubelet
+    bool operator==(const Run&) const = default;
+  };
 
   struct Known {
     std::optional<api::Progress> latest;
-    // How long the reports of the attempt have said the same; nullopt if there is none yet, or if
-    // the last one says that the program has done all its work.
-    std::optional<Duration> same_for;
+    // Since when the reports of the run have said the same; nullopt if there is none yet, or if the
+    // last one says that the program has done all its work.
+    std::optional<SteadyTime> same_since;
+    bool began_again = false;  // within the attempt, since Of was first called for that
+    SteadyTime last_loss = SteadyTime::min();  // of any job's
   };
-  // An attempt that the job was not asked about before has reported nothing yet.
-  Known Of(const std::string& job_uid, int attempt, SteadyTime now);
+  // A run that follows another one of its attempt has reported nothing before this call.
+  Known Of(const std::string& job_uid, const Run& run);
+  // Reports may have been lost on this side. So no job's silence before says anything.
+  void NoteLoss(SteadyTime now);
   void Forget(const std::string& job_uid);  // the job has ended or is gone
 
  private:
   struct Job {
     SteadyTime due;  // of the first report after the burst, less the burst
     std::optional<api::Progress> latest;
-    std::optional<std::size_t> digest;  // of the attempt's last report
+    std::optional<Run> run;  // that Of was called for
+    bool began_again = false;
+    int attempt = 0;                    // of the last report
+    std::optional<std::size_t> digest;  // of the last report
     SteadyTime changed_at;
     bool is_done = false;
-    int attempt = 0;
   };
 
   std::mutex mutex_;
-  std::map<std::string, Job> jobs_;  // by uid; guarded by mutex_
+  std::map<std::string, Job> jobs_;  // by uid; this and the next are guarded by mutex_
+  SteadyTime last_loss_ = SteadyTime::min();
 };
 
 }  // namespace lockstep::controller

@@ -26,6 +26,13 @@ void WorkQueue::AddAfter(const Key& key, Duration delay) {
   UnlockAndNotify(lock, wakeup);
 }
 
+void WorkQueue::AddWithin(const Key& key, Duration delay) {
+  std::unique_lock lock(mutex_);
+  if (failures_.contains(key)) return;
+  const Wakeup wakeup = processing_.contains(key) ? AddLocked(key) : AddAfterLocked(key, delay);
+  UnlockAndNotify(lock, wakeup);
+}
+
 void WorkQueue::AddRateLimited(const Key& key) {
   std::unique_lock lock(mutex_);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);

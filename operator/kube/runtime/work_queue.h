@@ -48,6 +48,10 @@ class WorkQueue {
   void Add(const Key& key);
   // Of several delays for one key the earliest counts; Add does not cancel it.
   void AddAfter(const Key& key, Duration delay);
+  // Adds the key after `delay` or, if it is being processed, at once afterwards: that may have
+  // begun too early to see what the call is about. Does nothing for a key that AddRateLimited holds
+  // back.
+  void AddWithin(const Key& key, Duration delay);
   // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);
   // Drops the key's failure count and pending delay, but not an Add. Call after a successful

@@ -100,7 +100,7 @@ TEST_F(GuardsTest, ThePodsMountTheSecretAndItHoldsTheJobsToken) {
   JobTokens tokens(world.client, world.clock, testing::kOperatorKey);
   ASSERT_TRUE(tokens.Load().ok());
   const auto job = *world.Job();
-  const kube::Object wanted = BuildTokenSecret(job, *tokens.TextFor(job.metadata.uid));
+  const kube::Object wanted = BuildTokenSecret(job, *tokens.TextFor(job.metadata.uid), false);
   world.client.SetBefore({});
   const auto secret = world.client.Get(kube::kSecretKind, kube::KeyOf(wanted));
   ASSERT_TRUE(secret.ok()) << secret.status();
@@ -114,7 +114,7 @@ TEST_F(GuardsTest, ThePodsMountTheSecretAndItHoldsTheJobsToken) {
 
 TEST_F(GuardsTest, AReplacedPodFindsThemEvenIfSomebodyHasDeletedThem) {
   world.Settle();
-  const std::string name = TokenSecretName(*world.Job());
+  const std::string name = TokenSecretName(*world.Job(), false);
   ASSERT_TRUE(world.client.Delete(kube::kSecretKind, {"default", name}, "").ok());
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
@@ -257,6 +257,46 @@ TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyReportsItInTheJob) {
   EXPECT_EQ(Running().reason, "CreateFailed");
   EXPECT_THAT(Running().message, HasSubstr("no key to make the job's token of"));
   EXPECT_THAT(world.Pods(), IsEmpty());
+}
+
+// The Secret of an operator that took no reports has no bearer, and cannot be changed.
+TEST(ReportBearerTest, AJobGetsItOnceNoPodIsThereThatHasNot) {
+  World world(
+      Job("j")
+          .Workers(2)
+          .RestartScope(api::RestartScope::kGang)
+          .With([](api::TrainingJob& job) { job.spec.job_token = api::TokenMount::kMounted; })
+          .Build(),
+      {.job_tokens = true, .parallel_calls = 1});
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.RestartOperator({.job_tokens = true, .progress_url = "http://op", .parallel_calls = 1});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  world.Settle();
+  const auto secret_of = [&world](const kube::Object& pod) {
+    const std::string name =
+        pod.at("metadata").at("annotations").at(api::kAnnotationTokenSecret).get<std::string>();
+    const auto secret = world.client.Get(kube::kSecretKind, {"default", name});
+    EXPECT_TRUE(secret.ok()) << secret.status();
+    return *secret;
+  };
+  const auto tells_reports = [](const kube::Object& pod) {
+    return pod.dump().find("KUBEFLOW_TRAINER_SERVER_TOKEN") != std::string::npos;
+  };
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_FALSE(secret_of(pod).at("data").contains("report-bearer")) << "as its peer";
+    EXPECT_FALSE(tells_reports(pod));
+  }
+  for (const kube::Object& pod : world.Pods()) {
+    world.client.Remove(kube::kPodKind, kube::KeyOf(pod));
+  }
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_TRUE(secret_of(pod).at("data").contains("report-bearer"));
+    EXPECT_EQ(tells_reports(pod), kube::Name(pod) == "j-worker-0");
+  }
 }
 
 // Two versions of the trainer in one group need not understand each other.

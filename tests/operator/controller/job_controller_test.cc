@@ -93,13 +93,36 @@ TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   StartOperator({"a", "b"});
   EXPECT_TRUE(Eventually([&] { return StateOf("a", "j") == "Succeeded"; }));
   EXPECT_FALSE(operator_->HasSynced());
+  EXPECT_TRUE(operator_->IsOpen("a"));
+  EXPECT_FALSE(operator_->IsOpen("b"));
+  EXPECT_FALSE(operator_->IsOpen("c"));
   EXPECT_EQ(StateOf("b", "j"), "");
   EXPECT_EQ(Pods("b"), 0);
   may_enter = true;
   EXPECT_TRUE(Eventually([&] { return StateOf("b", "j") == "Succeeded"; }));
   EXPECT_TRUE(operator_->HasSynced());
+  EXPECT_TRUE(operator_->IsOpen("b"));
   EXPECT_EQ(Pods("c"), 0);
   operator_.reset();  // before what its client asks
+}
+
+// A program may report every second, and each look at a job of many pods is costly.
+TEST(JobControllerTest, ALookAtAJobIsNotAtOnce) {
+  const SystemClock clock;
+  const DnsAddresses addresses;
+  NoProgress progress;
+  HookedClient client;
+  JobControllerOptions options;
+  options.settings.status_interval = std::chrono::hours(1);
+  JobController controller(client, addresses, progress, clock, options);
+  controller.Look({"default", "j"});
+  EXPECT_EQ(controller.Stats().queue.delayed, 0U) << "its namespace is not open";
+  controller.Start();
+  EXPECT_TRUE(Eventually([&] { return controller.HasSynced(); }));
+  for (int i = 0; i < 3; ++i) controller.Look({"default", "j"});
+  const kube::WorkQueueStats queue = controller.Stats().queue;
+  EXPECT_EQ(queue.adds, 0);
+  EXPECT_EQ(queue.delayed, 1U);
 }
 
 // Nothing of the job or of its pod's node changes when the outage ends.

@@ -2175,14 +2175,34 @@ class ReportingTest : public ::testing::Test {
   void Report(int step) {
     const std::string uid = world_.Job()->metadata.uid;
     world_.reports->Take(
-        uid,
+        uid, Attempt(),
         {.loss = 0.5, .step = step, .total_steps = 100, .digest = static_cast<std::size_t>(step)},
-        world_.clock.Now(), world_.clock.SteadyNow());
+        std::nullopt, world_.clock.Now(), world_.clock.SteadyNow());
     world_.Settle();
   }
   int Attempt() { return world_.Job()->status.attempt; }
 
-  World world_{Job("j").Workers(1).ProgressDeadlineSeconds(60).Build()};
+  void Restart(const Settings& settings) {
+    world_.reports.emplace();
+    world_.RestartOperator(settings);
+    EXPECT_TRUE(world_.tokens().Load().ok());
+    world_.Settle();
+  }
+  void Restart() { Restart(kReporting); }
+  int AttemptAfter(Duration time) {
+    world_.clock.Advance(time);
+    world_.Settle();
+    return Attempt();
+  }
+
+  const Settings kReporting{.job_tokens = true, .progress_url = "http://op", .parallel_calls = 1};
+  World world_{
+      Job("j")
+          .Workers(1)
+          .ProgressDeadlineSeconds(60)
+          .With([](api::TrainingJob& job) { job.spec.job_token = api::TokenMount::kMounted; })
+          .Build(),
+      kReporting};
 };
 
 TEST_F(ReportingTest, ItsProgressIsWrittenAtThePaceOfOthers) {
@@ -2228,9 +2248,7 @@ TEST_F(ReportingTest, AProgramThatReportsNothingMoreIsRestarted) {
   world_.clock.Advance(std::chrono::hours(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 1) << "the next attempt has not reported yet";
-  world_.reports.emplace();
-  world_.RestartOperator();
-  world_.Settle();
+  Restart();
   world_.clock.Advance(std::chrono::hours(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 1) << "what the status has is the attempt's before";
@@ -2241,15 +2259,96 @@ TEST_F(ReportingTest, AnotherOperatorGivesAProgramThatHasReportedItsTimeAnew) {
   world_.clock.Advance(seconds(10));
   Report(1);
   world_.clock.Advance(seconds(59));
-  world_.reports.emplace();
-  world_.RestartOperator();
-  world_.Settle();
+  Restart();
   world_.clock.Advance(seconds(59));
   world_.Settle();
   EXPECT_EQ(Attempt(), 0);
   world_.clock.Advance(seconds(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 1);
+}
+
+// With restartScope Pod: neither the attempt nor the pod is another one.
+TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
+  const auto restart_container = [this](int count) {
+    world_.client.Modify(kube::kPodKind, {"default", "j-worker-0"}, [count](kube::Object& pod) {
+      pod["status"]["containerStatuses"] = {
+          {{"name", pod.at("spec").at("containers").at(0).at("name")},
+           {"restartCount", count},
+           {"state", {{"running", kube::Object::object()}}}}};
+    });
+    world_.Settle();
+  };
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  restart_container(1);
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  Report(1);
+  Restart();
+  restart_container(2);
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor does what the status has count";
+  Report(1);
+  EXPECT_EQ(AttemptAfter(seconds(60)), 1);
+}
+
+// An operator that has another key, or is told another URL, leaves pods with the old ones.
+TEST_F(ReportingTest, NothingIsExpectedFromAProgramThatReportsElsewhere) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  Settings elsewhere = kReporting;
+  elsewhere.progress_url = "http://op2";
+  Restart(elsewhere);
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  ASSERT_TRUE(world_.client.Delete(kube::kSecretKind, testing::kOperatorKey, "").ok());
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  Report(2);
+  EXPECT_EQ(AttemptAfter(seconds(60)), 1) << "it has reached this one";
+}
+
+TEST_F(ReportingTest, WithoutItsKeyAnOperatorHearsNothing) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  world_.reports.emplace();
+  world_.RestartOperator();
+  EXPECT_EQ(world_.Settle(), seconds(60)) << "the job is looked at again";
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  ASSERT_TRUE(world_.tokens().Load().ok());
+  EXPECT_EQ(world_.Settle(), seconds(60));
+  EXPECT_EQ(AttemptAfter(seconds(59)), 0);
+  EXPECT_EQ(AttemptAfter(seconds(1)), 1);
+}
+
+TEST_F(ReportingTest, ASilenceThatTheServerMayHaveCausedTellsNothing) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  for (int i = 0; i < 2; ++i) {
+    world_.clock.Advance(seconds(59));
+    world_.reports->NoteLoss(world_.clock.SteadyNow());
+    EXPECT_EQ(AttemptAfter(seconds(59)), 0) << i;
+    if (i == 0) Restart();
+  }
+  EXPECT_EQ(AttemptAfter(seconds(1)), 1);
+}
+
+TEST_F(ReportingTest, AProgramOfALaterAttemptIsJudgedByItsOnlyReportToThisOperator) {
+  Start();
+  Report(1);
+  world_.clock.Advance(seconds(60));
+  world_.Settle();
+  for (const kube::Object& pod : world_.Pods()) {
+    if (kube::IsBeingDeleted(pod)) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));
+  }
+  Start();
+  EXPECT_EQ(Attempt(), 1);
+  Report(1);
+  world_.clock.Advance(seconds(60));
+  world_.Settle();
+  EXPECT_EQ(Attempt(), 2);
 }
 
 TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {
@@ -2259,9 +2358,7 @@ TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {
   world_.clock.Advance(std::chrono::hours(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 0);
-  world_.reports.emplace();
-  world_.RestartOperator();
-  world_.Settle();
+  Restart();
   world_.clock.Advance(std::chrono::hours(1));
   world_.Settle();
   EXPECT_EQ(Attempt(), 0) << "the status tells the next process";

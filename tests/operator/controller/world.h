@@ -144,6 +144,7 @@ class World {
   }
 
   kube::EventRecorder& events() { return *events_; }
+  controller::JobTokens& tokens() { return *tokens_; }
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
   // As the operator's cache holds it.
   const controller::ObservedJob& HeldJob() const { return caches_->jobs.Get(key)->value; }

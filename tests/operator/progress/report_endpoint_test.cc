@@ -27,21 +27,22 @@ class ReportEndpointTest : public ::testing::Test {
                   const std::string& body = kStep7) {
     return endpoint_.Take({path, authorization, body});
   }
-  std::optional<api::Progress> Latest() { return reports_.Of("u-1", 0, clock_.SteadyNow()).latest; }
+  std::optional<api::Progress> Latest() { return reports_.Of("u-1", {2}).latest; }
 
-  const std::string path_ = controller::ReportPath("ml", "mnist");
+  const std::string path_ = controller::ReportPath("ml", "mnist", 2);
   const std::string bearer_ = "Bearer " + kToken.ReportBearer();
-  api::JobToken token_ = kToken;  // as the operator knows it
+  bool knows_jobs_ = true;
   testing::FakeClock clock_;
   controller::ProgressReports reports_;
   std::vector<std::string> told_;
   const ReportEndpoint endpoint_{
       reports_,
       clock_,
-      {.find = [this](const std::string& space,
-                      const std::string& name) -> std::optional<ReportingJob> {
+      {.knows_jobs = [this](const std::string& space) { return knows_jobs_ && space == "ml"; },
+       .find = [](const std::string& space,
+                  const std::string& name) -> std::optional<ReportingJob> {
          if (space != "ml" || name != "mnist") return std::nullopt;
-         return ReportingJob{"u-1", token_};
+         return ReportingJob{"u-1", 2, kToken, api::Progress{.test_loss = 0.25}};
        },
        .on_report = [this](const std::string& space,
                            const std::string& name) { told_.push_back(space + "/" + name); }}};
@@ -51,11 +52,25 @@ TEST_F(ReportEndpointTest, AReportOfTheJobIsTaken) {
   EXPECT_EQ(Post(path_, bearer_).status, 200);
   EXPECT_EQ(Latest()->step, 7);
   EXPECT_EQ(Latest()->update_time, clock_.Now());
+  EXPECT_EQ(Latest()->test_loss, 0.25) << "as its status says";
   EXPECT_THAT(told_, ElementsAre("ml/mnist"));
 }
 
+// The pods of the attempt before report until their grace has passed.
+TEST_F(ReportEndpointTest, AReportOfAnotherAttemptTellsNothing) {
+  for (int i = 0; i < 2 * controller::ProgressReports::kBurst; ++i) {
+    EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 1), bearer_).status, 200);
+    EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 3), bearer_).status, 200);
+  }
+  EXPECT_FALSE(Latest());
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_EQ(Post(controller::ReportPath("ml", "mnist", 1), "Bearer x").status, 401);
+  EXPECT_EQ(Post(path_, bearer_).status, 200) << "those counted for nothing here either";
+  EXPECT_EQ(Latest()->step, 7);
+}
+
 TEST_F(ReportEndpointTest, WhoeverHasNotTheJobsBearerIsRefusedAndLearnsOfNoJob) {
-  const std::string text = Post(controller::ReportPath("ml", "other"), bearer_).body;
+  const std::string text = Post(controller::ReportPath("ml", "other", 2), bearer_).body;
   for (const std::string& authorization :
        {std::string(), std::string("Bearer "), std::string("Bearer 0123456789abcdef"),
         kToken.ReportBearer(), "bearer " + kToken.ReportBearer(), bearer_ + "0",
@@ -73,15 +88,26 @@ TEST_F(ReportEndpointTest, OtherPathsAreNone) {
                            "/apis/training.lockstep.dev/v1/namespaces/ml",
                            "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist",
                            "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/status",
-                           "/apis/training.lockstep.dev/v1/namespaces/ml/pods/mnist/status"}) {
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/"
+                           "attempts/02/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/trainingjobs/mnist/"
+                           "attempts/99999999999/status",
+                           "/apis/training.lockstep.dev/v1/namespaces/ml/pods/mnist/attempts/2/"
+                           "status"}) {
     EXPECT_EQ(Post(path, bearer_).status, 404) << path;
   }
 }
 
-TEST_F(ReportEndpointTest, WithoutTheKeyNobodyIsRefusedForGood) {
-  token_ = api::JobToken();
-  EXPECT_EQ(Post(path_, bearer_).status, 503);
-  EXPECT_EQ(Post(path_, "Bearer ").status, 503);
+TEST_F(ReportEndpointTest, AnOperatorThatCannotTellAnswersAllAlikeAndRefusesNobodyForGood) {
+  knows_jobs_ = false;
+  const std::string text = Post(path_, bearer_).body;
+  for (const std::string& path : {path_, controller::ReportPath("ml", "other", 2)}) {
+    for (const std::string& authorization : {bearer_, std::string("Bearer ")}) {
+      EXPECT_EQ(Post(path, authorization).status, 503);
+      EXPECT_EQ(Post(path, authorization).body, text);
+    }
+  }
   EXPECT_FALSE(Latest());
 }
 
@@ -120,6 +146,12 @@ TEST_F(ReportEndpointTest, ItIsServedOverHttp) {
   EXPECT_THAT(post(std::string(ReportEndpoint::kMostBytes + 1, ' '), bearer_),
               StartsWith("HTTP/1.1 413 "));
   EXPECT_EQ(Latest()->step, 7);
+}
+
+TEST_F(ReportEndpointTest, WhatTheServerMayHaveLostIsNoted) {
+  clock_.Advance(std::chrono::seconds(7));
+  endpoint_.Intake().on_loss();
+  EXPECT_EQ(reports_.Of("u-1", {2}).last_loss, clock_.SteadyNow());
 }
 
 }  // namespace

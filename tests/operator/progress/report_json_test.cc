@@ -67,6 +67,13 @@ TEST(ReadReportTest, ValuesThatAreNoNumbersOrOutOfRangeAreLeftOut) {
   EXPECT_EQ(Read(R"({"metrics":[{"name":"loss","value":0.25}]})").loss, 0.25) << "a number";
 }
 
+TEST(ReadReportTest, AWholeNumberMayHaveAPoint) {
+  const ProgressReport report =
+      Read(R"({"progressPercentage":42.0,"estimatedRemainingSeconds":1e3})");
+  EXPECT_EQ(report.percentage, 42);
+  EXPECT_EQ(report.remaining_seconds, 1000);
+}
+
 TEST(ReadReportTest, ReportsThatSayMoreDifferInTheirDigest) {
   const auto digest = [](const std::string& status) { return Read(status).digest; };
   const std::string same = R"({"progressPercentage":1,"metrics":[{"name":"x","value":"1"}]})";
@@ -88,6 +95,8 @@ TEST(ReadReportTest, WhatIsNoReportIsRefusedInWords) {
       {"{}", "trainerStatus: found nothing, expected an object"},
       {R"({"trainerStatus":7})", "trainerStatus: found 7"},
       {R"({"trainerStatus":{"progressPercentage":101}})", "trainerStatus.progressPercentage"},
+      {R"({"trainerStatus":{"progressPercentage":42.5}})", "progressPercentage: found 42.5"},
+      {R"({"trainerStatus":{"progressPercentage":1e300}})", "trainerStatus.progressPercentage"},
       {R"({"trainerStatus":{"progressPercentage":"1"}})", "trainerStatus.progressPercentage"},
       {R"({"trainerStatus":{"estimatedRemainingSeconds":-1}})", "estimatedRemainingSeconds"},
       {R"({"trainerStatus":{"metrics":{}}})", "expected a list of at most 256 metrics"},

@@ -25,7 +25,7 @@ api::TrainingJob Trains() {
 
 Json PodWithToken(const api::TrainingJob& job) {
   Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
-  MountToken(job, "", pod);
+  MountToken(job, {Role::kWorker, 0}, 0, {}, pod);
   return pod;
 }
 
@@ -37,10 +37,17 @@ Json Named(const Json& list, const std::string& name) {
 }
 
 TEST(BuildTokenSecretTest, IsImmutableAndTheJobs) {
-  const Json secret = BuildTokenSecret(Trains(), "0123456789abcdef");
+  const Json secret = BuildTokenSecret(Trains(), "0123456789abcdef", false);
   EXPECT_EQ(kube::KeyOf(secret), (kube::Key{"ml", "mnist-token-u-1"}));
   EXPECT_EQ(kube::ControllerUid(secret), "u-1");
   EXPECT_EQ(secret["immutable"], true);
+  EXPECT_EQ(secret["data"].size(), 1U);
+  EXPECT_EQ(secret["data"]["token"], "MDEyMzQ1Njc4OWFiY2RlZg==");
+}
+
+TEST(BuildTokenSecretTest, OneWithABearerIsAnother) {
+  const Json secret = BuildTokenSecret(Trains(), "0123456789abcdef", true);
+  EXPECT_EQ(kube::KeyOf(secret), (kube::Key{"ml", "mnist-report-token-u-1"}));
   EXPECT_EQ(secret["data"].size(), 2U);
   EXPECT_EQ(secret["data"]["token"], "MDEyMzQ1Njc4OWFiY2RlZg==");
   EXPECT_EQ(secret["data"]["report-bearer"],
@@ -48,13 +55,13 @@ TEST(BuildTokenSecretTest, IsImmutableAndTheJobs) {
 }
 
 TEST(BuildTokenSecretTest, AJobOfTheSameNameHasAnother) {
-  EXPECT_NE(TokenSecretName(Job("j").Uid("a").Workers(1).Build()),
-            TokenSecretName(Job("j").Uid("b").Workers(1).Build()));
+  EXPECT_NE(TokenSecretName(Job("j").Uid("a").Workers(1).Build(), false),
+            TokenSecretName(Job("j").Uid("b").Workers(1).Build(), false));
 }
 
 TEST(BuildTokenSecretTest, TheLongestNameIsWithinAPathsLimits) {
   const auto job = Job(std::string(54, 'j')).Uid(std::string(36, 'u')).Workers(1).Build();
-  EXPECT_LE(TokenSecretName(job).size(), 253U);
+  EXPECT_LE(TokenSecretName(job, true).size(), 253U);
 }
 
 TEST(MountTokenTest, TheMainContainerReadsItAndNoOther) {
@@ -83,23 +90,54 @@ TEST(MountTokenTest, TheMainContainerReadsItAndNoOther) {
             "mnist-token-u-1");
 }
 
+Json PodThatReports(const api::TrainingJob& job, const Replica& replica, Reporting reporting) {
+  Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, replica, 3);
+  MountToken(job, replica, 3, reporting, pod);
+  return pod;
+}
+
 TEST(MountTokenTest, AProgramOfTheUsersIsToldWhereToReport) {
-  const auto with = [](const api::TrainingJob& job, const std::string& url) {
-    Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
-    MountToken(job, url, pod);
-    return pod["spec"]["containers"][0]["env"];
+  const auto job = Job("mnist").Namespace("ml").Uid("u-1").Workers(1).BuildWithDefaults();
+  const auto with = [&job](const Reporting& reporting) {
+    return PodThatReports(job, {Role::kWorker, 0}, reporting);
   };
-  const api::TrainingJob own =
-      Job("mnist").Namespace("ml").Uid("u-1").Workers(1).BuildWithDefaults();
-  const Json env = with(own, "http://op.lockstep-system.svc:8082");
+  const Json pod = with({"http://op.lockstep-system.svc:8082", "c0ffee"});
+  const Json& env = pod["spec"]["containers"][0]["env"];
   EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_URL")["value"],
             "http://op.lockstep-system.svc:8082/apis/training.lockstep.dev/v1/namespaces/ml/"
-            "trainingjobs/mnist/status");
+            "trainingjobs/mnist/attempts/3/status");
   EXPECT_EQ(Named(env, "KUBEFLOW_TRAINER_SERVER_TOKEN")["value"],
             "/var/run/secrets/training.lockstep.dev/report-bearer");
-  EXPECT_TRUE(Named(with(own, ""), "KUBEFLOW_TRAINER_SERVER_URL").is_null());
-  EXPECT_TRUE(Named(with(Trains(), "http://op"), "KUBEFLOW_TRAINER_SERVER_URL").is_null())
-      << "the bundled trainer is asked";
+  EXPECT_EQ(Named(pod["spec"]["volumes"], "lockstep-token")["secret"]["secretName"],
+            "mnist-report-token-u-1");
+  EXPECT_EQ(ObservePod(pod)->report_channel, "c0ffee");
+  const Json without = with({"http://op", ""});
+  EXPECT_TRUE(
+      Named(without["spec"]["containers"][0]["env"], "KUBEFLOW_TRAINER_SERVER_URL").is_null());
+  EXPECT_EQ(Named(without["spec"]["volumes"], "lockstep-token")["secret"]["secretName"],
+            "mnist-token-u-1");
+  EXPECT_EQ(ObservePod(without)->report_channel, "");
+}
+
+TEST(MountTokenTest, OnlyAProgramThatLeadsOrKnowsItsRankIsToldWhereToReport) {
+  const auto is_told = [](const char* container, const Replica& replica) {
+    const api::Json tmpl = testing::Template(container);
+    const auto job = Job("j")
+                         .Workers(2)
+                         .ParameterServers(1)
+                         .PodTemplate(Role::kWorker, tmpl)
+                         .PodTemplate(Role::kParameterServer, tmpl)
+                         .BuildWithDefaults();
+    const Json pod = PodThatReports(job, replica, {"http://op", "c0ffee"});
+    EXPECT_EQ(ObservePod(pod)->report_channel, "c0ffee") << "all of an attempt have it";
+    return !Named(pod["spec"]["containers"][0]["env"], "KUBEFLOW_TRAINER_SERVER_URL").is_null();
+  };
+  for (const char* container : {"tensorflow", "jax", "pytorch", "main"}) {
+    const bool knows_rank = std::string(container) == "pytorch" || std::string(container) == "main";
+    EXPECT_TRUE(is_told(container, {Role::kWorker, 0})) << container;
+    EXPECT_EQ(is_told(container, {Role::kWorker, 1}), knows_rank) << container;
+    EXPECT_FALSE(is_told(container, {Role::kParameterServer, 0})) << container;
+  }
 }
 
 TEST(MountTokenTest, AFileThatTheTemplateNamesStays) {

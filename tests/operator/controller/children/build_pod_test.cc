@@ -236,7 +236,7 @@ TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   for (const char* note :
        {api::kAnnotationClusterShape, api::kAnnotationElasticBounds, api::kAnnotationElasticPeers,
         api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy, api::kAnnotationRestartPolicy,
-        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
+        api::kAnnotationReportChannel, api::kAnnotationTokenSecret, api::kAnnotationTrainerImage,
         api::kAnnotationTrainerGpuImage}) {
     annotations[note] = "forged";
   }

@@ -654,6 +654,12 @@ TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
   EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(9), 8)).next_retry_time);
   EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(3660), 7)).next_retry_time)
       << "the last words of an earlier pod";
+  const auto only_loss = [](Observed& observed) {
+    observed.progress.emplace().loss = 0.5;
+    observed.progress->update_time = observed.now - seconds(9);
+  };
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), only_loss).next_retry_time)
+      << "it counts no steps, so that none can show that it goes on";
 }
 
 TEST(RestartRuleTest, ARestartThatLeavesTheJobRunningEndsItsHealthyRun) {

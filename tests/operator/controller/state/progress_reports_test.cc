@@ -55,39 +55,89 @@ TEST(ProgressReportsTest, AJobMayReportOftenForAMomentAndThenOncePerInterval) {
 
 TEST(ProgressReportsTest, TheTimeWithoutChangeCountsFromTheLastReportThatSaysMore) {
   ProgressReports reports;
-  EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
-  EXPECT_EQ(reports.Of("a", 0, At(10)).same_for, seconds(10));
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(20));
-  EXPECT_EQ(reports.Of("a", 0, At(30)).same_for, seconds(30));
-  reports.Take("a", {.step = 2, .digest = 2}, kNow, At(40));
-  EXPECT_EQ(reports.Of("a", 0, At(50)).same_for, seconds(10));
-  EXPECT_EQ(reports.Of("a", 0, At(50)).latest->step, 2);
+  EXPECT_FALSE(reports.Of("a", {0}).latest);
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
+  EXPECT_EQ(reports.Of("a", {0}).same_since, At(0));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(20));
+  EXPECT_EQ(reports.Of("a", {0}).same_since, At(0));
+  reports.Take("a", 0, {.step = 2, .digest = 2}, {}, kNow, At(40));
+  EXPECT_EQ(reports.Of("a", {0}).same_since, At(40));
+  EXPECT_EQ(reports.Of("a", {0}).latest->step, 2);
 }
 
-TEST(ProgressReportsTest, TheNextAttemptHasReportedNothing) {
+TEST(ProgressReportsTest, EachAttemptIsJudgedByItsOwnReports) {
   ProgressReports reports;
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
-  EXPECT_TRUE(reports.Of("a", 0, At(1)).same_for);
-  EXPECT_FALSE(reports.Of("a", 1, At(2)).same_for);
-  EXPECT_EQ(reports.Of("a", 1, At(3)).latest->step, 1) << "it is still the latest";
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(4));
-  EXPECT_EQ(reports.Of("a", 1, At(5)).same_for, seconds(1));
+  reports.Take("a", 3, {.step = 1, .digest = 1}, {}, kNow, At(0));
+  EXPECT_EQ(reports.Of("a", {3}).same_since, At(0)) << "whoever asks for the first time";
+  EXPECT_FALSE(reports.Of("a", {4}).same_since);
+  EXPECT_EQ(reports.Of("a", {4}).latest->step, 1) << "it is still the latest";
+  reports.Take("a", 4, {.step = 1, .digest = 1}, {}, kNow, At(4));
+  EXPECT_EQ(reports.Of("a", {4}).same_since, At(4));
+}
+
+TEST(ProgressReportsTest, AProgramThatBeginsAgainWithinAnAttemptHasReportedNothing) {
+  for (const ProgressReports::Run& again :
+       {ProgressReports::Run{3, "p1", 1}, ProgressReports::Run{3, "p2", 0}}) {
+    ProgressReports reports;
+    EXPECT_FALSE(reports.Of("a", {3, "p1", 0}).same_since);
+    reports.Take("a", 3, {.step = 1, .digest = 1}, {}, kNow, At(0));
+    EXPECT_EQ(reports.Of("a", {3, "p1", 0}).same_since, At(0));
+    EXPECT_EQ(reports.Of("a", {3, "", 0}).same_since, At(0)) << "its pod may be seen again";
+    EXPECT_FALSE(reports.Of("a", {3, "p1", 0}).began_again);
+    EXPECT_FALSE(reports.Of("a", again).same_since);
+    EXPECT_TRUE(reports.Of("a", again).began_again);
+    reports.Take("a", 3, {.step = 1, .digest = 1}, {}, kNow, At(4));
+    EXPECT_EQ(reports.Of("a", again).same_since, At(4));
+    reports.Take("a", 4, {.step = 1, .digest = 1}, {}, kNow, At(5));
+    EXPECT_EQ(reports.Of("a", {4, "p3", 0}).same_since, At(5)) << "it came before the first look";
+    EXPECT_FALSE(reports.Of("a", {4, "p3", 0}).began_again);
+  }
+}
+
+TEST(ProgressReportsTest, TheFirstReportExtendsWhatTheStatusHas) {
+  ProgressReports reports;
+  const api::Progress status{.step = 2250, .total_steps = 5000, .test_loss = 0.25};
+  reports.Take("a", 0, {.percentage = 50}, status, kNow, At(0));
+  EXPECT_EQ(reports.Of("a", {0}).latest->step, 2500);
+  EXPECT_EQ(reports.Of("a", {0}).latest->total_steps, 5000);
+  EXPECT_EQ(reports.Of("a", {0}).latest->test_loss, 0.25);
+  reports.Take("a", 0, {.loss = 0.5}, status, kNow, At(1));
+  EXPECT_EQ(reports.Of("a", {0}).latest->step, 2500) << "the latest is newer than the status";
 }
 
 TEST(ProgressReportsTest, AProgramThatIsDoneIsNotWaitedFor) {
   ProgressReports reports;
-  reports.Take("a", {.percentage = 100, .digest = 1}, kNow, At(0));
-  EXPECT_FALSE(reports.Of("a", 0, At(9)).same_for);
-  reports.Take("b", {.step = 9, .total_steps = 9, .digest = 1}, kNow, At(0));
-  EXPECT_FALSE(reports.Of("b", 0, At(9)).same_for);
+  reports.Take("a", 0, {.percentage = 100, .digest = 1}, {}, kNow, At(0));
+  EXPECT_FALSE(reports.Of("a", {0}).same_since);
+  reports.Take("b", 0, {.step = 9, .total_steps = 9, .digest = 1}, {}, kNow, At(0));
+  EXPECT_FALSE(reports.Of("b", {0}).same_since);
+}
+
+TEST(ProgressReportsTest, ALossIsKnownOfEveryJob) {
+  ProgressReports reports;
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
+  EXPECT_LT(reports.Of("a", {0}).last_loss, At(0));
+  reports.NoteLoss(At(3));
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
+  EXPECT_EQ(reports.Of("b", {0}).last_loss, At(3));
+  EXPECT_EQ(reports.Of("a", {0}).same_since, At(0));
+}
+
+TEST(ReportChannelTest, AnotherUrlOrTokenHasAnother) {
+  const api::JobToken token("0123456789abcdef");
+  const std::string channel = ChannelOf("http://a", token);
+  EXPECT_EQ(channel.size(), 16U);
+  EXPECT_EQ(channel, ChannelOf("http://a", token));
+  EXPECT_NE(channel, ChannelOf("http://b", token));
+  EXPECT_NE(channel, ChannelOf("http://a", api::JobToken("fedcba9876543210")));
+  EXPECT_FALSE(ChannelOf("http://a", api::JobToken()).empty()) << "a key that is not known yet";
 }
 
 TEST(ProgressReportsTest, AForgottenJobIsUnknown) {
   ProgressReports reports;
-  reports.Take("a", {.step = 1, .digest = 1}, kNow, At(0));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
   reports.Forget("a");
-  EXPECT_FALSE(reports.Of("a", 0, At(0)).latest);
+  EXPECT_FALSE(reports.Of("a", {0}).latest);
 }
 
 }  // namespace

@@ -117,6 +117,32 @@ TEST_F(WorkQueueTest, FailuresMakeAKeyWaitLongerUntilItIsForgotten) {
   EXPECT_EQ(queue.Stats().next_due, seconds(1));
 }
 
+TEST_F(WorkQueueTest, WhatIsWantedWithinATimeComesOnceAndIsNotForgotten) {
+  queue.AddWithin(kA, seconds(10));
+  clock.Advance(seconds(4));
+  queue.AddWithin(kA, seconds(10));
+  EXPECT_EQ(queue.Stats().next_due, seconds(6));
+  clock.Advance(seconds(6));
+  EXPECT_EQ(queue.TryGet(), kA);
+  queue.AddWithin(kA, seconds(10));
+  queue.Forget(kA);  // as after a success, which need not have seen it
+  queue.Done(kA);
+  EXPECT_EQ(queue.TryGet(), kA);
+}
+
+TEST_F(WorkQueueTest, WhatIsWantedWithinATimeShortensNoBackOff) {
+  for (const int expected : {1, 2, 4}) {
+    queue.AddRateLimited(kA);
+    queue.AddWithin(kA, std::chrono::milliseconds(1));
+    EXPECT_EQ(queue.Stats().next_due, seconds(expected));
+    clock.Advance(seconds(expected));
+    EXPECT_EQ(queue.TryGet(), kA);
+    queue.AddWithin(kA, std::chrono::milliseconds(1));
+    queue.Done(kA);
+    EXPECT_EQ(queue.TryGet(), std::nullopt);
+  }
+}
+
 TEST_F(WorkQueueTest, AForgottenKeyWaitsForNothing) {
   queue.AddAfter(kA, std::chrono::years(68));
   queue.AddAfter(kB, seconds(5));
