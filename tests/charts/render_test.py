@@ -20,7 +20,7 @@ NO_VALUE = {"--kubeconfig", "--leader-election-namespace"}
 
 
 def known_flags():
-    return set(re.findall(r'add_(?:option|flag)\(\s*"(--[a-z-]+)"',
+    return set(re.findall(r'add(?:_option|_flag)?\(\s*"(--[a-z-]+)"',
                           (ROOT / "operator" / "server" / "flags.cc").read_text()))
 
 
