@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "api/v1/names.h"
+#include "base/rfc3339.h"
 #include "operator/controller/job_controller.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/object_json.h"
@@ -2247,7 +2248,11 @@ TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
       pod["status"]["containerStatuses"] = {
           {{"name", pod.at("spec").at("containers").at(0).at("name")},
            {"restartCount", count},
-           {"state", {{"running", kube::Object::object()}}}}};
+           {"state", {{"running", kube::Object::object()}}},
+           {"lastState",
+            {{"terminated",
+              {{"exitCode", 1},
+               {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}}};
     });
     world_.Settle();
   };
@@ -2260,6 +2265,8 @@ TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
   Restart();
   restart_container(2);
   EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor does what the status has count";
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor for an operator that did not see it";
   Report(1);
   EXPECT_EQ(AttemptAfter(seconds(60)), 1);
 }
