@@ -9,6 +9,7 @@
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
 #include "operator/controller/job_controller.h"
+#include "operator/controller/rules/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
@@ -2244,16 +2245,17 @@ TEST_F(ReportingTest, AnotherOperatorGivesAProgramThatHasReportedItsTimeAnew) {
 // With restartScope Pod: neither the attempt nor the pod is another one.
 TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
   const auto restart_container = [this](int count) {
-    world_.client.Modify(kube::kPodKind, {"default", "j-worker-0"}, [count](kube::Object& pod) {
-      pod["status"]["containerStatuses"] = {
-          {{"name", pod.at("spec").at("containers").at(0).at("name")},
-           {"restartCount", count},
-           {"state", {{"running", kube::Object::object()}}},
-           {"lastState",
-            {{"terminated",
-              {{"exitCode", 1},
-               {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}}};
-    });
+    world_.client.Modify(
+        kube::kPodKind, {"default", "j-worker-0"}, [this, count](kube::Object& pod) {
+          pod["status"]["containerStatuses"] = {
+              {{"name", pod.at("spec").at("containers").at(0).at("name")},
+               {"restartCount", count},
+               {"state", {{"running", kube::Object::object()}}},
+               {"lastState",
+                {{"terminated",
+                  {{"exitCode", 1},
+                   {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}}};
+        });
     world_.Settle();
   };
   Start();
