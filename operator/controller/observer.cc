@@ -86,11 +86,17 @@ bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
 }
 
 // Returns true if a process before this one has written what the job's present attempt has
-// reported, and it was not all of its work.
-bool HasReportedBefore(const api::TrainingJobStatus& status) {
+// reported, since its leading container last started again, and it was not all of its work.
+bool HasReportedBefore(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
   const auto& progress = status.progress;
   if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
   const bool is_done = progress->total_steps > 0 && progress->step >= progress->total_steps;
+  const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
+  if (leader != nullptr && leader->restart_count > 0) {
+    const auto end = leader->last_end ? leader->last_end->finished_at : std::nullopt;
+    if (!end || *progress->update_time <= *end) return false;
+  }
   return !is_done &&
          *progress->update_time >= FindCondition(status, kRunning)->last_transition_time;
 }
@@ -291,7 +297,7 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
 std::optional<SteadyTime> Observer::AwaitedSince(ReconcileContext& context) const {
   const SteadyTime now = context.moment.steady;
   const api::TrainingJob& job = context.observed.job;
-  if (!HasReportedBefore(job.status)) return std::nullopt;
+  if (!HasReportedBefore(context.observed)) return std::nullopt;
   const api::JobToken token = with_.TokenOf(job.metadata.uid);
   if (!token.present()) return now;  // not known yet: nothing is heard
   const std::string channel = ChannelOf(settings_.progress_url, token);

@@ -9,10 +9,10 @@ installed. It sends what Kubeflow Trainer's status server takes.
 """
 from __future__ import annotations
 
-import atexit
 import http.client
 import json
 import math
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 INTERVAL = 5.0  # seconds between two reports; the newest is sent
 TIMEOUT = 5.0  # seconds for one try
 FIRST_PAUSE = 0.1  # seconds before a report is sent again; doubles up to INTERVAL
+LONGEST_LAST_PAUSE = 0.5  # seconds, while the program's end waits
 LAST_WORDS = 3.0  # seconds that the program's end waits for its last report
 LONGEST = 2**53 - 1  # seconds that may remain, for the operator
 NOT_NOW = (429, 503)  # 503: of two operators, one leads, and a Service may ask the other
@@ -51,7 +52,8 @@ class Reporter:
         self._due = 0.0  # when it may be sent, of time.monotonic()
         self._busy = self._ending = self._has_warned = False
         threading.Thread(target=self._run, name="report-progress", daemon=True).start()
-        atexit.register(self.flush)
+        # At the program's end, and at that of a process of multiprocessing, which does without atexit.
+        multiprocessing.util.Finalize(None, self.flush, exitpriority=0)
 
     def put(self, status: dict[str, Any]) -> None:
         body = json.dumps({"trainerStatus": status}).encode()
@@ -71,19 +73,20 @@ class Reporter:
         pause = FIRST_PAUSE
         while True:
             body = self._take()
-            settled = False
             try:
                 settled = self._send(body)
-            finally:
-                pause = FIRST_PAUSE if settled else min(2 * pause, max(self._interval, FIRST_PAUSE))
-                with self._changed:
-                    if not settled:
-                        self._due = time.monotonic() + pause
-                        self._next = self._next or body  # the newest that is known
-                    elif not self._ending:
-                        self._due = time.monotonic() + self._interval
-                    self._busy = False
-                    self._changed.notify_all()
+            except Exception:  # training goes on, and so do its reports
+                settled = False
+            with self._changed:
+                longest = LONGEST_LAST_PAUSE if self._ending else max(self._interval, FIRST_PAUSE)
+                pause = FIRST_PAUSE if settled else min(2 * pause, longest)
+                if not settled:
+                    self._due = time.monotonic() + pause
+                    self._next = self._next or body  # the newest that is known
+                elif not self._ending:
+                    self._due = time.monotonic() + self._interval
+                self._busy = False
+                self._changed.notify_all()
 
     def _take(self) -> bytes:
         with self._changed:
@@ -110,7 +113,7 @@ class Reporter:
                     return False
                 self._warn(error)
                 return True
-        except (OSError, ValueError, http.client.HTTPException):  # training goes on without reports
+        except (OSError, ValueError, http.client.HTTPException):
             return False
 
     def _warn(self, error: urllib.error.HTTPError) -> None:
@@ -153,9 +156,12 @@ def report_progress(step: int | None = None, total: int | None = None, *, loss: 
         status["progressPercentage"] = max(0, min(100, step * 100 // total))
     if seconds is not None:
         status["estimatedRemainingSeconds"] = max(0, min(LONGEST, seconds))
-    if _reporter is None:
-        _reporter = Reporter(url, token_file)
-    _reporter.put(status)
+    try:
+        if _reporter is None:
+            _reporter = Reporter(url, token_file)
+        _reporter.put(status)
+    except Exception:  # such as: no thread can be started
+        return False
     return True
 
 
@@ -163,5 +169,15 @@ def _finite(kind: Callable[[Any], Number], value: Any) -> Number | None:
     try:
         number = kind(value)
         return number if math.isfinite(number) else None
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers
+    except Exception:  # it is the program's own type, such as a tensor
         return None
+
+
+def _forget() -> None:
+    """In a process that was forked: the thread is the parent's, and its lock may be held for ever."""
+    global _reporter
+    _reporter = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

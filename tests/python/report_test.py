@@ -124,6 +124,42 @@ print(report.report_progress(step=Scalar(7), total=14.0, loss=Scalar(0.5), accur
             self.assertTrue(reporter.flush(20))
         self.assertEqual([1, 1, 1, 1, 2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
 
+    def test_a_process_that_was_forked_reports_too(self):
+        program = """
+import multiprocessing, os
+report.report_progress(step=1)
+child = multiprocessing.get_context("fork").Process(target=report.report_progress, kwargs={"step": 2})
+child.start()
+child.join()
+pid = os.fork()
+if not pid:
+    report.report_progress(step=3)
+    raise SystemExit
+os.waitpid(pid, 0)
+"""
+        self.assertEqual("", self.run_program(program))
+        self.assertEqual(["1", "2", "3"],
+                         sorted(seen["metrics"][0]["value"] for _, _, seen in self.operator.seen))
+
+    def test_whatever_cannot_be_done_stays_inside(self):
+        program = """
+import threading
+class Strange:
+    def __float__(self): raise KeyError("of the program's own")
+sent = []
+def send(self, body):
+    sent.append(body)
+    if len(sent) == 1: raise KeyError("unforeseen")
+    return True
+report.Reporter._send = send
+real, threading.Thread.start = threading.Thread.start, lambda self: (_ for _ in ()).throw(RuntimeError("no thread"))
+assert not report.report_progress(step=1, loss=Strange())
+threading.Thread.start = real
+assert report.report_progress(step=1, loss=Strange())
+assert report._reporter.flush(20) and len(sent) == 2
+"""
+        self.assertEqual("", self.run_program(program))
+
     def test_a_refusal_is_told_once(self):
         for codes, told in (((401, 400), 1), ((400,), 1), ((429, 503), 0)):
             self.start(codes)

@@ -94,11 +94,12 @@ void MountToken(const api::TrainingJob& job, const Replica& replica, int attempt
   Object& annotations = pod.at("metadata")["annotations"];
   annotations[api::kAnnotationTokenSecret] = secret;
   if (has_bearer) annotations[api::kAnnotationReportChannel] = reporting.channel;
-  if (!MountsTokenFolder(main)) MountVolume(secret, spec, main);
+  const bool has_own = MountsTokenFolder(main);
+  if (!has_own) MountVolume(secret, spec, main);
   AddVariable(api::kEnvTokenFile, fmt::format("{}/{}", kTokenFolder, kTokenEntry), main);
   const bool may_report =
       replica == LeadingReplica(job) || ListHas(main, "env", "name", kEnvTorchRank);
-  if (!has_bearer || reporting.url.empty() || !may_report) return;
+  if (!has_bearer || has_own || reporting.url.empty() || !may_report) return;
   AddVariable(api::kEnvProgressUrl,
               reporting.url + ReportPath(job.metadata.namespace_name, job.metadata.name, attempt),
               main);

@@ -28,27 +28,36 @@ void WorkQueue::AddAfter(const Key& key, Duration delay) {
 
 void WorkQueue::AddWithin(const Key& key, Duration delay) {
   std::unique_lock lock(mutex_);
-  if (failures_.contains(key)) return;
-  const Wakeup wakeup = processing_.contains(key) ? AddLocked(key) : AddAfterLocked(key, delay);
-  UnlockAndNotify(lock, wakeup);
+  if (processing_.contains(key)) {
+    wished_.try_emplace(key, delay);
+  } else if (!failures_.contains(key)) {
+    const Wakeup wakeup = AddAfterLocked(key, delay);
+    UnlockAndNotify(lock, wakeup);
+  }
 }
 
 void WorkQueue::AddRateLimited(const Key& key) {
   std::unique_lock lock(mutex_);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   ++retries_;
+  wished_.erase(key);  // the retry will see it
   const Wakeup wakeup =
       AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
   UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::Forget(const Key& key) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   failures_.erase(key);
   const auto delayed = delayed_.find(key);
-  if (delayed == delayed_.end()) return;
-  due_.erase({delayed->second, key});
-  delayed_.erase(delayed);
+  if (delayed != delayed_.end()) {
+    due_.erase({delayed->second, key});
+    delayed_.erase(delayed);
+  }
+  const auto wished = wished_.extract(key);
+  if (wished.empty()) return;
+  const Wakeup wakeup = AddAfterLocked(key, wished.mapped());
+  UnlockAndNotify(lock, wakeup);
 }
 
 std::optional<Key> WorkQueue::Get() {

@@ -48,9 +48,9 @@ class WorkQueue {
   void Add(const Key& key);
   // Of several delays for one key the earliest counts; Add does not cancel it.
   void AddAfter(const Key& key, Duration delay);
-  // Adds the key after `delay` or, if it is being processed, at once afterwards: that may have
-  // begun too early to see what the call is about. Does nothing for a key that AddRateLimited holds
-  // back.
+  // Adds the key after `delay`. Does nothing for a key that AddRateLimited holds back. If the key
+  // is being processed, which may have begun too early to see what the call is about, Forget does
+  // it.
   void AddWithin(const Key& key, Duration delay);
   // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);
@@ -105,6 +105,7 @@ class WorkQueue {
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first
   std::map<Key, int> failures_;
+  std::map<Key, Duration> wished_;  // by AddWithin, of keys in processing_
   bool shut_down_ = false;
   std::int64_t adds_ = 0, retries_ = 0;
   WorkQueueObserver* observer_ = nullptr;

@@ -7,7 +7,9 @@
 #include <mutex>
 
 #include "api/v1/names.h"
+#include "base/rfc3339.h"
 #include "operator/controller/job_controller.h"
+#include "operator/controller/rules/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
@@ -2271,12 +2273,17 @@ TEST_F(ReportingTest, AnotherOperatorGivesAProgramThatHasReportedItsTimeAnew) {
 // With restartScope Pod: neither the attempt nor the pod is another one.
 TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
   const auto restart_container = [this](int count) {
-    world_.client.Modify(kube::kPodKind, {"default", "j-worker-0"}, [count](kube::Object& pod) {
-      pod["status"]["containerStatuses"] = {
-          {{"name", pod.at("spec").at("containers").at(0).at("name")},
-           {"restartCount", count},
-           {"state", {{"running", kube::Object::object()}}}}};
-    });
+    world_.client.Modify(
+        kube::kPodKind, {"default", "j-worker-0"}, [this, count](kube::Object& pod) {
+          pod["status"]["containerStatuses"] = {
+              {{"name", pod.at("spec").at("containers").at(0).at("name")},
+               {"restartCount", count},
+               {"state", {{"running", kube::Object::object()}}},
+               {"lastState",
+                {{"terminated",
+                  {{"exitCode", 1},
+                   {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}}};
+        });
     world_.Settle();
   };
   Start();
@@ -2288,6 +2295,8 @@ TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
   Restart();
   restart_container(2);
   EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor does what the status has count";
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor for an operator that did not see it";
   Report(1);
   EXPECT_EQ(AttemptAfter(seconds(60)), 1);
 }

@@ -175,6 +175,11 @@ TEST(MountTokenTest, WhatTheTemplateMountsAtItsPlaceStays) {
     EXPECT_EQ(Named(spec["containers"][0]["env"], "LOCKSTEP_TOKEN_FILE")["value"],
               "/var/run/secrets/training.lockstep.dev/token")
         << path << ": without it the trainer would believe everybody";
+    const Json own =
+        PodThatReports(Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).BuildWithDefaults(),
+                       {Role::kWorker, 0}, {"http://op", "c0ffee"});
+    EXPECT_TRUE(Named(own["spec"]["containers"][0]["env"], "KUBEFLOW_TRAINER_SERVER_URL").is_null())
+        << "it holds no bearer";
   }
 }
 

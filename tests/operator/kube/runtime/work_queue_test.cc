@@ -127,7 +127,7 @@ TEST_F(WorkQueueTest, WhatIsWantedWithinATimeComesOnceAndIsNotForgotten) {
   queue.AddWithin(kA, seconds(10));
   queue.Forget(kA);  // as after a success, which need not have seen it
   queue.Done(kA);
-  EXPECT_EQ(queue.TryGet(), kA);
+  EXPECT_EQ(queue.Stats().next_due, seconds(10));
 }
 
 TEST_F(WorkQueueTest, WhatIsWantedWithinATimeShortensNoBackOff) {
@@ -141,6 +141,13 @@ TEST_F(WorkQueueTest, WhatIsWantedWithinATimeShortensNoBackOff) {
     queue.Done(kA);
     EXPECT_EQ(queue.TryGet(), std::nullopt);
   }
+  queue.AddRateLimited(kA);
+  clock.Advance(seconds(8));
+  EXPECT_EQ(queue.TryGet(), kA);
+  queue.AddWithin(kA, seconds(10));
+  queue.Forget(kA);
+  queue.Done(kA);
+  EXPECT_EQ(queue.Stats().next_due, seconds(10)) << "the retry that succeeds need not have seen it";
 }
 
 TEST_F(WorkQueueTest, AForgottenKeyWaitsForNothing) {
