@@ -41,16 +41,6 @@ struct Moment {
   SteadyTime InstantOf(Time time) const { return steady - (now - time); }
 };
 
-// An end of a program that the kubelet starts again, as far as needed to tell it from others.
-struct EndedRun {
-  EndedRun() = default;
-  explicit EndedRun(const Termination& end)
-      : exit_code(end.exit_code), signal(end.signal), finished_at(end.finished_at) {}
-  int exit_code = 0, signal = 0;
-  std::optional<Time> finished_at;
-  bool operator==(const EndedRun&) const = default;
-};
-
 // When this process first saw each condition of a pod.
 struct Sight {
   std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
@@ -59,8 +49,8 @@ struct Sight {
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool is_at_work =
-      false;  // a peer of the present attempt that ran, with no end or deletion in sight
-  std::optional<EndedRun> last_run;  // of its main container
+      false;          // a peer of the present attempt that ran, with no end or deletion in sight
+  int last_run = -1;  // ObservedPod::last_run when it was last looked at
   bool operator==(const Sight&) const = default;
 };
 

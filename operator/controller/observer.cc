@@ -52,7 +52,7 @@ bool IsPeer(const Observed& observed, const ObservedPod& pod) {
 // knows only the kubelet's time of it.
 bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
                        bool is_first_sight) {
-  if (!pod.last_end || EndedRun(*pod.last_end) == sight.last_run) return false;
+  if (!pod.last_end || pod.last_run <= sight.last_run) return false;
   const Termination& end = *pod.last_end;
   const bool is_old = is_first_sight && end.finished_at &&
                       observed.now - *end.finished_at > observed.settings.settling;
@@ -85,20 +85,19 @@ bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
          pod.termination && pod.termination->exit_code == 0;
 }
 
-// Returns true if a process before this one has written what the job's present attempt has
-// reported, since its leading container last started again, and it was not all of its work.
+// Returns true if a process before this one has written what the present run of the leading pod's
+// program has reported, and it was not all of its work. Its node's clock may be wrong by less than
+// `settling`: then this process waits for one more report.
 bool HasReportedBefore(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   const auto& progress = status.progress;
   if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
   const bool is_done = progress->total_steps > 0 && progress->step >= progress->total_steps;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
-  if (leader != nullptr && leader->restart_count > 0) {
-    const auto end = leader->last_end ? leader->last_end->finished_at : std::nullopt;
-    if (!end || *progress->update_time <= *end) return false;
-  }
-  return !is_done &&
-         *progress->update_time >= FindCondition(status, kRunning)->last_transition_time;
+  if (is_done || leader == nullptr || !leader->running_since) return false;
+  const Time begun = *leader->running_since + observed.settings.settling;
+  return *progress->update_time >=
+         std::max(begun, FindCondition(status, kRunning)->last_transition_time);
 }
 
 }  // namespace
@@ -132,7 +131,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
     saw_cause |= HasEndedForACause(observed, pod, sight, known.empty());
-    if (pod.last_end) sight.last_run = EndedRun(*pod.last_end);
+    sight.last_run = std::max(sight.last_run, pod.last_run);
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);
@@ -226,7 +225,7 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveWait(context);
   ObserveComplete(context);
   ObserveKueue(context);
-  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed, context.moment.steady);
+  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   const TokenGuard& token = context.memory.token_secret;
   observed.has_token_secret =

@@ -119,11 +119,13 @@ absl::Status StatusWriter::WriteStatus(Plan& plan, ReconcileContext& context) {
                {{"namespace", context.job->key.namespace_name},
                 {"name", context.job->key.name},
                 {"error", written.status().ToString()}});
-    plan.status.progress.reset();
-    plan.status.failure.reset();
     object["status"].erase("progress");
     object["status"].erase("failure");
     written = with_.client.UpdateStatus(kTrainingJobKind, object);
+    if (written.ok() || MayHaveHappened(written.status())) {
+      plan.status.progress.reset();
+      plan.status.failure.reset();
+    }
   }
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {

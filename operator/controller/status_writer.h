@@ -28,7 +28,7 @@ class StatusWriter {
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
   void RecordEvents(const Plan& plan, const ReconcileContext& context);
-  // Without progress and failure, in the plan as well, if the server does not take these.
+  // Without progress and failure if the server does not take these; then the plan loses them, too.
   absl::Status WriteStatus(Plan& plan, ReconcileContext& context);
   void NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
                    ReconcileContext& context);

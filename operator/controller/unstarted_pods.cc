@@ -18,7 +18,7 @@ SteadyTime UnstartedPods::DueOf(const Created& created, const kube::BackoffPolic
   return created.last + kube::BackoffDelay(backoff, created.times - kUnbounded + 1, 0.0);
 }
 
-std::optional<Replica> UnstartedPods::Note(const Observed& observed, SteadyTime now) {
+std::optional<Replica> UnstartedPods::Note(const Observed& observed) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt) created_.clear();
   attempt_ = attempt;
@@ -31,11 +31,9 @@ std::optional<Replica> UnstartedPods::Note(const Observed& observed, SteadyTime 
       created_.erase({pod.role, pod.index});
     }
   }
-  const auto waits = std::ranges::find_if(created_, [&](const auto& entry) {
-    return DueOf(entry.second, observed.settings.ActionBackoff()) > now &&
-           FindPod(observed, entry.first) == nullptr;
-  });
-  return waits == created_.end() ? std::nullopt : std::optional(waits->first);
+  const auto found = std::ranges::find_if(
+      created_, [](const auto& entry) { return entry.second.times > kUnbounded; });
+  return found == created_.end() ? std::nullopt : std::optional(found->first);
 }
 
 void UnstartedPods::NoteCreated(const Replica& replica, SteadyTime now) {

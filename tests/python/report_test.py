@@ -126,7 +126,8 @@ print(report.report_progress(step=Scalar(7), total=14.0, loss=Scalar(0.5), accur
 
     def test_a_process_that_was_forked_reports_too(self):
         program = """
-import multiprocessing, os
+import multiprocessing, os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, from Python 3.12 on
 report.report_progress(step=1)
 child = multiprocessing.get_context("fork").Process(target=report.report_progress, kwargs={"step": 2})
 child.start()

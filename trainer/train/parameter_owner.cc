@@ -283,12 +283,10 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   return std::nullopt;
 }
 
-ParameterOwner::Ended ParameterOwner::RefusedSave() const {
-  if (loop_.saver == nullptr) return std::nullopt;
-  absl::Status saved = loop_.saver->Wait();
-  if (saved.ok()) return std::nullopt;
-  LoopOutcome end = EndOfStore(std::move(saved));
-  return end.end == LoopEnd::kFailed ? Ended(std::move(end)) : std::nullopt;
+absl::Status ParameterOwner::RefusedSave() const {
+  if (loop_.saver == nullptr) return absl::OkStatus();
+  const absl::Status saved = loop_.saver->Wait();
+  return !saved.ok() && EndOfStore(saved).end == LoopEnd::kFailed ? saved : absl::OkStatus();
 }
 
 LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
@@ -296,8 +294,8 @@ LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
   const bool may_save =
       ended.end == LoopEnd::kFailed || (ended.end == LoopEnd::kStopped && ended.reason.ok());
   if (!has_values_ || !may_save) return ended;
-  if (Ended refused = RefusedSave()) {
-    return ended.end == LoopEnd::kStopped ? *std::move(refused) : ended;
+  if (const absl::Status refused = RefusedSave(); !refused.ok()) {
+    return ended.end == LoopEnd::kStopped ? LoopOutcome{LoopEnd::kStopped, refused} : ended;
   }
   LoopOutcome saved = loop_.SaveAlone();
   if (ended.end == LoopEnd::kStopped) return saved;

@@ -58,9 +58,9 @@ class ParameterOwner {
   Ended CheckServers();
   Ended SaveAtPause();
   Ended SaveForServer();
-  // The end of a process whose newest save has failed and would fail again: a newer process has the
-  // folder, for example. nullopt: it has not, or may succeed yet.
-  Ended RefusedSave() const;
+  // Why the newest save has failed, if it would fail again: a newer process has the folder, for
+  // example. OK if it has not failed, or may succeed yet.
+  absl::Status RefusedSave() const;
   LoopOutcome End();
   std::int64_t NextPause() const;
 

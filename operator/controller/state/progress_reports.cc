@@ -18,19 +18,20 @@ void TakeIfSaid(const std::optional<T>& said, std::optional<T>& known) {
 
 void MergeSteps(const ProgressReport& report, api::Progress& progress) {
   progress.total_steps = report.total_steps.value_or(progress.total_steps);
-  if (report.step) {
+  if (report.step && report.percentage != kWholePercentage) {
     progress.step = *report.step;
   } else if (report.percentage) {
-    if (progress.total_steps == 0) progress.total_steps = kWholePercentage;
+    // All of its work, however it counts its steps: a later process reads so in the status.
+    const std::int64_t whole = report.step.value_or(0) > 0 ? *report.step : kWholePercentage;
+    if (progress.total_steps == 0) progress.total_steps = whole;
     // Not step x 100: a total may be close to what an integer holds.
     progress.step = static_cast<std::int64_t>(static_cast<double>(progress.total_steps) *
                                               *report.percentage / kWholePercentage);
   }
 }
 
-bool IsDone(const ProgressReport& report, const api::Progress& progress) {
-  return report.percentage == kWholePercentage ||
-         (progress.total_steps > 0 && progress.step >= progress.total_steps);
+bool IsDone(const api::Progress& progress) {
+  return progress.total_steps > 0 && progress.step >= progress.total_steps;
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ void ProgressReports::Take(const std::string& job_uid, int attempt, const Progre
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
   job.latest = Merged(report, job.latest ? job.latest : before, now);
-  job.is_done = IsDone(report, *job.latest);
+  job.is_done = IsDone(*job.latest);
   if (job.attempt == attempt && job.digest == report.digest) return;
   job.attempt = attempt;
   job.digest = report.digest;

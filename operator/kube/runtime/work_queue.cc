@@ -40,24 +40,19 @@ void WorkQueue::AddRateLimited(const Key& key) {
   std::unique_lock lock(mutex_);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   ++retries_;
-  wished_.erase(key);  // the retry will see it
   const Wakeup wakeup =
       AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
   UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::Forget(const Key& key) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   failures_.erase(key);
   const auto delayed = delayed_.find(key);
   if (delayed != delayed_.end()) {
     due_.erase({delayed->second, key});
     delayed_.erase(delayed);
   }
-  const auto wished = wished_.extract(key);
-  if (wished.empty()) return;
-  const Wakeup wakeup = AddAfterLocked(key, wished.mapped());
-  UnlockAndNotify(lock, wakeup);
 }
 
 std::optional<Key> WorkQueue::Get() {
@@ -118,9 +113,12 @@ void WorkQueue::Done(const Key& key) {
   processing_.erase(started);
   const auto busy = busy_.find(key.namespace_name);
   if (--busy->second == 0) busy_.erase(busy);
+  const auto wished = wished_.extract(key);
+  Wakeup wakeup = nullptr;
+  // A key that has failed is retried, which is the look that was wished for.
+  if (!wished.empty() && !failures_.contains(key)) wakeup = AddAfterLocked(key, wished.mapped());
   if (dirty_.contains(key)) PutReadyLocked(key);
-  if (NextLocked() == turns_.end()) return;
-  const Wakeup wakeup = ForReadyLocked();
+  if (NextLocked() != turns_.end()) wakeup = ForReadyLocked();
   UnlockAndNotify(lock, wakeup);
 }
 

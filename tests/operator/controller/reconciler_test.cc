@@ -1987,6 +1987,21 @@ TEST(ReconcilerTest, AClockThatWasBehindWhenAJobBeganMakesItNoOlder) {
   EXPECT_EQ(world.Job()->status.state, "Failed");
 }
 
+// However late this process looks at the job again.
+TEST(ReconcilerTest, AJobHasBegunWhenThatWasWrittenNotWhenItWasSeenAgain) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).Build());
+  while (!world.Job()->status.start_time) {
+    world.SyncAll();
+    EXPECT_TRUE(world.Reconcile().ok());
+  }
+  world.clock.Advance(seconds(99));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+}
+
 TEST(ReconcilerTest, AClockThatWasBehindWhenAJobEndedMakesItNoOlder) {
   World world(Job("j").Workers(1).TtlSecondsAfterFinished(50).Build());
   world.Settle();
@@ -2278,11 +2293,9 @@ TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
           pod["status"]["containerStatuses"] = {
               {{"name", pod.at("spec").at("containers").at(0).at("name")},
                {"restartCount", count},
-               {"state", {{"running", kube::Object::object()}}},
-               {"lastState",
-                {{"terminated",
-                  {{"exitCode", 1},
-                   {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}}}};
+               {"state",
+                {{"running", {{"startedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}}}}},
+               {"lastState", {{"terminated", {{"exitCode", 1}}}}}}};
         });
     world_.Settle();
   };
@@ -2299,6 +2312,22 @@ TEST_F(ReportingTest, AContainerThatStartsAgainMayTakeItsTime) {
   EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0) << "nor for an operator that did not see it";
   Report(1);
   EXPECT_EQ(AttemptAfter(seconds(60)), 1);
+}
+
+// One drain takes the leading pod and the operator.
+TEST_F(ReportingTest, APodThatIsReplacedMayTakeItsTime) {
+  world_.client.Modify(kTrainingJobKind, world_.key,
+                       [](kube::Object& job) { job["spec"]["restartScope"] = "Pod"; });
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
+  Restart();
+  world_.Settle();
+  world_.SetPod("j-worker-0", "Running");
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
 }
 
 // An operator that has another key, or is told another URL, leaves pods with the old ones.

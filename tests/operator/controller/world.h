@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "base/rfc3339.h"
 #include "operator/controller/children/gang.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
@@ -127,7 +128,14 @@ class World {
       const bool running = phase == "Running";
       status = {{"phase", phase}, {"podIP", "10.0.0.1"}};
       status["conditions"] = {{{"type", "Ready"}, {"status", running ? "True" : "False"}}};
-      if (running) return;
+      if (running) {
+        status["containerStatuses"] = {
+            {{"name", pod.at("spec").at("containers").at(0).at("name")},
+             {"state",
+              {{"running",
+                {{"startedAt", FormatRfc3339(controller::WholeSeconds(clock.Now()))}}}}}}};
+        return;
+      }
       status["containerStatuses"] = {
           {{"name", pod.at("spec").at("containers").at(0).at("name")},
            {"state", {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}}}}}}};

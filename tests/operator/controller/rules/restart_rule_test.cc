@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
+#include "operator/controller/rules/blame.h"
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 

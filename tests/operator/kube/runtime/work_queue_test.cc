@@ -130,6 +130,15 @@ TEST_F(WorkQueueTest, WhatIsWantedWithinATimeComesOnceAndIsNotForgotten) {
   EXPECT_EQ(queue.Stats().next_due, seconds(10));
 }
 
+TEST_F(WorkQueueTest, WhatIsWantedBetweenASuccessAndItsEndIsNotForgotten) {
+  queue.Add(kA);
+  EXPECT_EQ(queue.TryGet(), kA);
+  queue.Forget(kA);
+  queue.AddWithin(kA, seconds(10));
+  queue.Done(kA);
+  EXPECT_EQ(queue.Stats().next_due, seconds(10));
+}
+
 TEST_F(WorkQueueTest, WhatIsWantedWithinATimeShortensNoBackOff) {
   for (const int expected : {1, 2, 4}) {
     queue.AddRateLimited(kA);
