@@ -41,6 +41,21 @@ struct Moment {
   SteadyTime InstantOf(Time time) const { return steady - (now - time); }
 };
 
+// The latest end of a program that the kubelet starts again, as far as needed to tell it from
+// others. The number of the run is counted up at some time between its end and the next start, and
+// so it only helps where the kubelet does not know when the run ended.
+struct EndedRun {
+  explicit EndedRun(const ObservedPod& pod)
+      : exit_code(pod.last_end->exit_code),
+        signal(pod.last_end->signal),
+        finished_at(pod.last_end->finished_at),
+        number(finished_at ? 0 : pod.last_run) {}
+  int exit_code, signal;
+  std::optional<Time> finished_at;
+  int number;
+  bool operator==(const EndedRun&) const = default;
+};
+
 // When this process first saw each condition of a pod.
 struct Sight {
   std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
@@ -49,8 +64,8 @@ struct Sight {
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool is_at_work =
-      false;          // a peer of the present attempt that ran, with no end or deletion in sight
-  int last_run = -1;  // ObservedPod::last_run when it was last looked at
+      false;  // a peer of the present attempt that ran, with no end or deletion in sight
+  std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };
 

@@ -52,7 +52,8 @@ bool IsPeer(const Observed& observed, const ObservedPod& pod) {
 // knows only the kubelet's time of it.
 bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
                        bool is_first_sight) {
-  if (!pod.last_end || pod.last_run <= sight.last_run) return false;
+  // Of a pod that has ended, it is the end before the last.
+  if (!pod.last_end || pod.termination || EndedRun(pod) == sight.last_run) return false;
   const Termination& end = *pod.last_end;
   const bool is_old = is_first_sight && end.finished_at &&
                       observed.now - *end.finished_at > observed.settings.settling;
@@ -131,7 +132,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
     saw_cause |= HasEndedForACause(observed, pod, sight, known.empty());
-    sight.last_run = std::max(sight.last_run, pod.last_run);
+    if (pod.last_end && !pod.termination) sight.last_run = EndedRun(pod);
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);

@@ -17,17 +17,25 @@ void TakeIfSaid(const std::optional<T>& said, std::optional<T>& known) {
 }
 
 void MergeSteps(const ProgressReport& report, api::Progress& progress) {
-  progress.total_steps = report.total_steps.value_or(progress.total_steps);
-  if (report.step && report.percentage != kWholePercentage) {
-    progress.step = *report.step;
-  } else if (report.percentage) {
-    // All of its work, however it counts its steps: a later process reads so in the status.
-    const std::int64_t whole = report.step.value_or(0) > 0 ? *report.step : kWholePercentage;
-    if (progress.total_steps == 0) progress.total_steps = whole;
-    // Not step x 100: a total may be close to what an integer holds.
-    progress.step = static_cast<std::int64_t>(static_cast<double>(progress.total_steps) *
-                                              *report.percentage / kWholePercentage);
+  const bool is_done = report.percentage == kWholePercentage;
+  std::int64_t total = report.total_steps.value_or(progress.total_steps);
+  if (report.step && !report.total_steps) {
+    // A total that a percentage has stood for, or that was of other work.
+    const bool is_contradicted =
+        *report.step > total || (report.percentage && !is_done && *report.step == total);
+    if (is_contradicted) total = 0;
   }
+  if (report.step) progress.step = *report.step;
+  if (report.percentage && !report.step) {
+    if (total == 0) total = kWholePercentage;
+    // Not step x 100: a total may be close to what an integer holds.
+    progress.step = static_cast<std::int64_t>(static_cast<double>(total) * *report.percentage /
+                                              kWholePercentage);
+  }
+  // All of its work, however it counts its steps: a later process reads so in the status.
+  if (is_done && total == 0) total = std::max<std::int64_t>(progress.step, 1);
+  if (is_done) progress.step = total;
+  progress.total_steps = total;
 }
 
 bool IsDone(const api::Progress& progress) {

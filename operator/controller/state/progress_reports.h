@@ -35,7 +35,8 @@ struct ProgressReport {
 };
 
 // Returns `before` with what the report says, as of `now`. A program that counts no steps has
-// finished as many of 100, or of a total that is known, as its percentage says. Pure.
+// finished as many of 100, or of a total that is known, as its percentage says; at 100 %, all of
+// them. A step that contradicts a total which the report does not say ends that total. Pure.
 api::Progress Merged(const ProgressReport& report, const std::optional<api::Progress>& before,
                      Time now);
 

@@ -113,13 +113,14 @@ void WorkQueue::Done(const Key& key) {
   processing_.erase(started);
   const auto busy = busy_.find(key.namespace_name);
   if (--busy->second == 0) busy_.erase(busy);
-  const auto wished = wished_.extract(key);
-  Wakeup wakeup = nullptr;
-  // A key that has failed is retried, which is the look that was wished for.
-  if (!wished.empty() && !failures_.contains(key)) wakeup = AddAfterLocked(key, wished.mapped());
   if (dirty_.contains(key)) PutReadyLocked(key);
-  if (NextLocked() != turns_.end()) wakeup = ForReadyLocked();
-  UnlockAndNotify(lock, wakeup);
+  const auto wished = wished_.extract(key);
+  Wakeup for_wish = nullptr;
+  // A key that has failed is retried, which is the look that was wished for.
+  if (!wished.empty() && !failures_.contains(key)) for_wish = AddAfterLocked(key, wished.mapped());
+  const Wakeup for_ready = NextLocked() == turns_.end() ? nullptr : ForReadyLocked();
+  UnlockAndNotify(lock, for_ready);
+  if (for_wish != nullptr) for_wish->notify_one();
 }
 
 void WorkQueue::ShutDown() {

@@ -49,8 +49,8 @@ class WorkQueue {
   // Of several delays for one key the earliest counts; Add does not cancel it.
   void AddAfter(const Key& key, Duration delay);
   // Adds the key after `delay`. Does nothing for a key that AddRateLimited holds back. If the key
-  // is being processed, which may have begun too early to see what the call is about, Forget does
-  // it.
+  // is being processed, which may have begun too early to see what the call is about, Done does it,
+  // unless that has failed: then the retry sees it.
   void AddWithin(const Key& key, Duration delay);
   // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);

@@ -31,9 +31,10 @@ class SeenCausesTest : public ::testing::Test {
   }
   // The server's program has ended, and its kubelet starts it again after its back-off.
   void EndServer(int exit_code, const std::string& reason) {
-    end_ = {{"exitCode", exit_code},
-            {"reason", reason},
-            {"finishedAt", FormatRfc3339(WholeSeconds(world_.clock.Now()))}};
+    end_ = {{"exitCode", exit_code}, {"reason", reason}};
+    if (kubelet_knows_times_) {
+      end_["finishedAt"] = FormatRfc3339(WholeSeconds(world_.clock.Now()));
+    }
     SetServer({{"state", {{"terminated", end_}}}});
   }
   void StartServerAgain() {
@@ -62,6 +63,7 @@ class SeenCausesTest : public ::testing::Test {
   }
 
   int restarts_ = 0;
+  bool kubelet_knows_times_ = true;
   kube::Object end_;
   World world_{Job("j")
                    .Workers(2)
@@ -104,6 +106,17 @@ TEST_F(SeenCausesTest, ACauseIsNoNewOneWhenTheKubeletStartsItsProgramAgain) {
   StartServerAgain();
   world_.Settle();
   EXPECT_EQ(FailWorker(), "Failed");
+}
+
+// As of a container that was gone when its node came back.
+TEST_F(SeenCausesTest, EachEndCountsThoughItsTimeIsNotKnown) {
+  kubelet_knows_times_ = false;
+  RestartServer(137, "ContainerStatusUnknown");
+  world_.Settle();
+  world_.clock.Advance(std::chrono::hours(1));
+  RestartServer(137, "ContainerStatusUnknown");
+  world_.Settle();
+  EXPECT_EQ(FailWorker(), "Running");
 }
 
 TEST_F(SeenCausesTest, ASuccessThatIsStartedAgainExplainsNothing) {

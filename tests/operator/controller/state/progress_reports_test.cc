@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace lockstep::controller {
 namespace {
 
@@ -38,8 +40,20 @@ TEST(MergedProgressTest, APercentageStandsForSteps) {
   const api::Progress before{.step = 495, .total_steps = 500};
   EXPECT_EQ(Merged({.percentage = 100}, before, kNow).step, 500);
   EXPECT_EQ(Merged({.percentage = 30, .step = 7}, before, kNow).step, 7) << "steps are exact";
+  EXPECT_EQ(Merged({.percentage = 100, .step = 499}, before, kNow).step, 500) << "counted from 0";
   const std::int64_t most = 9'007'199'254'740'991;
   EXPECT_EQ(Merged({.percentage = 100, .total_steps = most}, std::nullopt, kNow).step, most);
+}
+
+TEST(MergedProgressTest, ATotalThatTheProgramHasNotSaidEndsWhereItsStepsGoOn) {
+  const api::Progress phase = Merged({.percentage = 100, .step = 500}, std::nullopt, kNow);
+  EXPECT_EQ(std::pair(phase.step, phase.total_steps), std::pair(500L, 500L));
+  for (const ProgressReport& next :
+       {ProgressReport{.percentage = 10, .step = 500}, ProgressReport{.step = 501}}) {
+    EXPECT_EQ(Merged(next, phase, kNow).total_steps, 0);
+    EXPECT_EQ(Merged(next, phase, kNow).step, next.step);
+  }
+  EXPECT_EQ(Merged({.step = 500}, phase, kNow).total_steps, 500);
 }
 
 TEST(ProgressReportsTest, AJobMayReportOftenForAMomentAndThenOncePerInterval) {
