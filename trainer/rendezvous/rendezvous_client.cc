@@ -63,8 +63,8 @@ RendezvousClient::~RendezvousClient() {
 
 absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
                                                   const std::string& fingerprint) {
-  // What it did in the last generation says nothing about the next: until it reports again, it forms
-  // that generation.
+  // What it did in the last generation says nothing about the next: until it reports again, it
+  // forms that generation.
   heartbeat_->SetActivity(api::Activity::kUnknown);
   std::unique_lock lock(mutex_);
   wait_.Begin();
