@@ -38,6 +38,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+# Loads what the first connection would. A process that is forked while this thread imports a module waits for that
+# module for ever.
+"".encode("idna")
+
 # The bearer is for the operator alone: neither a proxy nor whoever is named by an answer gets it.
 _operator = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 

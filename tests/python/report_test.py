@@ -124,6 +124,16 @@ print(report.report_progress(step=Scalar(7), total=14.0, loss=Scalar(0.5), accur
             self.assertTrue(reporter.flush(20))
         self.assertEqual([1, 1, 1, 1, 2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
 
+    def test_nothing_is_imported_while_it_reports(self):
+        program = """
+import sys
+before = set(sys.modules)
+report.report_progress(step=1)
+report._reporter.flush()
+print(*set(sys.modules) - before, file=sys.stderr)
+"""
+        self.assertEqual("\n", self.run_program(program))
+
     def test_a_process_that_was_forked_reports_too(self):
         program = """
 import multiprocessing, os, warnings
