@@ -63,8 +63,7 @@ struct Sight {
   std::optional<SteadyTime> node_missing;
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
-  bool is_at_work =
-      false;  // a peer of the present attempt that ran, with no end or deletion in sight
+  bool is_at_work = false;  // a peer of the present attempt that ran, and was not about to end
   std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };

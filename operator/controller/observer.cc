@@ -93,9 +93,8 @@ bool HasReportedBefore(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   const auto& progress = status.progress;
   if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
-  const bool is_done = progress->total_steps > 0 && progress->step >= progress->total_steps;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
-  if (is_done || leader == nullptr || !leader->running_since) return false;
+  if (IsDone(*progress) || leader == nullptr || !leader->running_since) return false;
   const Time begun = *leader->running_since + observed.settings.settling;
   return *progress->update_time >=
          std::max(begun, FindCondition(status, kRunning)->last_transition_time);
@@ -160,8 +159,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     context.memory.last_cause = moment.steady;
     observed.last_cause = moment.now;
   }
-  // A pod that never began may have waited for a guard
-  // that somebody had deleted.
+  // A pod that never began may have waited for a guard that somebody had deleted.
   if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
     context.memory.token_secret.attempt.reset();
     context.memory.network_policy.attempt.reset();

@@ -247,8 +247,7 @@ absl::Status ParameterClient::Check(std::uint64_t fence) {
 void ParameterClient::CheckConnected(std::uint64_t fence) {
   absl::Status checked = shards_.Connect(kShortPatience);
   checked.Update(shards_.Check(fence));
-  if (!checked.ok() && !IsTimeToLog()) return;
-  if (checked.ok()) return;
+  if (checked.ok() || !IsTimeToLog()) return;
   LogInfo("a parameter server does not answer, or has lost the values",
           {{"reason", std::string(checked.message())}});
 }

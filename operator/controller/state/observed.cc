@@ -89,15 +89,13 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     const Object& running = Member(state, "running");
     pod.running_since = ParseRfc3339(TextMember(running, "startedAt"));
     const Object& last = Member(Member(entry, "lastState"), "terminated");
+    if (!last.is_null()) pod.last_end = ReadTermination(last);
     // The count grows when the next run begins, not when the last one ends.
     pod.last_run = running.is_null() ? pod.restart_count : pod.restart_count - 1;
-    if (!last.is_null()) pod.last_end = ReadTermination(last);
     const Object& terminated = Member(state, "terminated");
-    if (terminated.is_null()) {
-      if (!pod.last_end) pod.last_run = -1;
-    } else if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+    if (terminated.is_null()) continue;
+    if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
       pod.termination = ReadTermination(terminated);
-      pod.last_run = last.is_null() ? -1 : pod.restart_count - 1;
     } else {
       pod.last_end = ReadTermination(terminated);
     }

@@ -56,7 +56,7 @@ struct ObservedPod {
   bool ready = false;
   std::optional<Termination> termination;  // of the main container; absent while it runs
   std::optional<Termination> last_end;     // of the container's previous run
-  int last_run = -1;                       // the number of that run, from 0; -1: there was none
+  int last_run = 0;                        // the number of that run, from 0
   int restart_count = 0;                   // of the main container by the kubelet
   std::optional<Time> running_since;       // of the main container's present run, by its node
   std::string node, ip;

@@ -38,11 +38,11 @@ void MergeSteps(const ProgressReport& report, api::Progress& progress) {
   progress.total_steps = total;
 }
 
+}  // namespace
+
 bool IsDone(const api::Progress& progress) {
   return progress.total_steps > 0 && progress.step >= progress.total_steps;
 }
-
-}  // namespace
 
 std::string ReportPath(const std::string& namespace_name, const std::string& job, int attempt) {
   return fmt::format("{}{}/trainingjobs/{}/attempts/{}/status", kReportPrefix, namespace_name, job,

@@ -49,10 +49,9 @@ void WorkQueue::Forget(const Key& key) {
   const std::lock_guard lock(mutex_);
   failures_.erase(key);
   const auto delayed = delayed_.find(key);
-  if (delayed != delayed_.end()) {
-    due_.erase({delayed->second, key});
-    delayed_.erase(delayed);
-  }
+  if (delayed == delayed_.end()) return;
+  due_.erase({delayed->second, key});
+  delayed_.erase(delayed);
 }
 
 std::optional<Key> WorkQueue::Get() {

@@ -66,6 +66,12 @@ class LoopbackTest : public ::testing::Test {
     const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
     ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   }
+  // Pulls everything that the servers have.
+  static bool PullAll(ShardGroup& group) {
+    Floats parameters(kParameters), states(1);
+    const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+    return group.Pull({.fence = 7}, values, /*all=*/true).ok();
+  }
   // Says that what was pulled is saved. Returns whether a server ends then.
   static bool Saved(ShardGroup& group) {
     const absl::StatusOr<bool> released = group.Saved();
@@ -265,9 +271,7 @@ TEST_F(LoopbackTest, AServerSaysWhetherItHasTheFenceAndIsToStop) {
 TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessItHasChanged) {
   ShardGroup group = Group(Worker0());
   Load(group);
-  Floats parameters(kParameters), states(1);
-  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(PullAll(group));
   is_stopping_ = true;
   const Floats gradients(kParameters, 3), change(1, 1.0f);
   ASSERT_TRUE(
@@ -277,7 +281,7 @@ TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessI
           .ok());
   EXPECT_FALSE(Saved(group));
   ASSERT_TRUE(group.Check(7).ok()) << "what it has now is not saved";
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(PullAll(group));
   ASSERT_TRUE(Saved(group));
   for (const auto& server : servers_) {
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
@@ -287,9 +291,7 @@ TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessI
 TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythingWasPulled) {
   ShardGroup group = Group(Worker0());
   Load(group);
-  Floats parameters(kParameters), states(1);
-  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(PullAll(group));
   EXPECT_FALSE(Saved(group)) << "it was not asked to stop";
   group.Disconnect();
   ASSERT_TRUE(group.Connect().ok());
@@ -304,11 +306,9 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythin
 TEST_F(LoopbackTest, AServerThatIsToStopStaysAfterAPullThatHasFailed) {
   ShardGroup group = Group(Worker0());
   Load(group);
-  Floats parameters(kParameters), states(1);
-  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(PullAll(group));
   shards_[1]->Clear();
-  ASSERT_FALSE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_FALSE(PullAll(group));
   is_stopping_ = true;
   EXPECT_FALSE(Saved(group));
   EXPECT_EQ(shards_[0]->fence(), 7u);
@@ -320,9 +320,7 @@ TEST_F(LoopbackTest, AServerThatIsReleasedOrdersNoLoad) {
   TaskLink link(addresses_[0], Worker0());
   ASSERT_TRUE(link.Connect().ok());
   is_stopping_ = true;
-  Floats parameters(kParameters), states(1);
-  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(PullAll(group));
   ASSERT_TRUE(group.Saved().ok());
   proto::Next next;
   next.mutable_owner();
