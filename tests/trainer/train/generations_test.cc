@@ -587,7 +587,9 @@ TEST_F(PreemptionTest, ALeaderGoesOnWhateverItsDiskSaysInAStepOrInAnEvaluation) 
 }
 
 TEST_F(PreemptionTest, ALeaderThatCouldNotSaveTriesAgainAtTheSameStepIfItIsDue) {
-  training_.checkpoint.every_steps = 5;
+  // The stop counts in the sixth step, after which there is no evaluation that alters the state.
+  training_.checkpoint.every_steps = 6;
+  training_.evaluation.every_epochs = 4;
   store_.error = absl::ResourceExhaustedError("no space left");
   store_.failing_saves = 1000;
   const std::jthread second = ReplaceWorker(kInStep5);
@@ -598,7 +600,7 @@ TEST_F(PreemptionTest, ALeaderThatCouldNotSaveTriesAgainAtTheSameStepIfItIsDue) 
     return absl::OkStatus();
   };
   EXPECT_EQ(RunGenerations(leader->loop, kThreeMore), api::kExitDone);
-  EXPECT_THAT(store_.saved, ElementsAre(Key(5), Key(10), Key(15), Key(20)));
+  EXPECT_THAT(store_.saved, ElementsAre(Key(6), Key(12), Key(18), Key(20)));
 }
 
 TEST_F(PreemptionTest, ALeaderThatHasLostItsFolderEndsWhenAPeerIsAskedToStop) {
