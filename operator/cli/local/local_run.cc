@@ -113,7 +113,9 @@ absl::Status LocalRun::CreateObjects(const JobFile& file) {
   for (const Object& object : file.objects) {
     LOCKSTEP_RETURN_IF_ERROR(client_.Create(CompanionKind(object), object).status());
   }
-  return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(file.job)).status();
+  api::TrainingJob job = file.job;
+  job.spec.managed_by.clear();  // here it is this run's, whose it may be in a cluster
+  return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).status();
 }
 
 void LocalRun::Watch(const kube::Kind& kind, const std::string& namespace_name) {

@@ -73,6 +73,13 @@ TEST_F(RunCommandTest, SucceedsWhenItsPodsDo) {
               StartsWith("worker 0 says {\"cluster\":{\"worker\":[\"127."));
 }
 
+TEST_F(RunCommandTest, RunsAJobThatAClusterLeavesToAnotherController) {
+  WriteJob(1, "true");
+  const Ended ended =
+      Run(JsonIn("w", {"--set", "spec.managedBy=kueue.x-k8s.io/multikueue", "--timeout", "60"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 TEST_F(RunCommandTest, FailsWithTheCodeOfTheReplica) {
   WriteJob(1, "exit 3");
   const Ended ended = Run(JsonIn("w"));
