@@ -250,6 +250,27 @@ TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
   queue.ShutDown();
 }
 
+// Whoever calls Done may not call Get again.
+TEST(WorkQueueThreadsTest, WhatIsWantedWithinATimeWakesAWorkerThatWaits) {
+  const SystemClock clock;
+  WorkQueue queue(clock);
+  const Key key{"n", "a"};
+  for (int i = 0; i < 200; ++i) {
+    queue.Add(key);
+    ASSERT_EQ(queue.TryGet(), key);
+    std::latch at_work(1);
+    std::jthread waiting([&] {
+      at_work.count_down();
+      EXPECT_EQ(queue.Get(), key);
+      queue.Done(key);
+    });
+    at_work.wait();
+    queue.AddWithin(key, std::chrono::microseconds(1));
+    std::this_thread::yield();  // most often, the other waits by now
+    queue.Done(key);
+  }
+}
+
 TEST(WorkQueueFairnessTest, NamespacesTakeTurns) {
   FakeClock clock;
   WorkQueue queue(clock);
