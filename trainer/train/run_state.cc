@@ -20,7 +20,7 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
     state.sums.loss += totals.loss;
     state.sums.correct += totals.correct;
   }
-  state.loss_scale = totals.loss_scale;
+  if (totals.loss_scale) state.loss_scale = *totals.loss_scale;
   state.ledger.Add(examples, totals.hash);
   state.step += 1;
   if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);

@@ -23,7 +23,7 @@ struct RunState {
   // Steps that updated nothing: see StepTotals::skipped.
   std::int64_t skipped_steps = 0;            // since the job began
   std::int64_t skipped_in_a_row = 0;         // up to the last step
-  LossScale loss_scale = kInitialLossScale;  // of the next step; used with precision Float16
+  LossScale loss_scale = kInitialLossScale;  // of the next step; only precision Float16 alters it
 
   bool operator==(const RunState&) const = default;
 };

@@ -28,7 +28,7 @@ StepTail TailOf(const Batch& batch, bool stop_requested) {
   return tail;
 }
 
-StepTotals TotalsOf(const StepResult& result) {
+StepTotals TotalsOf(const StepResult& result, bool adapts_loss_scale) {
   const StepTail& tail = result.tail;
   const bool skipped = result.outcome == UpdateOutcome::kSkipped;
   return {.loss = skipped ? 0 : static_cast<double>(tail.loss),
@@ -36,7 +36,7 @@ StepTotals TotalsOf(const StepResult& result) {
           .examples = static_cast<double>(ExamplesOf(tail)),
           .stop_requests = static_cast<double>(tail.stop_requests),
           .gradient_norm = result.gradient_norm,
-          .loss_scale = result.loss_scale,
+          .loss_scale = adapts_loss_scale ? std::optional(result.loss_scale) : std::nullopt,
           .hash = HashOf(tail),
           .skipped = skipped};
 }
@@ -162,7 +162,7 @@ std::variant<StepTotals, LoopOutcome> EndStep(Session& session, Strategy& strate
     case UpdateOutcome::kApplied:
     case UpdateOutcome::kSkipped:
       strategy.StepEnded(absl::OkStatus());
-      return TotalsOf(result);
+      return TotalsOf(result, session.adapts_loss_scale());
     case UpdateOutcome::kNotFinite:
       strategy.StepEnded(absl::OkStatus());
       return LoopOutcome{LoopEnd::kDiverged, NotFinite(result, step)};

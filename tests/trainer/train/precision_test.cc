@@ -81,6 +81,16 @@ TEST_P(PrecisionTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   EXPECT_EQ(resumed.loop.state, whole.loop.state);
 }
 
+// Its checkpoints have a scale that a run of Float16 can begin with.
+TEST_P(PrecisionTest, OnlyFloat16AltersTheLossScale) {
+  LocalRendezvousHub hub(1);
+  Rank rank(training_, 1, hub, 0, nullptr, device_);
+  EXPECT_TRUE(rank.Train());
+  const LossScale& scale = rank.loop.state.loss_scale;
+  EXPECT_EQ(scale.value, kInitialLossScale.value);
+  EXPECT_EQ(scale.updates, training_.precision == api::Precision::kFloat16 ? 20 : 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, PrecisionTest,
                          ::testing::Combine(::testing::ValuesIn(AllDevices()),
                                             ::testing::Values(api::Precision::kBFloat16,

@@ -63,6 +63,12 @@ TEST(RunStateTest, TheLossScaleIsKept) {
             "the manifest's run state: lossScale is 0, expected a number from 1 to 16777216");
 }
 
+TEST(RunStateTest, AStepThatHasNoLossScaleLeavesItAsItIs) {
+  RunState state{.step = 0, .loss_scale = {.value = 64, .updates = 7}};
+  ApplyStep(Step(0, 4), kPlan, state);
+  EXPECT_EQ(state.loss_scale, (LossScale{.value = 64, .updates = 7}));
+}
+
 TEST(RunStateTest, ACheckpointFromBeforeStepsWereSkippedIsRead) {
   nlohmann::json json = RunStateToJson({.step = 3});
   json.erase("skippedSteps");
