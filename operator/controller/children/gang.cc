@@ -49,7 +49,8 @@ int MinMember(const api::TrainingJob& job) {
     });
     return std::clamp(*policy->min_available, 1, std::max(1, static_cast<int>(others)));
   }
-  return static_cast<int>(MembersThatStartTogether(job).size());
+  // Not 0 once all required replicas have completed: scheduler-plugins refuses that.
+  return std::max(1, static_cast<int>(MembersThatStartTogether(job).size()));
 }
 
 Json MinResources(const api::TrainingJob& job) {

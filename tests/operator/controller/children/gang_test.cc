@@ -101,12 +101,14 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
     job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
   };
   const auto one_done = [](api::TrainingJob& job) { job.status.completed_indexes = {1}; };
+  const auto required_done = [](api::TrainingJob& job) { job.status.completed_indexes = {0, 1}; };
   const Case cases[] = {
       {"all", Job("j").Chief().Workers(2).ParameterServers(2), 5},
       {"without the evaluator", Job("j").Workers(2).Evaluator(), 2},
       {"an elastic job's minimum", Job("j").Workers(4).With(elastic), 2},
       {"what the user says", Job("j").Workers(4).With(available), 3},
       {"without those that are done", Job("j").Workers(4).With(one_done), 3},
+      {"the optional ones alone", Job("j").Workers(4).With(elastic).With(required_done), 1},
       {"what the user says, of those that are not done",
        Job("j").Workers(3).With(available).With(one_done), 2},
       {"independent replicas wait for nobody",
