@@ -4,6 +4,7 @@
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
@@ -12,6 +13,15 @@ namespace {
 void ForgetAllCompleted(api::TrainingJobStatus& status) {
   status.completed_indexes.clear();
   status.variants.clear();
+}
+
+// Where the kubelet restarts containers, its restarts are lost with the pods.
+void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restarts) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.attempt != observed.job.status.attempt || IsCounted(observed, pod)) continue;
+    int& charged = pod.role == api::Role::kEvaluator ? restarts.evaluator : restarts.application;
+    charged += pod.restart_count;
+  }
 }
 
 }  // namespace
@@ -38,6 +48,7 @@ bool HasOtherStrategy(const Observed& observed) {
 }
 
 void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
+  ChargeKubeletRestarts(observed, status.restarts);
   ++status.attempt;
   status.counted_pods.clear();
   // The next attempt has no completed replicas yet; see HasCompleted.
@@ -46,9 +57,8 @@ void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   if (HasOtherStrategy(observed)) ForgetAllCompleted(status);
 }
 
-void OpenNextAttempt(const Observed& observed, const std::string& reason,
-                     const std::string& message, api::TrainingJobStatus& status) {
-  CloseAttempt(observed, status);
+void AnnounceNextAttempt(const Observed& observed, const std::string& reason,
+                         const std::string& message, api::TrainingJobStatus& status) {
   ClearCondition(observed, status, kRunning, reason, message);
   SetCondition(observed, status, kRestarting, true, reason, message);
 }

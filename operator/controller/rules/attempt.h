@@ -27,12 +27,13 @@ bool HasOtherStrategy(const Observed& observed);
 
 // Ends the present attempt and increments the number, so that its pods can be told from the next
 // attempt's. The next attempt keeps only what Independent replicas have completed, and nothing if
-// the present one has another strategy. Charges nothing.
+// the present one has another strategy. Charges the kubelet's restarts of its pods, which are not
+// known once these are gone, and nothing else.
 void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status);
 
-// Starts all pods again under the next number, once those of the present attempt are deleted.
-// Writes `reason` and `message` to the conditions. Charges nothing.
-void OpenNextAttempt(const Observed& observed, const std::string& reason,
-                     const std::string& message, api::TrainingJobStatus& status);
+// Says in the conditions, with `reason` and `message`, that the attempt that was closed is followed
+// by the next one, once its pods are deleted.
+void AnnounceNextAttempt(const Observed& observed, const std::string& reason,
+                         const std::string& message, api::TrainingJobStatus& status);
 
 }  // namespace lockstep::controller

@@ -69,7 +69,8 @@ std::optional<Plan> PlanRescaled(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   plan.status.next_retry_time.reset();
-  OpenNextAttempt(observed, change->reason, message, plan.status);
+  CloseAttempt(observed, plan.status);
+  AnnounceNextAttempt(observed, change->reason, message, plan.status);
   plan.events.push_back({PlannedEvent::Type::kNormal, change->reason, message});
   return plan;
 }

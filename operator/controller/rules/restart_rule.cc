@@ -67,13 +67,9 @@ Duration DelayOf(const Observed& observed, int restarts) {
   return delay;
 }
 
-// Charges one restart for everything that a gang lost.
+// Charges one restart for everything that a gang lost, and closes its attempt.
 void ChargeGang(const Observed& observed, const Blame& blame, api::TrainingJobStatus& status) {
-  // Where the kubelet restarts containers, those of a stalled job are lost with the pods.
-  for (const ObservedPod& pod : observed.pods) {
-    if (pod.role == api::Role::kEvaluator || !IsMember(observed, pod)) continue;
-    if (!IsCounted(observed, pod)) status.restarts.application += pod.restart_count;
-  }
+  CloseAttempt(observed, status);
   if (blame.is_free) return;
   const bool disrupted = CountsAs(*blame.first) == PodFailureCause::kDisruption;
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
@@ -170,7 +166,7 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
   const std::string reason(first.stall.empty() ? kRestarting : kProgressDeadlineExceeded);
-  if (gang) OpenNextAttempt(observed, reason, message, status);
+  if (gang) AnnounceNextAttempt(observed, reason, message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, reason, message});
   plan.incident = IncidentOf(observed, failures, goes_on);
 }

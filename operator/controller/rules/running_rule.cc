@@ -102,7 +102,9 @@ void NoteScaledAway(const Observed& observed, Plan& plan) {
   std::vector<std::string>& noted = plan.status.counted_pods;
   for (const ObservedPod& pod : observed.pods) {
     if (noted.size() >= observed.settings.most_actions) return;
-    if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) noted.push_back(pod.uid);
+    if (!IsScaledAway(observed, pod) || IsCounted(observed, pod)) continue;
+    noted.push_back(pod.uid);
+    plan.status.restarts.application += pod.restart_count;  // they are lost with the pod
   }
 }
 

@@ -303,6 +303,19 @@ Seen RunsWithFour(RestartScope scope) {
   return seen.Write();
 }
 
+TEST(RescaleRuleTest, TheKubeletsRestartsAreKept) {
+  Seen seen = RunsWithFour(RestartScope::kPod);
+  seen.With([](Observed& observed) { observed.pods.at(3).restart_count = 2; }).Write();
+  ScaleTo(3, seen);
+  seen.Write().Write().With(
+      [](Observed& observed) { observed.pods.erase(observed.pods.begin() + 3); });
+  EXPECT_EQ(seen.Plan().status.restarts, api::RestartCounts{.application = 2});
+  EXPECT_EQ(seen.Plan().status.restart_count, 2);
+  Seen gang = Scaled(Elastic(RestartScope::kInPlace), 3);
+  gang.With([](Observed& observed) { observed.pods.at(1).restart_count = 2; });
+  EXPECT_EQ(gang.Plan().status.restarts, api::RestartCounts{.application = 2});
+}
+
 // As an autoscaler does that changes its mind.
 TEST(RescaleRuleTest, AWorkerThatIsWantedAgainWhileItEndsIsNotLost) {
   const auto deleted = [](const PodState& end) -> PodState {

@@ -77,6 +77,19 @@ TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
               ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
 }
 
+TEST(SuspendRuleTest, TheKubeletsRestartsAreKept) {
+  Seen seen(Job("j").Workers(2).Evaluator().RestartScope(api::RestartScope::kPod).BackoffLimit(10));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kEvaluator, 0, kReady);
+  seen.With([](Observed& observed) {
+    for (ObservedPod& pod : observed.pods) pod.restart_count = 3;
+  });
+  const auto restart_count = seen.Plan().status.restart_count;
+  seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write().Write();
+  const api::TrainingJobStatus& status = seen.Build().job.status;
+  EXPECT_EQ(status.restarts, (api::RestartCounts{.application = 6, .evaluator = 3}));
+  EXPECT_EQ(status.restart_count, restart_count);
+}
+
 TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
   for (const bool independent : {false, true}) {
     auto job = Job("j").Workers(2);
