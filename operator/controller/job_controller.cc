@@ -122,11 +122,17 @@ void JobController::SetHandlers() {
     }
     Enqueue((after == nullptr ? before : after)->key);
   });
-  const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
-    const kube::Identity& child = after == nullptr ? *before : *after;
+  const auto add_owner = [this](const kube::Identity& child) {
     // Otherwise somebody else has set our label on it.
     if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
     Enqueue({child.key.namespace_name, child.owner_name});
+  };
+  const auto child_changed = [add_owner](const kube::Identity* before,
+                                         const kube::Identity* after) {
+    const bool is_taken_away =
+        before != nullptr && after != nullptr && before->owner_uid != after->owner_uid;
+    if (after == nullptr || is_taken_away) add_owner(*before);
+    if (after != nullptr) add_owner(*after);
   };
   pods_.SetHandler(child_changed);
   services_.SetHandler(child_changed);

@@ -82,6 +82,20 @@ TEST_F(NamespacesTest, JobsOfTheNamespacesServedRunAndThoseOfOthersAreLeftAlone)
   }
 }
 
+// Its job would wait for other news, which may never come.
+TEST_F(NamespacesTest, AJobMissesAPodThatIsTakenFromIt) {
+  kubelets_.clear();
+  kubelets_.push_back(std::make_unique<FakeKubelet>(
+      client_, "a", [](const kube::Object&) { return FakeKubelet::Fate::kRuns; }));
+  Submit("j");
+  StartOperator({"a"});
+  ASSERT_TRUE(Eventually([&] { return StateOf("a", "j") == "Running"; }));
+  auto pod = *client_.Get(kube::kPodKind, {"a", "j-worker-1"});
+  pod["metadata"].erase("ownerReferences");
+  ASSERT_TRUE(client_.Update(kube::kPodKind, pod).ok());
+  EXPECT_TRUE(Eventually([&] { return StateOf("a", "j") != "Running"; }));
+}
+
 TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   std::atomic<bool> may_enter{false};
   client_.SetBefore([&may_enter](const HookedClient::Call& call) {
