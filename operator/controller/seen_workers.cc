@@ -14,11 +14,14 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
   if (attempt_ != status.attempt || !IsTrue(status, kRunning)) seen_.clear();
   attempt_ = status.attempt;
   const int count = observed.job.spec.elastic ? ReplicaCount(observed.job, api::Role::kWorker) : 0;
-  std::vector<bool> present(static_cast<std::size_t>(count));
+  std::vector<bool> present(static_cast<std::size_t>(count)), started(present.size());
   for (const ObservedPod& pod : observed.pods) {
     // Nobody misses one that was to go since the job had become smaller.
     const bool is_worker = pod.role == api::Role::kWorker && !IsObsolete(observed, pod);
-    if (is_worker && pod.index < count) present[static_cast<std::size_t>(pod.index)] = true;
+    if (!is_worker || pod.index >= count) continue;
+    const auto place = static_cast<std::size_t>(pod.index);
+    present[place] = true;
+    started[place] = pod.phase != PodPhase::kPending;
   }
   seen_.resize(present.size());  // a worker that was scaled away has not vanished
   std::vector<int> gone;
@@ -26,7 +29,7 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
     const int index = static_cast<int>(i);
     const bool has_finished = HasCompleted(observed.job, {api::Role::kWorker, index});
     if (seen_[i] && !present[i] && !has_finished) gone.push_back(index);
-    if (present[i]) seen_[i] = true;
+    if (started[i]) seen_[i] = true;
   }
   return gone;
 }

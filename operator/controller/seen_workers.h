@@ -1,4 +1,4 @@
-// Remembers which workers of an elastic job have existed. Deterministic, but not stateless.
+// Remembers which workers of an elastic job have started. Deterministic, but not stateless.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 namespace lockstep::controller {
 
 // An elastic job runs with its minimum, which may change, so a running job is no evidence that the
-// other workers ever existed: a quota may have kept them out. Not thread-safe.
+// other workers ever started: a quota may have kept them out, or no node had room. Not thread-safe.
 class SeenWorkers {
  public:
-  // Records the workers whose pods `observed` has. Returns, in order, the indexes of workers that
-  // are missing and have not finished, but whose pods an earlier call saw in the present attempt,
-  // since or just before the job ran.
+  // Records the workers whose pods have started according to `observed`. Returns, in order, the
+  // indexes of workers that have no pod and have not finished, but whose pods an earlier call saw
+  // started in the present attempt, since or just before the job ran.
   std::vector<int> Note(const Observed& observed);
 
  private:

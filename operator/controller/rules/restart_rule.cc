@@ -15,7 +15,15 @@
 namespace lockstep::controller {
 namespace {
 
+// Returns true if the failure is that of a worker which the gang can do without, and whose program
+// has not started: the others do not know it.
+bool HasNeverJoined(const Observed& observed, const PodFailure& failure) {
+  return failure.pod != nullptr && failure.pod->phase == PodPhase::kPending &&
+         !IsRequired(observed.job, failure.replica);
+}
+
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
+  if (HasNeverJoined(observed, failure)) return false;
   return observed.job.spec.restart_scope == api::RestartScope::kGang || !failure.stall.empty() ||
          LeadsFinishedPeers(observed, failure.replica);
 }

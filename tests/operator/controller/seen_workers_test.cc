@@ -43,6 +43,15 @@ TEST(SeenWorkersTest, AWorkerHasGoneOnlyIfItHasBeenThere) {
   EXPECT_THAT(workers.Note(seen.Build()), ElementsAre(1)) << "until something is done about it";
 }
 
+TEST(SeenWorkersTest, NobodyMissesAWorkerThatHasNotStarted) {
+  SeenWorkers workers;
+  Seen seen = RunsWithTwoOfThree();
+  seen.Worker(2, testing::kPending);
+  workers.Note(seen.Build());
+  seen.NoPods().Worker(0, kReady).Worker(1, kReady);
+  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+}
+
 TEST(SeenWorkersTest, TheNextAttemptStartsWithNobody) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();

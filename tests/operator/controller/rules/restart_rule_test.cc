@@ -339,6 +339,22 @@ TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
   EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(7));
 }
 
+TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
+  const PodState deleted_while_pending = [](ObservedPod& pod) { pod.being_deleted = true; };
+  Seen seen(Gang().Workers(3).With(elastic));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, deleted_while_pending).Write();
+  const api::TrainingJobStatus& status = seen.Build().job.status;
+  EXPECT_EQ(status.state, "Running");
+  EXPECT_EQ(status.attempt, 0);
+  EXPECT_EQ(status.restarts, (api::RestartCounts{.disruption = 1, .since_progress = 1}));
+  EXPECT_THAT(status.counted_pods, ElementsAre("j-worker-2-uid"));
+  // One that the gang needs is another matter.
+  Seen needed(Gang().Workers(3).With(elastic));
+  needed.Running().Worker(0, kReady).Worker(1, deleted_while_pending).Worker(2, kReady).Write();
+  EXPECT_EQ(needed.Build().job.status.attempt, 1);
+}
+
 TEST(RestartRuleTest, AGangMemberThatVanishedRestartsTheGangForFree) {
   Seen seen(Gang());
   seen.Running().Worker(0, kReady);
