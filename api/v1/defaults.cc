@@ -57,7 +57,10 @@ TrainingJob WithDefaults(TrainingJob job) {
   }
   if (spec.strategy) {
     StrategySpec& strategy = *spec.strategy;
-    if (!strategy.processes_per_pod) strategy.processes_per_pod = DefaultProcessesPerPod(spec);
+    // A program of the user's that torchrun does not start is one process.
+    if (spec.training && !strategy.processes_per_pod) {
+      strategy.processes_per_pod = DefaultProcessesPerPod(spec);
+    }
     if (TraitsOf(strategy.type).has_parameter_servers && !strategy.parameter_server) {
       strategy.parameter_server.emplace();
     }

@@ -86,13 +86,19 @@ void AddTraining(const api::TrainingJob& job, api::Role role, std::vector<EnvVar
   }
 }
 
+// The processes of a pod if the job says so. A program that torchrun does not start may use all
+// GPUs of its pod by itself, or start processes and multiply the numbers that it gets.
+int StatedProcesses(const api::TrainingJob& job) {
+  return job.spec.strategy ? job.spec.strategy->processes_per_pod.value_or(1) : 1;
+}
+
 // torchrun reads only PET_*; a script started without torchrun reads the others.
 void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int processes,
               std::vector<EnvVar>& env) {
   const std::string port = std::to_string(leader.port);
   env.push_back({"MASTER_ADDR", leader.host});
   env.push_back({"MASTER_PORT", port});
-  env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * processes)});
+  env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * StatedProcesses(job))});
   env.push_back({kEnvTorchRank, std::to_string(rank)});
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
   if (job.spec.elastic) {

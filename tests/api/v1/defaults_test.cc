@@ -87,12 +87,16 @@ TEST(DefaultsTest, OneProcessForEachGpuOfAWorker) {
   };
   const Case cases[] = {{"4", 4}, {2, 2}, {"0", 1}, {"many", 1}, {-3, 1}, {nullptr, 1}};
   for (const Case& c : cases) {
-    const TrainingJob job = WithDefaults(Job("a")
-                                             .Workers(1)
-                                             .Strategy(StrategyType::kMirrored)
-                                             .PodTemplate(Role::kWorker, GpuTemplate(c.gpus))
-                                             .Build());
-    EXPECT_EQ(job.spec.strategy->processes_per_pod, c.processes) << c.gpus;
+    TrainingJob job = Job("a")
+                          .Workers(1)
+                          .Training()
+                          .Strategy(StrategyType::kMirrored)
+                          .PodTemplate(Role::kWorker, GpuTemplate(c.gpus))
+                          .Build();
+    EXPECT_EQ(WithDefaults(job).spec.strategy->processes_per_pod, c.processes) << c.gpus;
+    job.spec.training.reset();
+    EXPECT_EQ(WithDefaults(job).spec.strategy->processes_per_pod, std::nullopt)
+        << "the program knows";
   }
 }
 

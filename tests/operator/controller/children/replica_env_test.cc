@@ -109,6 +109,20 @@ TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
   EXPECT_FALSE(env.contains("PET_RDZV_ENDPOINT"));
 }
 
+// As with Kubeflow: only torchrun starts a process for each GPU.
+TEST(ReplicaEnvTest, AWorldCountsGpusOnlyIfTheJobSaysSo) {
+  api::Json pod_template = testing::Template("pytorch");
+  pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 4;
+  const auto with_gpus = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+  for (const auto& job : {with_gpus, testing::JobBuilder(with_gpus).Strategy(
+                                         api::StrategyType::kMultiWorkerMirrored)}) {
+    const Env env = EnvOf(job, Role::kWorker, 1);
+    EXPECT_EQ(env.at("RANK"), "1");
+    EXPECT_EQ(env.at("WORLD_SIZE"), "2");
+    EXPECT_EQ(env.at("PET_NPROC_PER_NODE"), "4");
+  }
+}
+
 TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
   const auto job = With("pytorch", Job("j").Workers(2)).With([](api::TrainingJob& made) {
     made.spec.elastic = api::ElasticSpec{1, 4};
