@@ -195,6 +195,18 @@ void AddSearchDomain(const api::TrainingJob& job, const Settings& settings, Obje
   searches.push_back(domain);
 }
 
+// Whether the main container starts again is the job's to decide, as for the pod: the operator
+// takes its end for that of the replica.
+void DropRestartPolicyOfMain(Object& spec) {
+  if (!spec.contains("containers") || !spec.at("containers").is_array()) return;
+  const Object* main = MainContainerOf(spec.at("containers"));
+  for (Object& container : spec.at("containers")) {
+    if (&container != main || !container.is_object()) continue;
+    container.erase("restartPolicy");
+    container.erase("restartPolicyRules");
+  }
+}
+
 }  // namespace
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
@@ -203,6 +215,7 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
+  DropRestartPolicyOfMain(spec);
   if (!ReportsLosses(job, settings)) AddNodeTolerations(settings.node_toleration_seconds, spec);
   const auto& scheduling = job.spec.run_policy.scheduling_policy;
   if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {

@@ -154,6 +154,19 @@ TEST(BuildPodTest, TheKubeletRestartsNothingThatRulesMayBeAbout) {
   EXPECT_EQ(Pod(job, Role::kEvaluator)["spec"]["restartPolicy"], "OnFailure");
 }
 
+TEST(BuildPodTest, ItsMainContainerHasNoRestartPolicyOfItsOwn) {
+  api::Json pod_template = testing::Template("mine");
+  api::Json& containers = pod_template["spec"]["containers"];
+  containers[0]["restartPolicy"] = "Never";
+  containers[0]["restartPolicyRules"] = {
+      {{"action", "Restart"}, {"exitCodes", {{"operator", "In"}, {"values", {42}}}}}};
+  containers.push_back({{"name", "logs"}, {"image", "i"}, {"restartPolicy", "Always"}});
+  const Object pod = Pod(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
+  EXPECT_FALSE(pod["spec"]["containers"][0].contains("restartPolicy"));
+  EXPECT_FALSE(pod["spec"]["containers"][0].contains("restartPolicyRules"));
+  EXPECT_EQ(pod["spec"]["containers"][1]["restartPolicy"], "Always");
+}
+
 TEST(BuildPodTest, SidecarsGetTheVariablesThatDoNotGrowWithTheJob) {
   api::Json pod_template = testing::Template("mine");
   pod_template["spec"]["containers"].push_back({{"name", "sidecar"}, {"image", "s"}});
