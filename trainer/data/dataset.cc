@@ -74,6 +74,43 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType e
   return 0;
 }
 
+bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, std::int64_t samples) {
+  switch (spec.format) {
+    case api::DatasetFormat::kIdx:
+    case api::DatasetFormat::kCifar:
+    case api::DatasetFormat::kNpy:
+      return spec.cache;
+    case api::DatasetFormat::kCsv:
+      return true;
+    case api::DatasetFormat::kTfRecord:
+    case api::DatasetFormat::kImageFolder:
+      return false;
+    case api::DatasetFormat::kSynthetic:
+      return KeepsSynthetic(static_cast<std::size_t>(sample.elements()), samples, spec.cache);
+  }
+  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
+  return false;
+}
+
+std::optional<DType> ElementOf(const api::DatasetSpec& spec) {
+  switch (spec.format) {
+    case api::DatasetFormat::kCsv:
+      return DType::kFloat32;
+    case api::DatasetFormat::kNpy:
+      return std::nullopt;
+    case api::DatasetFormat::kTfRecord:
+      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return std::nullopt;
+      return DType::kUInt8;
+    case api::DatasetFormat::kIdx:
+    case api::DatasetFormat::kCifar:
+    case api::DatasetFormat::kImageFolder:
+    case api::DatasetFormat::kSynthetic:
+      return DType::kUInt8;
+  }
+  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
+  return std::nullopt;
+}
+
 absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
                                           std::uint64_t seed, LabelKind labels) {
   TrainAndTest opened;

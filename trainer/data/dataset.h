@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -64,6 +65,12 @@ struct TrainAndTest {
 // an opened one knows that by itself. Mapped files do not count, and are assumed not to be gzip.
 std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType element,
                       std::int64_t samples);
+
+// Returns what InMemory() of a data set of so many samples of this shape says once it is opened.
+bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, std::int64_t samples);
+
+// The type of the samples' elements; nullopt if only the files say it.
+std::optional<DType> ElementOf(const api::DatasetSpec& spec);
 
 // Opens the training set and, if `with_test`, the test set: the files', or with
 // spec.validation_fraction above 0 two parts of the training files, which are opened once. `seed`

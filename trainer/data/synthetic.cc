@@ -105,10 +105,6 @@ class SyntheticDataset final : public Dataset {
   std::vector<std::uint8_t> samples_;   // size,C,H,W; empty: generated in Read
 };
 
-bool IsKept(std::size_t sample_bytes, std::int64_t samples, bool cache) {
-  return cache && samples <= kMaxCachedBytes / static_cast<std::int64_t>(sample_bytes);
-}
-
 absl::Status Validate(const api::SyntheticSpec& spec) {
   const auto error = [](const char* field, const std::string& found, const std::string& expected) {
     return absl::InvalidArgumentError(
@@ -138,9 +134,13 @@ absl::Status Validate(const api::SyntheticSpec& spec) {
 
 }  // namespace
 
+bool KeepsSynthetic(std::size_t sample_bytes, std::int64_t samples, bool cache) {
+  return cache && samples <= kMaxCachedBytes / static_cast<std::int64_t>(sample_bytes);
+}
+
 std::size_t BytesOfSynthetic(std::int64_t classes, std::size_t sample_bytes, std::int64_t samples,
                              bool cache) {
-  const std::int64_t kept = IsKept(sample_bytes, samples, cache) ? samples : 0;
+  const std::int64_t kept = KeepsSynthetic(sample_bytes, samples, cache) ? samples : 0;
   return static_cast<std::size_t>(classes + kept) * sample_bytes;
 }
 
@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec&
                                                        LabelKind labels) {
   LOCKSTEP_RETURN_IF_ERROR(Validate(spec));
   auto dataset = std::make_unique<SyntheticDataset>(spec, split, seed, labels);
-  if (IsKept(dataset->sample_bytes(), dataset->size(), cache)) {
+  if (KeepsSynthetic(dataset->sample_bytes(), dataset->size(), cache)) {
     dataset->Cache();
   }
   return dataset;

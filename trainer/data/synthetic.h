@@ -19,6 +19,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec&
                                                        std::uint64_t seed, bool cache,
                                                        LabelKind labels = LabelKind::kClasses);
 
+// Returns true if so many samples are generated once and kept.
+bool KeepsSynthetic(std::size_t sample_bytes, std::int64_t samples, bool cache);
+
 // The bytes of one split of so many samples: the patterns of its classes, and the samples if they
 // are kept.
 std::size_t BytesOfSynthetic(std::int64_t classes, std::size_t sample_bytes, std::int64_t samples,

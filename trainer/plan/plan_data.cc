@@ -110,9 +110,20 @@ void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
   }
 }
 
+// Only synthetic samples may be too many to be kept, and their number is known.
+bool WillBeInMemory(const api::DatasetSpec& spec, const DataFacts& facts) {
+  const std::int64_t samples = facts.samples.value_or(1);
+  return WillBeInMemory(spec, facts.shape, std::llround(WithHeldOut(spec, samples)));
+}
+
 // Test samples as the job fixes them: like the training samples, but for their number.
 DataFacts DescribedTest(const api::DatasetSpec& spec, DataFacts train) {
-  train.samples = spec.validation_fraction > 0 ? std::nullopt : FixedSamples(spec, Split::kTest);
+  if (spec.validation_fraction > 0) {  // a part of the same set
+    train.samples.reset();
+    return train;
+  }
+  train.samples = FixedSamples(spec, Split::kTest);
+  train.in_memory = WillBeInMemory(spec, train);
   return train;
 }
 
@@ -143,8 +154,9 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
   PlannedData data;
   data.train = {
       .samples = given.samples ? given.samples : FixedSamples(training.dataset, Split::kTrain),
-      .shape = *shape};
-  if (training.dataset.format == api::DatasetFormat::kCsv) data.train.element = DType::kFloat32;
+      .shape = *shape,
+      .element = ElementOf(training.dataset).value_or(DType::kFloat32)};  // the larger one
+  data.train.in_memory = WillBeInMemory(training.dataset, data.train);
   const bool is_number =
       LabelKindOf(training.loss.type, training.dataset.format) == LabelKind::kNumbers;
   (is_number ? data.train.targets : data.train.classes) = *classes;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/enum_names.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -95,6 +97,50 @@ TEST(PlanDataTest, DescribedSamplesThatWillBeKeptCount) {
   EXPECT_EQ(bytes(800), 1000 * kSample) << "the held out ones, too";
   options.training.dataset.cache = false;
   EXPECT_EQ(bytes(800), 0u);
+}
+
+// A loader keeps fewer batches of samples that are in memory.
+TEST(PlanDataTest, DescribedSamplesAreInMemoryAsOpenedOnes) {
+  const auto facts = [](api::DatasetFormat format, bool cache) {
+    SessionOptions options = OptionsOf(format);
+    options.training.dataset.cache = cache;
+    options.training.dataset.image_size = {32, 32};
+    return *PlanData(options, {.samples = 50, .classes = 3, .shape = Shape{3, 32, 32}});
+  };
+  using Format = api::DatasetFormat;
+  for (const Format format : {Format::kIdx, Format::kCifar, Format::kNpy, Format::kSynthetic}) {
+    EXPECT_TRUE(facts(format, true).train.in_memory) << api::NameOf(format);
+    EXPECT_TRUE(facts(format, true).test->in_memory) << api::NameOf(format);
+    EXPECT_FALSE(facts(format, false).train.in_memory) << api::NameOf(format);
+    EXPECT_FALSE(facts(format, false).test->in_memory) << api::NameOf(format);
+  }
+  EXPECT_TRUE(facts(Format::kCsv, false).train.in_memory);
+  EXPECT_FALSE(facts(Format::kImageFolder, true).train.in_memory);
+  EXPECT_FALSE(facts(Format::kTfRecord, true).train.in_memory);
+}
+
+TEST(PlanDataTest, DescribedSyntheticDataAreInMemoryAsGeneratedOnes) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kSynthetic);
+  for (const std::int64_t samples : {100, 2'000'000}) {
+    options.training.dataset.synthetic = api::SyntheticSpec{
+        .train_examples = samples, .test_examples = 70, .shape = {1, 28, 28}, .classes = 4};
+    const PlannedData opened = *PlanData(options, {});
+    const PlannedData described =
+        *PlanData(options, {.samples = {}, .classes = {}, .shape = Shape{1, 28, 28}});
+    EXPECT_EQ(described.train.in_memory, opened.train.in_memory) << samples;
+    EXPECT_EQ(described.test->in_memory, opened.test->in_memory) << samples;
+  }
+}
+
+TEST(PlanDataTest, DescribedSamplesOfUnknownTypeAreTakenForTheLargerOne) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kNpy);
+  const GivenData given{.samples = 50, .classes = 3, .shape = Shape{3, 32, 32}};
+  EXPECT_EQ(PlanData(options, given)->train.element, DType::kFloat32);
+  EXPECT_EQ(PlanData(options, given)->test->element, DType::kFloat32);
+  options = OptionsOf(api::DatasetFormat::kTfRecord);
+  EXPECT_EQ(PlanData(options, given)->train.element, DType::kUInt8) << "encoded images";
+  options.training.dataset.tfrecord = api::TfRecordSpec{.shape = {3, 32, 32}, .classes = 3};
+  EXPECT_EQ(PlanData(options, given)->train.element, DType::kFloat32);
 }
 
 TEST(PlanDataTest, ADescribedTableIsKept) {
