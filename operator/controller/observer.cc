@@ -226,6 +226,7 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveKueue(context);
   observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
+  observed.started_workers = context.memory.seen_workers.Started();
   const TokenGuard& token = context.memory.token_secret;
   observed.has_token_secret =
       token.attempt == observed.job.status.attempt && token.has_bearer == HasReportBearer(observed);

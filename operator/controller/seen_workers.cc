@@ -21,7 +21,7 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
     if (!is_worker || pod.index >= count) continue;
     const auto place = static_cast<std::size_t>(pod.index);
     present[place] = true;
-    started[place] = pod.phase != PodPhase::kPending;
+    started[place] = MayHaveStarted(pod);
   }
   seen_.resize(present.size());  // a worker that was scaled away has not vanished
   std::vector<int> gone;
@@ -32,6 +32,14 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
     if (started[i]) seen_[i] = true;
   }
   return gone;
+}
+
+std::vector<int> SeenWorkers::Started() const {
+  std::vector<int> indexes;
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    if (seen_[i]) indexes.push_back(static_cast<int>(i));
+  }
+  return indexes;
 }
 
 }  // namespace lockstep::controller

@@ -15,6 +15,8 @@ class SeenWorkers {
   // indexes of workers that have no pod and have not finished, but whose pods an earlier call saw
   // started in the present attempt, since or just before the job ran.
   std::vector<int> Note(const Observed& observed);
+  // Returns, in order, the indexes of workers that Note has seen started, there or gone.
+  std::vector<int> Started() const;
 
  private:
   int attempt_ = 0;

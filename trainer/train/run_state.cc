@@ -28,6 +28,14 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
 
 namespace {
 
+// Earlier versions wrote {1, 0} for every run that was not of Float16. One of Float16 comes there
+// only in the step after its scale has fallen to 1, and finds it again by skipping a few steps.
+void ReadLossScale(const nlohmann::json& json, LossScale& scale) {
+  const LossScale written{.value = json.value("lossScale", scale.value),
+                          .updates = json.value("lossScaleUpdates", scale.updates)};
+  if (written != LossScale{}) scale = written;
+}
+
 // Old checkpoints hold null for an evaluation that gave NaN, which JSON lacks; it is evaluated
 // again.
 void ReadEvaluation(const nlohmann::json& json, RunState& state) {
@@ -68,8 +76,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     ReadEvaluation(json, state);
     state.skipped_steps = json.value("skippedSteps", state.skipped_steps);
     state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
-    state.loss_scale.value = json.value("lossScale", state.loss_scale.value);
-    state.loss_scale.updates = json.value("lossScaleUpdates", state.loss_scale.updates);
+    ReadLossScale(json, state.loss_scale);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
   }

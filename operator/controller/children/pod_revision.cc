@@ -15,7 +15,7 @@ namespace {
 
 // Must change whenever the same spec gives another hash than before, as when its fields are written
 // to JSON in another way. The first scheme had no prefix.
-constexpr std::string_view kScheme = "2:";
+constexpr std::string_view kScheme = "3:";
 
 // Returns true for an elastic job whose workers may come and go while the others run.
 bool TakesWorkersIn(const api::TrainingJob& job) {

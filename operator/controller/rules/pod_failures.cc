@@ -77,9 +77,9 @@ PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
   return FailureOfPod(observed, pod, !HasFailed(pod) && IsUnreachable(observed, pod));
 }
 
-// Returns how many workers had a pod when the status last counted them, have not finished, and have
-// none now. A process that has just started knows no more. The count may be a little old, but never
-// includes a pod that did not exist.
+// Returns how many workers were ready when the status last counted them, have not finished, and
+// have no pod now that has started. A process that has just started knows no more. The count may be
+// a little old, but never includes a pod that had not started.
 int CountGoneWorkers(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   const auto known = status.replica_statuses.find(api::Role::kWorker);
@@ -87,10 +87,10 @@ int CountGoneWorkers(const Observed& observed) {
   // Workers that were scaled away have not vanished.
   if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
   const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
-    return pod.role == api::Role::kWorker && !IsObsolete(observed, pod) &&
+    return pod.role == api::Role::kWorker && MayHaveStarted(pod) && !IsObsolete(observed, pod) &&
            !HasCompleted(observed.job, {pod.role, pod.index});
   });
-  return known->second.active + known->second.failed - static_cast<int>(there);
+  return known->second.ready - static_cast<int>(there);
 }
 
 // A gang that has run cannot take in a replacement for a member whose pod is gone without a trace.

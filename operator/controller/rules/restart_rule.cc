@@ -18,8 +18,9 @@ namespace {
 // Returns true if the failure is that of a worker which the gang can do without, and whose program
 // has not started: the others do not know it.
 bool HasNeverJoined(const Observed& observed, const PodFailure& failure) {
-  return failure.pod != nullptr && failure.pod->phase == PodPhase::kPending &&
-         !IsRequired(observed.job, failure.replica);
+  if (failure.pod == nullptr || MayHaveStarted(*failure.pod)) return false;
+  return !IsRequired(observed.job, failure.replica) &&
+         !std::ranges::binary_search(observed.started_workers, failure.replica.index);
 }
 
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {

@@ -218,6 +218,11 @@ bool HasEnded(const ObservedPod& pod) {
   return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
+bool MayHaveStarted(const ObservedPod& pod) {
+  return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kSucceeded ||
+         pod.running_since || pod.termination || pod.last_end || pod.restart_count > 0;
+}
+
 bool WasEndedByNode(const ObservedPod& pod) {
   return pod.phase == PodPhase::kFailed && !pod.reason.empty();
 }

@@ -141,6 +141,7 @@ struct Observed : ObservedJob {
   GroupReport group;                         // what the leading pod says about its peers
   std::optional<Duration> until_stranded;    // see UntilStranded
   std::vector<int> gone_workers;             // see seen_workers.h
+  std::vector<int> started_workers;          // likewise
   std::optional<Replica> deleted_unstarted;  // see unstarted_pods.h
   std::optional<Time> evaluator_due;    // of a lost Evaluator's successor; see seen_evaluator.h
   bool evaluator_has_given_up = false;  // see SeenEvaluator::has_given_up
@@ -191,6 +192,10 @@ bool IsActive(const ObservedPod& pod);
 // Returns true if all containers of the pod have ended for good, so that it takes nothing of its
 // node any more. A pod whose main container has ended may still run a sidecar.
 bool HasEnded(const ObservedPod& pod);
+// Returns true if the main container has run, or may have: all pods in the phase Running count. A
+// kubelet that rejects a pod that it has run before, after its own restart, leaves no trace of
+// that.
+bool MayHaveStarted(const ObservedPod& pod);
 // Returns true if the kubelet or a node controller ended the pod and gave a `reason`: evicted,
 // preempted, past its own deadline. The exits of its containers are a consequence of that.
 bool WasEndedByNode(const ObservedPod& pod);

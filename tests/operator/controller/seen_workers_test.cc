@@ -163,6 +163,23 @@ TEST(SeenWorkersTest, AnElasticGangWhoseNameAnotherHasRuns) {
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
 }
 
+TEST(SeenWorkersTest, AGangThatLosesAWorkerThatHadNotStartedGoesOn) {
+  for (const bool restarts : {false, true}) {
+    World world(Elastic(3).Build());
+    Work(world);
+    for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+    Work(world);
+    ASSERT_EQ(world.Job()->status.state, "Running");
+    ASSERT_EQ(world.Job()->status.replica_statuses.at(Role::kWorker).active, 3);
+    world.client.Remove(kube::kPodKind, {"default", "j-worker-2"});  // Pending: gone at once
+    if (restarts) world.RestartOperator();
+    Work(world);
+    Work(world);
+    EXPECT_EQ(world.Job()->status.attempt, 0) << restarts;
+    EXPECT_THAT(world.Pods(), SizeIs(3)) << restarts;
+  }
+}
+
 // Whether or not the operator has been restarted meanwhile.
 TEST(SeenWorkersTest, AGangThatLosesAWorkerThatItHadStartsAgain) {
   for (const bool restarts : {false, true}) {

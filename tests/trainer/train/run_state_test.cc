@@ -76,6 +76,9 @@ TEST(RunStateTest, ACheckpointFromBeforeStepsWereSkippedIsRead) {
   json.erase("lossScale");
   json.erase("lossScaleUpdates");
   EXPECT_EQ(RunStateFromJson(json).value(), RunState{.step = 3});
+  json["lossScale"] = 1;  // of a run that has not adapted it
+  json["lossScaleUpdates"] = 0;
+  EXPECT_EQ(RunStateFromJson(json).value(), RunState{.step = 3});
 }
 
 TEST(RunStateTest, AStepThatIsLeftOutIsCountedAsLost) {

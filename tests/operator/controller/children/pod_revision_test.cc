@@ -60,15 +60,19 @@ TEST(PodRevisionTest, ANoteOfBoundsIsReadAsItWasWritten) {
 // the scheme before the colon.
 TEST(PodRevisionTest, TheHashStaysWhatItWas) {
   const api::TrainingJob plain = Job("j").Workers(2).BuildWithDefaults();
-  EXPECT_EQ(SpecHash(plain, Role::kWorker), "2:223130193a788bb4");
+  EXPECT_EQ(SpecHash(plain, Role::kWorker), "3:223130193a788bb4");
   const api::TrainingJob trains = Job("j").Workers(2).Training().BuildWithDefaults();
-  EXPECT_EQ(SpecHash(trains, Role::kWorker), "2:cd920b5506362475");
+  EXPECT_EQ(SpecHash(trains, Role::kWorker), "3:cd920b5506362475");
+  const api::TrainingJob own =
+      Job("j").Workers(2).Strategy(api::StrategyType::kMultiWorkerMirrored).BuildWithDefaults();
+  EXPECT_EQ(SpecHash(own, Role::kWorker), "3:8b12bcd2b8f9e26a");
 }
 
 TEST(PodRevisionTest, AHashOfAnotherSchemeSaysNothing) {
-  EXPECT_TRUE(IsComparable("2:223130193a788bb4"));
+  EXPECT_TRUE(IsComparable("3:223130193a788bb4"));
   EXPECT_FALSE(IsComparable("223130193a788bb4")) << "of the first operators";
-  EXPECT_FALSE(IsComparable("3:223130193a788bb4")) << "of a later one, before a roll-back";
+  EXPECT_FALSE(IsComparable("2:223130193a788bb4")) << "of earlier ones";
+  EXPECT_FALSE(IsComparable("4:223130193a788bb4")) << "of a later one, before a roll-back";
   EXPECT_FALSE(IsComparable("")) << "somebody has removed it";
 }
 

@@ -349,6 +349,25 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
   EXPECT_EQ(status.attempt, 0);
   EXPECT_EQ(status.restarts, (api::RestartCounts{.disruption = 1, .since_progress = 1}));
   EXPECT_THAT(status.counted_pods, ElementsAre("j-worker-2-uid"));
+  // A kubelet without room for it, too, but not one that has known it before, as after a restart.
+  for (const bool had_started : {false, true}) {
+    Seen rejected(Gang().Workers(3).With(elastic));
+    rejected.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+      pod.phase = PodPhase::kFailed;
+      pod.reason = "OutOfnvidia.com/gpu";
+    });
+    if (had_started) {
+      rejected.With([](Observed& observed) { observed.started_workers = {0, 1, 2}; });
+    }
+    EXPECT_EQ(rejected.Write().Build().job.status.attempt, had_started ? 1 : 0);
+  }
+  // One whose second container keeps the pod Pending has started.
+  Seen joined(Gang().Workers(3).With(elastic));
+  joined.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+    pod.being_deleted = true;
+    pod.running_since = Time{};
+  });
+  EXPECT_EQ(joined.Write().Build().job.status.attempt, 1);
   // One that the gang needs is another matter.
   Seen needed(Gang().Workers(3).With(elastic));
   needed.Running().Worker(0, kReady).Worker(1, deleted_while_pending).Worker(2, kReady).Write();
@@ -373,7 +392,7 @@ TEST(RestartRuleTest, AVanishedMemberIsMissedThoughASurplusOneIsStillEnding) {
   }));
   seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(3, kBeingDeleted);
   seen.With([](Observed& observed) {
-    observed.job.status.replica_statuses[Role::kWorker] = {.desired = 4, .active = 3};
+    observed.job.status.replica_statuses[Role::kWorker] = {.desired = 4, .ready = 3};
     observed.job.status.counted_pods = {"j-worker-3-uid"};
   });
   EXPECT_EQ(seen.Plan().status.restarts.disruption, 1);
