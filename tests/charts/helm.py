@@ -54,9 +54,9 @@ def set_flags(values):
     return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
 
 
-def template(values=None, helm="helm3", namespace=NAMESPACE, hooks=False, **options):
+def template(values=None, helm="helm3", name="lockstep", namespace=NAMESPACE, hooks=False, **options):
     flags = [] if hooks else ["--no-hooks"]
-    return run(helm, "template", "lockstep", CHART, f"--namespace={namespace}", *flags,
+    return run(helm, "template", name, CHART, f"--namespace={namespace}", *flags,
                *set_flags(values or {}), **options)
 
 

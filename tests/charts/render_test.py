@@ -32,6 +32,35 @@ def leaves(values, path=()):
             yield path + (key,), value
 
 
+def texts(schema, sample, path=()):
+    """{path: value} of each value that may be the text `sample`, or a list of it or a map to it."""
+    kind, items = schema.get("type"), schema.get("items", schema.get("additionalProperties"))
+    found = {}
+    if kind == "string":
+        if re.search(schema.get("pattern", ""), sample):
+            found[".".join(path)] = sample
+    elif kind == "array" and items.get("type") == "string":
+        found |= {key: [value] for key, value in texts(items, sample, path).items()}
+    elif kind == "object" and isinstance(items, dict):
+        found |= {key: {"key": value} for key, value in texts(items, sample, path).items()}
+    for key, child in schema.get("properties", {}).items():
+        found |= texts(child, sample, path + (key,))
+    return found
+
+
+def other_types(one, other, path=""):
+    """Where a key or value of the second tree has another type than in the first, as lines."""
+    if type(one) is not type(other):
+        yield f"{path}: found {other!r}, expected a {type(one).__name__}"
+    elif isinstance(one, dict):
+        for (key, value), (other_key, other_value) in zip(one.items(), other.items(), strict=True):
+            yield from other_types(key, other_key, f"{path}, a key")
+            yield from other_types(value, other_value, f"{path}.{key}")
+    elif isinstance(one, list):
+        for index, pair in enumerate(zip(one, other, strict=True)):
+            yield from other_types(*pair, f"{path}[{index}]")
+
+
 class MadeFilesTest(unittest.TestCase):
     def test_no_made_file_has_drifted(self):
         done = subprocess.run([ROOT / "tools" / "gen-chart", "--check"], stderr=subprocess.PIPE,
@@ -84,6 +113,26 @@ class RenderTest(unittest.TestCase):
         text = run("helm3", "template", "r" * 53, CHART)
         job = of_kind([entry for entry in yaml.safe_load_all(text) if entry], "TrainingJob")
         self.assertLessEqual(len(job["metadata"]["name"] + "-worker-0"), 63)
+
+
+class TextTest(unittest.TestCase):
+    """Without quotes YAML takes some texts for numbers, booleans or null."""
+    SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+    def render_with(self, sample):
+        values = EVERYTHING | {"crds.enabled": False, "fullnameOverride": "lockstep"}
+        return {f"{index} ({entry['kind']})": entry for index, entry in enumerate(
+            render(values | texts(self.SCHEMA, sample), name=sample, namespace=sample, hooks=True))}
+
+    def test_every_text_is_one_in_the_objects_whatever_it_looks_like(self):
+        for sample in ("0", "123", "1e3", "on", "null", "true"):
+            with self.subTest(sample):
+                plain, found = self.render_with(f"{sample}a"), self.render_with(sample)
+                self.assertEqual([], list(other_types(plain, found)))
+
+    def test_the_texts_are_found_in_the_schema(self):
+        self.assertLess({"watchNamespaces", "operator.tokenKeySecret", "podMonitor.trainerLimits.bodySize",
+                         "podLabels"}, texts(self.SCHEMA, "0").keys())
 
 
 class FlagsTest(unittest.TestCase):

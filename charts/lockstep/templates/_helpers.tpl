@@ -179,6 +179,6 @@ app.kubernetes.io/component: operator
 
 {{- define "lockstep.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "lockstep.serviceAccount" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "lockstep.serviceAccount" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
