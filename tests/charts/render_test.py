@@ -224,6 +224,12 @@ class MonitoringObjectsTest(unittest.TestCase):
         self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"}],
                          spec["podMetricsEndpoints"][0]["metricRelabelings"])
 
+    def test_an_older_prometheus_operator_is_not_given_the_field_that_it_lacks(self):
+        values = EVERYTHING | {"podMonitor.trainerLimits.bodySize": ""}
+        spec = of_kind(render(values), "PodMonitor", "lockstep-trainer")["spec"]
+        self.assertNotIn("bodySizeLimit", spec)
+        self.assertEqual(50000, spec["sampleLimit"])
+
     def test_a_missing_kind_can_be_an_error(self):
         for name in ("podMonitor", "serviceMonitor", "prometheusRule"):
             done = template({f"{name}.enabled": True, f"{name}.renderMode": "failIfMissing"}, check=False)
