@@ -1,11 +1,11 @@
 {{/* The release's name, unless it says already what it is of. */}}
 {{- define "lockstep.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 40 | trimAll "-" -}}
 {{- else if contains "lockstep" .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 40 | trimAll "-" -}}
 {{- else -}}
-{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimSuffix "-") -}}
+{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimAll "-") -}}
 {{- end -}}
 {{- end -}}
 
@@ -90,6 +90,10 @@ app.kubernetes.io/component: operator
 
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
+{{- $fullname := include "lockstep.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $fullname) -}}
+{{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's objects: %q starts with a digit or has a dot, which names of Services and TrainingJobs must not" .Values.fullnameOverride .Release.Name $fullname) -}}
+{{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
 {{- end -}}
