@@ -94,6 +94,11 @@ app.kubernetes.io/component: operator
 {{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $fullname) -}}
 {{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's objects: %q starts with a digit or has a dot, which names of Services and TrainingJobs must not" .Values.fullnameOverride .Release.Name $fullname) -}}
 {{- end -}}
+{{- range .Values.operator.extraArgs -}}
+{{- if regexMatch "^--namespace(=|$)" . -}}
+{{- fail (printf "operator.extraArgs: found %q, expected the namespaces in watchNamespaces, from which the operator's rights follow" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
 {{- end -}}
