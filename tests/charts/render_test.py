@@ -135,6 +135,34 @@ class TextTest(unittest.TestCase):
                          "podLabels"}, texts(self.SCHEMA, "0").keys())
 
 
+class KeysTest(unittest.TestCase):
+    """Values may name labels and annotations that the chart sets as well. The loader refuses a key that is twice
+    in a mapping."""
+    LABELS = {"app.kubernetes.io/name": "mine", "app.kubernetes.io/instance": "kube-prometheus-stack"}
+    MORE = EVERYTHING | {
+        "podLabels": LABELS, "podMonitor.labels": LABELS, "serviceMonitor.labels": LABELS,
+        "prometheusRule.labels": LABELS, "dashboards.label": "app.kubernetes.io/name",
+        "podAnnotations": {"prometheus.io/port": "9090", "kubectl.kubernetes.io/default-container": "mine"},
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}}]}
+
+    def test_labels_of_the_users_replace_those_of_monitors_and_rules(self):
+        made = render(self.MORE) + render(self.MORE | {"serviceMonitor.enabled": False})
+        found = [entry["metadata"]["labels"] for entry in made
+                 if entry["kind"] in ("PodMonitor", "ServiceMonitor", "PrometheusRule")]
+        self.assertEqual(6, len(found))
+        for labels in found:
+            self.assertLessEqual(self.LABELS.items(), labels.items())
+
+    def test_a_pod_keeps_the_labels_that_it_is_found_by_and_takes_each_annotation(self):
+        spec = of_kind(render(self.MORE), "Deployment")["spec"]
+        pod, selector = spec["template"], spec["selector"]["matchLabels"]
+        self.assertLessEqual(selector.items(), pod["metadata"]["labels"].items())
+        self.assertEqual({"prometheus.io/scrape": "true", **self.MORE["podAnnotations"]},
+                         pod["metadata"]["annotations"])
+        self.assertEqual([{"maxSkew": 1, "topologyKey": "zone", "labelSelector": {"matchLabels": selector}}],
+                         pod["spec"]["topologySpreadConstraints"])
+
+
 class FlagsTest(unittest.TestCase):
     def args(self, values):
         spec = of_kind(render(values), "Deployment")["spec"]["template"]["spec"]

@@ -69,6 +69,16 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
+{{/* One mapping of a list of maps. A key that several maps have is in it once, with the value of the last: Flux
+     and kustomize, which read what Helm has rendered, refuse a mapping that has a key twice. */}}
+{{- define "lockstep.mapping" -}}
+{{- $all := dict -}}
+{{- range . -}}
+{{- range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
 {{/* (dict "image" .Values.image "context" $) */}}
 {{- define "lockstep.image" -}}
 {{- if .image.digest -}}
