@@ -14,6 +14,12 @@
 {{- printf "%s-operator" (include "lockstep.fullname" .) -}}
 {{- end -}}
 
+{{/* Of what `helm test` makes, perhaps in a namespace of other people. Helm deletes what has this name there, whoever
+     made it, so it is one that nobody chooses; 60 characters with the "-worker-0" of a pod. */}}
+{{- define "lockstep.test" -}}
+{{- printf "%s-test-%s" (include "lockstep.fullname" .) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5) -}}
+{{- end -}}
+
 {{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
      of its own: the name of what is cluster-wide says whose it is. */}}
 {{- define "lockstep.kueueRole" -}}
