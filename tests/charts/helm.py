@@ -14,7 +14,18 @@ HELMS = ("helm3", "helm4")
 
 
 class Loader(yaml.SafeLoader):
-    """Reads `1e-07` as Kubernetes does, as a number; YAML 1.1 wants a point in it."""
+    """Reads `1e-07` as Kubernetes does, as a number; YAML 1.1 wants a point in it. Refuses equal keys in a mapping,
+    as Flux and kustomize do."""
+
+    def construct_mapping(self, node, deep=False):
+        found = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if name in found:
+                raise yaml.constructor.ConstructorError(problem=f"found the key {name!r} twice",
+                                                        problem_mark=key.start_mark)
+            found.add(name)
+        return super().construct_mapping(node, deep)
 
 
 Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^-?[0-9]+e[-+]?[0-9]+$"),
@@ -54,9 +65,9 @@ def set_flags(values):
     return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
 
 
-def template(values=None, helm="helm3", namespace=NAMESPACE, hooks=False, **options):
+def template(values=None, helm="helm3", name="lockstep", namespace=NAMESPACE, hooks=False, **options):
     flags = [] if hooks else ["--no-hooks"]
-    return run(helm, "template", "lockstep", CHART, f"--namespace={namespace}", *flags,
+    return run(helm, "template", name, CHART, f"--namespace={namespace}", *flags,
                *set_flags(values or {}), **options)
 
 

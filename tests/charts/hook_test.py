@@ -6,8 +6,8 @@ import subprocess
 import threading
 import unittest
 
-from api_server import BIN, server
-from helm import HELMS
+from api_server import BIN, job, server
+from helm import HELMS, of_kind, render
 from install_test import Release
 from operator_test import Operator, eventually
 
@@ -19,8 +19,8 @@ class Node:
     """What a kubelet would do to the pods of a namespace, until it is stopped."""
 
     def __init__(self, namespace, trainers_end_with):
-        self.pods = f"/api/v1/namespaces/{namespace}/pods"
         self.namespace, self.code = namespace, trainers_end_with
+        self.name = of_kind(render(namespace=namespace, hooks=True), "TrainingJob")["metadata"]["name"]
         self.waited = None  # exit code, stdout and stderr of the pod that waits
         self.left = None    # objects of the test that are there after it
 
@@ -36,19 +36,18 @@ class Node:
 
     def run(self):
         for index in range(2):
-            name = f"lockstep-test-worker-{index}"
+            name = f"{self.name}-worker-{index}"
             self.pod(name)
             self.set_status(name, RUNNING)
-        waiting = self.pod("lockstep-test")
-        self.set_status("lockstep-test", RUNNING)
+        waiting = self.pod(self.name)
+        self.set_status(self.name, RUNNING)
         started = subprocess.Popen(self.command_of(waiting), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment_of(waiting))
         for index in range(2 if self.code == 0 else 1):  # the other is deleted with a job that fails
-            self.set_status(f"lockstep-test-worker-{index}", self.end())
+            self.set_status(f"{self.name}-worker-{index}", self.end())
         out, err = started.communicate(timeout=60)
         self.waited = (started.returncode, out, err)
-        self.set_status("lockstep-test", {
-            "phase": "Succeeded" if started.returncode == 0 else "Failed"})
+        self.set_status(self.name, {"phase": "Succeeded" if started.returncode == 0 else "Failed"})
 
     def end(self):
         return {"phase": "Succeeded" if self.code == 0 else "Failed", "containerStatuses": [
@@ -90,9 +89,9 @@ class HookTest(unittest.TestCase):
                 node, done = self.run_helm_test(helm, trainers_end_with=10)
                 self.assertNotEqual(0, done.returncode, done.stdout)
                 self.assertEqual(3, node.waited[0], node.waited)
-                self.assertIn("job lockstep-test failed", node.waited[2])
+                self.assertIn(f"job {node.name} failed", node.waited[2])
                 self.assertIn("ReplicaFailed", node.waited[1] + node.waited[2])
-                self.assertIn("pod/lockstep-test", node.left)
+                self.assertIn(f"pod/{node.name}", node.left)
 
     def run_helm_test(self, helm, trainers_end_with):
         release = Release(helm, f"hook-{helm}-{trainers_end_with}")
@@ -102,6 +101,10 @@ class HookTest(unittest.TestCase):
         operator = Operator()
         try:
             operator.wait_for("leading")
+            jobs = f"/apis/training.lockstep.dev/v1/namespaces/{release.namespace}/trainingjobs"
+            code, somebodys = server().call("POST", jobs, job("lockstep-test", suspend=True) | {
+                "metadata": {"name": "lockstep-test"}})
+            self.assertEqual(201, code, somebodys)
             node = Node(release.namespace, trainers_end_with)
             kubelet = threading.Thread(target=node.run)
             kubelet.start()
@@ -111,7 +114,10 @@ class HookTest(unittest.TestCase):
             kubelet.join()
             node.left = server().kubectl(
                 "get", "trainingjobs,rolebindings,roles,serviceaccounts,pods", "-n", release.namespace,
-                "-o", "name", "--field-selector=metadata.name=lockstep-test").strip()
+                "-o", "name", f"--field-selector=metadata.name={node.name}").strip()
+            code, kept = server().call("GET", f"{jobs}/lockstep-test")
+            self.assertEqual((200, somebodys["metadata"]["uid"]), (code, kept["metadata"].get("uid")),
+                             "helm test has deleted somebody's job")
             return node, done
         finally:
             operator.kill()

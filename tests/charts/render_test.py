@@ -32,6 +32,35 @@ def leaves(values, path=()):
             yield path + (key,), value
 
 
+def texts(schema, sample, path=()):
+    """{path: value} of each value that may be the text `sample`, or a list of it or a map to it."""
+    kind, items = schema.get("type"), schema.get("items", schema.get("additionalProperties"))
+    found = {}
+    if kind == "string":
+        if re.search(schema.get("pattern", ""), sample):
+            found[".".join(path)] = sample
+    elif kind == "array" and items.get("type") == "string":
+        found |= {key: [value] for key, value in texts(items, sample, path).items()}
+    elif kind == "object" and isinstance(items, dict):
+        found |= {key: {"key": value} for key, value in texts(items, sample, path).items()}
+    for key, child in schema.get("properties", {}).items():
+        found |= texts(child, sample, path + (key,))
+    return found
+
+
+def other_types(one, other, path=""):
+    """Where a key or value of the second tree has another type than in the first, as lines."""
+    if type(one) is not type(other):
+        yield f"{path}: found {other!r}, expected a {type(one).__name__}"
+    elif isinstance(one, dict):
+        for (key, value), (other_key, other_value) in zip(one.items(), other.items(), strict=True):
+            yield from other_types(key, other_key, f"{path}, a key")
+            yield from other_types(value, other_value, f"{path}.{key}")
+    elif isinstance(one, list):
+        for index, pair in enumerate(zip(one, other, strict=True)):
+            yield from other_types(*pair, f"{path}[{index}]")
+
+
 class MadeFilesTest(unittest.TestCase):
     def test_no_made_file_has_drifted(self):
         done = subprocess.run([ROOT / "tools" / "gen-chart", "--check"], stderr=subprocess.PIPE,
@@ -84,6 +113,54 @@ class RenderTest(unittest.TestCase):
         text = run("helm3", "template", "r" * 53, CHART)
         job = of_kind([entry for entry in yaml.safe_load_all(text) if entry], "TrainingJob")
         self.assertLessEqual(len(job["metadata"]["name"] + "-worker-0"), 63)
+
+
+class TextTest(unittest.TestCase):
+    """Without quotes YAML takes some texts for numbers, booleans or null."""
+    SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+    def render_with(self, sample):
+        values = EVERYTHING | {"crds.enabled": False, "fullnameOverride": "lockstep"}
+        return {f"{index} ({entry['kind']})": entry for index, entry in enumerate(
+            render(values | texts(self.SCHEMA, sample), name=sample, namespace=sample, hooks=True))}
+
+    def test_every_text_is_one_in_the_objects_whatever_it_looks_like(self):
+        for sample in ("0", "123", "1e3", "on", "null", "true"):
+            with self.subTest(sample):
+                plain, found = self.render_with(f"{sample}a"), self.render_with(sample)
+                self.assertEqual([], list(other_types(plain, found)))
+
+    def test_the_texts_are_found_in_the_schema(self):
+        self.assertLess({"watchNamespaces", "operator.tokenKeySecret", "podMonitor.trainerLimits.bodySize",
+                         "podLabels"}, texts(self.SCHEMA, "0").keys())
+
+
+class KeysTest(unittest.TestCase):
+    """Values may name labels and annotations that the chart sets as well. The loader refuses a key that is twice
+    in a mapping."""
+    LABELS = {"app.kubernetes.io/name": "mine", "app.kubernetes.io/instance": "kube-prometheus-stack"}
+    MORE = EVERYTHING | {
+        "podLabels": LABELS, "podMonitor.labels": LABELS, "serviceMonitor.labels": LABELS,
+        "prometheusRule.labels": LABELS, "dashboards.label": "app.kubernetes.io/name",
+        "podAnnotations": {"prometheus.io/port": "9090", "kubectl.kubernetes.io/default-container": "mine"},
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}}]}
+
+    def test_labels_of_the_users_replace_those_of_monitors_and_rules(self):
+        made = render(self.MORE) + render(self.MORE | {"serviceMonitor.enabled": False})
+        found = [entry["metadata"]["labels"] for entry in made
+                 if entry["kind"] in ("PodMonitor", "ServiceMonitor", "PrometheusRule")]
+        self.assertEqual(6, len(found))
+        for labels in found:
+            self.assertLessEqual(self.LABELS.items(), labels.items())
+
+    def test_a_pod_keeps_the_labels_that_it_is_found_by_and_takes_each_annotation(self):
+        spec = of_kind(render(self.MORE), "Deployment")["spec"]
+        pod, selector = spec["template"], spec["selector"]["matchLabels"]
+        self.assertLessEqual(selector.items(), pod["metadata"]["labels"].items())
+        self.assertEqual({"prometheus.io/scrape": "true", **self.MORE["podAnnotations"]},
+                         pod["metadata"]["annotations"])
+        self.assertEqual([{"maxSkew": 1, "topologyKey": "zone", "labelSelector": {"matchLabels": selector}}],
+                         pod["spec"]["topologySpreadConstraints"])
 
 
 class FlagsTest(unittest.TestCase):
@@ -174,6 +251,12 @@ class MonitoringObjectsTest(unittest.TestCase):
                                                      spec["labelValueLengthLimit"], spec["bodySizeLimit"]))
         self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"}],
                          spec["podMetricsEndpoints"][0]["metricRelabelings"])
+
+    def test_an_older_prometheus_operator_is_not_given_the_field_that_it_lacks(self):
+        values = EVERYTHING | {"podMonitor.trainerLimits.bodySize": ""}
+        spec = of_kind(render(values), "PodMonitor", "lockstep-trainer")["spec"]
+        self.assertNotIn("bodySizeLimit", spec)
+        self.assertEqual(50000, spec["sampleLimit"])
 
     def test_a_missing_kind_can_be_an_error(self):
         for name in ("podMonitor", "serviceMonitor", "prometheusRule"):

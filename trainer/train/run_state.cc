@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/status.h"
 
@@ -47,6 +48,21 @@ void ReadEvaluation(const nlohmann::json& json, RunState& state) {
   accuracy.get_to(state.test_accuracy);
 }
 
+absl::Status ExpectNoNegativeCount(const RunState& state) {
+  const std::pair<const char*, std::int64_t> counts[] = {
+      {"step", state.step},
+      {"examples", state.sums.examples},
+      {"skippedSteps", state.skipped_steps},
+      {"skippedInARow", state.skipped_in_a_row},
+      {"lossScaleUpdates", state.loss_scale.updates}};
+  for (const auto& [name, count] : counts) {
+    if (count >= 0) continue;
+    return absl::DataLossError(
+        fmt::format("the manifest's run state: {} is {}, expected at least 0", name, count));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 nlohmann::json RunStateToJson(const RunState& state) {
@@ -80,6 +96,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
   }
+  LOCKSTEP_RETURN_IF_ERROR(ExpectNoNegativeCount(state));
   const float scale = state.loss_scale.value;
   if (!(scale >= 1 && scale <= LossScale::kLargest)) {
     return absl::DataLossError(

@@ -33,10 +33,11 @@ struct RunState {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing, has the wrong type, or is a loss's scale below 1.
-// InvalidArgument: the ledger has a negative count. Without test loss and accuracy the step counts
-// as not evaluated, without the counts of skipped steps (as in checkpoints of earlier versions)
-// none was skipped, without the loss's scale, or with the 1 that they have, it is the initial one.
+// DataLoss names the field that is missing, has the wrong type, is a negative count (of steps, say)
+// or a loss's scale below 1. InvalidArgument: the ledger has a negative count. Without test loss
+// and accuracy the step counts as not evaluated, without the counts of skipped steps (as in
+// checkpoints of earlier versions) none was skipped, without the loss's scale, or with the 1 that
+// they have, it is the initial one.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

@@ -118,6 +118,17 @@ absl::Status OfCheckpoint(const Snapshot& snapshot, const absl::Status& status) 
                                      std::string(status.message()))};
 }
 
+// The samples that a run takes next follow from its step: with another one than the checkpoint's,
+// samples would be left out or used twice.
+absl::StatusOr<RunState> RunStateOf(const Snapshot& snapshot) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const RunState state, RunStateFromJson(snapshot.state.value(
+                                                      "run", nlohmann::json::object())));
+  if (state.step == snapshot.step) return state;
+  return OfCheckpoint(snapshot,
+                      absl::DataLossError(fmt::format(
+                          "its run state is of step {}, expected the same step", state.step)));
+}
+
 // Requires: ExpectAll.
 void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors,
              Backend& backend) {
@@ -175,8 +186,7 @@ std::size_t BytesWhileRead(std::size_t model, std::size_t read) {
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
-  LOCKSTEP_ASSIGN_OR_RETURN(const RunState saved, RunStateFromJson(snapshot.state.value(
-                                                      "run", nlohmann::json::object())));
+  LOCKSTEP_ASSIGN_OR_RETURN(const RunState saved, RunStateOf(snapshot));
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
   const std::vector<SavedTensor> of_model = ModelTensors(session);
   const std::vector<SavedTensor> of_optimizer = OptimizerTensors(session);

@@ -1,17 +1,23 @@
 {{/* The release's name, unless it says already what it is of. */}}
 {{- define "lockstep.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 40 | trimAll "-" -}}
 {{- else if contains "lockstep" .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 40 | trimAll "-" -}}
 {{- else -}}
-{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimSuffix "-") -}}
+{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimAll "-") -}}
 {{- end -}}
 {{- end -}}
 
 {{/* 40 characters above leave room for every suffix below the 63 of a label. */}}
 {{- define "lockstep.operator" -}}
 {{- printf "%s-operator" (include "lockstep.fullname" .) -}}
+{{- end -}}
+
+{{/* Of what `helm test` makes, perhaps in a namespace of other people. Helm deletes what has this name there, whoever
+     made it, so it is one that nobody chooses; 60 characters with the "-worker-0" of a pod. */}}
+{{- define "lockstep.test" -}}
+{{- printf "%s-test-%s" (include "lockstep.fullname" .) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5) -}}
 {{- end -}}
 
 {{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
@@ -69,6 +75,16 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
+{{/* One mapping of a list of maps. A key that several maps have is in it once, with the value of the last: Flux
+     and kustomize, which read what Helm has rendered, refuse a mapping that has a key twice. */}}
+{{- define "lockstep.mapping" -}}
+{{- $all := dict -}}
+{{- range . -}}
+{{- range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
 {{/* (dict "image" .Values.image "context" $) */}}
 {{- define "lockstep.image" -}}
 {{- if .image.digest -}}
@@ -90,6 +106,15 @@ app.kubernetes.io/component: operator
 
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
+{{- $fullname := include "lockstep.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $fullname) -}}
+{{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's objects: %q starts with a digit or has a dot, which names of Services and TrainingJobs must not" .Values.fullnameOverride .Release.Name $fullname) -}}
+{{- end -}}
+{{- range .Values.operator.extraArgs -}}
+{{- if regexMatch "^--namespace(=|$)" . -}}
+{{- fail (printf "operator.extraArgs: found %q, expected the namespaces in watchNamespaces, from which the operator's rights follow" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
 {{- end -}}
@@ -179,6 +204,6 @@ app.kubernetes.io/component: operator
 
 {{- define "lockstep.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "lockstep.serviceAccount" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "lockstep.serviceAccount" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}

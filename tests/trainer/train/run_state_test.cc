@@ -146,6 +146,18 @@ TEST(RunStateTest, AMissingFieldIsNamed) {
   EXPECT_NE(read.status().message().find("ledger"), std::string::npos);
 }
 
+TEST(RunStateTest, ANegativeCountIsRefusedByName) {
+  for (const char* name :
+       {"step", "examples", "skippedSteps", "skippedInARow", "lossScaleUpdates"}) {
+    nlohmann::json json = RunStateToJson({.step = 3});
+    json[name] = -1;
+    const absl::Status status = RunStateFromJson(json).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << name;
+    EXPECT_EQ(status.message(),
+              std::string("the manifest's run state: ") + name + " is -1, expected at least 0");
+  }
+}
+
 // A float has no place for 2^24 + 1.
 TEST(StepTailTest, ExamplesOfAllRanksAddUpExactly) {
   constexpr std::int64_t kOfEach = (1 << 24) + 1;

@@ -629,5 +629,16 @@ TEST(SnapshotTest, AnotherBatchSizeIsRefusedByName) {
   EXPECT_EQ(second.loop.state.step, -1);
 }
 
+TEST(SnapshotTest, ARunStateOfAnotherStepIsRefused) {
+  LocalRendezvousHub hub(1);
+  Rank rank(SmallTraining(), 1, hub, 0);
+  Snapshot snapshot = MakeSnapshot(*rank.session, {.step = 2}, Time());
+  snapshot.state["run"]["step"] = 1;
+  EXPECT_EQ(RestoreSnapshot(snapshot, *rank.session, rank.loop.state),
+            absl::DataLossError(
+                "the checkpoint of step 2: its run state is of step 1, expected the same step"));
+  EXPECT_EQ(rank.loop.state.step, -1);
+}
+
 }  // namespace
 }  // namespace lockstep::train
