@@ -85,6 +85,11 @@ bool Roster::IsBusy(int rank) const {
           session.activity == proto::ACTIVITY_SHARING_STATE);
 }
 
+bool Roster::LeaderSaves() const {
+  const std::optional<SessionId> leader = Holder(0);
+  return leader && sessions_.at(*leader).activity == proto::ACTIVITY_CHECKPOINT;
+}
+
 void Roster::UpdateAbsent() {
   busy_.clear();
   for (const int rank : awaited_) {

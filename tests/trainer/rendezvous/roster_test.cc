@@ -348,6 +348,20 @@ TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   EXPECT_EQ(roster_.progress()->step(), 70);
 }
 
+TEST_F(RosterTest, TheLeaderSavesAsLongAsItSaysSo) {
+  Start();
+  Beat(2, 1, 0, proto::ACTIVITY_CHECKPOINT);
+  EXPECT_FALSE(roster_.LeaderSaves()) << "worker 1 does";
+  Beat(1, 1, 0, proto::ACTIVITY_CHECKPOINT);
+  roster_.Disconnect(2, "its connection closed");
+  EXPECT_TRUE(roster_.LeaderSaves()) << "between generations, too";
+  Beat(1, 0, 0, proto::ACTIVITY_UNKNOWN);
+  EXPECT_FALSE(roster_.LeaderSaves());
+  Beat(1, 0, 0, proto::ACTIVITY_CHECKPOINT);
+  roster_.Disconnect(1, "its connection closed");
+  EXPECT_FALSE(roster_.LeaderSaves());
+}
+
 TEST_F(RosterTest, StrangersAreRefusedAndDisturbNobodyAndOnlyTheLeaderLearnsWhy) {
   Start();
   const auto refusal = [&](SessionId id, const proto::Join& join) {

@@ -22,6 +22,7 @@
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/listener.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
@@ -366,6 +367,61 @@ TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
   Send(pids[0], SIGUSR1);
   EXPECT_TRUE(pod.Next("saved").has_value());
   EXPECT_EQ(pod.Wait(), api::kExitBadConfig);
+}
+
+// Rank 0 and another process in one pod with a short grace period. Rank 0 saves, or does not.
+class LeadingPodTest : public ::testing::Test {
+ protected:
+  // Returns once both are in the group and, if rank 0 saves, the supervisor knows that.
+  void Start(const std::string& mode) {
+    pod_ = std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(0, {address_})},
+                                          {api::kEnvProcessesPerPod, "2"},
+                                          {"TEST_REPLICA", mode},
+                                          {"TEST_GRACE_MS", "50"}});
+    for (int i = 0; i < 2; ++i) {
+      const Joined joined = pod_->NextJoined();
+      if (joined.rank == 1) other_ = joined.pid;
+    }
+    if (mode.find("saves") == std::string::npos) return;
+    EXPECT_TRUE(lockstep::testing::Eventually([&] {
+      grpc::ClientContext context;
+      proto::GetStatusResponse said;
+      return operator_->GetStatus(&context, {}, &said).ok() &&
+             said.activity() == proto::ACTIVITY_CHECKPOINT;
+    }));
+  }
+  void FailTheOther() {
+    Send(other_, SIGUSR1);
+    EXPECT_TRUE(pod_->Next("told to stop").has_value());
+  }
+
+  const std::string address_ = fmt::format("127.0.0.1:{}", FreePort());
+  const std::unique_ptr<proto::TrainerStatus::Stub> operator_ = proto::TrainerStatus::NewStub(
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  std::unique_ptr<Pod> pod_;
+  pid_t other_ = -1;
+};
+
+TEST_F(LeadingPodTest, ASaveMayTakeLongerThanTheGracePeriodIfNobodyAsksThePodToStop) {
+  Start("leader saves for 1 s");
+  FailTheOther();
+  EXPECT_TRUE(pod_->Next("saved").has_value());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
+}
+
+TEST_F(LeadingPodTest, ASaveHasTheGracePeriodOnceSomebodyAsksThePodToStop) {
+  Start("leader saves for ever");
+  FailTheOther();
+  pod_->Signal(SIGTERM);
+  ASSERT_TRUE(pod_->LeavesNothing());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
+}
+
+TEST_F(LeadingPodTest, ALeaderThatDoesNotSaveIsKilledAfterTheGracePeriod) {
+  Start("leader hangs");
+  FailTheOther();
+  ASSERT_TRUE(pod_->LeavesNothing());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
 }
 
 // As for lack of memory or processes.
