@@ -16,6 +16,7 @@
 #include <sstream>
 #include <utility>
 
+#include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
@@ -136,6 +137,7 @@ class TwoPods {
   std::unique_ptr<Pod> Start(int index) const {
     return std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(index, workers_)}});
   }
+  const std::vector<std::string>& workers() const { return workers_; }
 
  private:
   const std::vector<std::string> workers_ = {fmt::format("127.0.0.1:{}", FreePort()),
@@ -479,6 +481,66 @@ TEST(SupervisorTest, TwoPodsTrainTogetherAndTheLeaderIsTheLastToGo) {
   Send(first.pid, SIGUSR1);
   Send(second.pid, SIGUSR1);
   EXPECT_EQ(follower->Wait(), 0);
+  EXPECT_EQ(leader->Wait(), 0);
+}
+
+// Worker 1 as a stream of the test's own, which does only what it is told.
+class HandmadeMember {
+ public:
+  explicit HandmadeMember(const TwoPods& pods)
+      : stub_(proto::Rendezvous::NewStub(
+            grpc::CreateChannel(pods.workers()[0], grpc::InsecureChannelCredentials()))),
+        stream_(stub_->Session(&context_)) {
+    Settings env = {
+        {api::kEnvTfConfig, TfConfig(1, pods.workers())},
+        {api::kEnvConfig, api::TrainingSpecToJson(lockstep::testing::MnistTraining()).dump()}};
+    const auto identity = ReadIdentity([&](const std::string& name) {
+      return env.contains(name) ? std::optional(env[name]) : std::nullopt;
+    });
+    proto::ReplicaMessage message;
+    proto::Join& join = *message.mutable_join();
+    join.set_job(identity->job);
+    join.set_cluster_hash(identity->ClusterHash());
+    join.set_role("worker");
+    join.set_index(1);
+    join.set_step(-1);
+    join.set_fingerprint("layout");
+    join.set_incarnation("handmade");
+    stream_->Write(message);
+  }
+  // Trains nothing, and returns once all members have been released.
+  bool Finish() {
+    proto::CoordinatorMessage heard;
+    while (!heard.has_membership() && stream_->Read(&heard)) {
+    }
+    proto::ReplicaMessage message;
+    message.mutable_finished()->set_generation(heard.membership().generation());
+    stream_->Write(message);
+    while (!heard.has_released() && stream_->Read(&heard)) {
+    }
+    return heard.has_released();
+  }
+  void HangUp() { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  const std::unique_ptr<proto::Rendezvous::Stub> stub_;
+  const std::unique_ptr<grpc::ClientReaderWriter<proto::ReplicaMessage, proto::CoordinatorMessage>>
+      stream_;
+};
+
+// Its node may be drained just then, and the pod has done all that it had to.
+TEST(SupervisorTest, ALeaderThatIsDoneStaysDoneIfItIsAskedToStop) {
+  const TwoPods pods;
+  const auto leader = pods.Start(0);
+  leader->NextStarted();  // it listens
+  HandmadeMember member(pods);
+  const pid_t replica = leader->NextJoined().pid;
+  Send(replica, SIGUSR1);
+  EXPECT_TRUE(member.Finish());
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return kill(replica, 0) != 0; }));
+  leader->Signal(SIGTERM);  // while it waits for the member to hang up
+  member.HangUp();
   EXPECT_EQ(leader->Wait(), 0);
 }
 
