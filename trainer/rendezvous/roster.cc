@@ -178,9 +178,13 @@ bool Roster::InGeneration(const Session& session) const {
 void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   const Session old = sessions_.at(old_id);
   const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
+  const bool is_same = old.incarnation_id == join.incarnation();
   Erase(sessions_.find(old_id));
-  if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
-  if (old.incarnation_id == join.incarnation()) {
+  if (InGeneration(old)) {
+    const char* what = is_same ? "has lost its connection to the leader" : "was started again";
+    EndGeneration(old_id, fmt::format("{} {}", slot, what), out);
+  }
+  if (is_same) {
     out.push_back({.to = old_id, .message = nullptr, .close = true});
     return;
   }

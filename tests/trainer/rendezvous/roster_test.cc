@@ -169,6 +169,8 @@ TEST_F(RosterTest, ANewStreamOfTheSameProcessClosesTheOldOneQuietly) {
   Start();
   const Outbox out = Arrive(3, JoinOf(1));
   ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[0].message->generation_ended().reason(),
+            "worker 1 has lost its connection to the leader");
   EXPECT_EQ(out[1].to, 2u);
   EXPECT_TRUE(out[1].close);
   EXPECT_EQ(out[1].message, nullptr);
