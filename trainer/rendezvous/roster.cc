@@ -116,9 +116,16 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
 }
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
-  if (done_) return {{.to = id, .message = Released(generation_)}};
   const int rank = RankOf(join);
-  if (std::optional<Refusal> refusal = Check(join, rank)) {
+  std::optional<Refusal> refusal = CheckMembership(join, rank);
+  if (done_ && refusal) {
+    // Without Rejected: it may have looked up this address before a leader of its own had it, and
+    // finds that one as soon as this pod has gone.
+    return {{.to = id, .message = nullptr, .close = true, .log = std::move(refusal->log)}};
+  }
+  if (done_) return {{.to = id, .message = Released(generation_)}};
+  if (!refusal) refusal = CheckFingerprint(join, rank);
+  if (refusal) {
     Outgoing refused = Reject(id, refusal->reason);
     refused.log = std::move(refusal->log);
     return {std::move(refused)};

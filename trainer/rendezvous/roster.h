@@ -113,7 +113,8 @@ class Roster {
   struct Refusal {
     std::string reason, log;
   };
-  std::optional<Refusal> Check(const proto::Join& join, int rank) const;
+  std::optional<Refusal> CheckMembership(const proto::Join& join, int rank) const;
+  std::optional<Refusal> CheckFingerprint(const proto::Join& join, int rank) const;
   bool IsOutdated(const proto::Join& join, const Session& holder) const;
   int RankOf(const proto::Join& join) const;  // -1: no such slot
   std::optional<SessionId> Holder(int rank) const;

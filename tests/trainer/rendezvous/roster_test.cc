@@ -339,6 +339,21 @@ TEST_F(RosterTest, WhoeverComesAfterTheEndIsReleasedAtOnce) {
   EXPECT_TRUE(out[0].message->has_released());
 }
 
+// Its own job's leader may get this address next; told to exit, it would end that job.
+TEST_F(RosterTest, AStrangerAfterTheEndIsNeitherReleasedNorRejected) {
+  Start();
+  Finished(1, 1);
+  Finished(2, 1);
+  proto::Join stranger = JoinOf(1);
+  stranger.set_cluster_hash("another job's hash");
+  const Outbox out = Arrive(3, stranger);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, 3u);
+  EXPECT_EQ(out[0].message, nullptr);
+  EXPECT_TRUE(out[0].close);
+  EXPECT_THAT(out[0].log, HasSubstr("another job's hash"));
+}
+
 TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   Start();
   Beat(2, 1, 50);
