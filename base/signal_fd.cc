@@ -16,13 +16,9 @@ SignalFd::SignalFd(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
-  pthread_sigmask(SIG_BLOCK, &set, &before_);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   fd_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   LOCKSTEP_CHECK(fd_.fd() >= 0, "signalfd: {}", std::strerror(errno));
-}
-
-SignalFd::~SignalFd() {
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::optional<int> SignalFd::Next() {

@@ -12,11 +12,11 @@
 namespace lockstep {
 
 // Blocks `signals` for the calling thread and those that it starts, so create it before any other
-// thread. Children inherit neither: see Launch. Next and Wait are thread-safe.
+// thread. They stay blocked after its end: a signal that arrives while the process is exiting must
+// not change its exit code. Children inherit neither: see Launch. Next and Wait are thread-safe.
 class SignalFd {
  public:
   explicit SignalFd(std::initializer_list<int> signals);
-  ~SignalFd();  // restores the calling thread's mask, so call it on the thread of the constructor
   SignalFd(const SignalFd&) = delete;
   SignalFd& operator=(const SignalFd&) = delete;
 
@@ -27,7 +27,6 @@ class SignalFd {
   std::optional<int> Wait(std::optional<Duration> timeout = std::nullopt);
 
  private:
-  sigset_t before_;
   Descriptor fd_;
 };
 

@@ -8,8 +8,7 @@
 namespace lockstep {
 namespace {
 
-// Never destroyed: a signal that arrives while the process is exiting must not change its exit
-// code.
+// Never destroyed: other threads may ask while the process is exiting.
 SignalFd* g_signals = nullptr;
 std::atomic<bool> g_stopped{false};
 

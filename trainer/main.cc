@@ -32,6 +32,7 @@
 #include "trainer/observe/termination_message.h"
 #include "trainer/plan/job_plan.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/supervisor/stop_deadline.h"
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"

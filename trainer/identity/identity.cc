@@ -105,17 +105,25 @@ absl::Status ReadTask(const GetEnv& env, Identity& id) {
   return absl::OkStatus();
 }
 
-// Collectives need every peer's address, so TF_CONFIG's workers must not be sparse.
+absl::Status CheckComplete(const char* role, const std::vector<std::string>& addresses) {
+  const auto gap = std::ranges::find(addresses, "");
+  if (gap == addresses.end()) return absl::OkStatus();
+  return Invalid(fmt::format("TF_CONFIG: cluster.{} lacks index {} of {}", role,
+                             gap - addresses.begin(), addresses.size()));
+}
+
+// Collectives need every peer's address. With parameter servers a worker needs only theirs, and so
+// may get a sparse list of workers.
 absl::Status CheckPeers(const Identity& id) {
   if (id.Pods() == 0) return Invalid("TF_CONFIG: cluster has neither a chief nor a worker");
-  if (id.Traits().has_parameter_servers) return absl::OkStatus();
-  for (std::size_t i = 0; i < id.cluster.worker.size(); ++i) {
-    if (id.cluster.worker[i].empty()) {
-      return Invalid(fmt::format("TF_CONFIG: cluster.worker lacks index {} of {}", i,
-                                 id.cluster.worker.size()));
-    }
+  if (!id.Traits().has_parameter_servers) return CheckComplete("worker", id.cluster.worker);
+  if (id.cluster.ps.empty()) {
+    return Invalid("TF_CONFIG: cluster has no ps, expected one at least with ParameterServer");
   }
-  return absl::OkStatus();
+  if (id.role == api::Role::kEvaluator && id.LeaderAddress().empty()) {
+    return Invalid("TF_CONFIG: cluster.worker lacks index 0, to which an Evaluator reports");
+  }
+  return CheckComplete("ps", id.cluster.ps);
 }
 
 // Clears the paths: pods may mount their data in different places, and only the leading pod needs

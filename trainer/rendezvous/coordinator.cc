@@ -184,6 +184,11 @@ std::int64_t Coordinator::refusals() const {
   return callers_.refusals();
 }
 
+bool Coordinator::LeaderSaves() const {
+  const std::lock_guard lock(mutex_);
+  return roster_.LeaderSaves();
+}
+
 bool Coordinator::WaitUntilDrained(Duration timeout) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this] { return roster_.done() && roster_.drained(); });

@@ -97,6 +97,7 @@ class Coordinator {
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
   std::int64_t refusals() const;  // see Refusals
+  bool LeaderSaves() const;
   bool WaitUntilDrained(Duration timeout);
   void WaitUntilIdle();  // blocks until no stream and no Get is left
 

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
 
 namespace lockstep::train {
+namespace {
+
+constexpr Duration kLogAgainAfter = std::chrono::minutes(1);  // at the latest
+
+}  // namespace
 
 JoinWait::JoinWait(std::string leader, const RendezvousClientOptions& options, const Clock& clock)
     : leader_(std::move(leader)),
@@ -70,10 +76,20 @@ std::string JoinWait::WaitingFor() const {
   return text;
 }
 
-void JoinWait::LogNowAndThen() {
-  if (clock_.SteadyNow() - last_log_ < options_.log_every) return;
+bool JoinWait::LogNowAndThen() {
+  const Duration since = clock_.SteadyNow() - last_log_;
+  if (since < options_.log_every) return false;
+  std::string text = WaitingFor();
+  if (text != logged_) {
+    same_again_after_ = options_.log_every;
+  } else if (since < same_again_after_) {
+    return false;
+  }
+  same_again_after_ = std::min(2 * same_again_after_, kLogAgainAfter);
   last_log_ = clock_.SteadyNow();
-  LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", leader_}});
+  LogInfo(fmt::format("in the rendezvous: {}", text), {{"leader", leader_}});
+  logged_ = std::move(text);
+  return true;
 }
 
 }  // namespace lockstep::train

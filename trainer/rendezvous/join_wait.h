@@ -39,8 +39,9 @@ class JoinWait {
 
   // Ok while the timeout has not expired. Otherwise DeadlineExceeded, which names who is missing.
   absl::Status Check();
-  // Logs who is missing, at most every options.log_every.
-  void LogNowAndThen();
+  // Logs who is missing, at most every options.log_every, and ever more rarely while that stays as
+  // it is: a pod may wait for days to be scheduled. Returns true if it has logged.
+  bool LogNowAndThen();
   // "waiting for worker 1, worker 2 and 6 others".
   std::string WaitingFor() const;
 
@@ -56,6 +57,8 @@ class JoinWait {
   std::string broken_reason_ = "not reached yet";
   proto::Waiting waiting_;  // the leader's latest
   SteadyTime counting_since_, last_log_;
+  std::string logged_;           // last
+  Duration same_again_after_{};  // from last_log_ until that may be logged again
   AddressWatch addresses_;
 };
 

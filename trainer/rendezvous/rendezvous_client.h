@@ -12,7 +12,7 @@ struct RendezvousClientOptions {
   Duration timeout = std::chrono::minutes(5);  // for Join
   Duration busy_within = kBusyWithin;          // for Finish, if it is longer
   Duration heartbeat_every = std::chrono::seconds(1);
-  Duration log_every = std::chrono::seconds(1);  // limits the log lines on missing members
+  Duration log_every = std::chrono::seconds(1);  // at most, a line on missing members
   // Delays between attempts to reach the leader. Short at first: usually it is just starting.
   Duration first_retry = std::chrono::milliseconds(20);
   Duration longest_retry = std::chrono::milliseconds(500);

@@ -45,6 +45,8 @@ class GrpcRendezvousService final : public RendezvousService {
   int port() const override { return server_.port(); }
   std::int64_t refusals() const override { return coordinator_.refusals(); }
 
+  bool LeaderSaves() const override { return coordinator_.LeaderSaves(); }
+
   bool WaitUntilDrained(Duration timeout) override {
     return coordinator_.WaitUntilDrained(timeout);
   }

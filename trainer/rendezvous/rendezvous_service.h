@@ -25,6 +25,8 @@ class RendezvousService {
   virtual int port() const = 0;
   // The number of callers without a proof that they know the job's token, or with a wrong one.
   virtual std::int64_t refusals() const = 0;
+  // True while rank 0 says that it saves.
+  virtual bool LeaderSaves() const = 0;
   // Blocks until every member has been released and has hung up. Returns false after `timeout`.
   virtual bool WaitUntilDrained(Duration timeout) = 0;
 };

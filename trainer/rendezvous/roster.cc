@@ -116,9 +116,16 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
 }
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
-  if (done_) return {{.to = id, .message = Released(generation_)}};
   const int rank = RankOf(join);
-  if (std::optional<Refusal> refusal = Check(join, rank)) {
+  std::optional<Refusal> refusal = CheckMembership(join, rank);
+  if (done_ && refusal) {
+    // Without Rejected: it may have looked up this address before a leader of its own had it, and
+    // finds that one as soon as this pod has gone.
+    return {{.to = id, .message = nullptr, .close = true, .log = std::move(refusal->log)}};
+  }
+  if (done_) return {{.to = id, .message = Released(generation_)}};
+  if (!refusal) refusal = CheckFingerprint(join, rank);
+  if (refusal) {
     Outgoing refused = Reject(id, refusal->reason);
     refused.log = std::move(refusal->log);
     return {std::move(refused)};
@@ -178,9 +185,13 @@ bool Roster::InGeneration(const Session& session) const {
 void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   const Session old = sessions_.at(old_id);
   const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
+  const bool is_same = old.incarnation_id == join.incarnation();
   Erase(sessions_.find(old_id));
-  if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
-  if (old.incarnation_id == join.incarnation()) {
+  if (InGeneration(old)) {
+    const char* what = is_same ? "has lost its connection to the leader" : "was started again";
+    EndGeneration(old_id, fmt::format("{} {}", slot, what), out);
+  }
+  if (is_same) {
     out.push_back({.to = old_id, .message = nullptr, .close = true});
     return;
   }

@@ -89,6 +89,8 @@ class Roster {
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
   // Rank 0's activity; unknown while no generation is active.
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
+  // True while rank 0's process says that it saves, also between generations.
+  bool LeaderSaves() const;
 
  private:
   static constexpr std::size_t kMostNamed = 8;  // per list of Waiting: see rendezvous.proto
@@ -111,7 +113,8 @@ class Roster {
   struct Refusal {
     std::string reason, log;
   };
-  std::optional<Refusal> Check(const proto::Join& join, int rank) const;
+  std::optional<Refusal> CheckMembership(const proto::Join& join, int rank) const;
+  std::optional<Refusal> CheckFingerprint(const proto::Join& join, int rank) const;
   bool IsOutdated(const proto::Join& join, const Session& holder) const;
   int RankOf(const proto::Join& join) const;  // -1: no such slot
   std::optional<SessionId> Holder(int rank) const;

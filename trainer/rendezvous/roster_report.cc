@@ -14,7 +14,7 @@ constexpr std::size_t kMostNames = 256;  // per list of TrainerStatus: see train
 
 }  // namespace
 
-std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) const {
+std::optional<Roster::Refusal> Roster::CheckMembership(const proto::Join& join, int rank) const {
   const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
   if (join.job() != config_.job) {
     return Refusal{
@@ -41,8 +41,13 @@ std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) 
                                join.last_generation(), kHighestGeneration),
                    ""};
   }
-  // All joined processes have the same fingerprint, so comparing with any one suffices. A caller
-  // with the cluster hash may learn how its own differs.
+  return std::nullopt;
+}
+
+// All joined processes have the same fingerprint, so comparing with any one suffices. A caller with
+// the cluster hash may learn how its own differs.
+std::optional<Roster::Refusal> Roster::CheckFingerprint(const proto::Join& join, int rank) const {
+  const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
   for (std::size_t at = 0; at < holders_.size(); ++at) {
     if (!holders_[at] || static_cast<int>(at) == rank) continue;
     const Session& session = sessions_.at(*holders_[at]);
@@ -83,6 +88,11 @@ bool Roster::IsBusy(int rank) const {
   return session.state == State::kLapsed && now_ - session.lapsed < config_.busy_within &&
          (session.activity == proto::ACTIVITY_CHECKPOINT ||
           session.activity == proto::ACTIVITY_SHARING_STATE);
+}
+
+bool Roster::LeaderSaves() const {
+  const std::optional<SessionId> leader = Holder(0);
+  return leader && sessions_.at(*leader).activity == proto::ACTIVITY_CHECKPOINT;
 }
 
 void Roster::UpdateAbsent() {

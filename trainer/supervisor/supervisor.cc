@@ -21,8 +21,10 @@
 #include "base/status.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/rendezvous/evaluator_status.h"
+#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
+#include "trainer/supervisor/stop_deadline.h"
 
 namespace lockstep::train {
 namespace {
@@ -56,6 +58,7 @@ class Supervisor {
         clock_(clock),
         options_(options),
         started_(clock.Now()),
+        stop_(options.stop_grace, kBusyWithin),
         budgets_(static_cast<std::size_t>(
                      identity.Traits().trains_alone ? std::max(1, identity.processes_per_pod) : 1),
                  RestartBudget(options.restart_budget)) {}
@@ -69,6 +72,7 @@ class Supervisor {
   absl::Status StartReplica(Replica& replica);
   void Wait();
   void HandleSignals();
+  void Asked(int signal);
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReplicaFailed(Replica& replica);
@@ -78,7 +82,7 @@ class Supervisor {
   template <typename Metrics>
   std::optional<Metrics> Accept(const Replica& replica, const absl::StatusOr<Metrics>& metrics);
   void StartDue();
-  void Stop(Duration grace);
+  void StopReplicas();
   void SignalAll(int signal);
   bool AllEnded() const;
   int PodExitCode() const;
@@ -91,13 +95,13 @@ class Supervisor {
   const SupervisorOptions& options_;
   const Time started_;
   SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
+  StopDeadline stop_;                           // set: stopping
   std::vector<RestartBudget> budgets_;          // one for each process that trains alone, else one
   std::unique_ptr<RendezvousService> rendezvous_;      // null unless this pod leads
   std::unique_ptr<EvaluatorStatus> evaluator_status_;  // null unless this pod evaluates
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
-  std::optional<int> failure_;         // exit code of the first permanent failure
-  std::optional<SteadyTime> kill_at_;  // set: stopping
+  std::optional<int> failure_;  // exit code of the first permanent failure
 };
 
 absl::StatusOr<int> Supervisor::Run() {
@@ -193,7 +197,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
 // Waits for a signal, for metrics, or until the next restart or kill is due.
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
-  std::optional<SteadyTime> due = kill_at_;
+  std::optional<SteadyTime> due = stop_.next();
   for (const Replica& replica : replicas_) {
     if (replica.metrics && replica.metrics->open()) {
       fds.push_back({replica.metrics->fd(), POLLIN, 0});
@@ -211,19 +215,22 @@ void Supervisor::Wait() {
 
 void Supervisor::HandleSignals() {
   while (const std::optional<int> signal = signals_.Next()) {
-    if (*signal == SIGCHLD) {
-      Reap();
-    } else if (!kill_at_) {
-      LogInfo("asked to stop: the replicas save and leave",
-              {{"signal", *signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
-      Stop(options_.stop_grace);
-    }
+    *signal == SIGCHLD ? Reap() : Asked(*signal);
   }
-  if (kill_at_ && clock_.SteadyNow() >= *kill_at_) {
-    LogWarning("the grace period is over: killing the replicas");
+  if (stop_.IsDue(clock_.SteadyNow(), rendezvous_ && rendezvous_->LeaderSaves())) {
+    LogWarning("the time to save and leave is over: killing the replicas");
     SignalAll(SIGKILL);
-    kill_at_ = SteadyTime::max();
   }
+}
+
+// After a failure the replicas have been told already, and have less time from now on.
+void Supervisor::Asked(int signal) {
+  const bool is_first = !stop_.is_set();
+  stop_.Asked(clock_.SteadyNow());
+  if (!is_first) return;
+  LogInfo("asked to stop: the replicas save and leave",
+          {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  StopReplicas();
 }
 
 // Reaps all children that have ended: one SIGCHLD may cover several, and PID 1 inherits orphans.
@@ -244,7 +251,7 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
   replica.exit_code = ExitCodeOf(wait_status);
   const nlohmann::json fields = {{"local_rank", replica.local_rank},
                                  {"exit_code", replica.exit_code}};
-  if (replica.exit_code == api::kExitDone || kill_at_) {
+  if (replica.exit_code == api::kExitDone || stop_.is_set()) {
     LogInfo(fmt::format("replica ended: {}", DescribeExit(wait_status)), fields);
     return;
   }
@@ -267,7 +274,8 @@ void Supervisor::ReplicaFailed(Replica& replica) {
   }
   failure_ = replica.exit_code;
   // The others may have state to save: a variant that trains alone, or the rank that saves.
-  Stop(options_.stop_grace);
+  stop_.Failed(clock_.SteadyNow());
+  StopReplicas();
 }
 
 void Supervisor::ReadMetrics(Replica& replica) {
@@ -323,8 +331,7 @@ void Supervisor::StartDue() {
   }
 }
 
-void Supervisor::Stop(Duration grace) {
-  kill_at_ = clock_.SteadyNow() + grace;
+void Supervisor::StopReplicas() {
   for (Replica& replica : replicas_) replica.restart_at.reset();
   SignalAll(SIGTERM);
 }
@@ -382,10 +389,6 @@ void Supervisor::Drain() {
 }
 
 }  // namespace
-
-Duration StopGrace(Duration pod_grace) {
-  return pod_grace - std::min<Duration>(pod_grace / 6, std::chrono::seconds(5));
-}
 
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options) {

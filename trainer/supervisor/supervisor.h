@@ -34,16 +34,14 @@ struct SupervisorOptions {
   std::string termination_message_path;
 };
 
-// Returns the replicas' part of a pod's grace period. The rest is for the supervisor to exit and
-// for the kubelet to notice.
-Duration StopGrace(Duration pod_grace);
-
 // Runs until all replicas have ended. Returns the pod's exit code:
 //   0: all ended with 0. The leader first waits until every member of the group has been released
 //     and has hung up, at most drain_deadline.
 //   The code of the first replica that failed and is not restarted (128 + the signal's number if a
-//     signal killed it), after the others have been stopped. Not restarted are: codes 1 to 127,
-//     kExitRendezvousDeadline, any failure without restart_in_place or once the budget is spent.
+//     signal killed it), after the others have been stopped. If rank 0 is among them and saves, it
+//     has kBusyWithin for that, and stop_grace from SIGTERM or SIGINT on. Not restarted are: codes
+//     1 to 127, kExitRendezvousDeadline, any failure without restart_in_place or once the budget is
+//     spent.
 //   kExitPreempted: SIGTERM or SIGINT arrived and the replicas exited with that code or 0; any
 //     other code takes precedence.
 // Unavailable: the rendezvous's or the metrics' port is taken. Other errors: a replica could not be

@@ -181,6 +181,33 @@ TEST(ReadIdentityTest, MissingOrContradictingVariablesAreNamed) {
               HasSubstr("cluster.worker lacks index 0"));
 }
 
+TEST(ReadIdentityTest, ParameterServersAreAllKnownAndAnEvaluatorKnowsWhomToReportTo) {
+  const auto read = [](const std::string& cluster, const std::string& role) {
+    const std::string index = role == "worker" ? "2" : "0";
+    return Environment()
+        .Set(api::kEnvStrategy, R"({"type":"ParameterServer"})")
+        .Set(api::kEnvTfConfig, R"({"cluster":{)" + cluster + R"(},"task":{"type":")" + role +
+                                    R"(","index":)" + index + "}}")
+        .Read()
+        .status();
+  };
+  const std::string worker = R"("worker":{"2":"a:1"},)";
+  EXPECT_TRUE(read(worker + R"("ps":["p:1","q:1"])", "worker").ok());
+  EXPECT_THAT(read(R"("worker":{"2":"a:1"})", "worker").message(), HasSubstr("cluster has no ps"));
+  EXPECT_THAT(read(worker + R"("ps":{"1":"q:1"})", "worker").message(),
+              HasSubstr("cluster.ps lacks index 0 of 2"));
+  const std::string evaluator = R"("ps":["p:1"],"evaluator":["e:1"],"worker":)";
+  EXPECT_TRUE(read(evaluator + R"(["a:1"])", "evaluator").ok());
+  EXPECT_THAT(read(evaluator + R"({"2":"a:1"})", "evaluator").message(),
+              HasSubstr("cluster.worker lacks index 0, to which an Evaluator reports"));
+  EXPECT_THAT(Environment()
+                  .Set(api::kEnvStrategy, R"({"type":"ParameterServer"})")
+                  .Read()
+                  .status()
+                  .message(),
+              HasSubstr("cluster has no ps"));
+}
+
 TEST(ClusterHashTest, IsOfTheJobNotOfTheTaskOrTheAddresses) {
   const Identity first = lockstep::testing::Worker(0, {"a:1", "b:1"});
   EXPECT_EQ(first.ClusterHash(), lockstep::testing::Worker(1, {"c:1", "d:1"}).ClusterHash());

@@ -9,6 +9,7 @@ namespace lockstep::train {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 
 // An address that has a host: DNS does not say that its pod is missing.
@@ -69,6 +70,22 @@ TEST_F(JoinWaitTest, SomeMissingMembersAreNamedAndTheOthersCounted) {
   EXPECT_EQ(wait_.WaitingFor(), "waiting for worker 1, worker 2 and 6 others");
   wait_.OnSilence();
   EXPECT_THAT(wait_.WaitingFor(), EndsWith("does not answer (not reached yet)"));
+}
+
+TEST_F(JoinWaitTest, WhatStaysAsItIsIsLoggedEverMoreRarely) {
+  const auto lines_of = [this](std::chrono::seconds time) {
+    std::vector<int> logged;
+    for (int second = 1; second <= time.count(); ++second) {
+      clock_.Advance(1s);
+      if (wait_.LogNowAndThen()) logged.push_back(second);
+    }
+    return logged;
+  };
+  wait_.OnMessage();
+  wait_.OnWaiting(WaitingFor({"worker 1", "worker 2"}, 2));
+  EXPECT_THAT(lines_of(250s), ElementsAre(1, 3, 7, 15, 31, 63, 123, 183, 243));
+  wait_.OnWaiting(WaitingFor({"worker 2"}, 1));
+  EXPECT_THAT(lines_of(10s), ElementsAre(1, 3, 7)) << "of something new at once";
 }
 
 TEST_F(JoinWaitTest, WithoutAnOperatorTimeCountsThoughAPodIsMissing) {

@@ -169,6 +169,8 @@ TEST_F(RosterTest, ANewStreamOfTheSameProcessClosesTheOldOneQuietly) {
   Start();
   const Outbox out = Arrive(3, JoinOf(1));
   ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[0].message->generation_ended().reason(),
+            "worker 1 has lost its connection to the leader");
   EXPECT_EQ(out[1].to, 2u);
   EXPECT_TRUE(out[1].close);
   EXPECT_EQ(out[1].message, nullptr);
@@ -337,6 +339,21 @@ TEST_F(RosterTest, WhoeverComesAfterTheEndIsReleasedAtOnce) {
   EXPECT_TRUE(out[0].message->has_released());
 }
 
+// Its own job's leader may get this address next; told to exit, it would end that job.
+TEST_F(RosterTest, AStrangerAfterTheEndIsNeitherReleasedNorRejected) {
+  Start();
+  Finished(1, 1);
+  Finished(2, 1);
+  proto::Join stranger = JoinOf(1);
+  stranger.set_cluster_hash("another job's hash");
+  const Outbox out = Arrive(3, stranger);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, 3u);
+  EXPECT_EQ(out[0].message, nullptr);
+  EXPECT_TRUE(out[0].close);
+  EXPECT_THAT(out[0].log, HasSubstr("another job's hash"));
+}
+
 TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   Start();
   Beat(2, 1, 50);
@@ -346,6 +363,20 @@ TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   Beat(1, 1, 70);
   ASSERT_TRUE(roster_.progress().has_value());
   EXPECT_EQ(roster_.progress()->step(), 70);
+}
+
+TEST_F(RosterTest, TheLeaderSavesAsLongAsItSaysSo) {
+  Start();
+  Beat(2, 1, 0, proto::ACTIVITY_CHECKPOINT);
+  EXPECT_FALSE(roster_.LeaderSaves()) << "worker 1 does";
+  Beat(1, 1, 0, proto::ACTIVITY_CHECKPOINT);
+  roster_.Disconnect(2, "its connection closed");
+  EXPECT_TRUE(roster_.LeaderSaves()) << "between generations, too";
+  Beat(1, 0, 0, proto::ACTIVITY_UNKNOWN);
+  EXPECT_FALSE(roster_.LeaderSaves());
+  Beat(1, 0, 0, proto::ACTIVITY_CHECKPOINT);
+  roster_.Disconnect(1, "its connection closed");
+  EXPECT_FALSE(roster_.LeaderSaves());
 }
 
 TEST_F(RosterTest, StrangersAreRefusedAndDisturbNobodyAndOnlyTheLeaderLearnsWhy) {

@@ -16,12 +16,14 @@
 #include <sstream>
 #include <utility>
 
+#include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/listener.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
@@ -135,6 +137,7 @@ class TwoPods {
   std::unique_ptr<Pod> Start(int index) const {
     return std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(index, workers_)}});
   }
+  const std::vector<std::string>& workers() const { return workers_; }
 
  private:
   const std::vector<std::string> workers_ = {fmt::format("127.0.0.1:{}", FreePort()),
@@ -368,6 +371,61 @@ TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
   EXPECT_EQ(pod.Wait(), api::kExitBadConfig);
 }
 
+// Rank 0 and another process in one pod with a short grace period. Rank 0 saves, or does not.
+class LeadingPodTest : public ::testing::Test {
+ protected:
+  // Returns once both are in the group and, if rank 0 saves, the supervisor knows that.
+  void Start(const std::string& mode) {
+    pod_ = std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(0, {address_})},
+                                          {api::kEnvProcessesPerPod, "2"},
+                                          {"TEST_REPLICA", mode},
+                                          {"TEST_GRACE_MS", "50"}});
+    for (int i = 0; i < 2; ++i) {
+      const Joined joined = pod_->NextJoined();
+      if (joined.rank == 1) other_ = joined.pid;
+    }
+    if (mode.find("saves") == std::string::npos) return;
+    EXPECT_TRUE(lockstep::testing::Eventually([&] {
+      grpc::ClientContext context;
+      proto::GetStatusResponse said;
+      return operator_->GetStatus(&context, {}, &said).ok() &&
+             said.activity() == proto::ACTIVITY_CHECKPOINT;
+    }));
+  }
+  void FailTheOther() {
+    Send(other_, SIGUSR1);
+    EXPECT_TRUE(pod_->Next("told to stop").has_value());
+  }
+
+  const std::string address_ = fmt::format("127.0.0.1:{}", FreePort());
+  const std::unique_ptr<proto::TrainerStatus::Stub> operator_ = proto::TrainerStatus::NewStub(
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  std::unique_ptr<Pod> pod_;
+  pid_t other_ = -1;
+};
+
+TEST_F(LeadingPodTest, ASaveMayTakeLongerThanTheGracePeriodIfNobodyAsksThePodToStop) {
+  Start("leader saves for 1 s");
+  FailTheOther();
+  EXPECT_TRUE(pod_->Next("saved").has_value());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
+}
+
+TEST_F(LeadingPodTest, ASaveHasTheGracePeriodOnceSomebodyAsksThePodToStop) {
+  Start("leader saves for ever");
+  FailTheOther();
+  pod_->Signal(SIGTERM);
+  ASSERT_TRUE(pod_->LeavesNothing());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
+}
+
+TEST_F(LeadingPodTest, ALeaderThatDoesNotSaveIsKilledAfterTheGracePeriod) {
+  Start("leader hangs");
+  FailTheOther();
+  ASSERT_TRUE(pod_->LeavesNothing());
+  EXPECT_EQ(pod_->Wait(), api::kExitBadData);
+}
+
 // As for lack of memory or processes.
 TEST(SupervisorTest, ARestartThatFailsLeavesTheOthersTheirGracePeriod) {
   const TempDirectory folder;
@@ -423,6 +481,66 @@ TEST(SupervisorTest, TwoPodsTrainTogetherAndTheLeaderIsTheLastToGo) {
   Send(first.pid, SIGUSR1);
   Send(second.pid, SIGUSR1);
   EXPECT_EQ(follower->Wait(), 0);
+  EXPECT_EQ(leader->Wait(), 0);
+}
+
+// Worker 1 as a stream of the test's own, which does only what it is told.
+class HandmadeMember {
+ public:
+  explicit HandmadeMember(const TwoPods& pods)
+      : stub_(proto::Rendezvous::NewStub(
+            grpc::CreateChannel(pods.workers()[0], grpc::InsecureChannelCredentials()))),
+        stream_(stub_->Session(&context_)) {
+    Settings env = {
+        {api::kEnvTfConfig, TfConfig(1, pods.workers())},
+        {api::kEnvConfig, api::TrainingSpecToJson(lockstep::testing::MnistTraining()).dump()}};
+    const auto identity = ReadIdentity([&](const std::string& name) {
+      return env.contains(name) ? std::optional(env[name]) : std::nullopt;
+    });
+    proto::ReplicaMessage message;
+    proto::Join& join = *message.mutable_join();
+    join.set_job(identity->job);
+    join.set_cluster_hash(identity->ClusterHash());
+    join.set_role("worker");
+    join.set_index(1);
+    join.set_step(-1);
+    join.set_fingerprint("layout");
+    join.set_incarnation("handmade");
+    stream_->Write(message);
+  }
+  // Trains nothing, and returns once all members have been released.
+  bool Finish() {
+    proto::CoordinatorMessage heard;
+    while (!heard.has_membership() && stream_->Read(&heard)) {
+    }
+    proto::ReplicaMessage message;
+    message.mutable_finished()->set_generation(heard.membership().generation());
+    stream_->Write(message);
+    while (!heard.has_released() && stream_->Read(&heard)) {
+    }
+    return heard.has_released();
+  }
+  void HangUp() { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  const std::unique_ptr<proto::Rendezvous::Stub> stub_;
+  const std::unique_ptr<grpc::ClientReaderWriter<proto::ReplicaMessage, proto::CoordinatorMessage>>
+      stream_;
+};
+
+// Its node may be drained just then, and the pod has done all that it had to.
+TEST(SupervisorTest, ALeaderThatIsDoneStaysDoneIfItIsAskedToStop) {
+  const TwoPods pods;
+  const auto leader = pods.Start(0);
+  leader->NextStarted();  // it listens
+  HandmadeMember member(pods);
+  const pid_t replica = leader->NextJoined().pid;
+  Send(replica, SIGUSR1);
+  EXPECT_TRUE(member.Finish());
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return kill(replica, 0) != 0; }));
+  leader->Signal(SIGTERM);  // while it waits for the member to hang up
+  member.HangUp();
   EXPECT_EQ(leader->Wait(), 0);
 }
 

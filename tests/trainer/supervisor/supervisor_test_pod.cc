@@ -58,6 +58,23 @@ int RunMember(const Identity& identity) {
   }
 }
 
+// Rank 0 of a group whose other processes fail with 11 once they are told to finish. After SIGTERM
+// it is busy for `busy`, and says all the time that it saves, if it does.
+int RunLeader(const Identity& identity, bool saves, Duration busy) {
+  const SystemClock clock;
+  const auto rendezvous = MakeRendezvousClient(identity, clock);
+  const auto membership = rendezvous->Join(-1, "layout");
+  if (!membership.ok()) return 211;
+  if (saves && membership->rank == 0) rendezvous->SetActivity(api::Activity::kCheckpoint);
+  Tell(fmt::format("joined {} {} {}", getpid(), membership->rank, membership->generation));
+  while (!g_finish && !rendezvous->StopRequested()) std::this_thread::sleep_for(2ms);
+  if (membership->rank != 0) return 11;
+  Tell(fmt::format("told to stop {}", getpid()));
+  std::this_thread::sleep_for(busy);
+  Tell(fmt::format("saved {}", getpid()));
+  return 200;
+}
+
 int RunReplica() {
   InstallStopSignal();
   std::signal(SIGUSR1, [](int) { g_finish = true; });
@@ -67,6 +84,9 @@ int RunReplica() {
                    identity->incarnation.process_number));
   const std::string mode = Setting("TEST_REPLICA", "member");
   if (mode == "member") return RunMember(*identity);
+  if (mode == "leader saves for 1 s") return RunLeader(*identity, true, 1s);
+  if (mode == "leader saves for ever") return RunLeader(*identity, true, 1h);
+  if (mode == "leader hangs") return RunLeader(*identity, false, 1h);
   if (mode == "progress") {  // a step, then a crash, at first
     const std::string step =
         std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());

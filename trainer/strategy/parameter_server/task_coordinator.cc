@@ -182,7 +182,12 @@ proto::TaskReply TaskCoordinator::Next(Session session, const proto::Next& next)
   proto::TaskReply reply;
   Count(session, next, reply);
   if (IsOwner(session) && next.has_owner()) HearOwner(next);
-  changed_.notify_all();
+  // A question alone changes nothing for the others. Each of hundreds of workers that wait asks
+  // again and again, and all would wake up and look for each question. What only time changes, they
+  // see when their own patience ends.
+  if (!next.done().empty() || !next.lost().empty() || next.stopping() || next.has_owner()) {
+    changed_.notify_all();
+  }
   const bool answered = changed_.wait_for(
       lock, options_.patience, [&] { return is_stopped_ || Answer(session, next, reply); });
   if (!answered || is_stopped_) *reply.mutable_wait() = WhatIsAwaited();

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/fake_clock.h"
 
 namespace lockstep::train {
@@ -80,6 +83,49 @@ TEST_F(TaskCoordinatorTest, WorkersWaitUntilTheLeadingProcessHasLoadedTheValues)
   EXPECT_TRUE(reply.has_task());
   EXPECT_EQ(StepOf(reply), 0);
   EXPECT_EQ(reply.fence(), fence);
+}
+
+// Counts how often somebody looks for a task.
+class LooksClock final : public Clock {
+ public:
+  Time Now() const override { return {}; }
+  SteadyTime SteadyNow() const override {
+    ++looks;
+    return SteadyTime();
+  }
+  mutable std::atomic<int> looks{0};
+};
+
+// Or the questions of many that wait keep server 0 from its work.
+TEST_F(TaskCoordinatorTest, AQuestionAloneWakesNobodyWhoWaits) {
+  const LooksClock clock;
+  TaskCoordinatorOptions options = Options();
+  options.patience = std::chrono::minutes(1);
+  TaskCoordinator tasks(options, clock);
+  const Session owner = *tasks.Enter(Worker(0));
+  const Session waiting = *tasks.Enter(Worker(1)), asking = *tasks.Enter(Worker(2));
+  proto::Next report;
+  report.mutable_owner();
+  const std::uint64_t fence = tasks.Next(owner, report).fence();
+  report.mutable_owner()->set_loaded(fence);  // and no step is to be done yet
+  tasks.Next(owner, report);
+  std::jthread waiter([&] {
+    proto::Next question;
+    question.set_fence(fence);
+    question.set_wants_task(true);
+    EXPECT_TRUE(tasks.Next(waiting, question).has_finished());
+  });
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return clock.looks == 1; }));
+  proto::Next question;
+  question.set_fence(fence);
+  for (int i = 0; i < 1000; ++i) {
+    tasks.Next(asking, question);
+    std::this_thread::yield();
+  }
+  report.mutable_owner()->set_finished(true);
+  tasks.Next(owner, report);
+  waiter.join();
+  EXPECT_LE(clock.looks, 2) << "more than once without a reason";
 }
 
 TEST_F(TaskCoordinatorTest, EachOrderToLoadHasAFenceOfItsOwn) {
