@@ -145,6 +145,20 @@ TEST_F(RunCommandTest, ASecondInterruptKills) {
   EXPECT_FALSE(Lives(pod)) << "process " << pod << " was left behind";
 }
 
+TEST_F(RunCommandTest, ASignalThatIsIgnoredDoesNotInterrupt) {
+  WriteJob(1, "touch /scratch/up; until [ -e go ]; do sleep 0.01; done");
+  Program program(folder_.path(), JsonIn("w"), [] {
+    for (const int signal : {SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);  // nohup lockstep run … &
+  });
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  program.Signal(SIGHUP);
+  program.Signal(SIGINT);
+  WriteTextFile(folder_.At("go"), "");
+  const Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.Report()["state"], "Succeeded");
+}
+
 TEST_F(RunCommandTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
   WriteJob(1,
            "[ -e /scratch/up ] && exit 0\n"
