@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/descriptor.h"
 #include "tests/operator/cli/program.h"
 
 namespace lockstep::cli {
@@ -51,6 +53,14 @@ class RunCommandTest : public ::testing::Test {
     return folder_.At(work_dir + "/volumes/scratch/" + name);
   }
   bool Exists(const std::string& path) const { return fs::exists(path); }
+  // Makes the stream a pipe whose reader has ended.
+  static void Unread(int stream) {
+    const auto pipe = MakePipe();
+    dup2(pipe->write.fd(), stream);
+  }
+  nlohmann::json ReportOf(const std::string& work_dir) const {
+    return nlohmann::json::parse(ReadTextFile(folder_.At(work_dir + "/report.json")));
+  }
   pid_t PidIn(const std::string& path) const { return std::stoi(ReadTextFile(path)); }
 
   TempDirectory folder_;
@@ -157,6 +167,45 @@ TEST_F(RunCommandTest, ASignalThatIsIgnoredDoesNotInterrupt) {
   const Ended ended = program.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.Report()["state"], "Succeeded");
+}
+
+TEST_F(RunCommandTest, AnInterruptThatAlsoEndsTheReaderLetsPodsSave) {
+  WriteJob(1,
+           "trap 'touch /scratch/saved; exit 200' TERM; touch /scratch/up\n"
+           "while :; do sleep 0.01; done");
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  Program program(folder_.path(), {"run", "job.yaml", "--work-dir", "w"},
+                  [&] { dup2(pipe->write.fd(), STDOUT_FILENO); });
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  pipe->read.Close();  // as `| tee log` at Ctrl-C
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait().code, 130);
+  EXPECT_TRUE(Exists(Scratch("saved")));
+  EXPECT_EQ(ReportOf("w")["state"], "Interrupted");
+}
+
+TEST_F(RunCommandTest, StopsIfItsOutputIsReadNoMore) {
+  WriteJob(1, "exec sleep 100");
+  const Ended ended =
+      Program(folder_.path(), {"run", "job.yaml", "--work-dir", "w", "--timeout", "60"}, [] {
+        Unread(STDOUT_FILENO);
+      }).Wait();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_THAT(ended.err, HasSubstr("nobody reads the output any more"));
+  EXPECT_EQ(ReportOf("w")["state"], "Interrupted");
+}
+
+TEST_F(RunCommandTest, AReportThatNobodyReadsIsInTheWorkDirectory) {
+  WriteJob(1, "exit 0");
+  EXPECT_EQ(Program(folder_.path(), JsonIn("w"), [] { Unread(STDOUT_FILENO); }).Wait().code, 0);
+  EXPECT_EQ(ReportOf("w")["state"], "Succeeded");
+}
+
+TEST_F(RunCommandTest, AFailureThatNobodyReadsHasItsExitCode) {
+  EXPECT_EQ(
+      Program(folder_.path(), {"run", "absent.yaml"}, [] { Unread(STDERR_FILENO); }).Wait().code,
+      2);
 }
 
 TEST_F(RunCommandTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
