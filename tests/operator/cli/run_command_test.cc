@@ -233,14 +233,14 @@ TEST_F(RunCommandTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
   Program first(folder_.path(), {"run", "job.yaml"});
   ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job")); }));
   Program second(folder_.path(), {"run", "job.yaml"});
-  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job-2")); }));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job.2")); }));
   WriteTextFile(folder_.At("go"), "");
   EXPECT_EQ(first.Wait().code, 0);
   const Ended ended = second.Wait();
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.out, HasSubstr("runs/job is in use"));
   EXPECT_NE(ReadTextFile(Scratch("config", "runs/job")),
-            ReadTextFile(Scratch("config", "runs/job-2")));
+            ReadTextFile(Scratch("config", "runs/job.2")));
 }
 
 TEST_F(RunCommandTest, AnotherRunsFolderIsRefusedByProcess) {
@@ -258,10 +258,19 @@ TEST_F(RunCommandTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
   WriteJob(1, "ls /scratch; touch /scratch/mine");
   EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
   const Ended again = Run({"run", "job.yaml"});
-  EXPECT_THAT(again.out, HasSubstr("runs/job-2: the job in runs/job has succeeded"));
-  EXPECT_EQ(ReadTextFile(folder_.At("runs/job-2/logs/job-worker-0/0.log")), "");
+  EXPECT_THAT(again.out, HasSubstr("runs/job.2: the job in runs/job has succeeded"));
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job.2/logs/job-worker-0/0.log")), "");
   EXPECT_EQ(Run(JsonIn("runs/job")).code, 0);
   EXPECT_EQ(ReadTextFile(folder_.At("runs/job/logs/job-worker-0/1.log")), "mine\n");
+}
+
+TEST_F(RunCommandTest, ALaterRunTakesNoFolderOfAnotherJob) {
+  WriteJob(1, "ls /scratch; touch /scratch/mine");
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
+  const Ended other = Run({"run", "job.yaml", "--set", "metadata.name=job-2"});
+  EXPECT_THAT(other.out, HasSubstr("job job-2 in runs/job-2\n"));
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job-2/logs/job-2-worker-0/0.log")), "");
 }
 
 TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
