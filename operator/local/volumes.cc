@@ -37,6 +37,22 @@ Object SourceOf(const Object& volume, const std::string& type) {
   return volume.contains(type) && volume[type].is_object() ? volume[type] : Object::object();
 }
 
+// Empty if the volume is of another type.
+std::string ClaimOf(const Object& volume) {
+  constexpr char kClaim[] = "persistentVolumeClaim";
+  if (TypeOf(volume) != kClaim) return "";
+  return SourceOf(volume, kClaim).value("claimName", volume.value("name", ""));
+}
+
+// Returns the folder that the user has named for the volume, or null.
+const std::string* NamedFolder(const Object& volume, const VolumeOptions& options) {
+  auto folder = options.folders.find(ClaimOf(volume));
+  if (folder == options.folders.end()) folder = options.folders.find(volume.value("name", ""));
+  if (folder == options.folders.end()) return nullptr;
+  const bool is_of_a_claim = options.claims.contains(folder->first);
+  return is_of_a_claim && folder->first != ClaimOf(volume) ? nullptr : &folder->second;
+}
+
 bool IsSharedMemory(const Object& pod, const std::string& volume) {
   for (const char* list : {"initContainers", "containers"}) {
     for (const Object& container : pod["spec"].value(list, Object::array())) {
@@ -135,6 +151,15 @@ absl::Status FillConfig(const std::string& name_space, const Object& volume,
 
 }  // namespace
 
+std::set<std::string> ClaimsOf(const std::vector<Object>& pods) {
+  std::set<std::string> claims;
+  for (const Object& pod : pods) {
+    for (const Object& volume : VolumesOf(pod)) claims.insert(ClaimOf(volume));
+  }
+  claims.erase("");  // of the other volumes
+  return claims;
+}
+
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& pod,
                                                                  const VolumeOptions& options) {
   std::map<std::string, std::string> locations;
@@ -142,23 +167,23 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
     const std::string name = volume.value("name", "");
     const std::string type = TypeOf(volume);
     const Object source = SourceOf(volume, type);
-    const std::string claim = source.value("claimName", name);
+    const std::string claim = ClaimOf(volume);
     const std::string folders = options.work_dir + "/volumes/";
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(name, "a volume's name"));
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(claim, fmt::format("volume \"{}\": claimName", name)));
     std::string& location = locations[name];
-    if (const auto it = options.folders.find(name); it != options.folders.end()) {
-      location = it->second;
+    if (const std::string* named = NamedFolder(volume, options)) {
+      location = *named;
     } else if (type == "persistentVolumeClaim") {
-      const auto by_claim = options.folders.find(claim);
-      location = by_claim != options.folders.end() ? by_claim->second : folders + claim;
+      location = folders + claim;
     } else if (type == "emptyDir" && source.value("medium", "") == "Memory" &&
                IsSharedMemory(pod, name)) {
       location = "/dev/shm";
     } else if (IsConfig(type)) {
       location = fmt::format("{}/config/{}/{}", options.work_dir, kube::Name(pod), name);
     } else if (type == "emptyDir") {
-      location = folders + name;
+      // No claim is called emptyDir: names have no capitals.
+      location = folders + (options.claims.contains(name) ? "emptyDir/" : "") + name;
     } else if (type == "hostPath") {
       const fs::path path = fs::path(options.current_dir) / source.value("path", "");
       location = path.lexically_normal().string();
@@ -184,7 +209,7 @@ absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
     const std::string what = fmt::format("volume \"{}\"", name);
     if (type == "hostPath") {
       LOCKSTEP_RETURN_IF_ERROR(FillHostPath(SourceOf(volume, type), path, what));
-    } else if (IsConfig(type) && !options.folders.contains(name)) {
+    } else if (IsConfig(type) && NamedFolder(volume, options) == nullptr) {
       LOCKSTEP_RETURN_IF_ERROR(FillConfig(kube::Namespace(pod), volume, path, client));
     } else {
       LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));

@@ -302,6 +302,19 @@ TEST_F(RunCommandTest, AVolumeCanBeAFolderOfTheUsers) {
   EXPECT_EQ(ReadTextFile(folder_.At("mine/output")), "in");
 }
 
+TEST_F(RunCommandTest, AnEmptyDirAndAClaimOfItsNameAreTwoVolumes) {
+  WriteJob(1, "touch /scratch/kept; ls /other");
+  const Ended ended = Run(
+      JsonIn("w", {"--set",
+                   "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, emptyDir: {}}, "
+                   "{name: other, persistentVolumeClaim: {claimName: scratch}}]",
+                   "--set",
+                   "spec.replicaSpecs.Worker.template.spec.containers[0].volumeMounts="
+                   "[{name: scratch, mountPath: /scratch}, {name: other, mountPath: /other}]"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")), "");
+}
+
 TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   WriteJob(1, "exit 0");
   const auto refused = [&](std::vector<std::string> more) {

@@ -37,6 +37,27 @@ TEST(VolumesTest, NoNameLeadsOutOfTheWorkDirectory) {
   }
 }
 
+TEST(VolumesTest, AnEmptyDirIsNotTheClaimOfItsName) {
+  const Object empty = {{"name", "data"}, {"emptyDir", Object::object()}};
+  const Object claim = {{"name", "set"}, {"persistentVolumeClaim", {{"claimName", "data"}}}};
+  const Object other = {{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "other"}}}};
+  VolumeOptions options{.work_dir = "/w", .current_dir = "/", .folders = {}};
+  const auto place = [&](const Object& volume) {
+    const auto located = LocateVolumes(PodWith(volume), options);
+    return located.ok() ? located->at(volume["name"]) : std::string(located.status().message());
+  };
+  EXPECT_EQ(place(empty), "/w/volumes/data");
+  options.claims = ClaimsOf({PodWith(empty), PodWith(claim), PodWith(other)});  // of any pod
+  EXPECT_EQ(place(claim), "/w/volumes/data");
+  EXPECT_EQ(place(empty), "/w/volumes/emptyDir/data");
+  options.folders = {{"data", "/mine"}};
+  EXPECT_EQ(place(claim), "/mine");
+  EXPECT_EQ(place(empty), "/w/volumes/emptyDir/data");
+  EXPECT_EQ(place(other), "/w/volumes/other");
+  options.folders = {{"set", "/mine"}};
+  EXPECT_EQ(place(claim), "/mine");
+}
+
 TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
   const TempDirectory directory;
   testing::FakeClock clock;
