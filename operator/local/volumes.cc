@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -84,11 +85,26 @@ absl::Status CheckBelow(const std::string& path, const std::string& what) {
       fmt::format("{}: found \"{}\", expected a path below the volume", what, path));
 }
 
+// Returns the mode that the item sets, else the source, else Kubernetes' default; a Secret's is
+// only for its owner, which is the user who runs the pods.
+absl::StatusOr<mode_t> ModeOf(const Object& source, const Object& item, bool secret,
+                              const std::string& what) {
+  constexpr std::int64_t kMost = 0777;
+  Object mode = source.value("defaultMode", Object(0644));
+  mode = item.value("mode", mode);
+  if (!mode.is_number_integer() || mode < 0 || mode > kMost) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: a file's mode: found {}, expected 0 to {}, which is 0777", what, mode.dump(), kMost));
+  }
+  return mode.get<mode_t>() & (secret ? 0700U : 0777U);
+}
+
 absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
                           const std::string& what) {
-  const mode_t mode = object.value("kind", "") == "Secret" ? 0600 : 0644;
+  const bool secret = object.value("kind", "") == "Secret";
   const std::map<std::string, std::string> entries = EntriesOf(object);
   if (!source.contains("items")) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, Object::object(), secret, what));
     for (const auto& [key, text] : entries) {
       LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
       LOCKSTEP_RETURN_IF_ERROR(WriteAnew(fs::path(folder) / key, text, mode));
@@ -104,6 +120,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
     const fs::path path = fs::path(folder) / below;
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
+    LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, item, secret, what));
     LOCKSTEP_RETURN_IF_ERROR(WriteAnew(path, entry->second, mode));
   }
   return absl::OkStatus();

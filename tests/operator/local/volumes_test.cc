@@ -77,6 +77,11 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
   ASSERT_EQ(::stat(directory.At("v/key").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
   EXPECT_EQ(status.st_size, 5);
+  source["defaultMode"] = 0755;
+  ASSERT_TRUE(
+      FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ok());
+  ASSERT_EQ(::stat(directory.At("v/key").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
   source["items"] = {{{"key", "key"}, {"path", "../outside"}}};
   EXPECT_THAT(
       FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ToString(),
@@ -153,6 +158,27 @@ TEST_F(ConfigVolumeTest, AFolderThatTheUserNamesIsTheContent) {
   WriteTextFile(directory_.At("mine/key"), "mine");
   EXPECT_EQ(Fill(PodThatMounts("p", "settings")), directory_.At("mine"));
   EXPECT_EQ(ReadTextFile(directory_.At("mine/key")), "mine");
+}
+
+TEST_F(ConfigVolumeTest, FilesHaveTheModesThatTheirVolumeSays) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"run", ""}, {"text", ""}})).ok());
+  Object pod = PodThatMounts("p", "a");
+  Object& source = pod["spec"]["volumes"][0]["configMap"];
+  const auto mode_of = [](const std::string& path) {
+    struct stat status{};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 0700;  // the umask says the rest
+  };
+  source["defaultMode"] = 0755;
+  EXPECT_EQ(mode_of(Fill(pod) + "/run"), 0700U);
+  source["items"] = {{{"key", "run"}, {"path", "run"}},
+                     {{"key", "text"}, {"path", "text"}, {"mode", 0400}}};
+  const std::string folder = Fill(pod);
+  EXPECT_EQ(mode_of(folder + "/run"), 0700U);
+  EXPECT_EQ(mode_of(folder + "/text"), 0400U);
+  source["defaultMode"] = 755;  // 01363
+  EXPECT_THAT(FillVolumes(pod, options_, {{"v", directory_.At("v")}}, client_).ToString(),
+              HasSubstr("volume \"v\": a file's mode: found 755, expected 0 to 511"));
 }
 
 TEST_F(ConfigVolumeTest, PodsWhoseVolumesShareANameKeepTheirOwnSources) {
