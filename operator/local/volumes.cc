@@ -166,6 +166,31 @@ absl::Status FillConfig(const std::string& name_space, const Object& volume,
       fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
 }
 
+// As the kubelet, for a mount of a part of the volume that is not there yet. In a ConfigMap or a
+// Secret such a part is a file, which its key makes.
+absl::Status MakeSubPath(const Object& mount, const std::string& location,
+                         const std::string& what) {
+  const std::string sub_path = mount.value("subPath", "");
+  LOCKSTEP_RETURN_IF_ERROR(CheckBelow(sub_path, what + ": subPath"));
+  const std::string path = location + "/" + sub_path;
+  std::error_code error;
+  return fs::exists(path, error) ? absl::OkStatus() : MakeFolder(path, what + ": subPath");
+}
+
+absl::Status MakeSubPaths(const Object& pod, const std::string& volume,
+                          const std::string& location) {
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : pod["spec"].value(list, Object::array())) {
+      for (const Object& mount : container.value("volumeMounts", Object::array())) {
+        if (mount.value("name", "") != volume || !mount.contains("subPath")) continue;
+        LOCKSTEP_RETURN_IF_ERROR(
+            MakeSubPath(mount, location, fmt::format("volume \"{}\"", volume)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::set<std::string> ClaimsOf(const std::vector<Object>& pods) {
@@ -231,6 +256,7 @@ absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
     } else {
       LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
     }
+    if (!IsConfig(type)) LOCKSTEP_RETURN_IF_ERROR(MakeSubPaths(pod, name, path));
   }
   return absl::OkStatus();
 }

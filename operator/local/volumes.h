@@ -31,9 +31,9 @@ std::set<std::string> ClaimsOf(const std::vector<kube::Object>& pods);
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
-// Creates the folders and writes the entries of ConfigMaps and Secrets as files with the modes that
-// their volumes say, a Secret's only for its owner, without what an earlier pod of this name left
-// there. The content of a folder in `options.folders` is the user's
+// Creates the folders, those of subPaths included, and writes the entries of ConfigMaps and Secrets
+// as files with the modes that their volumes say, a Secret's only for its owner, without what an
+// earlier pod of this name left there. The content of a folder in `options.folders` is the user's
 // and stays as it is. Requires: `locations` are those of LocateVolumes, and no process of an
 // earlier pod of this name runs.
 absl::Status FillVolumes(const kube::Object& pod, const VolumeOptions& options,
