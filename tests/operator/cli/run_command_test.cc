@@ -328,6 +328,8 @@ TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   EXPECT_THAT(refused({"--set", "replicas"}), HasSubstr("--set replicas: expected PATH=VALUE"));
   EXPECT_THAT(refused({"--volume", "gone=/tmp"}), HasSubstr("it has: scratch"));
   EXPECT_THAT(refused({"--volume", "scratch=/no/such"}), HasSubstr("/no/such does not exist"));
+  fs::create_symlink("loop", folder_.At("loop"));
+  EXPECT_THAT(refused({"--volume", "scratch=loop"}), HasSubstr("loop cannot be looked up: Too"));
   EXPECT_THAT(refused({"--set",
                        "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, "
                        "nfs: {server: a, path: b}}]"}),
