@@ -47,7 +47,8 @@ inline constexpr ExitCode kExitJobFailed{3, "A job that was watched to its end f
 inline constexpr ExitCode kExitDoesNotFit{
     4, "The job needs more memory than its pods may use or this machine has"};
 inline constexpr ExitCode kExitTimedOut{124, "--timeout has passed, as with timeout(1)"};
-inline constexpr ExitCode kExitInterrupted{130, "Interrupted by SIGINT, SIGTERM or SIGHUP"};
+inline constexpr ExitCode kExitInterrupted{
+    130, "Interrupted by SIGINT, SIGTERM or SIGHUP, or whoever read the output has ended"};
 
 // Returns true if `code` is one of the `declared`, or in a range of them.
 bool IsOneOf(const ExitCode& code, const std::vector<ExitCode>& declared);

@@ -14,6 +14,7 @@
 #include "api/v1/evaluation_numbers.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/signal_fd.h"
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
@@ -77,7 +78,10 @@ class Session {
         std::visit([this](const auto& m) { On(m); }, message);
       }
       if (stopping_) continue;
-      if (deadline_ && clock_.SteadyNow() >= *deadline_) {
+      if (console_.is_unread()) {
+        console_.Warn("nobody reads the output any more: stopping; pods have their grace period");
+        Stop(RunReport::End::kInterrupted);
+      } else if (deadline_ && clock_.SteadyNow() >= *deadline_) {
         Stop(RunReport::End::kTimedOut);
       } else {
         ShowWait();
@@ -265,13 +269,13 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
 
 ExitCode RunRun(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
+  // A reader that ends, such as head or, at Ctrl-C, tee, must not end the run before pods can save.
+  IgnoreBrokenPipes();
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) return Fail(kExitUsage, report.status());
-  if (options.output == "json") {
-    fmt::print("{}\n", AsciiJson(ToJson(*report)));
-  } else {
-    fmt::print("{}", ToText(*report));
-  }
+  const bool json = options.output == "json";
+  const std::string text = json ? AsciiJson(ToJson(*report)) + '\n' : ToText(*report);
+  std::fputs(text.c_str(), stdout);  // does not throw if nobody reads it
   return ExitCodeOfRun(*report);
 }
 

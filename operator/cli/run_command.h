@@ -21,8 +21,8 @@ struct RunOptions {
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
 CLI::App* AddRunCommand(CLI::App& app, RunOptions& options);
 
-// Runs the job until it ends, until SIGINT, SIGTERM or SIGHUP, or until the timeout; returns the
-// exit code.
+// Runs the job until it ends, until SIGINT, SIGTERM or SIGHUP, until the timeout, or until a line
+// cannot be printed because whoever read stdout has ended; returns the exit code.
 ExitCode RunRun(const RunOptions& options);
 
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <system_error>
 
 namespace lockstep::cli {
 
@@ -46,9 +47,11 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
           fmt::format("--volume {}: expected NAME=PATH, like data=/srv/mnist", volume));
     }
     const fs::path path = volume.substr(equals + 1);
-    if (!fs::exists(path)) {
+    std::error_code error;
+    if (!fs::exists(path, error)) {
       return absl::InvalidArgumentError(
-          fmt::format("--volume {}: {} does not exist", volume, path.string()));
+          fmt::format("--volume {}: {} {}", volume, path.string(),
+                      error ? "cannot be looked up: " + error.message() : "does not exist"));
     }
     folders[volume.substr(0, equals)] = fs::absolute(path).lexically_normal().string();
   }

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
+#include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "base/json_text.h"
 #include "base/status.h"
@@ -17,16 +19,36 @@ namespace {
 using kube::Object;
 using Env = std::map<std::string, std::string>;
 
-// Variables that an outer run of ours, or a user's shell, must not pass on to a pod.
-constexpr const char* kNotInherited[] = {"TF_CONFIG", "MASTER_ADDR", "MASTER_PORT",
-                                         "RANK",      "WORLD_SIZE",  "LOCAL_RANK"};
+// Variables that an outer job, or a user's shell, must not pass on to a pod: what the operator and
+// torchrun tell a replica of its place, and where it reports.
+constexpr const char* kNotInherited[] = {api::kEnvTfConfig,
+                                         api::kEnvProgressUrl,
+                                         api::kEnvProgressToken,
+                                         "MASTER_ADDR",
+                                         "MASTER_PORT",
+                                         "RANK",
+                                         "WORLD_SIZE",
+                                         "LOCAL_RANK",
+                                         "LOCAL_WORLD_SIZE",
+                                         "GROUP_RANK",
+                                         "JAX_COORDINATOR_ADDRESS",
+                                         "JAX_NUM_PROCESSES",
+                                         "JAX_PROCESS_ID",
+                                         "COORDINATOR_ADDRESS",
+                                         "COORDINATOR_PORT",
+                                         "NUM_PROCESSES",
+                                         "PROCESS_ID"};
+constexpr const char* kPrefixesNotInherited[] = {"LOCKSTEP_", "PET_", "TORCHELASTIC_"};
 
 Env Inherited(const HostFacts& host) {
   Env env;
   for (const auto& [name, value] : host.env) {
     // Where this machine's GPU libraries are is no variable of a job.
-    const bool is_of_a_job = name.starts_with("LOCKSTEP_") && name != "LOCKSTEP_CUDA_PATH";
-    if (!is_of_a_job && !name.starts_with("PET_")) env[name] = value;
+    const bool is_of_a_job = name != "LOCKSTEP_CUDA_PATH" &&
+                             std::ranges::any_of(kPrefixesNotInherited, [&](const char* prefix) {
+                               return name.starts_with(prefix);
+                             });
+    if (!is_of_a_job) env[name] = value;
   }
   for (const char* name : kNotInherited) env.erase(name);
   return env;

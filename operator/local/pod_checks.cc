@@ -69,12 +69,10 @@ absl::StatusOr<std::optional<std::int64_t>> LimitOf(const Object& pod, const Obj
 // A misspelt --volume would silently have no effect.
 absl::Status CheckVolumeNames(const std::vector<Object>& pods,
                               const std::map<std::string, std::string>& folders) {
-  std::set<std::string> known;
+  std::set<std::string> known = ClaimsOf(pods);
   for (const Object& pod : pods) {
     for (const Object& volume : pod["spec"].value("volumes", Object::array())) {
       known.insert(volume.value("name", ""));
-      static const Object::json_pointer kClaim("/persistentVolumeClaim/claimName");
-      if (volume.contains(kClaim)) known.insert(volume[kClaim].get<std::string>());
     }
   }
   for (const auto& [name, path] : folders) {

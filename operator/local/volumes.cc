@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -37,6 +38,22 @@ Object SourceOf(const Object& volume, const std::string& type) {
   return volume.contains(type) && volume[type].is_object() ? volume[type] : Object::object();
 }
 
+// Empty if the volume is of another type.
+std::string ClaimOf(const Object& volume) {
+  constexpr char kClaim[] = "persistentVolumeClaim";
+  if (TypeOf(volume) != kClaim) return "";
+  return SourceOf(volume, kClaim).value("claimName", volume.value("name", ""));
+}
+
+// Returns the folder that the user has named for the volume, or null.
+const std::string* NamedFolder(const Object& volume, const VolumeOptions& options) {
+  auto folder = options.folders.find(ClaimOf(volume));
+  if (folder == options.folders.end()) folder = options.folders.find(volume.value("name", ""));
+  if (folder == options.folders.end()) return nullptr;
+  const bool is_of_a_claim = options.claims.contains(folder->first);
+  return is_of_a_claim && folder->first != ClaimOf(volume) ? nullptr : &folder->second;
+}
+
 bool IsSharedMemory(const Object& pod, const std::string& volume) {
   for (const char* list : {"initContainers", "containers"}) {
     for (const Object& container : pod["spec"].value(list, Object::array())) {
@@ -68,11 +85,26 @@ absl::Status CheckBelow(const std::string& path, const std::string& what) {
       fmt::format("{}: found \"{}\", expected a path below the volume", what, path));
 }
 
+// Returns the mode that the item sets, else the source, else Kubernetes' default; a Secret's is
+// only for its owner, which is the user who runs the pods.
+absl::StatusOr<mode_t> ModeOf(const Object& source, const Object& item, bool secret,
+                              const std::string& what) {
+  constexpr std::int64_t kMost = 0777;
+  Object mode = source.value("defaultMode", Object(0644));
+  mode = item.value("mode", mode);
+  if (!mode.is_number_integer() || mode < 0 || mode > kMost) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: a file's mode: found {}, expected 0 to {}, which is 0777", what, mode.dump(), kMost));
+  }
+  return mode.get<mode_t>() & (secret ? 0700U : 0777U);
+}
+
 absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
                           const std::string& what) {
-  const mode_t mode = object.value("kind", "") == "Secret" ? 0600 : 0644;
+  const bool secret = object.value("kind", "") == "Secret";
   const std::map<std::string, std::string> entries = EntriesOf(object);
   if (!source.contains("items")) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, Object::object(), secret, what));
     for (const auto& [key, text] : entries) {
       LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
       LOCKSTEP_RETURN_IF_ERROR(WriteAnew(fs::path(folder) / key, text, mode));
@@ -88,6 +120,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
     const fs::path path = fs::path(folder) / below;
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
+    LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, item, secret, what));
     LOCKSTEP_RETURN_IF_ERROR(WriteAnew(path, entry->second, mode));
   }
   return absl::OkStatus();
@@ -133,7 +166,41 @@ absl::Status FillConfig(const std::string& name_space, const Object& volume,
       fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
 }
 
+// As the kubelet, for a mount of a part of the volume that is not there yet. In a ConfigMap or a
+// Secret such a part is a file, which its key makes.
+absl::Status MakeSubPath(const Object& mount, const std::string& location,
+                         const std::string& what) {
+  const std::string sub_path = mount.value("subPath", "");
+  LOCKSTEP_RETURN_IF_ERROR(CheckBelow(sub_path, what + ": subPath"));
+  const std::string path = location + "/" + sub_path;
+  std::error_code error;
+  return fs::exists(path, error) ? absl::OkStatus() : MakeFolder(path, what + ": subPath");
+}
+
+absl::Status MakeSubPaths(const Object& pod, const std::string& volume,
+                          const std::string& location) {
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : pod["spec"].value(list, Object::array())) {
+      for (const Object& mount : container.value("volumeMounts", Object::array())) {
+        if (mount.value("name", "") != volume || !mount.contains("subPath")) continue;
+        LOCKSTEP_RETURN_IF_ERROR(
+            MakeSubPath(mount, location, fmt::format("volume \"{}\"", volume)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::set<std::string> ClaimsOf(const std::vector<Object>& pods) {
+  std::set<std::string> claims;
+  for (const Object& pod : pods) {
+    for (const Object& volume : VolumesOf(pod)) claims.insert(ClaimOf(volume));
+  }
+  claims.erase("");  // of the other volumes
+  return claims;
+}
 
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& pod,
                                                                  const VolumeOptions& options) {
@@ -142,23 +209,23 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
     const std::string name = volume.value("name", "");
     const std::string type = TypeOf(volume);
     const Object source = SourceOf(volume, type);
-    const std::string claim = source.value("claimName", name);
+    const std::string claim = ClaimOf(volume);
     const std::string folders = options.work_dir + "/volumes/";
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(name, "a volume's name"));
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(claim, fmt::format("volume \"{}\": claimName", name)));
     std::string& location = locations[name];
-    if (const auto it = options.folders.find(name); it != options.folders.end()) {
-      location = it->second;
+    if (const std::string* named = NamedFolder(volume, options)) {
+      location = *named;
     } else if (type == "persistentVolumeClaim") {
-      const auto by_claim = options.folders.find(claim);
-      location = by_claim != options.folders.end() ? by_claim->second : folders + claim;
+      location = folders + claim;
     } else if (type == "emptyDir" && source.value("medium", "") == "Memory" &&
                IsSharedMemory(pod, name)) {
       location = "/dev/shm";
     } else if (IsConfig(type)) {
       location = fmt::format("{}/config/{}/{}", options.work_dir, kube::Name(pod), name);
     } else if (type == "emptyDir") {
-      location = folders + name;
+      // No claim is called emptyDir: names have no capitals.
+      location = folders + (options.claims.contains(name) ? "emptyDir/" : "") + name;
     } else if (type == "hostPath") {
       const fs::path path = fs::path(options.current_dir) / source.value("path", "");
       location = path.lexically_normal().string();
@@ -184,11 +251,12 @@ absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
     const std::string what = fmt::format("volume \"{}\"", name);
     if (type == "hostPath") {
       LOCKSTEP_RETURN_IF_ERROR(FillHostPath(SourceOf(volume, type), path, what));
-    } else if (IsConfig(type) && !options.folders.contains(name)) {
+    } else if (IsConfig(type) && NamedFolder(volume, options) == nullptr) {
       LOCKSTEP_RETURN_IF_ERROR(FillConfig(kube::Namespace(pod), volume, path, client));
     } else {
       LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
     }
+    if (!IsConfig(type)) LOCKSTEP_RETURN_IF_ERROR(MakeSubPaths(pod, name, path));
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "operator/kube/client.h"
@@ -14,17 +16,23 @@ struct VolumeOptions {
   std::string work_dir;                        // absolute
   std::string current_dir;                     // base of relative hostPaths
   std::map<std::string, std::string> folders;  // --volume: by volume or claim name; absolute
+  std::set<std::string> claims = {};           // of all pods of the job: see ClaimsOf
 };
 
-// Returns each volume's folder or file, by name: that in `folders`, else for emptyDir
-// <work-dir>/volumes/<name>, for a claim <work-dir>/volumes/<claim>, for ConfigMap and Secret
-// <work-dir>/config/<pod>/<name>, for hostPath the path itself, for a memory-backed emptyDir
-// mounted at /dev/shm /dev/shm. InvalidArgument names a volume of another type without an entry in
-// `folders`, or a name that would leave the work directory. Pure.
+// Returns the names of the claims that the pods' volumes are of.
+std::set<std::string> ClaimsOf(const std::vector<kube::Object>& pods);
+
+// Returns each volume's folder or file, by name: that in `folders`, where a name in `claims` is
+// that of the claim, whatever volumes have it too; else for a claim <work-dir>/volumes/<claim>, for
+// emptyDir <work-dir>/volumes/<name>, or <work-dir>/volumes/emptyDir/<name> if there is a claim of
+// its name, for ConfigMap and Secret <work-dir>/config/<pod>/<name>, for hostPath the path itself,
+// for a memory-backed emptyDir mounted at /dev/shm /dev/shm. InvalidArgument names a volume of
+// another type without an entry in `folders`, or a name that would leave the work directory. Pure.
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
-// Creates the folders and writes the entries of ConfigMaps and Secrets as files, without what an
+// Creates the folders, those of subPaths included, and writes the entries of ConfigMaps and Secrets
+// as files with the modes that their volumes say, a Secret's only for its owner, without what an
 // earlier pod of this name left there. The content of a folder in `options.folders` is the user's
 // and stays as it is. Requires: `locations` are those of LocateVolumes, and no process of an
 // earlier pod of this name runs.

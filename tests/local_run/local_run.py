@@ -16,6 +16,8 @@ BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
 SLOWNESS = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100")) / 100
 LOCKSTEP = BIN / "lockstep"
 TRAINER = BIN / "lockstep-trainer"
+# A run leaves SIGINT ignored, as it is in what a shell without job control starts in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAYERS = [{"type": "Conv2D", "filters": 16, "kernelSize": 5, "padding": "same", "activation": "relu"},
           {"type": "MaxPooling2D"}, {"type": "Flatten"},

@@ -15,13 +15,23 @@
 #include "base/check.h"
 
 namespace lockstep::cli {
+namespace {
+
+// nohup has SIGHUP ignored, and a shell without job control SIGINT in what it starts with `&`.
+bool IsIgnored(int signal) {
+  struct sigaction current{};
+  return sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
+}
+
+}  // namespace
 
 Inbox::Inbox() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // A signal that is blocked arrives at a signalfd even if it is ignored.
+    if (!IsIgnored(signal)) sigaddset(&set, signal);
+  }
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -25,7 +25,8 @@ struct SignalReceived {
 using Message = std::variant<JobChanged, EventSeen, PodsStopped, SignalReceived>;
 
 // Create before any other thread: blocks SIGINT, SIGTERM and SIGHUP, and threads inherit that.
-// SystemProcesses unblocks them in pods' processes.
+// SystemProcesses unblocks them in pods' processes. Those that this process ignores stay ignored
+// and are no messages.
 class Inbox {
  public:
   Inbox();

@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.node_name = kNode;
   kubelet.mark = options.mark;
   kubelet.host = local::ThisHost();
-  kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
+  kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes,
+                     local::ClaimsOf(pods)};
   kubelet.cpus = local::PermittedCpus();
   kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
   kubelet.expected_pods = local::PodsThatShareCores(job);

@@ -153,7 +153,8 @@ absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
 absl::StatusOr<Json> AskForPlan(const PlanRequest& request) {
   const std::vector<Object> pods = controller::FirstPods(request.job, controller::DnsAddresses());
   const local::HostFacts host = local::ThisHost();
-  const local::VolumeOptions volumes{request.work_dir, host.current_dir, request.volumes};
+  const local::VolumeOptions volumes{request.work_dir, host.current_dir, request.volumes,
+                                     local::ClaimsOf(pods)};
   LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, volumes));
   const Object& pod = LeadingPod(pods);
   LOCKSTEP_ASSIGN_OR_RETURN(const local::PathMap paths, PathsOf(pod, volumes));

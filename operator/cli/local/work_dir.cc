@@ -132,7 +132,8 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
   }
   std::string skipped;
   for (int i = 1; i <= kMostRuns; ++i) {
-    const std::string path = fmt::format("runs/{}{}", job, i == 1 ? "" : fmt::format("-{}", i));
+    // No job's name has a dot, so no folder is another job's too.
+    const std::string path = fmt::format("runs/{}{}", job, i == 1 ? "" : fmt::format(".{}", i));
     absl::StatusOr<WorkDir> dir = Lock(path, patience);
     const bool in_use = absl::IsAborted(dir.status());
     if (!dir.ok() && !in_use) return dir;

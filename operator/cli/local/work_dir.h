@@ -13,7 +13,7 @@ namespace lockstep::cli {
 class WorkDir {
  public:
   // Opens and locks the folder `asked` (--work-dir); FailedPrecondition names the process if it is
-  // in use. If `asked` is empty, uses the first of runs/<job>, runs/<job>-2, … that is not in use
+  // in use. If `asked` is empty, uses the first of runs/<job>, runs/<job>.2, … that is not in use
   // and whose job has not succeeded, so that an interrupted job resumes from its checkpoint and a
   // completed one starts afresh. Waits for at most `patience` while what a run that is gone has
   // left behind holds the lock.

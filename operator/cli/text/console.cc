@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/printable.h"
 
 namespace lockstep::cli {
@@ -28,18 +30,22 @@ void Console::ClearLine() {
   shown_.clear();
 }
 
+void Console::Flush() {
+  if (std::fflush(out_) != 0 && errno == EPIPE) is_unread_ = true;
+}
+
 void Console::Note(const std::string& line) {
   if (quiet_) return;
   const std::string progress = shown_;
   ClearLine();
   std::fputs((Printable(line) + "\n").c_str(), out_);
   if (!progress.empty()) Progress(progress);
-  std::fflush(out_);
+  Flush();
 }
 
 void Console::Warn(const std::string& line) {
   ClearLine();
-  std::fflush(out_);
+  Flush();
   std::fputs(("lockstep: " + Printable(line) + "\n").c_str(), stderr);
 }
 
@@ -56,13 +62,13 @@ void Console::Progress(const std::string& text) {
     last_ = line;
     std::fputs((line + "\n").c_str(), out_);
   }
-  std::fflush(out_);
+  Flush();
 }
 
 void Console::EndProgress() {
   if (!shown_.empty()) std::fputs("\n", out_);
   shown_.clear();
-  std::fflush(out_);
+  Flush();
 }
 
 }  // namespace lockstep::cli

@@ -25,14 +25,19 @@ class Console {
   void Progress(const std::string& text);
   // Ends the progress line; on a terminal it remains visible.
   void EndProgress();
+  // Whether a line was lost since whoever read `out`, a pipe, has ended. Requires: broken pipes are
+  // ignored.
+  bool is_unread() const { return is_unread_; }
 
  private:
   void ClearLine();
+  void Flush();
 
   std::FILE* const out_;
   const Clock& clock_;
   const bool quiet_;
   const bool terminal_;
+  bool is_unread_ = false;
   std::string shown_;  // the progress line on the terminal
   std::string last_;   // the latest plain line
   SteadyTime next_plain_;

@@ -18,7 +18,8 @@ nlohmann::json Ended::Report() const {
   return report.is_object() ? report : nlohmann::json::object();
 }
 
-Program::Program(const std::string& folder, const std::vector<std::string>& args) {
+Program::Program(const std::string& folder, const std::vector<std::string>& args,
+                 const std::function<void()>& prepare) {
   std::vector<std::string> words = {LOCKSTEP_BINARY_DIR "/lockstep"};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
@@ -30,6 +31,9 @@ Program::Program(const std::string& folder, const std::vector<std::string>& args
   if (pid_ > 0) return;
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+  // A shell without job control, or nohup, may have started the test with some of them ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+  prepare();
   if (chdir(folder.c_str()) == 0) execv(argv[0], argv.data());
   _exit(126);
 }

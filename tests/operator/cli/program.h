@@ -20,8 +20,10 @@ struct Ended {
 
 class Program {
  public:
-  // Starts `lockstep ARGS` in `folder`.
-  Program(const std::string& folder, const std::vector<std::string>& args);
+  // Starts `lockstep ARGS` in `folder`. Its process calls `prepare` before it executes the program.
+  Program(
+      const std::string& folder, const std::vector<std::string>& args,
+      const std::function<void()>& prepare = [] {});
   ~Program();  // kills the program if it is still running
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/descriptor.h"
 #include "tests/operator/cli/program.h"
 
 namespace lockstep::cli {
@@ -51,6 +53,14 @@ class RunCommandTest : public ::testing::Test {
     return folder_.At(work_dir + "/volumes/scratch/" + name);
   }
   bool Exists(const std::string& path) const { return fs::exists(path); }
+  // Makes the stream a pipe whose reader has ended.
+  static void Unread(int stream) {
+    const auto pipe = MakePipe();
+    dup2(pipe->write.fd(), stream);
+  }
+  nlohmann::json ReportOf(const std::string& work_dir) const {
+    return nlohmann::json::parse(ReadTextFile(folder_.At(work_dir + "/report.json")));
+  }
   pid_t PidIn(const std::string& path) const { return std::stoi(ReadTextFile(path)); }
 
   TempDirectory folder_;
@@ -145,6 +155,59 @@ TEST_F(RunCommandTest, ASecondInterruptKills) {
   EXPECT_FALSE(Lives(pod)) << "process " << pod << " was left behind";
 }
 
+TEST_F(RunCommandTest, ASignalThatIsIgnoredDoesNotInterrupt) {
+  WriteJob(1, "touch /scratch/up; until [ -e go ]; do sleep 0.01; done");
+  Program program(folder_.path(), JsonIn("w"), [] {
+    for (const int signal : {SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);  // nohup lockstep run … &
+  });
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  program.Signal(SIGHUP);
+  program.Signal(SIGINT);
+  WriteTextFile(folder_.At("go"), "");
+  const Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.Report()["state"], "Succeeded");
+}
+
+TEST_F(RunCommandTest, AnInterruptThatAlsoEndsTheReaderLetsPodsSave) {
+  WriteJob(1,
+           "trap 'touch /scratch/saved; exit 200' TERM; touch /scratch/up\n"
+           "while :; do sleep 0.01; done");
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  Program program(folder_.path(), {"run", "job.yaml", "--work-dir", "w"},
+                  [&] { dup2(pipe->write.fd(), STDOUT_FILENO); });
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  pipe->read.Close();  // as `| tee log` at Ctrl-C
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait().code, 130);
+  EXPECT_TRUE(Exists(Scratch("saved")));
+  EXPECT_EQ(ReportOf("w")["state"], "Interrupted");
+}
+
+TEST_F(RunCommandTest, StopsIfItsOutputIsReadNoMore) {
+  WriteJob(1, "exec sleep 100");
+  const Ended ended =
+      Program(folder_.path(), {"run", "job.yaml", "--work-dir", "w", "--timeout", "60"}, [] {
+        Unread(STDOUT_FILENO);
+      }).Wait();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_THAT(ended.err, HasSubstr("nobody reads the output any more"));
+  EXPECT_EQ(ReportOf("w")["state"], "Interrupted");
+}
+
+TEST_F(RunCommandTest, AReportThatNobodyReadsIsInTheWorkDirectory) {
+  WriteJob(1, "exit 0");
+  EXPECT_EQ(Program(folder_.path(), JsonIn("w"), [] { Unread(STDOUT_FILENO); }).Wait().code, 0);
+  EXPECT_EQ(ReportOf("w")["state"], "Succeeded");
+}
+
+TEST_F(RunCommandTest, AFailureThatNobodyReadsHasItsExitCode) {
+  EXPECT_EQ(
+      Program(folder_.path(), {"run", "absent.yaml"}, [] { Unread(STDERR_FILENO); }).Wait().code,
+      2);
+}
+
 TEST_F(RunCommandTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
   WriteJob(1,
            "[ -e /scratch/up ] && exit 0\n"
@@ -170,14 +233,14 @@ TEST_F(RunCommandTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
   Program first(folder_.path(), {"run", "job.yaml"});
   ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job")); }));
   Program second(folder_.path(), {"run", "job.yaml"});
-  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job-2")); }));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job.2")); }));
   WriteTextFile(folder_.At("go"), "");
   EXPECT_EQ(first.Wait().code, 0);
   const Ended ended = second.Wait();
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.out, HasSubstr("runs/job is in use"));
   EXPECT_NE(ReadTextFile(Scratch("config", "runs/job")),
-            ReadTextFile(Scratch("config", "runs/job-2")));
+            ReadTextFile(Scratch("config", "runs/job.2")));
 }
 
 TEST_F(RunCommandTest, AnotherRunsFolderIsRefusedByProcess) {
@@ -195,10 +258,19 @@ TEST_F(RunCommandTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
   WriteJob(1, "ls /scratch; touch /scratch/mine");
   EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
   const Ended again = Run({"run", "job.yaml"});
-  EXPECT_THAT(again.out, HasSubstr("runs/job-2: the job in runs/job has succeeded"));
-  EXPECT_EQ(ReadTextFile(folder_.At("runs/job-2/logs/job-worker-0/0.log")), "");
+  EXPECT_THAT(again.out, HasSubstr("runs/job.2: the job in runs/job has succeeded"));
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job.2/logs/job-worker-0/0.log")), "");
   EXPECT_EQ(Run(JsonIn("runs/job")).code, 0);
   EXPECT_EQ(ReadTextFile(folder_.At("runs/job/logs/job-worker-0/1.log")), "mine\n");
+}
+
+TEST_F(RunCommandTest, ALaterRunTakesNoFolderOfAnotherJob) {
+  WriteJob(1, "ls /scratch; touch /scratch/mine");
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
+  const Ended other = Run({"run", "job.yaml", "--set", "metadata.name=job-2"});
+  EXPECT_THAT(other.out, HasSubstr("job job-2 in runs/job-2\n"));
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job-2/logs/job-2-worker-0/0.log")), "");
 }
 
 TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
@@ -230,6 +302,19 @@ TEST_F(RunCommandTest, AVolumeCanBeAFolderOfTheUsers) {
   EXPECT_EQ(ReadTextFile(folder_.At("mine/output")), "in");
 }
 
+TEST_F(RunCommandTest, AnEmptyDirAndAClaimOfItsNameAreTwoVolumes) {
+  WriteJob(1, "touch /scratch/kept; ls /other");
+  const Ended ended = Run(
+      JsonIn("w", {"--set",
+                   "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, emptyDir: {}}, "
+                   "{name: other, persistentVolumeClaim: {claimName: scratch}}]",
+                   "--set",
+                   "spec.replicaSpecs.Worker.template.spec.containers[0].volumeMounts="
+                   "[{name: scratch, mountPath: /scratch}, {name: other, mountPath: /other}]"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")), "");
+}
+
 TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   WriteJob(1, "exit 0");
   const auto refused = [&](std::vector<std::string> more) {
@@ -243,6 +328,8 @@ TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   EXPECT_THAT(refused({"--set", "replicas"}), HasSubstr("--set replicas: expected PATH=VALUE"));
   EXPECT_THAT(refused({"--volume", "gone=/tmp"}), HasSubstr("it has: scratch"));
   EXPECT_THAT(refused({"--volume", "scratch=/no/such"}), HasSubstr("/no/such does not exist"));
+  fs::create_symlink("loop", folder_.At("loop"));
+  EXPECT_THAT(refused({"--volume", "scratch=loop"}), HasSubstr("loop cannot be looked up: Too"));
   EXPECT_THAT(refused({"--set",
                        "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, "
                        "nfs: {server: a, path: b}}]"}),

@@ -27,12 +27,12 @@ class ContainerProcessTest : public ::testing::Test {
   absl::StatusOr<ProcessSpec> Make(const Object& container) {
     PathMap paths;
     paths.Add("/data", "/srv/d");
-    const HostFacts host{.env = {{"HOME", "/root"}, {"TF_CONFIG", "outer"}, {"PATH", "/bin"}},
-                         .program_dir = "/opt/bin",
-                         .current_dir = "/here"};
-    return MakeProcess(Pod(), container, paths, host, client_);
+    return MakeProcess(Pod(), container, paths, host_, client_);
   }
   MemoryClient client_{kClock};
+  HostFacts host_{.env = {{"HOME", "/root"}, {"PATH", "/bin"}},
+                  .program_dir = "/opt/bin",
+                  .current_dir = "/here"};
 };
 
 TEST_F(ContainerProcessTest, MakesWhatTheImageWouldHaveStarted) {
@@ -45,8 +45,30 @@ TEST_F(ContainerProcessTest, MakesWhatTheImageWouldHaveStarted) {
   EXPECT_EQ(process->env.at("DIR"), "/srv/d");
   EXPECT_EQ(process->env.at("HOME"), "/root");
   EXPECT_EQ(process->env.at("PATH"), "/opt/bin:/bin");
-  EXPECT_FALSE(process->env.contains("TF_CONFIG")) << "an outer job's variable leaked in";
   EXPECT_EQ(process->working_dir, "/here");
+}
+
+TEST_F(ContainerProcessTest, AnOuterJobsVariablesAreNotPassedOn) {
+  const std::vector<std::string> of_a_job = {
+      "TF_CONFIG",
+      "LOCKSTEP_JOB",
+      "PET_NNODES",
+      "RANK",
+      "LOCAL_WORLD_SIZE",
+      "JAX_PROCESS_ID",
+      "COORDINATOR_ADDRESS",
+      "TORCHELASTIC_USE_AGENT_STORE",
+      "KUBEFLOW_TRAINER_SERVER_URL",
+      "KUBEFLOW_TRAINER_SERVER_TOKEN",
+  };
+  for (const std::string& name : of_a_job) host_.env[name] = "outer";
+  host_.env["LOCKSTEP_CUDA_PATH"] = "/cuda";
+  host_.env["JAX_PLATFORMS"] = "cpu";
+  const auto process = Make({{"name", "c"}, {"command", {"run"}}});
+  ASSERT_TRUE(process.ok()) << process.status();
+  for (const std::string& name : of_a_job) EXPECT_FALSE(process->env.contains(name)) << name;
+  EXPECT_EQ(process->env.at("LOCKSTEP_CUDA_PATH"), "/cuda");
+  EXPECT_EQ(process->env.at("JAX_PLATFORMS"), "cpu");
 }
 
 TEST_F(ContainerProcessTest, ReadsFieldsOfThePodAndKeysOfConfigMaps) {

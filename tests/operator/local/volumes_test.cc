@@ -37,6 +37,27 @@ TEST(VolumesTest, NoNameLeadsOutOfTheWorkDirectory) {
   }
 }
 
+TEST(VolumesTest, AnEmptyDirIsNotTheClaimOfItsName) {
+  const Object empty = {{"name", "data"}, {"emptyDir", Object::object()}};
+  const Object claim = {{"name", "set"}, {"persistentVolumeClaim", {{"claimName", "data"}}}};
+  const Object other = {{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "other"}}}};
+  VolumeOptions options{.work_dir = "/w", .current_dir = "/", .folders = {}};
+  const auto place = [&](const Object& volume) {
+    const auto located = LocateVolumes(PodWith(volume), options);
+    return located.ok() ? located->at(volume["name"]) : std::string(located.status().message());
+  };
+  EXPECT_EQ(place(empty), "/w/volumes/data");
+  options.claims = ClaimsOf({PodWith(empty), PodWith(claim), PodWith(other)});  // of any pod
+  EXPECT_EQ(place(claim), "/w/volumes/data");
+  EXPECT_EQ(place(empty), "/w/volumes/emptyDir/data");
+  options.folders = {{"data", "/mine"}};
+  EXPECT_EQ(place(claim), "/mine");
+  EXPECT_EQ(place(empty), "/w/volumes/emptyDir/data");
+  EXPECT_EQ(place(other), "/w/volumes/other");
+  options.folders = {{"set", "/mine"}};
+  EXPECT_EQ(place(claim), "/mine");
+}
+
 TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
   const TempDirectory directory;
   testing::FakeClock clock;
@@ -56,10 +77,38 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
   ASSERT_EQ(::stat(directory.At("v/key").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
   EXPECT_EQ(status.st_size, 5);
+  source["defaultMode"] = 0755;
+  ASSERT_TRUE(
+      FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ok());
+  ASSERT_EQ(::stat(directory.At("v/key").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
   source["items"] = {{{"key", "key"}, {"path", "../outside"}}};
   EXPECT_THAT(
       FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), {}, locations, client).ToString(),
       HasSubstr("../outside"));
+}
+
+TEST(VolumesTest, AMountedPartThatIsNotThereIsMade) {
+  const TempDirectory directory;
+  testing::FakeClock clock;
+  MemoryClient client(clock, {});
+  Object pod = PodWith({{"name", "v"}, {"emptyDir", Object::object()}});
+  const auto fill = [&](const char* list, const std::string& sub_path) {
+    Object of_one = pod;
+    of_one["spec"][list] = {
+        {{"name", "c"},
+         {"volumeMounts", {{{"name", "v"}, {"mountPath", "/out"}, {"subPath", sub_path}}}}}};
+    return FillVolumes(of_one, {}, {{"v", directory.At("v")}}, client);
+  };
+  EXPECT_TRUE(fill("containers", "runs/1").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(directory.At("v/runs/1")));
+  EXPECT_TRUE(fill("initContainers", "first").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(directory.At("v/first")));
+  WriteTextFile(directory.At("v/file"), "mine");
+  EXPECT_TRUE(fill("containers", "file").ok());
+  EXPECT_EQ(ReadTextFile(directory.At("v/file")), "mine");
+  EXPECT_THAT(fill("containers", "../outside").ToString(), HasSubstr("../outside"));
+  EXPECT_FALSE(std::filesystem::exists(directory.At("outside")));
 }
 
 TEST(VolumesTest, AHostPathThatCannotBeLookedUpIsNamed) {
@@ -132,6 +181,27 @@ TEST_F(ConfigVolumeTest, AFolderThatTheUserNamesIsTheContent) {
   WriteTextFile(directory_.At("mine/key"), "mine");
   EXPECT_EQ(Fill(PodThatMounts("p", "settings")), directory_.At("mine"));
   EXPECT_EQ(ReadTextFile(directory_.At("mine/key")), "mine");
+}
+
+TEST_F(ConfigVolumeTest, FilesHaveTheModesThatTheirVolumeSays) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"run", ""}, {"text", ""}})).ok());
+  Object pod = PodThatMounts("p", "a");
+  Object& source = pod["spec"]["volumes"][0]["configMap"];
+  const auto mode_of = [](const std::string& path) {
+    struct stat status{};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 0700;  // the umask says the rest
+  };
+  source["defaultMode"] = 0755;
+  EXPECT_EQ(mode_of(Fill(pod) + "/run"), 0700U);
+  source["items"] = {{{"key", "run"}, {"path", "run"}},
+                     {{"key", "text"}, {"path", "text"}, {"mode", 0400}}};
+  const std::string folder = Fill(pod);
+  EXPECT_EQ(mode_of(folder + "/run"), 0700U);
+  EXPECT_EQ(mode_of(folder + "/text"), 0400U);
+  source["defaultMode"] = 755;  // 01363
+  EXPECT_THAT(FillVolumes(pod, options_, {{"v", directory_.At("v")}}, client_).ToString(),
+              HasSubstr("volume \"v\": a file's mode: found 755, expected 0 to 511"));
 }
 
 TEST_F(ConfigVolumeTest, PodsWhoseVolumesShareANameKeepTheirOwnSources) {
