@@ -20,6 +20,7 @@ using testing::Evicted;
 using testing::EvictedForItsOwnLimit;
 using testing::Exited;
 using testing::ExitedBefore;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
@@ -561,6 +562,52 @@ TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {
   EXPECT_EQ(seen.Plan().status.restart_count, 3);
   seen.With([](Observed& observed) { observed.pods[1].restart_count = 4; });
   EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
+}
+
+PodState FailedInInit(int code, const std::string& reason = "Error") {
+  return [=](ObservedPod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.node = "n";
+    pod.blockers = {{"init container fetch", code, reason, "no such bucket"}};
+  };
+}
+
+TEST(RestartRuleTest, AFailedInitContainerIsNamedWithItsCodeAndItsWords) {
+  Seen seen(Gang());
+  const Plan plan = seen.Worker(0, kReady).Worker(1, FailedInInit(3)).Plan();
+  EXPECT_EQ(plan.status.restarts.application, 1);
+  EXPECT_EQ(plan.status.failure->exit_code, 3);
+  EXPECT_EQ(plan.status.failure->reason, "InitContainerFailed");
+  EXPECT_EQ(plan.status.failure->message,
+            "init container fetch of worker-1 exited with code 3: no such bucket");
+  EXPECT_THAT(plan.events.at(0).message,
+              HasSubstr("init container fetch of worker-1 on node n exited with code 3;"));
+}
+
+TEST(RestartRuleTest, WhatEndsAPodFromOutsideIsReportedInsteadOfItsInitContainersEnd) {
+  Seen evicted(Gang());
+  evicted.Worker(0, kReady).Worker(1, FailedInInit(143));
+  evicted.With([](Observed& observed) { Evicted()(observed.pods[1]); });
+  EXPECT_EQ(evicted.Plan().status.failure->reason, "Evicted");
+  EXPECT_EQ(evicted.Plan().status.failure->exit_code, 0);
+  Seen deleted(Gang());
+  deleted.Worker(0, kReady).Worker(1, FailedInInit(143));
+  deleted.With([](Observed& observed) { observed.pods[1].being_deleted = true; });
+  EXPECT_EQ(deleted.Plan().status.failure->reason, "PodLost");
+  EXPECT_THAT(deleted.Plan().events.at(0).message, HasSubstr("is being deleted"));
+}
+
+TEST(RestartRuleTest, AnInitContainerThatIsRestartedTooOftenIsReported) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kPod).BackoffLimit(3));
+  seen.Worker(0, kReady).Worker(1, FailedInInit(1, "OOMKilled"));
+  seen.With([](Observed& observed) {
+    observed.pods[1].phase = PodPhase::kPending;  // the kubelet tries again
+    observed.pods[1].restart_count = 4;
+  });
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_EQ(plan.status.failure->message,
+            "init container fetch of worker-1 exited with code 1 (OOMKilled): no such bucket");
 }
 
 TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
