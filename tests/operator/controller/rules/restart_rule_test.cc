@@ -695,6 +695,22 @@ TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
 }
 
 // Of an operator that does not poll, or cannot reach pods.
+TEST(RestartRuleTest, SoDoesThatOfOneReplicaThatTrainsAloneWhileOthersFindNoRoom) {
+  Seen seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent));
+  seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod&) {}).Write();
+  const auto lose = [&seen] {
+    seen.With([](Observed& observed) { observed.pods[1].uid += "'"; });  // a successor
+    seen.With([](Observed& observed) { observed.pods[1].being_deleted = true; }).Write();
+    seen.With([](Observed& observed) { observed.pods[1].being_deleted = false; });
+  };
+  for (int times = 1; times <= 3; ++times) {
+    lose();
+    EXPECT_EQ(seen.Build().job.status.restarts.disruption, times);
+    EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
+    seen.Later(std::chrono::hours(1));
+  }
+}
+
 TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
   const auto drained_after = [](Duration run, const auto& change) {
     Seen seen(Job("j").Workers(2).Training());
