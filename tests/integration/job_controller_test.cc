@@ -163,6 +163,41 @@ TEST_F(JobOnRealServerTest, APermanentFailureIsReportedWithItsPod) {
   EXPECT_EQ(failure["exitCode"], 1);
 }
 
+TEST_F(JobOnRealServerTest, AFailedInitContainerIsReportedAndASidecarsEndIsNot) {
+  api::Json pod_template = testing::Template();
+  pod_template["spec"]["initContainers"] = {
+      {{"name", "proxy"}, {"image", "x"}, {"restartPolicy", "Always"}},
+      {{"name", "fetch"}, {"image", "x"}}};
+  Submit(Job("j")
+             .Workers(1)
+             .PodTemplate(api::Role::kWorker, pod_template)
+             .RestartScope(api::RestartScope::kGang)
+             .BackoffLimit(0));
+  ASSERT_TRUE(Reaches("j", "Running"));
+  const auto ended = [](const char* name, int code) {
+    return kube::Object{{"name", name},
+                        {"image", "x"},
+                        {"imageID", "x"},
+                        {"ready", false},
+                        {"restartCount", 0},
+                        {"state", {{"terminated", {{"exitCode", code}, {"reason", "Error"}}}}}};
+  };
+  absl::Status written;
+  do {  // the fake kubelet writes too
+    auto pod = client_->Get(kube::kPodKind, {namespace_, "j-worker-0"});
+    ASSERT_TRUE(pod.ok()) << pod.status();
+    (*pod)["status"] = {{"phase", "Failed"},
+                        {"initContainerStatuses", {ended("proxy", 143), ended("fetch", 3)}}};
+    written = client_->UpdateStatus(kube::kPodKind, *pod).status();
+  } while (absl::IsAborted(written));
+  ASSERT_TRUE(written.ok()) << written;
+  ASSERT_TRUE(Reaches("j", "Failed"));
+  const kube::Object failure = ReadJob("j")["status"]["failure"];
+  EXPECT_EQ(failure["reason"], "InitContainerFailed");
+  EXPECT_EQ(failure["exitCode"], 3);
+  EXPECT_EQ(failure["message"], "init container fetch of worker-0 exited with code 3");
+}
+
 TEST_F(JobOnRealServerTest, ASuspendedJobHasNoPodsUntilItIsResumed) {
   Submit(Job("j").Workers(2));
   ASSERT_TRUE(Reaches("j", "Running"));

@@ -24,13 +24,9 @@ std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   return SecondsAfter(StartedAt(observed), *seconds) - observed.now;
 }
 
-// Of replicas that train alone, one is enough.
-bool TrainsInPart(const Observed& observed) {
-  if (!api::TraitsOf(observed.job.spec).trains_alone) return false;
-  return !observed.job.status.completed_indexes.empty() ||
-         std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
-           return IsMember(observed, pod) && (pod.ready || HasSucceeded(pod));
-         });
+// Of replicas that train alone, one is enough, whatever has become of its pod.
+bool HasTrainedInPart(const api::TrainingJob& job) {
+  return api::TraitsOf(job.spec).trains_alone && !job.status.completed_indexes.empty();
 }
 
 // A job that waits for its back-off is Restarting, and one that waits for quota is Suspended. The
@@ -39,7 +35,7 @@ std::optional<Duration> UntilPendingDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.pending_deadline_seconds;
   const bool is_pending = StateOf(observed.job.status) == kPending;
   if (!seconds || observed.job.spec.suspend || !is_pending) return std::nullopt;
-  if (!observed.waiting_since || TrainsInPart(observed)) return std::nullopt;
+  if (!observed.waiting_since || HasTrainedInPart(observed.job)) return std::nullopt;
   const Time since = std::max(StartedAt(observed), *observed.waiting_since);
   return SecondsAfter(since, *seconds) - observed.now;
 }

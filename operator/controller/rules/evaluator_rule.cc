@@ -9,6 +9,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
+#include "operator/controller/rules/failure_report.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"

@@ -7,6 +7,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
+#include "operator/controller/rules/failure_report.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pending_reason.h"

@@ -7,35 +7,49 @@
 
 #include "base/rfc3339.h"
 #include "operator/controller/children/addresses.h"
+#include "operator/controller/rules/failure_report.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
 
-constexpr char kNotSeen[] = "CheckpointsNotSeen";
+constexpr char kNotSeen[] = "CheckpointsNotSeen", kPodWaiting[] = "PodWaiting";
 
 // A kubelet alternates between these two reasons while it retries.
 std::string StableReason(const std::string& reason) {
   return reason == "ErrImagePull" ? "ImagePullBackOff" : reason;
 }
 
-bool IsStuck(const std::string& reason) {
-  return reason.ends_with("BackOff") || reason.starts_with("Err") || reason.starts_with("Create") ||
-         reason.starts_with("InvalidImage") || reason == "RunContainerError";
+// Returns the cause in the words in which the condition gives it already, else with the message.
+PendingReason WithDetails(const Observed& observed, const char* reason, const std::string& cause,
+                          const std::string& message) {
+  const api::Condition* before = FindCondition(observed.job.status, kRunning);
+  const bool is_said =
+      before != nullptr && (before->message == cause || before->message.starts_with(cause + ": "));
+  if (is_said) return {reason, before->message};
+  return {reason, message.empty() ? cause : fmt::format("{}: {}", cause, message)};
 }
 
 std::optional<PendingReason> WaitingContainer(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod) || !IsStuck(pod.waiting_reason)) continue;
-    const std::string cause =
-        fmt::format("{} is waiting: {}", pod.name, StableReason(pod.waiting_reason));
-    const api::Condition* before = FindCondition(observed.job.status, kRunning);
-    if (before != nullptr && before->message.starts_with(cause)) {
-      return PendingReason{"PodWaiting", before->message};
+    if (!IsMember(observed, pod) || !IsActive(pod)) continue;
+    if (IsStuck(pod.waiting_reason)) {
+      return WithDetails(
+          observed, kPodWaiting,
+          fmt::format("{} is waiting: {}", pod.name, StableReason(pod.waiting_reason)),
+          pod.waiting_message);
     }
-    if (pod.waiting_message.empty()) return PendingReason{"PodWaiting", cause};
-    return PendingReason{"PodWaiting", fmt::format("{}: {}", cause, pod.waiting_message)};
+    if (pod.blockers.empty()) continue;
+    const Blocker& blocker = pod.blockers.front();
+    if (blocker.exit_code != 0) {
+      return WithDetails(observed, kInitContainerFailed, EndOfInit(blocker, pod.name),
+                         blocker.message);
+    }
+    return WithDetails(observed, kPodWaiting,
+                       fmt::format("{} of {} is waiting: {}", blocker.container, pod.name,
+                                   StableReason(blocker.reason)),
+                       blocker.message);
   }
   return std::nullopt;
 }

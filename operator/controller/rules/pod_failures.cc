@@ -1,18 +1,12 @@
 #include "operator/controller/rules/pod_failures.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
-#include "base/shorten.h"
 #include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 
@@ -26,9 +20,6 @@ constexpr std::string_view kDisruptionReasons[] = {
     "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
     "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
     "TopologyAffinityError"};
-
-// The reason of a failure that the operator finds by itself: the pod cannot be reached.
-constexpr std::string_view kNodeLost = "NodeLost";
 
 // The kubelet's prefix for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
@@ -192,17 +183,6 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
   }
 }
 
-// Bytes; the CRD allows at least as many characters.
-constexpr std::size_t kLongestFailureReason = 512, kLongestFailureMessage = 16'384,
-                      kLongestFailureNode = 253;
-
-api::Failure WithShortTexts(api::Failure failure) {
-  failure.node = Shortened(std::move(failure.node), kLongestFailureNode);
-  failure.reason = Shortened(std::move(failure.reason), kLongestFailureReason);
-  failure.message = Shortened(std::move(failure.message), kLongestFailureMessage, " …");
-  return failure;
-}
-
 }  // namespace
 
 PodFailureCause CountsAs(const PodFailure& failure) {
@@ -311,59 +291,6 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   const bool retryable = !pod.termination || WasEndedByNode(pod) ||
                          api::IsRetryableExitCode(pod.termination->exit_code);
   return retryable ? PodFailureCause::kApplication : PodFailureCause::kPermanent;
-}
-
-std::string OnNode(const std::string& node) {
-  return node.empty() ? "" : fmt::format(" on node {}", node);
-}
-
-std::string Describe(const PodFailure& failure) {
-  const std::string who = Describe(failure.replica);
-  if (!failure.stall.empty()) return failure.stall;
-  if (failure.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
-  const ObservedPod& pod = *failure.pod;
-  const std::string where = OnNode(pod.node);
-  if (pod.termination && !WasEndedByNode(pod)) {
-    const std::string& reason = pod.termination->reason;
-    return fmt::format("{}{} exited with code {}{}", who, where, pod.termination->exit_code,
-                       reason.empty() || reason == "Error" ? "" : fmt::format(" ({})", reason));
-  }
-  if (!pod.reason.empty()) return fmt::format("{}{} was lost: {}", who, where, pod.reason);
-  if (pod.disruption_target) {
-    return fmt::format("{}{} was disrupted: {}", who, where, pod.disruption_reason);
-  }
-  const char* how = HasFailed(pod) ? "has failed" : "waits for replicas that have finished";
-  if (pod.being_deleted) how = "is being deleted";
-  if (!HasFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
-  return fmt::format("the pod of {}{} {}", who, where, how);
-}
-
-api::Failure FailureOf(const PodFailure& failure) {
-  api::Failure entry{.role = std::string(api::RoleName(failure.replica.role)),
-                     .index = failure.replica.index,
-                     .node = "",
-                     .exit_code = 0,
-                     .reason = "PodVanished",
-                     .message = ""};
-  if (failure.pod == nullptr) return entry;
-  const ObservedPod& pod = *failure.pod;
-  entry.node = pod.node;
-  if (!failure.stall.empty()) {
-    entry.reason = kProgressDeadlineExceeded;
-    entry.message = failure.stall;
-    return WithShortTexts(std::move(entry));
-  }
-  entry.reason = pod.reason.empty() ? pod.disruption_reason : pod.reason;
-  if (entry.reason.empty()) entry.reason = pod.node_silent_since ? kNodeLost : "PodLost";
-  entry.message = pod.message;
-  // The end before the kubelet's last restart explains most about a pod that keeps restarting.
-  const auto& end = pod.termination ? pod.termination : pod.last_end;
-  if (end) entry.exit_code = end->exit_code;
-  if (end && !WasEndedByNode(pod)) {
-    entry.reason = end->reason;
-    entry.message = end->message;
-  }
-  return WithShortTexts(std::move(entry));
 }
 
 }  // namespace lockstep::controller

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operator/controller/rules/failure_policy.h"
@@ -10,6 +11,9 @@
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
+
+// The reason of a failure that the operator finds by itself: the pod cannot be reached.
+inline constexpr std::string_view kNodeLost = "NodeLost";
 
 enum class PodFailureCause {
   kPermanent,    // would fail again, so the job fails
@@ -76,12 +80,5 @@ bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 // Returns true if the program ended with success by itself, and starts again because its role
 // always runs. Such an end is charged, but neither a cause nor a consequence of others.
 bool IsSuccess(const PodFailure& failure);
-
-// " on node n"; empty if the pod has none.
-std::string OnNode(const std::string& node);
-// "worker-1 on node n exited with code 137 (OOMKilled)"
-std::string Describe(const PodFailure& failure);
-// Returns the entry for status.failure, with texts cut to what the schema allows.
-api::Failure FailureOf(const PodFailure& failure);
 
 }  // namespace lockstep::controller

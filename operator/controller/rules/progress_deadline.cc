@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/rfc3339.h"
+#include "operator/controller/rules/failure_report.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"

@@ -7,6 +7,7 @@
 
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/blame.h"
+#include "operator/controller/rules/failure_report.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/status.h"

@@ -1,7 +1,10 @@
 #include "operator/controller/state/observed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
@@ -22,6 +25,8 @@ using kube::TextMember;
 // Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
 constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
 constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
+// Of a container's name, and of its termination message.
+constexpr std::size_t kLongestName = 63, kLongestWords = 4'096;
 
 // Seconds, 272 years: within the range of Time when it is taken from any deadline.
 constexpr std::int64_t kLongestGrace = std::int64_t{1} << 33;
@@ -102,6 +107,60 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
   }
 }
 
+constexpr char kCrashLoop[] = "CrashLoopBackOff";
+
+// Returns the names of the init containers that are sidecars: the kubelet starts them again until
+// the main container has ended.
+std::set<std::string> Sidecars(const Object& spec) {
+  std::set<std::string> names;
+  for (const Object& container : kube::ListMember(spec, "initContainers")) {
+    if (TextMember(container, "restartPolicy") == "Always") {
+      names.insert(TextMember(container, "name"));
+    }
+  }
+  return names;
+}
+
+// Returns the latest end of a container that has not ended with success since.
+const Object& LatestEnd(const Object& entry) {
+  const Object& terminated = Member(Member(entry, "state"), "terminated");
+  return terminated.is_null() ? Member(Member(entry, "lastState"), "terminated") : terminated;
+}
+
+// Adds the container if it is a blocker, and the pod has none yet. `kind` is "init container" or
+// another word for it; `may_fail` says whether the pod needs its success.
+void NoteBlocker(const Object& entry, const char* kind, bool may_fail, ObservedPod& pod) {
+  if (!pod.blockers.empty()) return;
+  const Object& waiting = Member(Member(entry, "state"), "waiting");
+  const int exit_code = may_fail ? IntMember(LatestEnd(entry), "exitCode") : 0;
+  const std::string reason = ReasonOf(waiting);
+  // How the container has ended says more than that the kubelet waits before the next try.
+  const bool waits = IsStuck(reason) && (exit_code == 0 || reason != kCrashLoop);
+  if (!waits && exit_code == 0) return;
+  const Object& told = waits ? waiting : LatestEnd(entry);
+  pod.blockers.push_back(
+      {.container = fmt::format("{} {}", kind, TextUpTo(kLongestName, entry, "name")),
+       .exit_code = waits ? 0 : exit_code,
+       .reason = ReasonOf(told),
+       .message = Shortened(TextMember(told, "message"), kLongestWords, " …")});
+}
+
+// Requires: ReadMainContainer has set restart_count.
+void ReadOtherContainers(const std::string& main, const Object& object, ObservedPod& pod) {
+  const Object& status = Member(object, "status");
+  const std::set<std::string> sidecars = Sidecars(Member(object, "spec"));
+  for (const Object& entry : kube::ListMember(status, "initContainerStatuses")) {
+    const bool is_sidecar = sidecars.contains(TextMember(entry, "name"));
+    NoteBlocker(entry, is_sidecar ? "sidecar" : "init container", !is_sidecar, pod);
+    if (is_sidecar) continue;
+    const int restarts = std::clamp(IntMember(entry, "restartCount"), 0, kMostRestarts);
+    pod.restart_count = std::min(pod.restart_count + restarts, kMostRestarts);
+  }
+  for (const Object& entry : kube::ListMember(status, "containerStatuses")) {
+    if (TextMember(entry, "name") != main) NoteBlocker(entry, "container", false, pod);
+  }
+}
+
 void ReadConditions(const Object& status, ObservedPod& pod) {
   const Object& ready = kube::ConditionOf(status, "Ready");
   pod.ready = kube::IsTrueCondition(ready);
@@ -178,6 +237,7 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   ReadConditions(status, pod);
   const std::string policy = TextMember(spec, "restartPolicy");
   ReadMainContainer(main_container, status, pod, policy.empty() ? "Always" : policy);
+  ReadOtherContainers(main_container, object, pod);
   return pod;
 }
 
@@ -185,13 +245,17 @@ kube::FieldMask PodFields() {
   kube::FieldMask fields = kube::IdentityFields();
   for (const char* path :
        {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
-        "spec.containers.image", "spec.containers.name", "spec.nodeName", "spec.restartPolicy",
+        "spec.containers.image", "spec.containers.name", "spec.initContainers.name",
+        "spec.initContainers.restartPolicy", "spec.nodeName", "spec.restartPolicy",
         "status.conditions.type", "status.conditions.status", "status.conditions.reason",
-        "status.conditions.message", "status.containerStatuses.name",
-        "status.containerStatuses.restartCount", "status.containerStatuses.state",
-        "status.containerStatuses.lastState", "status.message", "status.phase", "status.podIP",
+        "status.conditions.message", "status.message", "status.phase", "status.podIP",
         "status.reason"}) {
     fields.Add(path);
+  }
+  for (const char* list : {"initContainerStatuses", "containerStatuses"}) {
+    for (const char* member : {"name", "restartCount", "state", "lastState"}) {
+      fields.Add(fmt::format("status.{}.{}", list, member));
+    }
   }
   return fields;
 }
@@ -208,6 +272,11 @@ bool EndedWithSuccess(const ObservedPod& pod) {
 
 bool HasFailed(const ObservedPod& pod) {
   return !IsActive(pod) && !HasSucceeded(pod);
+}
+
+bool IsStuck(std::string_view reason) {
+  return reason.ends_with("BackOff") || reason.starts_with("Err") || reason.starts_with("Create") ||
+         reason.starts_with("InvalidImage") || reason == "RunContainerError";
 }
 
 bool IsActive(const ObservedPod& pod) {

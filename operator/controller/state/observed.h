@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -39,6 +40,16 @@ struct Termination {
   bool operator==(const Termination&) const = default;
 };
 
+// A container beside the main one that keeps its pod from being up: an init container that has
+// failed, or any that the kubelet cannot start.
+struct Blocker {
+  std::string container;  // "init container fetch", "container logger"
+  int exit_code = 0;      // of an init container that has failed; 0: the kubelet cannot start it
+  std::string reason;     // of its end, or why it waits: "ImagePullBackOff"
+  std::string message;    // the last log lines, or what the kubelet says
+  bool operator==(const Blocker&) const = default;
+};
+
 // metadata.deletionTimestamp and deletionGracePeriodSeconds.
 struct Deletion {
   Time deadline;                   // the kubelet should have confirmed the end by then
@@ -57,13 +68,17 @@ struct ObservedPod {
   std::optional<Termination> termination;  // of the main container; absent while it runs
   std::optional<Termination> last_end;     // of the container's previous run
   int last_run = 0;                        // the number of that run, from 0
-  int restart_count = 0;                   // of the main container by the kubelet
-  std::optional<Time> running_since;       // of the main container's present run, by its node
+  // By the kubelet, of the main container and of init containers; like a sidecar's end, its restart
+  // is no failure of the replica.
+  int restart_count = 0;
+  std::optional<Time> running_since;  // of the main container's present run, by its node
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
   std::string waiting_reason;   // of the main container: "ImagePullBackOff"
   std::string waiting_message;  // "Back-off pulling image …"
-  std::string unschedulable;    // the scheduler's message while no node fits
+  // The first one, if there is any. A list since it is mostly empty, and thousands are held.
+  std::vector<Blocker> blockers;
+  std::string unschedulable;  // the scheduler's message while no node fits
   bool being_deleted = false;
   std::optional<Deletion> deletion;
   // Since when this process has seen each state, by its own steady clock: the clocks of the API
@@ -187,6 +202,9 @@ bool HasSucceeded(const ObservedPod& pod);
 bool EndedWithSuccess(const ObservedPod& pod);
 // Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);
+// Returns true if the reason for which a container waits tells of a fault, which may not pass by
+// itself.
+bool IsStuck(std::string_view waiting_reason);
 // Returns true if the pod has neither succeeded nor failed.
 bool IsActive(const ObservedPod& pod);
 // Returns true if all containers of the pod have ended for good, so that it takes nothing of its

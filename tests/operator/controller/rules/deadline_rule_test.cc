@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kReady;
+using testing::PodState;
 using testing::Seen;
 using ::testing::SizeIs;
 
@@ -106,12 +107,15 @@ TEST(DeadlineRuleTest, IndependentReplicasArePendingUntilOneIsUp) {
                            .Training()
                            .Strategy(api::StrategyType::kIndependent)
                            .PendingDeadlineSeconds(60);
+  const PodState no_room = [](ObservedPod& pod) { pod.unschedulable = "0/3 nodes"; };
+  for (const PodState& first : {kReady, Exited(0)}) {
+    Seen seen(limited);
+    seen.Service().Worker(0, first).Worker(1, no_room).Write().Later(seconds(1000)).Write();
+    EXPECT_EQ(seen.Plan().status.state, "Running");
+    EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "Unschedulable");
+  }
   Seen seen(limited);
-  seen.Service().Worker(0, kReady).Worker(1, [](ObservedPod&) {}).Write().Later(seconds(1000));
-  EXPECT_NE(seen.Plan().status.state, "Failed") << "one trains";
-  seen.NoPods().Worker(0, Exited(0)).Worker(1, [](ObservedPod&) {});
-  EXPECT_NE(seen.Plan().status.state, "Failed") << "one has trained";
-  seen.NoPods().Worker(0, [](ObservedPod&) {}).Worker(1, [](ObservedPod&) {});
+  seen.Service().Worker(0, no_room).Worker(1, no_room).Write().Later(seconds(1000));
   EXPECT_EQ(seen.Plan().status.state, "Failed");
 }
 

@@ -25,6 +25,12 @@ PodState Waiting(const std::string& reason, const std::string& message) {
     pod.waiting_message = message;
   };
 }
+PodState Blocked(const Blocker& blocker) {
+  return [=](ObservedPod& pod) {
+    pod.waiting_reason = "PodInitializing";
+    pod.blockers = {blocker};
+  };
+}
 PodState Unschedulable(const std::string& message) {
   return [=](ObservedPod& pod) { pod.unschedulable = message; };
 }
@@ -50,6 +56,16 @@ TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
       {"a ConfigMap", Two().Worker(0, Waiting("CreateContainerConfigError", "")),
        PendingReason{"PodWaiting", "j-worker-0 is waiting: CreateContainerConfigError"}},
       {"just starting", Two().Worker(0, Waiting("ContainerCreating", "")), std::nullopt},
+      {"a sidecar's image",
+       Two().Worker(0, Blocked({"sidecar proxy", 0, "ErrImagePull", "manifest unknown"})),
+       PendingReason{"PodWaiting",
+                     "sidecar proxy of j-worker-0 is waiting: ImagePullBackOff: manifest unknown"}},
+      {"an init container", Two().Worker(1, Blocked({"init container fetch", 3, "Error", "no"})),
+       PendingReason{"InitContainerFailed",
+                     "init container fetch of j-worker-1 exited with code 3: no"}},
+      {"its memory", Two().Worker(1, Blocked({"init container fetch", 137, "OOMKilled", ""})),
+       PendingReason{"InitContainerFailed",
+                     "init container fetch of j-worker-1 exited with code 137 (OOMKilled)"}},
       {"no node", Two().Worker(1, Unschedulable("0/3 nodes are available")),
        PendingReason{"Unschedulable", "no node takes j-worker-1: 0/3 nodes are available"}},
       {"refused", Two().With([](Observed& o) { o.create_fault = CreateFault{"over quota"}; }),
@@ -81,6 +97,22 @@ TEST(PendingReasonTest, AnImageThatCannotBePulledIsReported) {
   });
   EXPECT_EQ(seen.Plan().status, told) << "the kubelet's next word for the same thing is not news";
   EXPECT_THAT(seen.Plan().events, IsEmpty());
+}
+
+TEST(PendingReasonTest, TheNextTryOfAnInitContainerIsNewsOnlyIfItEndsOtherwise) {
+  Seen seen = Two();
+  seen.Worker(0, kReady).Worker(1, Blocked({"init container fetch", 1, "Error", "at 12:00"}));
+  EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("InitContainerFailed"));
+  seen.Write();
+  const api::TrainingJobStatus told = seen.Build().job.status;
+  seen.With([](Observed& observed) { observed.pods[1].blockers[0].message = "at 12:05"; });
+  EXPECT_EQ(seen.Plan().status, told);
+  seen.With([](Observed& observed) { observed.pods[1].blockers[0].exit_code = 13; });
+  EXPECT_EQ(FindPendingReason(seen.Build()),
+            (PendingReason{"InitContainerFailed",
+                           "init container fetch of j-worker-1 exited with code 13: at 12:05"}));
+  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kFailed; });
+  EXPECT_EQ(FindPendingReason(seen.Build()), std::nullopt) << "its replica starts again";
 }
 
 TEST(PendingReasonTest, AReplacedPodsReasonIsReportedThoughTheJobStaysRunning) {

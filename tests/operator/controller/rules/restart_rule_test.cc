@@ -20,6 +20,7 @@ using testing::Evicted;
 using testing::EvictedForItsOwnLimit;
 using testing::Exited;
 using testing::ExitedBefore;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
@@ -582,6 +583,52 @@ TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {
   EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
 }
 
+PodState FailedInInit(int code, const std::string& reason = "Error") {
+  return [=](ObservedPod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.node = "n";
+    pod.blockers = {{"init container fetch", code, reason, "no such bucket"}};
+  };
+}
+
+TEST(RestartRuleTest, AFailedInitContainerIsNamedWithItsCodeAndItsWords) {
+  Seen seen(Gang());
+  const Plan plan = seen.Worker(0, kReady).Worker(1, FailedInInit(3)).Plan();
+  EXPECT_EQ(plan.status.restarts.application, 1);
+  EXPECT_EQ(plan.status.failure->exit_code, 3);
+  EXPECT_EQ(plan.status.failure->reason, "InitContainerFailed");
+  EXPECT_EQ(plan.status.failure->message,
+            "init container fetch of worker-1 exited with code 3: no such bucket");
+  EXPECT_THAT(plan.events.at(0).message,
+              HasSubstr("init container fetch of worker-1 on node n exited with code 3;"));
+}
+
+TEST(RestartRuleTest, WhatEndsAPodFromOutsideIsReportedInsteadOfItsInitContainersEnd) {
+  Seen evicted(Gang());
+  evicted.Worker(0, kReady).Worker(1, FailedInInit(143));
+  evicted.With([](Observed& observed) { Evicted()(observed.pods[1]); });
+  EXPECT_EQ(evicted.Plan().status.failure->reason, "Evicted");
+  EXPECT_EQ(evicted.Plan().status.failure->exit_code, 0);
+  Seen deleted(Gang());
+  deleted.Worker(0, kReady).Worker(1, FailedInInit(143));
+  deleted.With([](Observed& observed) { observed.pods[1].being_deleted = true; });
+  EXPECT_EQ(deleted.Plan().status.failure->reason, "PodLost");
+  EXPECT_THAT(deleted.Plan().events.at(0).message, HasSubstr("is being deleted"));
+}
+
+TEST(RestartRuleTest, AnInitContainerThatIsRestartedTooOftenIsReported) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kPod).BackoffLimit(3));
+  seen.Worker(0, kReady).Worker(1, FailedInInit(1, "OOMKilled"));
+  seen.With([](Observed& observed) {
+    observed.pods[1].phase = PodPhase::kPending;  // the kubelet tries again
+    observed.pods[1].restart_count = 4;
+  });
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_EQ(plan.status.failure->message,
+            "init container fetch of worker-1 exited with code 1 (OOMKilled): no such bucket");
+}
+
 TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
   const Settings settings;
   const int expected[] = {0, 10, 20, 40, 80, 160, 300, 300};
@@ -667,6 +714,22 @@ TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
 }
 
 // Of an operator that does not poll, or cannot reach pods.
+TEST(RestartRuleTest, SoDoesThatOfOneReplicaThatTrainsAloneWhileOthersFindNoRoom) {
+  Seen seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent));
+  seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod&) {}).Write();
+  const auto lose = [&seen] {
+    seen.With([](Observed& observed) { observed.pods[1].uid += "'"; });  // a successor
+    seen.With([](Observed& observed) { observed.pods[1].being_deleted = true; }).Write();
+    seen.With([](Observed& observed) { observed.pods[1].being_deleted = false; });
+  };
+  for (int times = 1; times <= 3; ++times) {
+    lose();
+    EXPECT_EQ(seen.Build().job.status.restarts.disruption, times);
+    EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
+    seen.Later(std::chrono::hours(1));
+  }
+}
+
 TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
   const auto drained_after = [](Duration run, const auto& change) {
     Seen seen(Job("j").Workers(2).Training());

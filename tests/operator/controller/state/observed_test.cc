@@ -164,6 +164,91 @@ TEST(ObservedTest, ReadsWhyAPodIsPending) {
   EXPECT_FALSE(pod->spec_hash.empty());
 }
 
+Object Waits(const std::string& reason) {
+  return {{"waiting", {{"reason", reason}, {"message", "in other words"}}}};
+}
+
+// A pod of which init containers run, a sidecar among them, before its main container.
+Object InitializingPod() {
+  Object pod = PodWith("OnFailure", "Pending", Waits("PodInitializing"));
+  pod["spec"]["initContainers"] = {
+      {{"name", "proxy"}, {"restartPolicy", "Always"}}, {{"name", "fetch"}}, {{"name", "unpack"}}};
+  pod["status"]["initContainerStatuses"] = {
+      {{"name", "proxy"}, {"restartCount", 8}, {"state", {{"running", Object::object()}}}},
+      {{"name", "fetch"}, {"restartCount", 0}, {"state", Waits("PodInitializing")}},
+      {{"name", "unpack"}, {"restartCount", 0}, {"state", Waits("PodInitializing")}}};
+  return pod;
+}
+
+TEST(ObservedTest, WhatKeepsAPodFromBeingUpIsToldWhicheverContainerItIs) {
+  struct Case {
+    const char* name;
+    const char* container;  // of the status
+    Object state, last_state;
+    std::vector<Blocker> expected;
+  };
+  const Object running = {{"running", Object::object()}};
+  const Blocker pulling{"init container fetch", 0, "ImagePullBackOff", "in other words"};
+  const Blocker failed{"init container fetch", 3, "Error", "oops"};
+  const Case cases[] = {
+      {"it has not begun", "/initContainerStatuses/1", Waits("PodInitializing"), {}, {}},
+      {"it runs", "/initContainerStatuses/1", running, {}, {}},
+      {"it has succeeded", "/initContainerStatuses/1", ExitOf(0), ExitOf(3), {}},
+      {"its image", "/initContainerStatuses/1", Waits("ImagePullBackOff"), {}, {pulling}},
+      {"its image, now",
+       "/initContainerStatuses/1",
+       Waits("ImagePullBackOff"),
+       ExitOf(3),
+       {pulling}},
+      {"it has failed", "/initContainerStatuses/1", ExitOf(3), {}, {failed}},
+      {"it starts again later",
+       "/initContainerStatuses/1",
+       Waits("CrashLoopBackOff"),
+       ExitOf(3),
+       {failed}},
+      {"it has started again", "/initContainerStatuses/1", running, ExitOf(3), {failed}},
+      {"the second",
+       "/initContainerStatuses/2",
+       ExitOf(3),
+       {},
+       {{"init container unpack", 3, "Error", "oops"}}},
+      {"a sidecar",
+       "/initContainerStatuses/0",
+       Waits("CrashLoopBackOff"),
+       ExitOf(3),
+       {{"sidecar proxy", 0, "CrashLoopBackOff", "in other words"}}},
+      {"a sidecar's end", "/initContainerStatuses/0", running, ExitOf(3), {}},
+      {"another container",
+       "/containerStatuses/0",
+       Waits("ErrImagePull"),
+       {},
+       {{"container sidecar", 0, "ErrImagePull", "in other words"}}},
+      {"the main container", "/containerStatuses/1", Waits("ErrImagePull"), {}, {}},
+  };
+  for (const Case& c : cases) {
+    Object object = InitializingPod();
+    Object& status = object["status"][Object::json_pointer(c.container)];
+    status["state"] = c.state;
+    status["lastState"] = c.last_state;
+    EXPECT_EQ(ObservePod(object)->blockers, c.expected) << c.name;
+  }
+}
+
+// As Kubernetes' Job counts them. Like a sidecar among the other containers, one among the init
+// containers is no part of the pod's outcome.
+TEST(ObservedTest, RestartsOfInitContainersCountAndThoseOfSidecarsDoNot) {
+  Object object = InitializingPod();
+  Object& init = object["status"]["initContainerStatuses"];
+  EXPECT_EQ(ObservePod(object)->restart_count, 2);
+  EXPECT_EQ(ObservePod(object)->last_run, 2) << "of the main container";
+  init[1]["restartCount"] = 3;
+  init[2]["restartCount"] = 4;
+  EXPECT_EQ(ObservePod(object)->restart_count, 9);
+  EXPECT_EQ(ObservePod(object)->last_run, 2);
+  for (Object& status : init) status["restartCount"] = 2147483647;
+  EXPECT_EQ(ObservePod(object)->restart_count, 100'000);
+}
+
 TEST(ObservedTest, AGracePeriodMayBeLongerThanAnInt) {
   struct Case {
     Object grace;
@@ -243,11 +328,19 @@ TEST(ObservedTest, WhatIsNoPodIsNoReplica) {
 
 TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
   Object pod = TroubledPod();
-  for (const char* member : {"volumes", "tolerations", "affinity", "initContainers"}) {
+  for (const char* member : {"volumes", "tolerations", "affinity"}) {
     pod["spec"][member] = {{{"name", "x"}}};
+  }
+  pod["spec"]["initContainers"] = InitializingPod()["spec"]["initContainers"];
+  pod["status"]["initContainerStatuses"] = InitializingPod()["status"]["initContainerStatuses"];
+  for (Object& init : pod["status"]["initContainerStatuses"]) {
+    init["restartCount"] = 4;
+    init["state"] = Waits("CrashLoopBackOff");
+    init["lastState"] = ExitOf(3);
   }
   for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
     pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
+    pod["spec"]["initContainers"][0][member] = {{{"name", "x"}}};
   }
   const kube::FieldMask keep = PodFields();
   auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &keep);
@@ -255,6 +348,7 @@ TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
   Object& skipped = read->at("object");
   EXPECT_FALSE(skipped["spec"].contains("volumes"));
   EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
+  EXPECT_FALSE(skipped["spec"]["initContainers"][0].contains("env"));
   EXPECT_EQ(ObservePod(skipped), ObservePod(pod));
 }
 
@@ -346,9 +440,13 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
     main[state]["terminated"] = {{"exitCode", 1}, {"reason", text}, {"message", text}};
   }
   pod["spec"]["restartPolicy"] = "Never";
+  const Object init = {{"name", text},
+                       {"state", {{"waiting", {{"reason", "Err" + text}, {"message", text}}}}}};
+  status["initContainerStatuses"] = {init, init};
   const auto held = ObservePod(pod);
   ASSERT_TRUE(held);
   ASSERT_TRUE(held->termination && held->last_end);
+  ASSERT_EQ(held->blockers.size(), 1U);
   std::size_t bytes = 0;
   for (const std::string* of_pod : {&held->name,
                                     &held->uid,
@@ -369,7 +467,10 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
                                     &held->termination->reason,
                                     &held->termination->message,
                                     &held->last_end->reason,
-                                    &held->last_end->message}) {
+                                    &held->last_end->message,
+                                    &held->blockers[0].container,
+                                    &held->blockers[0].reason,
+                                    &held->blockers[0].message}) {
     EXPECT_LT(of_pod->capacity(), 17'000U);
     bytes += of_pod->capacity();
   }
