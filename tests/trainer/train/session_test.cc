@@ -170,7 +170,10 @@ TEST(SessionTest, OneThatOnlyEvaluatesNeedsNoTrainingFiles) {
                            .message());
   };
   EXPECT_THAT(refusal({.examples = 70, .input = {3}, .outputs = 4}),
-              HasSubstr("test samples are [2], expected [3] as the run's"));
+              HasSubstr("test samples are float32 [2], expected float32 [3] as the run's"));
+  EXPECT_THAT(refusal({.examples = 70, .input = {2}, .element = DType::kUInt8, .outputs = 4}),
+              HasSubstr("test samples are float32 [2], expected uint8 [2] as the run's"))
+      << "bytes are divided by 255, and floats are not";
   EXPECT_THAT(refusal({.examples = 70, .input = {2}, .outputs = 1}),
               HasSubstr("test samples need 2 outputs of the model, which has 1 for the run"));
 }
