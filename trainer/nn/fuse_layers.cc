@@ -35,6 +35,15 @@ bool* FusedRelu(Layer& layer) {
       layer.spec);
 }
 
+// Takes the fused relu out of `layer`; returns false if there is none to take. A max pool that
+// reads zeros past its edges needs its own: see Pool2dSpec.
+bool TakeFusedRelu(Layer& layer) {
+  bool* relu = FusedRelu(layer);
+  const Pool2dSpec* pool = AsMaxPool(layer);
+  if (relu == nullptr || (pool != nullptr && pool->zeros != Edges{})) return false;
+  return std::exchange(*relu, false);
+}
+
 bool IsInside(const Edges& edges, std::int64_t height, std::int64_t width) {
   return edges.top < height && edges.bottom < height && edges.left < width && edges.right < width;
 }
@@ -116,26 +125,24 @@ class Fuser {
       FusePastZeros(pool, static_cast<std::size_t>(layers_[pool].inputs.front()));
       return;
     }
-    bool* before = FusedRelu(*input);
     if (IsRelu(*input)) {
       stands_for_[static_cast<std::size_t>(layers_[pool].inputs.front())] = input->inputs.front();
       layers_[pool].inputs = input->inputs;
       AsMaxPool(layers_[pool])->relu = true;
-    } else if (before != nullptr && *before) {
-      AsMaxPool(layers_[pool])->relu = std::exchange(*before, false);
+    } else {
+      AsMaxPool(layers_[pool])->relu = TakeFusedRelu(*input);
     }
   }
 
   void FusePastZeros(std::size_t pool, std::size_t zeros) {
     Layer* before = OnlyInput(zeros);
     if (before == nullptr) return;
-    bool* fused = FusedRelu(*before);
     if (IsRelu(*before)) {
       stands_for_[static_cast<std::size_t>(layers_[zeros].inputs.front())] = before->inputs.front();
       layers_[zeros].inputs = before->inputs;
       AsMaxPool(layers_[pool])->relu = true;
-    } else if (fused != nullptr && *fused) {
-      AsMaxPool(layers_[pool])->relu = std::exchange(*fused, false);
+    } else {
+      AsMaxPool(layers_[pool])->relu = TakeFusedRelu(*before);
     }
   }
 

@@ -26,6 +26,13 @@ bool IsShape(const Json& json) {
   return elements <= static_cast<double>(kLargestExtent);
 }
 
+std::optional<DType> ElementOf(const Json& name) {
+  for (const DType element : {DType::kUInt8, DType::kFloat32}) {
+    if (name == DTypeName(element)) return element;
+  }
+  return std::nullopt;
+}
+
 absl::Status FieldFault(const Json& json, const char* field, const char* expected) {
   return absl::InvalidArgumentError(
       fmt::format("model.{}: found {}, expected {}", field,
@@ -35,7 +42,9 @@ absl::Status FieldFault(const Json& json, const char* field, const char* expecte
 }  // namespace
 
 nlohmann::json DescriptionToJson(const ModelDescription& model) {
-  return {{"layers", model.layers}, {"input", model.input.dims()}, {"outputs", model.outputs}};
+  Json json = {{"layers", model.layers}, {"input", model.input.dims()}, {"outputs", model.outputs}};
+  if (model.element) json["element"] = DTypeName(*model.element);
+  return json;
 }
 
 absl::StatusOr<ModelDescription> DescriptionFromJson(const nlohmann::json& json) {
@@ -52,8 +61,14 @@ absl::StatusOr<ModelDescription> DescriptionFromJson(const nlohmann::json& json)
   if (!IsExtent(json.value("outputs", Json()))) {
     return FieldFault(json, "outputs", "a positive number");
   }
+  std::optional<DType> element;
+  if (json.contains("element")) {  // not in those of earlier versions
+    element = ElementOf(json["element"]);
+    if (!element) return FieldFault(json, "element", "\"uint8\" or \"float32\"");
+  }
   return ModelDescription{.layers = layers.get<std::vector<Json>>(),
                           .input = Shape(input.get<std::vector<std::int64_t>>()),
+                          .element = element,
                           .outputs = json["outputs"].get<std::int64_t>()};
 }
 

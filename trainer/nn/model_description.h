@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/core/dtype.h"
 #include "trainer/core/shape.h"
 
 namespace lockstep::train {
@@ -13,7 +15,9 @@ namespace lockstep::train {
 struct ModelDescription {
   std::vector<nlohmann::json> layers;  // as ParseLayers takes them
   Shape input;                         // of one sample: C,H,W or F
-  std::int64_t outputs = 0;            // values that the last layer gives for a sample
+  // Of a sample as its data set has it: see Dataset::element. Nullopt: not known.
+  std::optional<DType> element = {};
+  std::int64_t outputs = 0;  // values that the last layer gives for a sample
   bool operator==(const ModelDescription&) const = default;
 };
 

@@ -143,6 +143,7 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
                             CountOutputs(options.training.loss.type, *parts.data.train));
   parts.run = FollowedRun{.examples = parts.data.train->size(),
                           .input = parts.data.train->sample_shape(),
+                          .element = parts.data.train->element(),
                           .outputs = outputs};
   parts.data.train = nullptr;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto session, Session::Assemble(options, std::move(parts)));

@@ -20,7 +20,10 @@ std::optional<FollowedRun> RunOf(const nlohmann::json& state) {
   const std::optional<std::int64_t> examples = TrainingExamples(state);
   const auto model = DescriptionFromJson(state.value("model", nlohmann::json::object()));
   if (!examples || !model.ok()) return std::nullopt;
-  return FollowedRun{.examples = *examples, .input = model->input, .outputs = model->outputs};
+  return FollowedRun{.examples = *examples,
+                     .input = model->input,
+                     .element = model->element,
+                     .outputs = model->outputs};
 }
 
 }  // namespace
@@ -47,10 +50,11 @@ absl::StatusOr<std::optional<FollowedRun>> FindFollowedRun(FileSystem& files,
 
 absl::Status CheckTestData(const FollowedRun& run, api::LossType loss, const std::string& path,
                            const Dataset& test) {
-  if (test.sample_shape() != run.input) {
-    return absl::DataLossError(fmt::format("{}: test samples are {}, expected {} as the run's",
-                                           path, test.sample_shape().ToString(),
-                                           run.input.ToString()));
+  const DType element = run.element.value_or(test.element());
+  if (test.sample_shape() != run.input || test.element() != element) {
+    return absl::DataLossError(fmt::format(
+        "{}: test samples are {} {}, expected {} {} as the run's", path, DTypeName(test.element()),
+        test.sample_shape().ToString(), DTypeName(element), run.input.ToString()));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t outputs, CountOutputs(loss, test));
   // Test samples may lack the last classes.

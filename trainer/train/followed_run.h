@@ -10,15 +10,17 @@
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/core/dtype.h"
 #include "trainer/core/shape.h"
 #include "trainer/data/dataset.h"
 
 namespace lockstep::train {
 
 struct FollowedRun {
-  std::int64_t examples = 0;  // of the training set
-  Shape input;                // of a sample
-  std::int64_t outputs = 0;   // that the model has for a sample
+  std::int64_t examples = 0;          // of the training set
+  Shape input;                        // of a sample
+  std::optional<DType> element = {};  // of a sample; nullopt: the checkpoint does not say
+  std::int64_t outputs = 0;           // that the model has for a sample
   bool operator==(const FollowedRun&) const = default;
 };
 

@@ -46,6 +46,7 @@ void ReadEvaluation(const nlohmann::json& json, RunState& state) {
   json.at("evaluatedStep").get_to(state.evaluated_step);
   loss.get_to(state.test_loss);
   accuracy.get_to(state.test_accuracy);
+  state.evaluated_on = json.value("evaluatedOn", state.evaluated_on);
 }
 
 absl::Status ExpectNoNegativeCount(const RunState& state) {
@@ -72,6 +73,7 @@ nlohmann::json RunStateToJson(const RunState& state) {
           {"correct", state.sums.correct},
           {"ledger", state.ledger.ToIntegers()},
           {"evaluatedStep", state.evaluated_step},
+          {"evaluatedOn", state.evaluated_on},
           {"skippedSteps", state.skipped_steps},
           {"skippedInARow", state.skipped_in_a_row},
           {"lossScale", state.loss_scale.value},

@@ -20,6 +20,7 @@ struct RunState {
   Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
+  std::uint64_t evaluated_on = 0;  // Session::EvaluationDigest() at that step; 0: not known
   // Steps that updated nothing: see StepTotals::skipped.
   std::int64_t skipped_steps = 0;            // since the job began
   std::int64_t skipped_in_a_row = 0;         // up to the last step

@@ -140,8 +140,10 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
       .trains = !only_evaluates_};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
-  model_description_ = {
-      .layers = std::move(layers), .input = model_options.input, .outputs = outputs_};
+  model_description_ = {.layers = std::move(layers),
+                        .input = model_options.input,
+                        .element = samples().element(),
+                        .outputs = outputs_};
   if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   LOCKSTEP_ASSIGN_OR_RETURN(

@@ -99,6 +99,9 @@ class Session {
   // their samples (if Create has made this session), then the parameters' layout. The form is that
   // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
+  // Of what an evaluation's numbers are of besides the model: the test set and the loss. 0: there
+  // is no test set.
+  std::uint64_t EvaluationDigest() const;
   // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
   UpdateSite update_site() const { return update_site_; }

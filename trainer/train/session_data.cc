@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/digest.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
 #include "trainer/train/loss_kind.h"
@@ -81,6 +82,12 @@ std::string Session::Fingerprint() const {
       train_data_->size(), test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
       train_data_->classes(), train_data_->targets(), train_digest_, test_digest_,
       model_->LayoutFingerprint());
+}
+
+std::uint64_t Session::EvaluationDigest() const {
+  if (test_data_ == nullptr) return 0;
+  return Digest(fmt::format("{} of {}, {:016x}, {}", test_data_->size(), ElementsOf(*test_data_),
+                            test_digest_, api::TrainingSpecToJson(training_)["loss"].dump()));
 }
 
 }  // namespace lockstep::train

@@ -87,6 +87,7 @@ nlohmann::json RunSettings(const Session& session) {
           {"globalBatch", session.plan().global_batch},
           {"seed", session.training().seed},
           {"dataSeed", session.data_seed()},
+          {"shuffle", session.training().dataset.shuffle},
           {"optimizer", session.training().optimizer.name}};
 }
 
@@ -95,6 +96,8 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
   nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
   // Older checkpoints have one seed for all.
   if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
+  // Those before them do not say whether they shuffle.
+  if (!found.contains("shuffle")) found["shuffle"] = expected["shuffle"];
   for (const auto& [key, value] : expected.items()) {
     if (found.contains(key) && found[key] == value) continue;
     return absl::FailedPreconditionError(fmt::format(
@@ -127,6 +130,12 @@ absl::StatusOr<RunState> RunStateOf(const Snapshot& snapshot) {
   return OfCheckpoint(snapshot,
                       absl::DataLossError(fmt::format(
                           "its run state is of step {}, expected the same step", state.step)));
+}
+
+// Without a test set here, the numbers are nobody's: they are kept for who has it.
+bool IsOfAnotherEvaluation(const RunState& saved, const Session& session) {
+  return saved.evaluated_on != 0 && session.test_data() != nullptr &&
+         saved.evaluated_on != session.EvaluationDigest();
 }
 
 // Requires: ExpectAll.
@@ -195,6 +204,10 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
   Restore(model, of_model, session.backend());
   Restore(optimizer, of_optimizer, session.backend());
   state = saved;
+  if (IsOfAnotherEvaluation(saved, session)) {
+    state.evaluated_step = -1;
+    state.test_loss = state.test_accuracy = 0;
+  }
   return absl::OkStatus();
 }
 

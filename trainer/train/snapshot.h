@@ -37,9 +37,10 @@ std::size_t BytesWhileRead(std::size_t model, std::size_t read);
 // (Snapshot::state). Nullopt: it does not say.
 std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 
-// FailedPrecondition: the snapshot was saved with another data set size, batch, seed or optimizer,
-// or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is
-// malformed or of another step. On failure, `session` and `state` are unchanged.
+// An evaluation of another test set or by another loss counts as none. FailedPrecondition: the
+// snapshot was saved with another data set size, batch, seed, shuffle or optimizer, or lacks a
+// tensor or has another shape for it (names both sides). DataLoss: its run state is malformed or of
+// another step. On failure, `session` and `state` are unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the

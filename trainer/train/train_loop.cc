@@ -267,6 +267,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   state.evaluated_step = state.step;
   state.test_loss = evaluation->loss;
   state.test_accuracy = evaluation->accuracy;
+  state.evaluated_on = session.EvaluationDigest();
   reporter.Evaluated(state);
   return std::nullopt;
 }

@@ -79,6 +79,26 @@ TEST(FuseLayersTest, AMaxPoolReadsZerosPastTheEdgesOnlyWithRelu) {
   EXPECT_EQ(Fused({norm, kZeros, kWidePool}).size(), 3u);
 }
 
+TEST(FuseLayersTest, AMaxPoolThatReadsZerosKeepsItsRelu) {
+  for (const auto& after : {std::vector{kMaxPool}, {kZeros, kWidePool}}) {
+    std::vector<nlohmann::json> layers = {kConvRelu, kZeros, kWidePool};
+    layers.insert(layers.end(), after.begin(), after.end());
+    const std::vector<Layer> fused = Fused(layers);
+    ASSERT_EQ(fused.size(), 2 + after.size());
+    EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).zeros, (Edges{1, 1, 1, 1}));
+    EXPECT_TRUE(std::get<Pool2dSpec>(fused[1].spec).relu);
+    EXPECT_FALSE(std::get<Pool2dSpec>(fused.back().spec).relu);
+  }
+}
+
+TEST(FuseLayersTest, ReluMovesOnThroughMaxPoolsAsLongAsTheyReadNoZeros) {
+  const std::vector<Layer> fused = Fused({kConvRelu, kMaxPool, kZeros, kWidePool});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_FALSE(std::get<Pool2dSpec>(fused[1].spec).relu);
+  EXPECT_TRUE(std::get<Pool2dSpec>(fused[2].spec).relu);
+  EXPECT_EQ(std::get<Pool2dSpec>(fused[2].spec).zeros, (Edges{1, 1, 1, 1}));
+}
+
 TEST(FuseLayersTest, AveragePoolTakesNoRelu) {
   const std::vector<Layer> fused = Fused({kConvRelu, LayerJson("AveragePooling2D"), kRelu});
   ASSERT_EQ(fused.size(), 3u);

@@ -10,10 +10,16 @@ using Json = nlohmann::json;
 TEST(ModelDescriptionTest, SurvivesJson) {
   const ModelDescription model{.layers = {{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 4}}},
                                .input = {1, 2, 3},
+                               .element = DType::kFloat32,
                                .outputs = 4};
-  const auto decoded = DescriptionFromJson(Json::parse(DescriptionToJson(model).dump()));
+  Json json = Json::parse(DescriptionToJson(model).dump());
+  const auto decoded = DescriptionFromJson(json);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, model);
+  json.erase("element");
+  const auto of_earlier_version = DescriptionFromJson(json);
+  ASSERT_TRUE(of_earlier_version.ok()) << of_earlier_version.status();
+  EXPECT_EQ(of_earlier_version->element, std::nullopt);
 }
 
 TEST(ModelDescriptionTest, FaultsAreNamed) {
@@ -30,6 +36,10 @@ TEST(ModelDescriptionTest, FaultsAreNamed) {
         Json({std::uint64_t{1} << 63}), Json({50000, 50000, 1}), Json::array()}) {
     EXPECT_EQ(message("input", input),
               "model.input: found " + input.dump() + ", expected [C,H,W] or [F], positive numbers");
+  }
+  for (const Json& element : {Json("int32"), Json(), Json(1)}) {
+    EXPECT_EQ(message("element", element),
+              "model.element: found " + element.dump() + ", expected \"uint8\" or \"float32\"");
   }
   EXPECT_EQ(message("outputs", 0), "model.outputs: found 0, expected a positive number");
   EXPECT_EQ(DescriptionFromJson(Json(5)).status().message(), "model: found 5, expected an object");

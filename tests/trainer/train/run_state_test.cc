@@ -120,7 +120,8 @@ TEST(RunStateTest, SurvivesJson) {
                  .sums = {.examples = 4, .loss = 1.5, .correct = 3},
                  .evaluated_step = 6,
                  .test_loss = 0.25,
-                 .test_accuracy = 0.5};
+                 .test_accuracy = 0.5,
+                 .evaluated_on = 0xfedcba9876543210};
   state.ledger.Add(4, 0xfedcba9876543210);
   const auto read = RunStateFromJson(nlohmann::json::parse(RunStateToJson(state).dump()));
   ASSERT_TRUE(read.ok()) << read.status();

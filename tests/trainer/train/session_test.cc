@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -109,6 +110,51 @@ TEST(SessionTest, ACheckpointOfOtherDataIsRefusedAndAnOldOneHasOneSeed) {
   EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok());
 }
 
+TEST(SessionTest, ACheckpointOfAnotherOrderOfSamplesIsRefused) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  Snapshot snapshot = MakeSnapshot(**Session::Create(options), {.step = 1}, Time());
+  options.training.dataset.shuffle = false;
+  const auto other = *Session::Create(options);
+  RunState state;
+  EXPECT_THAT(std::string(RestoreSnapshot(snapshot, *other, state).message()),
+              HasSubstr("was saved with shuffle = true, this job has false"));
+  snapshot.state["settings"].erase("shuffle");
+  EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok()) << "an earlier version's";
+}
+
+TEST(SessionTest, AnEvaluationOfAnotherTestSetOrLossIsNotRestored) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  options.training.model.layers =
+      api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 1}}});
+  options.training.loss.type = api::LossType::kMeanSquaredError;
+  const auto session = *Session::Create(options);
+  const RunState saved{.step = 5,
+                       .evaluated_step = 5,
+                       .test_loss = 0.5,
+                       .test_accuracy = 0.75,
+                       .evaluated_on = session->EvaluationDigest()};
+  Snapshot snapshot = MakeSnapshot(*session, saved, Time());
+  const auto restored = [&](const std::function<void(api::TrainingSpec&)>& change) {
+    SessionOptions changed = options;
+    change(changed.training);
+    RunState state;
+    const absl::Status status = RestoreSnapshot(snapshot, **Session::Create(changed), state);
+    EXPECT_TRUE(status.ok()) << status;
+    return state;
+  };
+  const auto same = [](api::TrainingSpec&) {};
+  const auto other_set = [](api::TrainingSpec& t) { t.dataset.synthetic->test_examples = 34; };
+  const auto other_loss = [](api::TrainingSpec& t) {
+    t.loss.type = api::LossType::kMeanAbsoluteError;
+  };
+  EXPECT_EQ(restored(same), saved);
+  EXPECT_EQ(restored([](api::TrainingSpec& t) { t.evaluation.enabled = false; }), saved);
+  EXPECT_EQ(restored(other_set).evaluated_step, -1);
+  EXPECT_EQ(restored(other_loss).evaluated_step, -1);
+  snapshot.state["run"].erase("evaluatedOn");  // as in checkpoints of earlier versions
+  EXPECT_EQ(restored(other_set).evaluated_step, 5);
+}
+
 TEST(SessionTest, ARankThatTakesTheParametersOfRankZeroMakesNone) {
   SessionOptions options{.training = SmallTraining(), .world = 2, .backend = "cpu"};
   const auto is_zero = [&](UpdateSite site) {
@@ -170,7 +216,10 @@ TEST(SessionTest, OneThatOnlyEvaluatesNeedsNoTrainingFiles) {
                            .message());
   };
   EXPECT_THAT(refusal({.examples = 70, .input = {3}, .outputs = 4}),
-              HasSubstr("test samples are [2], expected [3] as the run's"));
+              HasSubstr("test samples are float32 [2], expected float32 [3] as the run's"));
+  EXPECT_THAT(refusal({.examples = 70, .input = {2}, .element = DType::kUInt8, .outputs = 4}),
+              HasSubstr("test samples are float32 [2], expected uint8 [2] as the run's"))
+      << "bytes are divided by 255, and floats are not";
   EXPECT_THAT(refusal({.examples = 70, .input = {2}, .outputs = 1}),
               HasSubstr("test samples need 2 outputs of the model, which has 1 for the run"));
 }

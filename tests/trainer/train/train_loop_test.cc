@@ -79,6 +79,7 @@ TEST(TrainLoopTest, TwoRanksEndWithTheSameBitsAndAnExactLedger) {
   EXPECT_EQ(pair[0].state.ledger.lost_total(), 0);
   EXPECT_EQ(pair[0].state.ledger.duplicated_total(), 0);
   EXPECT_EQ(pair[0].state.evaluated_step, 20);
+  EXPECT_NE(pair[0].state.evaluated_on, 0u);
 }
 
 // Nothing is drawn by rank, so two ranks train on the images that one does.

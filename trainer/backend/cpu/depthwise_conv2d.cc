@@ -92,8 +92,10 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
   float* Scratch(std::size_t at) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(memory().scratch) + at);
   }
-  std::int64_t PlaneOfX() const { return x_.area() * x_.inner; }
-  std::int64_t PlaneOfY() const { return y_.area() * y_.inner; }
+  // y has x's order of channels, too, but its own view may not say so: of images of one pixel,
+  // channels-last is also row-major.
+  std::int64_t PlaneOfX() const { return shape_.in_h * shape_.in_w * shape_.inner; }
+  std::int64_t PlaneOfY() const { return shape_.out_h * shape_.out_w * shape_.inner; }
   // A multiple of a cache line, so that threads do not share one.
   std::int64_t SumFloats() const { return (padded_ * (taps() + 1) + 15) / 16 * 16; }
 

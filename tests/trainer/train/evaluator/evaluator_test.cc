@@ -395,7 +395,9 @@ TEST_F(EvaluatorTest, ItsSessionIsMadeOnceThereIsACheckpoint) {
     return false;
   };
   EXPECT_EQ(Run().end, LoopEnd::kDone);
-  EXPECT_THAT(runs_, ElementsAre(FollowedRun{.examples = 70, .input = {1, 8, 8}, .outputs = 3}));
+  EXPECT_THAT(runs_,
+              ElementsAre(FollowedRun{
+                  .examples = 70, .input = {1, 8, 8}, .element = DType::kUInt8, .outputs = 3}));
   EXPECT_EQ(shown_.evaluations, 2);
 }
 
