@@ -1,10 +1,14 @@
 """TrainingJob builds what `kubectl apply` takes, reads YAML as kubectl does, and refuses faults by name."""
+import datetime
 import inspect
 import json
 import pathlib
+import re
 import tempfile
+import types
 import typing
 import unittest
+import unittest.mock
 
 import yaml
 
@@ -213,6 +217,21 @@ class StatusTest(unittest.TestCase):
         self.assertEqual((12, 1, 3, 0.5, None), (status.start_time.hour, status.replica_statuses["Worker"].ready,
                                                  status.progress.step, status.progress.loss, status.progress.epoch))
         self.assertEqual("worker-1 exited with 3 (Error) on node n1: no data", why_failed(status))
+
+    def test_times_have_any_number_of_digits_in_each_python(self):
+        class OfPython310(datetime.datetime):
+            @classmethod
+            def fromisoformat(cls, text):
+                if not re.fullmatch(r"[-\d]{10}T[:\d]{8}(\.\d{3}|\.\d{6})?[-+]\d\d:\d\d", text):
+                    raise ValueError(f"Invalid isoformat string: {text!r}")
+                return super().fromisoformat(text)
+
+        old = types.SimpleNamespace(datetime=OfPython310)
+        for fraction, microseconds in (("", 0), (".5", 500000), (".07", 70000), (".123456789", 123456)):
+            with self.subTest(fraction), unittest.mock.patch("lockstep.status.datetime", old):
+                time = read_status({"progress": {"updateTime": f"2026-01-31T12:00:36{fraction}Z"}}).progress.update_time
+                self.assertEqual((36, microseconds, datetime.timedelta()),
+                                 (time.second, time.microsecond, time.utcoffset()))
 
     def test_a_job_that_the_operator_has_not_seen_is_pending(self):
         status = read_status({})
