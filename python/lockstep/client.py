@@ -187,7 +187,8 @@ class Client:
             container: None: the main one, whose exit is the pod's outcome. Init containers have names, too.
             tail: Only so many of the last lines of each replica.
 
-        The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`.
+        The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`. Without `follow`, the logs of
+        all replicas are read even if one cannot be; the first error is raised after the last line.
         """
         from lockstep import _logs
 
