@@ -71,28 +71,13 @@ class Scanner {
   bool ok_ = true;
 };
 
-}  // namespace
+struct Instant {
+  std::chrono::year year;
+  seconds since_epoch;  // in any year, which no Time has
+  nanoseconds fraction;
+};
 
-std::string FormatRfc3339(Time time) {
-  std::string text = FormatRfc3339(time, kMostDigits);
-  text.pop_back();  // the Z
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text + "Z";
-}
-
-std::string FormatRfc3339(Time time, int digits) {
-  const auto day = std::chrono::floor<days>(time);
-  const std::chrono::year_month_day date{day};
-  const std::chrono::hh_mm_ss<nanoseconds> clock{time - day};
-  const std::string fraction = fmt::format(".{:09}", clock.subseconds().count());
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
-                     digits == 0 ? "" : fraction.substr(0, static_cast<std::size_t>(digits) + 1));
-}
-
-std::optional<Time> ParseRfc3339(std::string_view text) {
+std::optional<Instant> ParseInstant(std::string_view text) {
   Scanner scan(text);
   const std::chrono::year year{scan.Digits(4)};
   scan.Literal("-");
@@ -118,9 +103,50 @@ std::optional<Time> ParseRfc3339(std::string_view text) {
     if (zone == '-') offset = -offset;
   }
   if (!scan.Done() || !date.ok() || hour > 23 || minute > 59 || second > 59) return std::nullopt;
-  if (year < std::chrono::year{1970} || year > std::chrono::year{2261}) return std::nullopt;
-  return Time{std::chrono::sys_days{date}.time_since_epoch() + hours{hour} + minutes{minute} +
-              seconds{second} + fraction - offset};
+  return Instant{year,
+                 std::chrono::sys_days{date}.time_since_epoch() + hours{hour} + minutes{minute} +
+                     seconds{second} - offset,
+                 fraction};
+}
+
+constexpr std::chrono::year kFirstYear{1970}, kLastYear{2261};
+
+Time TimeOf(const Instant& instant) {
+  return Time{instant.since_epoch + instant.fraction};
+}
+
+}  // namespace
+
+std::string FormatRfc3339(Time time) {
+  std::string text = FormatRfc3339(time, kMostDigits);
+  text.pop_back();  // the Z
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + "Z";
+}
+
+std::string FormatRfc3339(Time time, int digits) {
+  const auto day = std::chrono::floor<days>(time);
+  const std::chrono::year_month_day date{day};
+  const std::chrono::hh_mm_ss<nanoseconds> clock{time - day};
+  const std::string fraction = fmt::format(".{:09}", clock.subseconds().count());
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     digits == 0 ? "" : fraction.substr(0, static_cast<std::size_t>(digits) + 1));
+}
+
+std::optional<Time> ParseRfc3339(std::string_view text) {
+  const std::optional<Instant> found = ParseInstant(text);
+  if (!found || found->year < kFirstYear || found->year > kLastYear) return std::nullopt;
+  return TimeOf(*found);
+}
+
+std::optional<Time> ParseExpiry(std::string_view text) {
+  const std::optional<Instant> found = ParseInstant(text);
+  if (!found) return std::nullopt;
+  if (found->year < kFirstYear) return Time{};
+  return found->year > kLastYear ? Time::max() : TimeOf(*found);
 }
 
 }  // namespace lockstep

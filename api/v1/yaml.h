@@ -1,5 +1,5 @@
-// Converts between YAML (1.2 core schema: true/false, numbers, null; anything quoted is a string)
-// and JSON values.
+// Converts between YAML and JSON values. yaml_scalar.h says what is a number, true, false or null;
+// anything quoted is a string.
 #pragma once
 
 #include <string>

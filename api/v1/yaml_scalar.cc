@@ -67,6 +67,23 @@ std::optional<Json> Real(std::string_view text, bool negative) {
   return Json(negative ? -value : value);
 }
 
+struct Base {
+  std::string_view prefix, digits;
+  int base;
+};
+
+// As kubectl's reader sees integers. The first that fits counts: 0400 is octal, 08 is decimal.
+constexpr Base kBases[] = {
+    {"0x", "0123456789abcdefABCDEF", 16},
+    {"0X", "0123456789abcdefABCDEF", 16},
+    {"0o", "01234567", 8},
+    {"0O", "01234567", 8},
+    {"0b", "01", 2},
+    {"0B", "01", 2},
+    {"0", "01234567", 8},
+    {"", "0123456789", 10},
+};
+
 // Returns true for `prefix` and then one or more of `digits`, as in 0o17 and 0xff.
 bool HasPrefixAndDigits(std::string_view text, std::string_view prefix, std::string_view digits) {
   return text.starts_with(prefix) && text.size() > prefix.size() &&
@@ -80,15 +97,16 @@ std::optional<Json> ResolvePlainScalar(std::string_view text) {
   if (IsAnyOf(text, {"true", "True", "TRUE"})) return Json(true);
   if (IsAnyOf(text, {"false", "False", "FALSE"})) return Json(false);
   if (IsAnyOf(text, {".nan", ".NaN", ".NAN"})) return std::nullopt;
-  if (HasPrefixAndDigits(text, "0o", "01234567")) return ParseInteger(text.substr(2), 8, false);
-  if (HasPrefixAndDigits(text, "0x", "0123456789abcdefABCDEF"))
-    return ParseInteger(text.substr(2), 16, false);
 
   const bool negative = text.starts_with('-');
   std::string_view magnitude = text;
   if (negative || text.starts_with('+')) magnitude.remove_prefix(1);
   if (IsAnyOf(magnitude, {".inf", ".Inf", ".INF"})) return std::nullopt;
-  if (IsDecimal(magnitude)) return ParseInteger(magnitude, 10, negative);
+  for (const auto& [prefix, digits, base] : kBases) {
+    if (HasPrefixAndDigits(magnitude, prefix, digits)) {
+      return ParseInteger(magnitude.substr(prefix.size()), base, negative);
+    }
+  }
   if (IsFloat(magnitude)) return Real(magnitude, negative);
   return Json(std::string(text));
 }

@@ -1,4 +1,4 @@
-// Plain YAML scalars in the 1.2 core schema.
+// Plain YAML scalars.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,10 @@
 
 namespace lockstep::api {
 
-// Returns the JSON value of an unquoted scalar: null, true, false, a number, else a string. Returns
-// nullopt for what JSON cannot hold: .nan, .inf, numbers out of range.
+// Returns the JSON value of an unquoted scalar: null, true, false, a number, else a string, as the
+// 1.2 core schema has them, but for the integers' bases, which are kubectl's: a mode of 0400 is
+// octal, 0b11 is binary, and these and hexadecimal ones may have a sign. Returns nullopt for what
+// JSON cannot hold: .nan, .inf, numbers out of range.
 std::optional<Json> ResolvePlainScalar(std::string_view text);
 
 }  // namespace lockstep::api

@@ -91,6 +91,11 @@ std::string Table(const Jobs& jobs, const std::string& namespace_name, bool wide
                    .width = terminal ? TerminalColumns(out) : 0});
 }
 
+bool AreOver(const Jobs& jobs) {
+  return std::ranges::all_of(
+      jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
+}
+
 absl::Status NoneFailed(const Jobs& jobs) {
   for (const api::TrainingJob& job : jobs) {
     if (!api::IsTrue(job.status, api::kFailed)) continue;
@@ -127,20 +132,24 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   const bool document = IsForPrograms(options);
   const bool watch = options.watch.value_or(!document && isatty(fileno(out)) != 0);
   Screen screen(out, /*in_place=*/!document);
-  while (true) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, space, options.job));
-    if (document) {
-      screen.Show(Document(jobs, options.output));
-    } else {
-      std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
-      if (!options.job.empty()) text += JobDetails(jobs.front());
-      screen.Show(text);
-    }
-    const bool over = std::ranges::all_of(
-        jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
-    if (watch && over) return NoneFailed(jobs);
-    if (!watch || !wait()) return absl::OkStatus();
+  const auto show = [&](const Jobs& jobs) {
+    if (document) return screen.Show(Document(jobs, options.output));
+    std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
+    if (!options.job.empty()) text += JobDetails(jobs.front());
+    screen.Show(text);
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(Jobs jobs, ReadJobs(client, space, options.job));
+  show(jobs);
+  if (!watch) return absl::OkStatus();
+  for (FailedLooks failed; !AreOver(jobs);) {
+    if (!wait()) return absl::OkStatus();
+    absl::StatusOr<Jobs> next = ReadJobs(client, space, options.job);
+    if (failed.MayPass(next.status())) continue;
+    if (!next.ok()) return next.status();
+    jobs = *std::move(next);
+    show(jobs);
   }
+  return NoneFailed(jobs);
 }
 
 ExitCode RunStatus(const StatusOptions& options) {

@@ -27,8 +27,6 @@ namespace {
 
 using SeenJobs = std::vector<SeenJob>;
 
-constexpr int kMostFailedLooks = 30;  // looks in a row at a cluster that cannot be reached
-
 // A job's pods have at least so long, however many jobs there are: an answer through the API server
 // of a distant cluster takes some tenths of a second.
 constexpr Duration kLeastOfJob = std::chrono::seconds(1);
@@ -187,10 +185,9 @@ absl::Status ShowTop(const TopOptions& options,
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
   if (screen.redraws() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));
-  for (int failures = 0; !AllAreOver(jobs) && wait();) {
+  for (FailedLooks failed; !AllAreOver(jobs) && wait();) {
     absl::StatusOr<SeenJobs> next = look();
-    failures = next.ok() ? 0 : failures + 1;
-    if (absl::IsUnavailable(next.status()) && failures < kMostFailedLooks) continue;
+    if (failed.MayPass(next.status())) continue;
     if (!next.ok()) return next.status();
     jobs = *std::move(next);
     SetTimes(jobs, before);

@@ -45,18 +45,30 @@ def pods_of(api: Api, job: TrainingJob, namespace: str, role: str | None, index:
 
 
 def read(api: Api, namespace: str, pods: Collection, container: str | None, tail: int | None) -> Iterator[str]:
-    """The lines that there are by now, replica by replica."""
+    """The lines that there are by now, replica by replica. A log that cannot be read, of a node that is away say, does
+    not hide the others: the first such error is raised after the last line."""
     logs = [log for pod in pods.objects() if (log := _log_of(pod, container)) is not None]
+    first: ApiError | None = None
     for log in sorted(logs, key=_order):
-        stream = api.stream(_path(namespace, log), silence_seconds=60,
-                            query={"container": log.container, "tailLines": tail})
         try:
-            for line in stream.lines(LONGEST_LINE):
-                yield f"{log.replica}: {line.decode(errors='replace')}"
-        except urllib3.exceptions.HTTPError as error:
-            raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
-        finally:
-            stream.close()
+            yield from _lines_of(api, namespace, log, tail)
+        except ApiError as error:
+            if error.status != 404:  # else the pod was deleted meanwhile, and its log with it
+                first = first or error
+    if first is not None:
+        raise first
+
+
+def _lines_of(api: Api, namespace: str, log: _Log, tail: int | None) -> Iterator[str]:
+    stream = api.stream(_path(namespace, log), silence_seconds=60,
+                        query={"container": log.container, "tailLines": tail})
+    try:
+        for line in stream.lines(LONGEST_LINE):
+            yield f"{log.replica}: {line.decode(errors='replace')}"
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
+    finally:
+        stream.close()
 
 
 class Follower:

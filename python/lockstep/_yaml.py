@@ -1,5 +1,5 @@
-"""YAML as kubectl reads it. PyYAML alone takes 1e-3 for text and 2026-01-31 for a date, keeps the last of two
-equal keys, and writes texts without quotes that other readers take for numbers or booleans."""
+"""YAML as kubectl reads it. PyYAML alone takes 1e-3 for text, 12:30:00 for a number of base 60 and 2026-01-31 for a
+date, keeps the last of two equal keys, and writes texts without quotes that other readers take for numbers or booleans."""
 from __future__ import annotations
 
 import re
@@ -8,7 +8,10 @@ from typing import Any
 
 import yaml
 
-FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
+INT = re.compile(r"[-+]?(?:0[xX]_*[0-9a-fA-F][0-9a-fA-F_]*|0[oO]_*[0-7][0-7_]*|0[bB]_*[01][01_]*|[0-9][0-9_]*)$")
+OCTAL = re.compile(r"0[0-7]+$")
+FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?$|"
+                   r"[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$")
 # Texts that need no quotes in any version of YAML: words that are not one of its constants.
 PLAIN = re.compile(r"[A-Za-z/][\w ./:@-]*$")
 CONSTANTS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
@@ -23,9 +26,10 @@ def _fault(found: str, expected: str, mark: yaml.Mark) -> yaml.YAMLError:
 
 
 class _Loader(yaml.SafeLoader):
-    # Without the resolver of dates.
+    # Without the resolvers of dates and numbers.
     yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, pattern) for tag, pattern in resolvers
+                if tag.removeprefix("tag:yaml.org,2002:") not in ("timestamp", "int", "float")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
     def __init__(self, stream: str) -> None:
@@ -74,7 +78,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node).replace("_", "")
+    digits = text.lstrip("-+")
+    if OCTAL.match(digits):
+        return int(text, 8)
+    return int(text, 10 if digits.isdigit() else 0)  # 08 is 8; 0 takes the base from a prefix
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -12,7 +12,7 @@ from lockstep import _watch
 from lockstep.errors import ApiError, Conflict, InvalidJob, JobExists, JobFailed, NotFound, WaitTimeout
 from lockstep.function import PYTHON
 from lockstep.job import API_VERSION, ROLES, JobOptions, TrainingJob
-from lockstep.status import Progress, why_failed
+from lockstep.status import Progress, read_time, why_failed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -187,7 +187,8 @@ class Client:
             container: None: the main one, whose exit is the pod's outcome. Init containers have names, too.
             tail: Only so many of the last lines of each replica.
 
-        The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`.
+        The logs of pods that have been deleted are gone: see `runPolicy.cleanPodPolicy`. Without `follow`, the logs of
+        all replicas are read even if one cannot be; the first error is raised after the last line.
         """
         from lockstep import _logs
 
@@ -317,6 +318,6 @@ def _event(found: Mapping[str, Any]) -> Event:
              found["metadata"].get("creationTimestamp"))
     about = found["involvedObject"]
     return Event(
-        time=datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")) if stamp else None,
+        time=read_time(stamp) if stamp else None,
         type=found.get("type") or "Normal", reason=found.get("reason") or "", message=found.get("message") or "",
         about=f"{about.get('kind')}/{about.get('name')}", count=series.get("count") or found.get("count") or 1)

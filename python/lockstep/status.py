@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -15,8 +16,11 @@ def camel_case(name: str) -> str:
     return first + "".join(other.capitalize() for other in others)
 
 
-def _time(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+def read_time(text: str) -> datetime.datetime:
+    """A time of an API object, to the microsecond: Python before 3.11 takes fractions of three or six digits alone,
+    the operator writes up to nine."""
+    six_digits = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", text)
+    return datetime.datetime.fromisoformat(six_digits.replace("Z", "+00:00"))
 
 
 def _read(cls: type[T], found: Mapping[str, Any]) -> T:
@@ -24,7 +28,7 @@ def _read(cls: type[T], found: Mapping[str, Any]) -> T:
     values = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         value = found.get(camel_case(field.name))
-        values[field.name] = _time(value) if value is not None and field.name.endswith("_time") else value
+        values[field.name] = read_time(value) if value is not None and field.name.endswith("_time") else value
     return cls(**values)
 
 

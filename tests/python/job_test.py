@@ -1,10 +1,14 @@
 """TrainingJob builds what `kubectl apply` takes, reads YAML as kubectl does, and refuses faults by name."""
+import datetime
 import inspect
 import json
 import pathlib
+import re
 import tempfile
+import types
 import typing
 import unittest
+import unittest.mock
 
 import yaml
 
@@ -131,6 +135,16 @@ class YamlTest(unittest.TestCase):
         job = TrainingJob.from_yaml_text(self.HEAD + "spec: {a: 1e-3, b: 2026-01-31, c: .5e+2, d: \"1e-3\"}\n")
         self.assertEqual({"a": 0.001, "b": "2026-01-31", "c": 50.0, "d": "1e-3"}, job.spec)
 
+    def test_numbers_have_the_bases_that_kubectl_knows(self):
+        for text, expected in (
+                ("0400", 256), ("-0755", -493), ("08", 8), ("-018", -18), ("0_7", 7), ("0o17", 15), ("-0O17", -15),
+                ("0x_f", 15), ("-0X10", -16), ("0b11", 3), ("1_000", 1000), ("+5", 5), ("0", 0), ("0400e1", 4000.0),
+                ("07.5", 7.5), ("1_0.5", 10.5), ("5.", 5.0), (".5", 0.5), ("12:30:00", "12:30:00"), ("-1:2", "-1:2"),
+                ("190:20:30.15", "190:20:30.15"), ("0x_", "0x_"), ("0o8", "0o8"), ("_1", "_1"), ("1.2.3", "1.2.3")):
+            with self.subTest(text):
+                found = TrainingJob.from_yaml_text(f"{self.HEAD}spec: {{a: {text}}}\n").spec["a"]
+                self.assertEqual((type(expected), expected), (type(found), found))
+
     def test_texts_that_look_like_something_else_are_written_in_quotes(self):
         texts = ["1e-3", "y", "NO", "on", "null", "0x10", "0o17", "1_000", "2026-01-31", "~", "", " a", "a: b", "a #b",
                  "12:30:45", "-", "=", "<<", "a\nb\n", "ü", "a\\b", "python3", "/data/mnist", "example.org/image:1.2"]
@@ -213,6 +227,21 @@ class StatusTest(unittest.TestCase):
         self.assertEqual((12, 1, 3, 0.5, None), (status.start_time.hour, status.replica_statuses["Worker"].ready,
                                                  status.progress.step, status.progress.loss, status.progress.epoch))
         self.assertEqual("worker-1 exited with 3 (Error) on node n1: no data", why_failed(status))
+
+    def test_times_have_any_number_of_digits_in_each_python(self):
+        class OfPython310(datetime.datetime):
+            @classmethod
+            def fromisoformat(cls, text):
+                if not re.fullmatch(r"[-\d]{10}T[:\d]{8}(\.\d{3}|\.\d{6})?[-+]\d\d:\d\d", text):
+                    raise ValueError(f"Invalid isoformat string: {text!r}")
+                return super().fromisoformat(text)
+
+        old = types.SimpleNamespace(datetime=OfPython310)
+        for fraction, microseconds in (("", 0), (".5", 500000), (".07", 70000), (".123456789", 123456)):
+            with self.subTest(fraction), unittest.mock.patch("lockstep.status.datetime", old):
+                time = read_status({"progress": {"updateTime": f"2026-01-31T12:00:36{fraction}Z"}}).progress.update_time
+                self.assertEqual((36, microseconds, datetime.timedelta()),
+                                 (time.second, time.microsecond, time.utcoffset()))
 
     def test_a_job_that_the_operator_has_not_seen_is_pending(self):
         status = read_status({})

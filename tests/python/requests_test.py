@@ -19,6 +19,15 @@ LATE, LOST = "no answer until the server stops", "the end of the connection"
 LIST = {"metadata": {"resourceVersion": "5"}, "items": [JOB]}
 
 
+def worker(index):
+    labels = {f"training.lockstep.dev/{key}": value
+              for key, value in (("role", "worker"), ("replica-index", str(index)), ("job-uid", "u"))}
+    return {"metadata": {"name": f"j-worker-{index}", "uid": f"u{index}", "labels": labels,
+                         "ownerReferences": [{"kind": "TrainingJob", "uid": "u", "controller": True}]},
+            "spec": {"containers": [{"name": "main"}]},
+            "status": {"containerStatuses": [{"name": "main", "state": {"running": {}}}]}}
+
+
 def status(code, message):
     return {"kind": "Status", "code": code, "reason": "R", "message": message}
 
@@ -138,6 +147,21 @@ class RequestsTest(unittest.TestCase):
                 with self.assertRaises(expected):
                     client.wait("j", timeout=0.5)
                 self.assertLess(time.monotonic() - began, 5)
+
+    def test_a_log_that_cannot_be_read_does_not_hide_the_others(self):
+        job = {**JOB, "spec": {"replicaSpecs": {"Worker": {"replicas": 5}}}}
+        pods = {"metadata": {"resourceVersion": "5"}, "items": [worker(index) for index in range(5)]}
+        found = (200, job, {}), (200, pods, {})
+        logs = [(500, status(500, "dial tcp: timeout"), {}), (404, status(404, "pods j-worker-1 not found"), {}),
+                [b"a\n"], [b"b\n", None], (200, b"c\nd\n", {})]
+        lines = []
+        with self.assertRaisesRegex(lockstep.ApiError, "dial tcp: timeout"):
+            lines.extend(self.client(*found, *logs).logs("j"))
+        self.assertEqual(["worker-2: a", "worker-3: b", "worker-4: c", "worker-4: d"], lines)
+        with self.assertRaisesRegex(lockstep.ApiError, "the log of pod j-worker-1 was cut off"):
+            list(self.client(*found, [b"a\n"], [b"b\n", None], [], [], []).logs("j"))
+        gone = (404, status(404, "not found"), {})
+        self.assertEqual(["worker-1: b"], list(self.client(*found, gone, [b"b\n"], gone, gone, gone).logs("j")))
 
     def test_a_lost_connection_does_not_end_a_wait_with_a_time_limit(self):
         client = self.client(LOST, LOST, (200, DONE, {}))

@@ -3,8 +3,14 @@
 #include <utility>
 
 #include "base/status.h"
+#include "operator/kube/rest/api_errors.h"
 
 namespace lockstep::cli {
+namespace {
+
+constexpr int kMostFailedLooks = 30;  // in a row
+
+}  // namespace
 
 absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options, Duration deadline) {
   auto config = kube::LoadKubeconfig(options.kubeconfig, options.context);
@@ -32,6 +38,11 @@ absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::L
     if (page.next_limit > 0) list.limit = page.next_limit;
   } while (!list.continue_token.empty());
   return absl::OkStatus();
+}
+
+bool FailedLooks::MayPass(const absl::Status& look) {
+  in_a_row_ = look.ok() ? 0 : in_a_row_ + 1;
+  return (absl::IsUnavailable(look) || kube::IsOverloaded(look)) && in_a_row_ < kMostFailedLooks;
 }
 
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "operator/cli/cluster/cluster_options.h"
@@ -26,5 +27,17 @@ absl::StatusOr<ClusterAccess> ReachCluster(
 // have been visited by then.
 absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
                            const std::function<void(const kube::Object&)>& visit);
+
+// Decides for a verb that looks at a cluster again and again whether a look that failed ends it: an
+// API server restarts now and then, and a watch takes hours. Not thread-safe.
+class FailedLooks {
+ public:
+  // Takes the result of each look. Returns true if the server cannot be reached or is overloaded,
+  // and fewer than 30 looks in a row have failed: then the next one may succeed.
+  bool MayPass(const absl::Status& look);
+
+ private:
+  int in_a_row_ = 0;
+};
 
 }  // namespace lockstep::cli

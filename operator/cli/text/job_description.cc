@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "api/v1/enum_names.h"
@@ -101,15 +102,17 @@ std::string SpecText(const api::TrainingJobSpec& spec) {
   return text;
 }
 
-// The replica's pod, of the newest attempt; null if it has none.
-const Object* PodOf(const std::vector<Object>& pods, const Replica& replica) {
-  const Object* newest = nullptr;
+// Each replica's pod, of the newest attempt, by the replica's name: a job may have 10,000 of each.
+using PodsByReplica = std::map<std::string, const Object*>;
+
+PodsByReplica NewestPods(const std::vector<Object>& pods) {
   const auto attempt_of = [](const Object& pod) {
     return std::atoi(kube::Label(pod, api::kLabelAttempt).c_str());
   };
+  PodsByReplica newest;
   for (const Object& pod : pods) {
-    if (ReplicaName(pod) != controller::Describe(replica)) continue;
-    if (newest == nullptr || attempt_of(pod) > attempt_of(*newest)) newest = &pod;
+    const Object*& found = newest[ReplicaName(pod)];
+    if (found == nullptr || attempt_of(pod) > attempt_of(*found)) found = &pod;
   }
   return newest;
 }
@@ -121,22 +124,24 @@ TextRow RowOfPod(const std::string& replica, const Object& pod, Time now) {
           AgeOf(created, now), OneLine(PodState(pod))};
 }
 
-TextRow RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
-  const Object* pod = PodOf(facts.pods, replica);
-  if (pod == nullptr) {
-    return {controller::Describe(replica), "-", "-", "-",
-            controller::HasCompleted(facts.job, replica) ? "Completed" : "no pod"};
-  }
-  return RowOfPod(controller::Describe(replica), *pod, now);
+TextRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods, const Replica& replica,
+                     Time now) {
+  const std::string name = controller::Describe(replica);
+  const auto pod = pods.find(name);
+  if (pod != pods.end()) return RowOfPod(name, *pod->second, now);
+  return {name, "-", "-", "-", controller::HasCompleted(job, replica) ? "Completed" : "no pod"};
 }
 
 // Of a large job only those that do not simply run.
 std::string ReplicaTable(const JobFacts& facts, Time now) {
   std::vector<TextRow> rows = {{"REPLICA", "NODE", "RESTARTS", "AGE", "STATE"}};
   const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
+  const PodsByReplica pods = NewestPods(facts.pods);
+  std::set<std::string> names;
   std::size_t running = 0, omitted = 0;
   for (const Replica& replica : replicas) {
-    TextRow row = RowOfReplica(facts, replica, now);
+    names.insert(controller::Describe(replica));
+    TextRow row = RowOfReplica(facts.job, pods, replica, now);
     if (replicas.size() > kMostReplicas && row.back() == "Running") {
       ++running;
     } else if (rows.size() > kMostReplicas) {
@@ -147,11 +152,8 @@ std::string ReplicaTable(const JobFacts& facts, Time now) {
   }
   // The spec may have shrunk since, or be one that this program cannot read.
   for (const Object& pod : facts.pods) {
-    if (std::ranges::none_of(replicas, [&pod](const Replica& replica) {
-          return controller::Describe(replica) == ReplicaName(pod);
-        })) {
-      rows.push_back(RowOfPod(ReplicaName(pod), pod, now));
-    }
+    const std::string name = ReplicaName(pod);
+    if (!names.contains(name)) rows.push_back(RowOfPod(name, pod, now));
   }
   std::string text = rows.size() > 1 ? "\n" + TextTable(rows) : "";
   if (running > 0) text += fmt::format("{} more run\n", running);

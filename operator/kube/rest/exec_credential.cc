@@ -83,7 +83,7 @@ absl::StatusOr<ExecCredential> ParseExecCredential(const std::string& text,
     return refuse("it printed neither a token nor a client certificate");
   }
   if (const std::string expires = TextMember(status, "expirationTimestamp"); !expires.empty()) {
-    credential.expires = ParseRfc3339(expires);
+    credential.expires = ParseExpiry(expires);
     if (!credential.expires) {
       return refuse(fmt::format("expirationTimestamp: found \"{}\", expected RFC 3339", expires));
     }

@@ -223,7 +223,7 @@ class CpprestTransport final : public HttpTransport {
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
     const auto fate = std::make_shared<Fate>();
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
-    auto response = Guarded(*fate, timeout, [&] {
+    auto response = Guarded(*fate, timeout, absl::StatusCode::kUnavailable, [&] {
       http::http_request message = MessageOf(request);
       if (request.wants_body) CancelIfLonger(request.most_bytes, fate, message);
       const auto body = std::make_shared<AnswerBuffer>(request.wants_body ? request.most_bytes
@@ -249,7 +249,9 @@ class CpprestTransport final : public HttpTransport {
       fate->cancel.cancel();
     });
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
-    auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
+    const absl::StatusCode if_silent = request.may_be_silent ? absl::StatusCode::kUnavailable
+                                                             : absl::StatusCode::kDeadlineExceeded;
+    auto response = Guarded(*fate, timeout, if_silent, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
       const auto body = std::make_shared<HandoverBuffer>();
       const AbandonAtExit ends_with_this_answer{body};
@@ -312,16 +314,17 @@ class CpprestTransport final : public HttpTransport {
     return message;
   }
 
-  // Translates the library's exceptions into status codes.
+  // Translates the library's exceptions into status codes, a dead connection into `if_silent`.
   template <typename Call>
-  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) {
+  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout,
+                                              absl::StatusCode if_silent, Call call) {
     std::string reason;
     try {
       return call();
     } catch (const http::http_exception& error) {
       reason = error.what();
       if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
-        return absl::UnavailableError(fmt::format("nothing came for too long: {}", reason));
+        return absl::Status(if_silent, fmt::format("nothing came for too long: {}", reason));
       }
     } catch (const web::uri_exception& error) {
       return absl::InvalidArgumentError(error.what());

@@ -26,7 +26,7 @@ std::string Fault(std::string_view text) {
   return documents.ok() ? "" : std::string(documents.status().message());
 }
 
-TEST(YamlTest, PlainScalarsFollowTheCoreSchema) {
+TEST(YamlTest, PlainScalarsFollowTheCoreSchemaWithTheBasesOfKubectl) {
   struct Case {
     const char* text;
     Json value;
@@ -44,11 +44,21 @@ TEST(YamlTest, PlainScalarsFollowTheCoreSchema) {
                         {"0", 0},
                         {"-17", -17},
                         {"+5", 5},
-                        {"010", 10},
+                        {"0400", 256},
+                        {"-0755", -493},
+                        {"+00", 0},
+                        {"08", 8},
+                        {"-018", -18},
+                        {"0400.5", 400.5},
+                        {"0400e1", 4000.0},
                         {"0o17", 15},
+                        {"-0O17", -15},
                         {"0xfF", 255},
+                        {"-0X10", -16},
+                        {"0b11", 3},
+                        {"0B11", 3},
                         {"0x", "0x"},
-                        {"-0x1", "-0x1"},
+                        {"0b2", "0b2"},
                         {"0o8", "0o8"},
                         {"1_000", "1_000"},
                         {"0.001", 0.001},
@@ -74,8 +84,9 @@ TEST(YamlTest, PlainScalarsFollowTheCoreSchema) {
 }
 
 TEST(YamlTest, WhatJsonCannotHoldIsRefused) {
-  for (const char* text : {".nan", ".inf", "-.INF", "+.inf", "1e999", "18446744073709551616",
-                           "-9223372036854775809", "0xfffffffffffffffff"}) {
+  for (const char* text :
+       {".nan", ".inf", "-.INF", "+.inf", "1e999", "18446744073709551616", "-9223372036854775809",
+        "0xfffffffffffffffff", "02000000000000000000000"}) {
     EXPECT_EQ(ResolvePlainScalar(text), std::nullopt) << text;
   }
   EXPECT_EQ(Fault("a:\n  b: .nan\n"), "job.yaml:2:6: found .nan, which JSON cannot hold");

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "operator/cli/exit_codes.h"
 #include "operator/controller/state/kinds.h"
+#include "operator/kube/rest/api_errors.h"
 #include "operator/local/memory_client.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/terminal.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::cli {
@@ -133,6 +136,47 @@ TEST_F(StatusCommandTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
   const std::string printed = Printed();
   for (std::size_t at = 0; (at = printed.find("NAME", at)) != std::string::npos; ++at) ++tables;
   EXPECT_EQ(tables, 3U) << printed;
+}
+
+// Shows the job `a`, whose server fails with each of `errors` in turn after the first poll; the job
+// then succeeds.
+absl::Status WatchOver(const std::vector<absl::Status>& errors, const Clock& clock,
+                       std::FILE* out) {
+  lockstep::testing::HookedClient client(clock);
+  client.Add(kTrainingJobKind,
+             api::TrainingJobToJson(Job("a").Namespace("team").Workers(1).Build()));
+  std::size_t polls = 0;
+  client.SetBefore([&](const lockstep::testing::HookedClient::Call&) {
+    const std::size_t error = polls++;
+    return error == 0 || error > errors.size() ? absl::OkStatus() : errors[error - 1];
+  });
+  const auto wait = [&] {
+    if (polls <= errors.size()) return true;
+    client.Modify(kTrainingJobKind, {"team", "a"}, [](kube::Object& job) {
+      job["status"] = {{"conditions", {{{"type", "Succeeded"}, {"status", "True"}}}}};
+    });
+    return true;
+  };
+  return ShowStatus(client, "team", {.job = "a", .watch = true}, clock, out, wait);
+}
+
+TEST_F(StatusCommandTest, AWatchGoesOnOverAnOutageOfTheServer) {
+  const auto lost = absl::UnavailableError("lost"), late = absl::DeadlineExceededError("late");
+  const auto busy = kube::MarkOverloaded(absl::ResourceExhaustedError("busy"));
+  const absl::Status shown = WatchOver({lost, late, busy}, clock_, out_);
+  EXPECT_TRUE(shown.ok()) << shown;
+  EXPECT_THAT(Printed(), HasSubstr("Succeeded"));
+  EXPECT_TRUE(WatchOver(std::vector(29, lost), clock_, out_).ok());
+  EXPECT_EQ(WatchOver(std::vector(30, lost), clock_, out_), lost);
+  const auto refused = absl::PermissionDeniedError("refused");
+  EXPECT_EQ(WatchOver({lost, refused}, clock_, out_), refused);
+}
+
+TEST_F(StatusCommandTest, AWatchOfAServerThatNeverAnsweredEnds) {
+  lockstep::testing::HookedClient client(clock_);
+  const auto lost = absl::UnavailableError("lost");
+  client.SetBefore([&](const lockstep::testing::HookedClient::Call&) { return lost; });
+  EXPECT_EQ(ShowStatus(client, "team", {.watch = true}, clock_, out_, [] { return false; }), lost);
 }
 
 TEST_F(StatusCommandTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {

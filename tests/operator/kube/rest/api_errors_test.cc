@@ -88,6 +88,17 @@ TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
               HasSubstr("an empty answer (500)"));
 }
 
+// Else the condition or the event that quotes it could not be written.
+TEST(ApiErrorsTest, AnAnswerInAnotherEncodingIsQuotedInUtf8) {
+  const auto quoted = [](const std::string& body) {
+    return std::string(ErrorOf("x", HttpResponse{403, std::nullopt, body}).message());
+  };
+  EXPECT_EQ(quoted("acc\xE8s refus\xE9"), "x: acc?s refus? (403)");
+  EXPECT_EQ(quoted("acc\u00E8s"), "x: acc\u00E8s (403)");
+  const std::string cut = quoted(std::string(511, 'x') + "\u00E8" + std::string(100, '\xFF'));
+  EXPECT_EQ(Object(cut).dump(), '"' + cut + '"') << "a character may not be cut";
+}
+
 TEST(ApiErrorsTest, OfARefusedValueThatIsQuotedOnlyAPartIsKept) {
   const Object refusal = {
       {"kind", "Status"},

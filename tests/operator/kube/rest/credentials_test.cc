@@ -121,6 +121,18 @@ class ExecTest : public ::testing::Test {
   testing::FakeClock clock_;
 };
 
+TEST_F(ExecTest, ACredentialMayNeverExpire) {
+  Credentials credentials(Config(R"({"token":"t","expirationTimestamp":"9999-12-31T23:59:59Z"})"),
+                          clock_);
+  for (int year = 0; year < 2; ++year) {
+    const auto token = credentials.BearerToken();
+    ASSERT_TRUE(token.ok()) << token.status();
+    EXPECT_EQ(*token, "t");
+    clock_.Advance(std::chrono::years(1));
+  }
+  EXPECT_EQ(Runs(), 1U);
+}
+
 TEST_F(ExecTest, ACredentialIsKeptUntilItExpires) {
   const std::string end = FormatRfc3339(clock_.Now() + minutes(10));
   Credentials credentials(Config(R"({"token":"t","expirationTimestamp":")" + end + "\"}"), clock_);
