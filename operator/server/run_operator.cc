@@ -127,6 +127,7 @@ class Operator {
   std::optional<progress::ReportingJob> ReportingJobOf(const kube::Key& key) const;
   void LoadKey(const std::stop_token& stop);
   void AddChecks();
+  HttpAnswer AnswerReadiness();
   absl::Status CheckWorkers() const;
   absl::Status CheckAbleToLead() const;
   absl::Status CheckCaches() const;
@@ -134,6 +135,7 @@ class Operator {
   bool Lead(std::stop_token stop);
 
   const Flags& flags_;
+  const Clock& clock_;
   const std::size_t descriptors_;  // this process' limit of open descriptors
   const std::string server_;
   const Duration silence_limit_;
@@ -160,6 +162,7 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
                    std::unique_ptr<kube::RestClient> api,
                    std::unique_ptr<kube::RestClient> lease_api)
     : flags_(flags),
+      clock_(clock),
       descriptors_(RaiseDescriptorLimit()),
       server_(cluster.server),
       silence_limit_(2 * ApiOptions(flags).watch_timeout),
@@ -226,6 +229,12 @@ void Operator::AddChecks() {
   ready_.Add("caches", [this] { return CheckCaches(); });
 }
 
+HttpAnswer Operator::AnswerReadiness() {
+  HttpAnswer answer = ready_.Answer();
+  reports_.NoteReadiness(answer.status == 200, clock_.SteadyNow());
+  return answer;
+}
+
 absl::Status Operator::CheckWorkers() const {
   const kube::WorkQueueStats stats = controller_.Stats().queue;
   if (stats.longest_running <= silence_limit_) return absl::OkStatus();
@@ -283,10 +292,10 @@ metrics::Snapshot Operator::TakeSnapshot() const {
 
 absl::Status Operator::Serve() {
   if (flags_.health_probe_bind_address != "0") {
-    LOCKSTEP_ASSIGN_OR_RETURN(probe_server_,
-                              HttpServer::Start(flags_.health_probe_bind_address,
-                                                {{"/healthz", [this] { return alive_.Answer(); }},
-                                                 {"/readyz", [this] { return ready_.Answer(); }}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        probe_server_, HttpServer::Start(flags_.health_probe_bind_address,
+                                         {{"/healthz", [this] { return alive_.Answer(); }},
+                                          {"/readyz", [this] { return AnswerReadiness(); }}}));
   }
   if (flags_.metrics_bind_address != "0") {
     const auto page = [this] {

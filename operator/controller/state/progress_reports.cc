@@ -101,7 +101,10 @@ ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run
     job.digest.reset();
   }
   if (!run.pod_uid.empty()) job.run = run;
-  Known known{.latest = job.latest, .began_again = job.began_again, .last_loss = last_loss_};
+  Known known{.latest = job.latest,
+              .began_again = job.began_again,
+              .last_loss = last_loss_,
+              .is_cut_off = is_ready_ == false};
   const bool is_awaited = job.attempt == run.attempt && job.digest && !job.is_done;
   if (is_awaited) known.same_since = job.changed_at;
   return known;
@@ -110,6 +113,12 @@ ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run
 void ProgressReports::NoteLoss(SteadyTime now) {
   const std::lock_guard lock(mutex_);
   last_loss_ = now;
+}
+
+void ProgressReports::NoteReadiness(bool is_ready, SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  if (is_ready && is_ready_ != true) last_loss_ = now;
+  is_ready_ = is_ready;
 }
 
 void ProgressReports::Forget(const std::string& job_uid) {

@@ -73,11 +73,16 @@ class ProgressReports {
     std::optional<SteadyTime> same_since;
     bool began_again = false;  // within the attempt, since Of was first called for that
     SteadyTime last_loss = SteadyTime::min();  // of any job's
+    bool is_cut_off = false;  // at present no job's report may arrive, see NoteReadiness
   };
   // A run that follows another one of its attempt has reported nothing before this call.
   Known Of(const std::string& job_uid, const Run& run);
   // Reports may have been lost on this side. So no job's silence before says anything.
   void NoteLoss(SteadyTime now);
+  // Takes what the readiness probe was answered. A Service may send nothing to a process that is
+  // not ready, so what was sent before the answer that ends such a time may have been lost. Until
+  // the first call, as without a probe, everything arrives.
+  void NoteReadiness(bool is_ready, SteadyTime now);
   void Forget(const std::string& job_uid);  // the job has ended or is gone
 
  private:
@@ -93,8 +98,9 @@ class ProgressReports {
   };
 
   std::mutex mutex_;
-  std::map<std::string, Job> jobs_;  // by uid; this and the next are guarded by mutex_
+  std::map<std::string, Job> jobs_;  // by uid; this and what follows is guarded by mutex_
   SteadyTime last_loss_ = SteadyTime::min();
+  std::optional<bool> is_ready_;
 };
 
 }  // namespace lockstep::controller

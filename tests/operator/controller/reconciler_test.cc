@@ -2372,6 +2372,20 @@ TEST_F(ReportingTest, ASilenceThatTheServerMayHaveCausedTellsNothing) {
   EXPECT_EQ(AttemptAfter(seconds(1)), 1);
 }
 
+// A namespace that cannot be listed keeps the operator from being ready for as long as it lasts.
+TEST_F(ReportingTest, AServiceThatSendsNothingToAnOperatorThatIsNotReadyHasNoProgramRestarted) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  Restart();
+  world_.reports->NoteReadiness(false, world_.clock.SteadyNow());
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  EXPECT_EQ(world_.Settle(), seconds(60)) << "the job is looked at again";
+  world_.reports->NoteReadiness(true, world_.clock.SteadyNow());
+  EXPECT_EQ(AttemptAfter(seconds(59)), 0);
+  EXPECT_EQ(AttemptAfter(seconds(1)), 1);
+}
+
 TEST_F(ReportingTest, AProgramOfALaterAttemptIsJudgedByItsOnlyReportToThisOperator) {
   Start();
   Report(1);

@@ -137,6 +137,24 @@ TEST(ProgressReportsTest, ALossIsKnownOfEveryJob) {
   EXPECT_EQ(reports.Of("a", {0}).same_since, At(0));
 }
 
+TEST(ProgressReportsTest, WhileThisProcessIsNotReadyNothingMayArrive) {
+  ProgressReports reports;
+  EXPECT_FALSE(reports.Of("a", {0}).is_cut_off) << "no probe asks";
+  reports.NoteReadiness(false, At(1));
+  EXPECT_TRUE(reports.Of("a", {0}).is_cut_off);
+  reports.NoteReadiness(true, At(3));
+  EXPECT_FALSE(reports.Of("a", {0}).is_cut_off);
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
+  reports.NoteReadiness(true, At(4));
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3)) << "everything has arrived since";
+}
+
+TEST(ProgressReportsTest, BeforeTheFirstProbeNothingMayHaveArrived) {
+  ProgressReports reports;
+  reports.NoteReadiness(true, At(3));
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
+}
+
 TEST(ReportChannelTest, AnotherUrlOrTokenHasAnother) {
   const api::JobToken token("0123456789abcdef");
   const std::string channel = ChannelOf("http://a", token);
