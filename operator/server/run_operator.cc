@@ -182,8 +182,8 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
           {.knows_jobs = [this](const auto& space) { return KnowsJobs(space); },
            .find = [this](const auto& space,
                           const auto& name) { return ReportingJobOf({space, name}); },
-           .on_report = [this](const auto& space,
-                               const auto& name) { controller_.Look({space, name}); }}) {
+           .on_report = [this](const auto& space, const auto& name,
+                               bool at_once) { controller_.Look({space, name}, at_once); }}) {
   AddChecks();
 }
 
@@ -208,7 +208,8 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   return poller_.emplace(std::move(options));
 }
 
-// An operator that does not lead opens no namespace: whatever it took would be lost.
+// An operator that does not lead has no namespace open, nor does one that stops: whatever it took
+// would be lost.
 bool Operator::KnowsJobs(const std::string& namespace_name) const {
   return controller_.IsOpen(namespace_name) && tokens_ && tokens_->IsLoaded();
 }

@@ -78,17 +78,21 @@ bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
   return true;
 }
 
-void ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+bool ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
                            const std::optional<api::Progress>& before, Time now,
                            SteadyTime steady) {
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
-  job.latest = Merged(report, job.latest ? job.latest : before, now);
+  const std::optional<api::Progress>& known = job.latest ? job.latest : before;
+  const bool was_done = known && IsDone(*known);
+  job.latest = Merged(report, known, now);
   job.is_done = IsDone(*job.latest);
-  if (job.attempt == attempt && job.digest == report.digest) return;
-  job.attempt = attempt;
-  job.digest = report.digest;
-  job.changed_at = steady;
+  if (job.attempt != attempt || job.digest != report.digest) {
+    job.attempt = attempt;
+    job.digest = report.digest;
+    job.changed_at = steady;
+  }
+  return job.is_done && !was_done;
 }
 
 ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run& run) {

@@ -54,8 +54,9 @@ class ProgressReports {
   // Returns false if the job has reported too often; a report counts whether or not Take follows.
   bool MayReport(const std::string& job_uid, SteadyTime now);
   // The report extends the latest one or, if this process has none yet, `before`: what the job's
-  // status has.
-  void Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+  // status has. Returns true if by this report, and by none before, the program has done all of its
+  // work.
+  bool Take(const std::string& job_uid, int attempt, const ProgressReport& report,
             const std::optional<api::Progress>& before, Time now, SteadyTime steady);
 
   // One start of the leading replica's program.

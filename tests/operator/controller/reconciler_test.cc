@@ -2418,6 +2418,19 @@ TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {
   EXPECT_EQ(world_.Job()->status.progress->step, 100);
 }
 
+// A program sends its last report once. The operator may end before it writes other progress.
+TEST_F(ReportingTest, ThatAProgramIsDoneIsWrittenAtOnce) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  Report(99);
+  EXPECT_EQ(world_.Job()->status.progress->step, 1);
+  Report(100);
+  EXPECT_EQ(world_.Job()->status.progress->step, 100);
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+}
+
 TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {
   World world(Job("j").Workers(1).Evaluator().Build());
   world.Settle();

@@ -127,6 +127,15 @@ TEST(ProgressReportsTest, AProgramThatIsDoneIsNotWaitedFor) {
   EXPECT_FALSE(reports.Of("b", {0}).same_since);
 }
 
+TEST(ProgressReportsTest, TheReportByWhichAProgramIsDoneIsTold) {
+  ProgressReports reports;
+  EXPECT_FALSE(reports.Take("a", 0, {.percentage = 99, .digest = 1}, {}, kNow, At(0)));
+  EXPECT_TRUE(reports.Take("a", 0, {.percentage = 100, .digest = 2}, {}, kNow, At(1)));
+  EXPECT_FALSE(reports.Take("a", 0, {.percentage = 100, .digest = 3}, {}, kNow, At(2)));
+  const api::Progress status{.step = 9, .total_steps = 9};
+  EXPECT_FALSE(reports.Take("b", 0, {.percentage = 100, .digest = 1}, status, kNow, At(0)));
+}
+
 TEST(ProgressReportsTest, ALossIsKnownOfEveryJob) {
   ProgressReports reports;
   reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
