@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "base/shorten.h"
 #include "operator/kube/rest/object_json.h"
 #include "operator/kube/rest/object_protobuf.h"
+#include "operator/kube/rest/valid_utf8.h"
 
 namespace lockstep::kube {
 namespace {
@@ -107,9 +109,10 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   if (response.status >= 300 && response.status < 400) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
   }
-  const std::string answer =
-      response.body.empty() ? "an empty answer" : Shortened(response.body, kQuoted);
-  return Make(what, response.status, "", answer);
+  std::string answer = response.body;
+  ReplaceInvalidUtf8(answer.data(), answer.size());  // errors are written to objects
+  return Make(what, response.status, "",
+              answer.empty() ? "an empty answer" : Shortened(std::move(answer), kQuoted));
 }
 
 bool MayBeOverloaded(const HttpResponse& response) {
