@@ -320,7 +320,7 @@ absl::Status Operator::Serve() {
 // Returns false if stopped first.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
-  watchdog_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
+  watchdog_.ExpectCalls(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
