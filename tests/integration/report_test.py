@@ -7,12 +7,10 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
 
-from account import MANIFESTS, install, start_operator
 from api_server import JOBS, ROOT, job, server
 from kubelet import Kubelet, running
 from operator_test import LEASE, PODS, Operator, eventually
@@ -47,9 +45,8 @@ class ReportTest(unittest.TestCase):
         for path in (JOBS, PODS + "?gracePeriodSeconds=0", LEASE):
             server().call("DELETE", path)
         self.port = free_port()
-        self.flags = ["--leader-elect=false", f"--progress-bind-address=127.0.0.1:{self.port}",
-                      f"--progress-url=http://127.0.0.1:{self.port}"]
-        self.operator = Operator(*self.flags)
+        self.operator = Operator("--leader-elect=false", f"--progress-bind-address=127.0.0.1:{self.port}",
+                                 f"--progress-url=http://127.0.0.1:{self.port}")
         self.addCleanup(self.operator.kill)
         self.operator.wait_for("leading")
         kubelet = Kubelet("default", lambda pod: [(0, running(pod, podIP="127.0.0.1"))])
@@ -128,20 +125,6 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(200, self.post(told, (step % 8).encode(), url=next_url))
         self.assertEqual(200, self.post(told, (step % 9).encode()), "the attempt before may go on for a while")
         eventually(lambda: self.status("hangs")["progress"]["step"] == 8)
-
-    def test_while_the_operator_is_not_ready_no_program_is_restarted_for_its_silence(self):
-        """A Service may send it no reports, for as long as a namespace cannot be listed."""
-        self.operator.kill()
-        install(MANIFESTS / "overlays" / "namespaced")
-        self.operator = start_operator("--namespace=default,kube-public", *self.flags, namespace="default")
-        self.addCleanup(self.operator.kill)
-        told = self.start("unheard", runPolicy={"progressDeadlineSeconds": 10})
-        self.run_program(STEPS, told)
-        self.assertEqual(503, self.operator.page("/readyz")[0])
-        end = time.monotonic() + 13
-        while time.monotonic() < end:
-            self.assertEqual(0, self.status("unheard")["attempt"])
-            time.sleep(0.5)
 
     def test_a_hostile_tenant_reports_for_no_other_job_and_slows_none(self):
         mine, theirs = self.start("mine"), self.start("theirs")
