@@ -167,7 +167,7 @@ void JobController::AddJobsOn(const std::function<bool(const std::string& node)>
 bool JobController::IsOpen(const std::string& namespace_name) const {
   auto it = open_.find(namespace_name);
   if (it == open_.end()) it = open_.find("");
-  return it != open_.end() && it->second;
+  return it != open_.end() && it->second && !is_stopping_;
 }
 
 // Drops changes of a namespace that is not open: OpenNamespaces reads them from the store later.
@@ -175,8 +175,9 @@ void JobController::Enqueue(const kube::Key& key) {
   if (IsOpen(key.namespace_name)) queue_.Add(key);
 }
 
-void JobController::Look(const kube::Key& key) {
-  if (IsOpen(key.namespace_name)) queue_.AddWithin(key, options_.settings.status_interval);
+void JobController::Look(const kube::Key& key, bool at_once) {
+  if (!IsOpen(key.namespace_name)) return;
+  queue_.AddWithin(key, at_once ? Duration::zero() : options_.settings.status_interval);
 }
 
 void JobController::OpenNamespaces() {
@@ -216,6 +217,7 @@ JobControllerStats JobController::Stats() const {
 }
 
 void JobController::Stop() {
+  is_stopping_ = true;
   for (kube::AnyInformer* informer : Informers()) informer->RequestStop();
   for (kube::AnyInformer* informer : Informers()) informer->Stop();
   controller_.Stop();

@@ -74,12 +74,13 @@ class JobController {
   // Ends the watches and waits for running reconciles. Idempotent.
   void Stop();
 
-  // Returns true if the namespace's caches have synced; false if it is not served.
+  // Returns true from when the namespace's caches have synced until Stop() is called; false if it
+  // is not served.
   bool IsOpen(const std::string& namespace_name) const;
 
   // Has the job reconciled within Settings::status_interval, because something is known of it that
-  // no cache tells; one whose reconciles fail, when it is tried again.
-  void Look(const kube::Key& key);
+  // no cache tells, or `at_once`; one whose reconciles fail, when it is tried again.
+  void Look(const kube::Key& key, bool at_once);
 
   JobControllerStats Stats() const;
   const kube::Store<ObservedJob>& jobs() const { return jobs_.store(); }
@@ -101,6 +102,7 @@ class JobController {
   kube::WorkQueue queue_;
   // By served namespace ("": all): true once its caches have synced and its jobs are reconciled.
   std::map<std::string, std::atomic<bool>> open_;
+  std::atomic<bool> is_stopping_{false};
   mutable std::mutex opening_;  // held from opening a namespace until its jobs are queued
   kube::Informer<ObservedJob> jobs_;
   kube::Informer<std::optional<ObservedPod>> pods_;

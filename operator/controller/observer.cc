@@ -320,7 +320,8 @@ void Observer::ObserveReports(ReconcileContext& context) const {
   const bool may_be_of_before = !known.latest && !known.began_again;
   const auto since = may_be_of_before ? AwaitedSince(context) : known.same_since;
   if (!since) return;
-  observed.group.in_step_for = context.moment.steady - std::max(*since, known.last_loss);
+  const SteadyTime now = context.moment.steady;
+  observed.group.in_step_for = now - (known.is_cut_off ? now : std::max(*since, known.last_loss));
 }
 
 int Observer::PortOf(const ReconcileContext& context, const ObservedPod& pod) const {

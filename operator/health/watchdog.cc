@@ -20,6 +20,13 @@ void Watchdog::Expect(const kube::Kind& kind, const std::string& namespace_name,
   signs.last = clock_.SteadyNow();
 }
 
+void Watchdog::ExpectCalls(const kube::Kind& kind, const std::string& namespace_name,
+                           Duration limit) {
+  Expect(kind, namespace_name, limit);
+  const std::lock_guard lock(mutex_);
+  signs_[{kind.plural, namespace_name}].any_call = true;
+}
+
 absl::Status Watchdog::Check() const {
   const std::lock_guard lock(mutex_);
   const SteadyTime now = clock_.SteadyNow();
@@ -48,12 +55,14 @@ std::string Watchdog::LastError(const kube::Kind& kind, const std::string& names
   return it == signs_.end() ? "" : it->second.error;
 }
 
-void Watchdog::OnCall(kube::Verb, const kube::Kind& kind, const std::string& namespace_name,
+void Watchdog::OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
                       const absl::Status& result, Duration) {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
   if (it == signs_.end()) return;
   Signs& signs = it->second;
+  const bool follows = verb == kube::Verb::kList || verb == kube::Verb::kWatch;
+  if (!follows && !signs.any_call) return;
   signs.last = clock_.SteadyNow();
   if (result.ok()) {
     signs.last_success = signs.last;

@@ -13,22 +13,25 @@
 namespace lockstep::health {
 
 // Records signs of life of threads that each follow a kind of object in a namespace (empty: all
-// namespaces): the end of a call, successful or not (an API server that is down is no reason to
-// restart this process), the start of a watch, an event. Ignores kinds and namespaces that no
-// thread is expected to follow. Thread-safe.
+// namespaces): the end of a list or a watch, successful or not (an API server that is down is no
+// reason to restart this process), the start of a watch, an event. Other calls come from other
+// threads. Ignores kinds and namespaces that no thread is expected to follow. Thread-safe.
 class Watchdog final : public kube::ClientObserver {
  public:
   explicit Watchdog(const Clock& clock);  // The clock must outlive this object.
 
   // From now on, expects a sign of life for this kind and namespace at least every `limit`.
   void Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit);
+  // The same for a thread that watches nothing: any of its calls is a sign of life.
+  void ExpectCalls(const kube::Kind& kind, const std::string& namespace_name, Duration limit);
 
   // Unavailable names everything that has been silent for longer than expected.
   absl::Status Check() const;
-  // Returns the time since the last successful call; nullopt if there was none.
+  // Of calls that are signs of life. Returns the time since the last successful one; nullopt if
+  // there was none.
   std::optional<Duration> SinceSuccess(const kube::Kind& kind,
                                        const std::string& namespace_name) const;
-  // Returns the message of the last failed call; empty if a call has succeeded since.
+  // Returns the message of the last failed one; empty if one has succeeded since.
   std::string LastError(const kube::Kind& kind, const std::string& namespace_name) const;
 
   void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
@@ -39,6 +42,7 @@ class Watchdog final : public kube::ClientObserver {
  private:
   struct Signs {
     Duration limit{};
+    bool any_call = false;  // as by ExpectCalls
     SteadyTime last;
     std::optional<SteadyTime> last_success;
     std::string error;

@@ -60,7 +60,8 @@ HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
   const std::optional<Reporter> named = ReporterIn(post.path);
   if (!named) return Refusal(404, "found no path of the status of a job's attempt");
   if (!options_.knows_jobs(named->namespace_name)) {
-    return Refusal(503, "this operator does not lead, or does not know its key or the jobs yet");
+    return Refusal(503,
+                   "this operator does not lead, stops, or does not know its key or the jobs yet");
   }
   const std::optional<ReportingJob> job = options_.find(named->namespace_name, named->name);
   if (!job || !IsBearer(job->token, post.authorization)) {
@@ -77,8 +78,9 @@ HttpAnswer ReportEndpoint::Take(const HttpPost& post) const {
     return Refusal(400,
                    Printable(Shortened(std::string(report.status().message()), kLongestFault)));
   }
-  reports_.Take(job->uid, job->attempt, *report, job->progress, clock_.Now(), now);
-  options_.on_report(named->namespace_name, named->name);
+  const bool is_done_now =
+      reports_.Take(job->uid, job->attempt, *report, job->progress, clock_.Now(), now);
+  options_.on_report(named->namespace_name, named->name, is_done_now);
   return {.body = "taken\n"};
 }
 

@@ -21,15 +21,17 @@ struct ReportingJob {
 };
 
 struct ReportEndpointOptions {
-  // Returns true if this operator leads, and knows its key and the namespace's jobs. Without that
-  // `find` is not called. Must not block.
+  // Returns true if this operator leads, knows its key and the namespace's jobs, and is not
+  // stopping. Without that `find` is not called. Must not block.
   std::function<bool(const std::string& namespace_name)> knows_jobs;
   // Returns the job of the name, with its token, if it may report now. Must not block.
   std::function<std::optional<ReportingJob>(const std::string& namespace_name,
                                             const std::string& name)>
       find;
-  // Called after each report that was taken, so that the job is looked at. Must not block.
-  std::function<void(const std::string& namespace_name, const std::string& name)> on_report;
+  // Called after each report that was taken, so that the job is looked at: at once if the program
+  // has done all of its work by it. Must not block.
+  std::function<void(const std::string& namespace_name, const std::string& name, bool at_once)>
+      on_report;
 };
 
 // Answers 200 to a report that it has taken, or that is of another attempt than the job's present

@@ -127,6 +127,7 @@ class Operator {
   std::optional<progress::ReportingJob> ReportingJobOf(const kube::Key& key) const;
   void LoadKey(const std::stop_token& stop);
   void AddChecks();
+  HttpAnswer AnswerReadiness();
   absl::Status CheckWorkers() const;
   absl::Status CheckAbleToLead() const;
   absl::Status CheckCaches() const;
@@ -134,6 +135,7 @@ class Operator {
   bool Lead(std::stop_token stop);
 
   const Flags& flags_;
+  const Clock& clock_;
   const std::size_t descriptors_;  // this process' limit of open descriptors
   const std::string server_;
   const Duration silence_limit_;
@@ -160,6 +162,7 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
                    std::unique_ptr<kube::RestClient> api,
                    std::unique_ptr<kube::RestClient> lease_api)
     : flags_(flags),
+      clock_(clock),
       descriptors_(RaiseDescriptorLimit()),
       server_(cluster.server),
       silence_limit_(2 * ApiOptions(flags).watch_timeout),
@@ -179,8 +182,8 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
           {.knows_jobs = [this](const auto& space) { return KnowsJobs(space); },
            .find = [this](const auto& space,
                           const auto& name) { return ReportingJobOf({space, name}); },
-           .on_report = [this](const auto& space,
-                               const auto& name) { controller_.Look({space, name}); }}) {
+           .on_report = [this](const auto& space, const auto& name,
+                               bool at_once) { controller_.Look({space, name}, at_once); }}) {
   AddChecks();
 }
 
@@ -205,7 +208,8 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   return poller_.emplace(std::move(options));
 }
 
-// An operator that does not lead opens no namespace: whatever it took would be lost.
+// An operator that does not lead has no namespace open, nor does one that stops: whatever it took
+// would be lost.
 bool Operator::KnowsJobs(const std::string& namespace_name) const {
   return controller_.IsOpen(namespace_name) && tokens_ && tokens_->IsLoaded();
 }
@@ -224,6 +228,12 @@ void Operator::AddChecks() {
   alive_.Add("workers", [this] { return CheckWorkers(); });
   ready_.Add("leader-election", [this] { return CheckAbleToLead(); });
   ready_.Add("caches", [this] { return CheckCaches(); });
+}
+
+HttpAnswer Operator::AnswerReadiness() {
+  HttpAnswer answer = ready_.Answer();
+  reports_.NoteReadiness(answer.status == 200, clock_.SteadyNow());
+  return answer;
 }
 
 absl::Status Operator::CheckWorkers() const {
@@ -283,10 +293,10 @@ metrics::Snapshot Operator::TakeSnapshot() const {
 
 absl::Status Operator::Serve() {
   if (flags_.health_probe_bind_address != "0") {
-    LOCKSTEP_ASSIGN_OR_RETURN(probe_server_,
-                              HttpServer::Start(flags_.health_probe_bind_address,
-                                                {{"/healthz", [this] { return alive_.Answer(); }},
-                                                 {"/readyz", [this] { return ready_.Answer(); }}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        probe_server_, HttpServer::Start(flags_.health_probe_bind_address,
+                                         {{"/healthz", [this] { return alive_.Answer(); }},
+                                          {"/readyz", [this] { return AnswerReadiness(); }}}));
   }
   if (flags_.metrics_bind_address != "0") {
     const auto page = [this] {
@@ -310,7 +320,7 @@ absl::Status Operator::Serve() {
 // Returns false if stopped first.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
-  watchdog_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
+  watchdog_.ExpectCalls(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});

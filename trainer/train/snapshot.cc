@@ -242,10 +242,12 @@ absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors
   }
   for (std::size_t i = 0; i < exclude.size(); ++i) {
     if (is_used[i]) continue;
+    const std::vector<SavedTensor> all = ModelTensors(session);
     return absl::InvalidArgumentError(fmt::format(
-        "initialWeights.exclude[{}]: found \"{}\", expected a part of a tensor's name, such as "
-        "\"{}\"",
-        i, exclude[i], ModelTensors(session).back().name));
+        "initialWeights.exclude[{}]: found \"{}\", expected a part of a tensor's name, {}", i,
+        exclude[i],
+        all.empty() ? "of which the model has none"
+                    : fmt::format("such as \"{}\"", all.back().name)));
   }
   LOCKSTEP_RETURN_IF_ERROR(ExpectAll(found, wanted));
   Restore(found, wanted, session.backend());

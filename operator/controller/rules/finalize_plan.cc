@@ -6,6 +6,7 @@
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/warnings.h"
+#include "operator/controller/state/progress_reports.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -53,8 +54,19 @@ bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) 
   return DiffersOnlyInCounts(plan.status, seen);
 }
 
-bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
-  if (plan.status == written) return false;
+// Returns true if the status tells for the first time that a program which reports has done all of
+// its work. It may say nothing more, and a later process must not take that for a hang.
+bool TellsOfLastReport(const Observed& observed, const Plan& plan) {
+  const auto is_done = [](const std::optional<api::Progress>& progress) {
+    return progress && IsDone(*progress);
+  };
+  return !observed.job.spec.training && is_done(plan.status.progress) &&
+         !is_done(observed.job.status.progress);
+}
+
+bool CanWait(const Observed& observed, const Plan& plan) {
+  const api::TrainingJobStatus& written = observed.job.status;
+  if (plan.status == written || TellsOfLastReport(observed, plan)) return false;
   return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
 }
 
@@ -76,7 +88,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   // alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
-  plan.status_can_wait = CanWait(plan, observed.job.status);
+  plan.status_can_wait = CanWait(observed, plan);
   plan.only_counts =
       plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
   HoldBackCounts(observed, plan);

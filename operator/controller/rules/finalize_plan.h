@@ -8,8 +8,9 @@
 namespace lockstep::controller {
 
 // Returns the plan with status.state, status_can_wait, only_counts and requeue_after. Defers counts
-// and progress to Settings::status_interval after the last write. A job whose spec is unusable says
-// so in its status. Plans of a job that has ended are returned as they are.
+// and progress to Settings::status_interval after the last write, but not the report of a program
+// that it has done all of its work. A job whose spec is unusable says so in its status. Plans of a
+// job that has ended are returned as they are.
 Plan Finalized(const Observed& observed, Plan plan);
 
 }  // namespace lockstep::controller

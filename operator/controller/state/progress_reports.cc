@@ -73,22 +73,30 @@ bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
   job.due = std::max(job.due, now - kBurst * kInterval);
-  if (job.due + kInterval > now) return false;
+  if (job.due + kInterval > now) {
+    job.is_last_unread = true;
+    return false;
+  }
   job.due += kInterval;
   return true;
 }
 
-void ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+bool ProgressReports::Take(const std::string& job_uid, int attempt, const ProgressReport& report,
                            const std::optional<api::Progress>& before, Time now,
                            SteadyTime steady) {
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
-  job.latest = Merged(report, job.latest ? job.latest : before, now);
+  const std::optional<api::Progress>& known = job.latest ? job.latest : before;
+  const bool was_done = known && IsDone(*known);
+  job.latest = Merged(report, known, now);
   job.is_done = IsDone(*job.latest);
-  if (job.attempt == attempt && job.digest == report.digest) return;
-  job.attempt = attempt;
-  job.digest = report.digest;
-  job.changed_at = steady;
+  job.is_last_unread = false;
+  if (job.attempt != attempt || job.digest != report.digest) {
+    job.attempt = attempt;
+    job.digest = report.digest;
+    job.changed_at = steady;
+  }
+  return job.is_done && !was_done;
 }
 
 ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run& run) {
@@ -101,8 +109,12 @@ ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run
     job.digest.reset();
   }
   if (!run.pod_uid.empty()) job.run = run;
-  Known known{.latest = job.latest, .began_again = job.began_again, .last_loss = last_loss_};
-  const bool is_awaited = job.attempt == run.attempt && job.digest && !job.is_done;
+  Known known{.latest = job.latest,
+              .began_again = job.began_again,
+              .last_loss = last_loss_,
+              .is_cut_off = is_ready_ == false};
+  const bool is_awaited =
+      job.attempt == run.attempt && job.digest && !job.is_done && !job.is_last_unread;
   if (is_awaited) known.same_since = job.changed_at;
   return known;
 }
@@ -110,6 +122,12 @@ ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run
 void ProgressReports::NoteLoss(SteadyTime now) {
   const std::lock_guard lock(mutex_);
   last_loss_ = now;
+}
+
+void ProgressReports::NoteReadiness(bool is_ready, SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  if (is_ready && is_ready_ != true) last_loss_ = now;
+  is_ready_ = is_ready;
 }
 
 void ProgressReports::Forget(const std::string& job_uid) {

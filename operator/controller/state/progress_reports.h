@@ -54,8 +54,9 @@ class ProgressReports {
   // Returns false if the job has reported too often; a report counts whether or not Take follows.
   bool MayReport(const std::string& job_uid, SteadyTime now);
   // The report extends the latest one or, if this process has none yet, `before`: what the job's
-  // status has.
-  void Take(const std::string& job_uid, int attempt, const ProgressReport& report,
+  // status has. Returns true if by this report, and by none before, the program has done all of its
+  // work.
+  bool Take(const std::string& job_uid, int attempt, const ProgressReport& report,
             const std::optional<api::Progress>& before, Time now, SteadyTime steady);
 
   // One start of the leading replica's program.
@@ -69,15 +70,20 @@ class ProgressReports {
   struct Known {
     std::optional<api::Progress> latest;
     // Since when the reports of the run have said the same; nullopt if there is none yet, or if the
-    // last one says that the program has done all its work.
+    // last one says that the program has done all its work or, refused by MayReport, may say so.
     std::optional<SteadyTime> same_since;
     bool began_again = false;  // within the attempt, since Of was first called for that
     SteadyTime last_loss = SteadyTime::min();  // of any job's
+    bool is_cut_off = false;  // at present no job's report may arrive, see NoteReadiness
   };
   // A run that follows another one of its attempt has reported nothing before this call.
   Known Of(const std::string& job_uid, const Run& run);
   // Reports may have been lost on this side. So no job's silence before says anything.
   void NoteLoss(SteadyTime now);
+  // Takes what the readiness probe was answered. A Service may send nothing to a process that is
+  // not ready, so what was sent before the answer that ends such a time may have been lost. Until
+  // the first call, as without a probe, everything arrives.
+  void NoteReadiness(bool is_ready, SteadyTime now);
   void Forget(const std::string& job_uid);  // the job has ended or is gone
 
  private:
@@ -90,11 +96,13 @@ class ProgressReports {
     std::optional<std::size_t> digest;  // of the last report
     SteadyTime changed_at;
     bool is_done = false;
+    bool is_last_unread = false;  // MayReport has refused one since the last report
   };
 
   std::mutex mutex_;
-  std::map<std::string, Job> jobs_;  // by uid; this and the next are guarded by mutex_
+  std::map<std::string, Job> jobs_;  // by uid; this and what follows is guarded by mutex_
   SteadyTime last_loss_ = SteadyTime::min();
+  std::optional<bool> is_ready_;
 };
 
 }  // namespace lockstep::controller

@@ -109,11 +109,10 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   if (response.status >= 300 && response.status < 400) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
   }
-  // A proxy may answer in any encoding. What is quoted ends in conditions and events, which are
-  // UTF-8.
-  std::string answer = response.body.empty() ? "an empty answer" : response.body;
-  ReplaceInvalidUtf8(answer.data(), answer.size());
-  return Make(what, response.status, "", Shortened(std::move(answer), kQuoted));
+  std::string answer = response.body;
+  ReplaceInvalidUtf8(answer.data(), answer.size());  // errors are written to objects
+  return Make(what, response.status, "",
+              answer.empty() ? "an empty answer" : Shortened(std::move(answer), kQuoted));
 }
 
 bool MayBeOverloaded(const HttpResponse& response) {

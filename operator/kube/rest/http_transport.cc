@@ -28,6 +28,7 @@
 #include "operator/kube/rest/answer_buffer.h"
 #include "operator/kube/rest/handover_buffer.h"
 #include "operator/kube/rest/timer_thread.h"
+#include "operator/kube/silence.h"
 
 // cpprestsdk calls this for each new connection, where it reads and parses a hundred certificates
 // that are discarded if an authority is pinned: 15 ms and a megabyte each time. This definition
@@ -223,7 +224,7 @@ class CpprestTransport final : public HttpTransport {
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
     const auto fate = std::make_shared<Fate>();
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
-    auto response = Guarded(*fate, timeout, absl::StatusCode::kUnavailable, [&] {
+    auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
       if (request.wants_body) CancelIfLonger(request.most_bytes, fate, message);
       const auto body = std::make_shared<AnswerBuffer>(request.wants_body ? request.most_bytes
@@ -249,9 +250,7 @@ class CpprestTransport final : public HttpTransport {
       fate->cancel.cancel();
     });
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
-    const absl::StatusCode if_silent = request.may_be_silent ? absl::StatusCode::kUnavailable
-                                                             : absl::StatusCode::kDeadlineExceeded;
-    auto response = Guarded(*fate, timeout, if_silent, [&]() -> absl::StatusOr<HttpResponse> {
+    auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
       const auto body = std::make_shared<HandoverBuffer>();
       const AbandonAtExit ends_with_this_answer{body};
@@ -314,17 +313,17 @@ class CpprestTransport final : public HttpTransport {
     return message;
   }
 
-  // Translates the library's exceptions into status codes, a dead connection into `if_silent`.
+  // Translates the library's exceptions into status codes.
   template <typename Call>
-  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout,
-                                              absl::StatusCode if_silent, Call call) {
+  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) {
     std::string reason;
     try {
       return call();
     } catch (const http::http_exception& error) {
       reason = error.what();
       if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
-        return absl::Status(if_silent, fmt::format("nothing came for too long: {}", reason));
+        return MarkSilent(
+            absl::UnavailableError(fmt::format("nothing came for too long: {}", reason)));
       }
     } catch (const web::uri_exception& error) {
       return absl::InvalidArgumentError(error.what());

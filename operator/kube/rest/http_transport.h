@@ -59,7 +59,7 @@ struct HttpTransportOptions {
 // Thread-safe. Never follows redirects, and resends a request in one case only: if the server
 // closed a pooled connection before it answered, the request, even a POST, is repeated on a new
 // one. Unavailable: there is no connection, or it broke and the request may have been executed.
-// DeadlineExceeded: `timeout` has passed, or a stream that may not be silent was.
+// DeadlineExceeded: `timeout` has passed.
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;

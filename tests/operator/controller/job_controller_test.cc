@@ -121,7 +121,7 @@ TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
 }
 
 // A program may report every second, and each look at a job of many pods is costly.
-TEST(JobControllerTest, ALookAtAJobIsNotAtOnce) {
+TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   const SystemClock clock;
   const DnsAddresses addresses;
   NoProgress progress;
@@ -129,14 +129,18 @@ TEST(JobControllerTest, ALookAtAJobIsNotAtOnce) {
   JobControllerOptions options;
   options.settings.status_interval = std::chrono::hours(1);
   JobController controller(client, addresses, progress, clock, options);
-  controller.Look({"default", "j"});
+  controller.Look({"default", "j"}, false);
   EXPECT_EQ(controller.Stats().queue.delayed, 0U) << "its namespace is not open";
   controller.Start();
   EXPECT_TRUE(Eventually([&] { return controller.HasSynced(); }));
-  for (int i = 0; i < 3; ++i) controller.Look({"default", "j"});
+  for (int i = 0; i < 3; ++i) controller.Look({"default", "j"}, false);
   const kube::WorkQueueStats queue = controller.Stats().queue;
   EXPECT_EQ(queue.adds, 0);
   EXPECT_EQ(queue.delayed, 1U);
+  controller.Look({"default", "j"}, true);
+  EXPECT_TRUE(Eventually([&] { return controller.Stats().reconciles == 1; }));
+  controller.Stop();
+  EXPECT_FALSE(controller.IsOpen("default")) << "nobody would write what is reported now";
 }
 
 // Nothing of the job or of its pod's node changes when the outage ends.

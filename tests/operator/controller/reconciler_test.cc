@@ -2372,6 +2372,20 @@ TEST_F(ReportingTest, ASilenceThatTheServerMayHaveCausedTellsNothing) {
   EXPECT_EQ(AttemptAfter(seconds(1)), 1);
 }
 
+// A namespace that cannot be listed keeps the operator from being ready for as long as it lasts.
+TEST_F(ReportingTest, AServiceThatSendsNothingToAnOperatorThatIsNotReadyHasNoProgramRestarted) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  Restart();
+  world_.reports->NoteReadiness(false, world_.clock.SteadyNow());
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
+  EXPECT_EQ(world_.Settle(), seconds(60)) << "the job is looked at again";
+  world_.reports->NoteReadiness(true, world_.clock.SteadyNow());
+  EXPECT_EQ(AttemptAfter(seconds(59)), 0);
+  EXPECT_EQ(AttemptAfter(seconds(1)), 1);
+}
+
 TEST_F(ReportingTest, AProgramOfALaterAttemptIsJudgedByItsOnlyReportToThisOperator) {
   Start();
   Report(1);
@@ -2402,6 +2416,19 @@ TEST_F(ReportingTest, AProgramThatIsDoneMayTakeItsTimeToEnd) {
   world_.SetPod("j-worker-0", "Succeeded");
   world_.Settle();
   EXPECT_EQ(world_.Job()->status.progress->step, 100);
+}
+
+// A program sends its last report once. The operator may end before it writes other progress.
+TEST_F(ReportingTest, ThatAProgramIsDoneIsWrittenAtOnce) {
+  Start();
+  world_.clock.Advance(seconds(10));
+  Report(1);
+  Report(99);
+  EXPECT_EQ(world_.Job()->status.progress->step, 1);
+  Report(100);
+  EXPECT_EQ(world_.Job()->status.progress->step, 100);
+  Restart();
+  EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
 }
 
 TEST(ReconcilerTest, AClockThatIsSetForwardTakesNoTimeFromAnEvaluator) {

@@ -62,6 +62,28 @@ TEST_F(WatchdogTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
             "pods in team-a: no progress for 540 s, expected some every 480 s");
 }
 
+// With --namespace, the namespace of a pod that a worker creates is that of a watch.
+TEST_F(WatchdogTest, AWatchThatIsSilentIsNotHiddenByCallsOfOtherThreads) {
+  watchdog.Expect(kPodKind, "team-a", minutes(8));
+  clock.Advance(minutes(9));
+  for (const Verb verb :
+       {Verb::kGet, Verb::kCreate, Verb::kUpdate, Verb::kUpdateStatus, Verb::kDelete}) {
+    watchdog.OnCall(verb, kPodKind, "team-a", absl::OkStatus(), seconds(1));
+    EXPECT_FALSE(watchdog.Check().ok()) << kube::VerbName(verb);
+  }
+  watchdog.OnCall(Verb::kWatch, kPodKind, "team-a", absl::OkStatus(), seconds(1));
+  EXPECT_TRUE(watchdog.Check().ok());
+}
+
+TEST_F(WatchdogTest, AThreadThatWatchesNothingShowsByAnyCallThatItLives) {
+  watchdog.ExpectCalls(kPodKind, "", minutes(8));
+  clock.Advance(minutes(9));
+  EXPECT_FALSE(watchdog.Check().ok());
+  watchdog.OnCall(Verb::kUpdate, kPodKind, "", absl::OkStatus(), seconds(1));
+  EXPECT_TRUE(watchdog.Check().ok());
+  EXPECT_EQ(watchdog.SinceSuccess(kPodKind, ""), seconds(0));
+}
+
 TEST_F(WatchdogTest, RemembersTheLastSuccessAndTheErrorSince) {
   watchdog.Expect(kPodKind, "", minutes(8));
   EXPECT_EQ(watchdog.SinceSuccess(kPodKind, ""), std::nullopt);

@@ -44,8 +44,10 @@ class ReportEndpointTest : public ::testing::Test {
          if (space != "ml" || name != "mnist") return std::nullopt;
          return ReportingJob{"u-1", 2, kToken, api::Progress{.test_loss = 0.25}};
        },
-       .on_report = [this](const std::string& space,
-                           const std::string& name) { told_.push_back(space + "/" + name); }}};
+       .on_report =
+           [this](const std::string& space, const std::string& name, bool at_once) {
+             told_.push_back(space + "/" + name + (at_once ? " at once" : ""));
+           }}};
 };
 
 TEST_F(ReportEndpointTest, AReportOfTheJobIsTaken) {
@@ -54,6 +56,12 @@ TEST_F(ReportEndpointTest, AReportOfTheJobIsTaken) {
   EXPECT_EQ(Latest()->update_time, clock_.Now());
   EXPECT_EQ(Latest()->test_loss, 0.25) << "as its status says";
   EXPECT_THAT(told_, ElementsAre("ml/mnist"));
+}
+
+TEST_F(ReportEndpointTest, AJobWhoseProgramIsDoneIsLookedAtAtOnce) {
+  EXPECT_EQ(Post(path_, bearer_, R"({"trainerStatus":{"progressPercentage":99}})").status, 200);
+  EXPECT_EQ(Post(path_, bearer_, R"({"trainerStatus":{"progressPercentage":100}})").status, 200);
+  EXPECT_THAT(told_, ElementsAre("ml/mnist", "ml/mnist at once"));
 }
 
 // The pods of the attempt before report until their grace has passed.

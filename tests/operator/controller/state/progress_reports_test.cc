@@ -127,6 +127,27 @@ TEST(ProgressReportsTest, AProgramThatIsDoneIsNotWaitedFor) {
   EXPECT_FALSE(reports.Of("b", {0}).same_since);
 }
 
+TEST(ProgressReportsTest, TheReportByWhichAProgramIsDoneIsTold) {
+  ProgressReports reports;
+  EXPECT_FALSE(reports.Take("a", 0, {.percentage = 99, .digest = 1}, {}, kNow, At(0)));
+  EXPECT_TRUE(reports.Take("a", 0, {.percentage = 100, .digest = 2}, {}, kNow, At(1)));
+  EXPECT_FALSE(reports.Take("a", 0, {.percentage = 100, .digest = 3}, {}, kNow, At(2)));
+  const api::Progress status{.step = 9, .total_steps = 9};
+  EXPECT_FALSE(reports.Take("b", 0, {.percentage = 100, .digest = 1}, status, kNow, At(0)));
+}
+
+TEST(ProgressReportsTest, AReportThatComesTooSoonMayHaveBeenTheLast) {
+  ProgressReports reports;
+  for (int i = 0; i < ProgressReports::kBurst; ++i) EXPECT_TRUE(reports.MayReport("a", At(0)));
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
+  EXPECT_FALSE(reports.MayReport("a", At(0)));
+  EXPECT_FALSE(reports.Of("a", {0}).same_since);
+  EXPECT_TRUE(reports.MayReport("a", At(20)));
+  EXPECT_FALSE(reports.Of("a", {0}).same_since) << "it could not be read";
+  reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(20));
+  EXPECT_EQ(reports.Of("a", {0}).same_since, At(0)) << "it has been saying the same";
+}
+
 TEST(ProgressReportsTest, ALossIsKnownOfEveryJob) {
   ProgressReports reports;
   reports.Take("a", 0, {.step = 1, .digest = 1}, {}, kNow, At(0));
@@ -135,6 +156,24 @@ TEST(ProgressReportsTest, ALossIsKnownOfEveryJob) {
   EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
   EXPECT_EQ(reports.Of("b", {0}).last_loss, At(3));
   EXPECT_EQ(reports.Of("a", {0}).same_since, At(0));
+}
+
+TEST(ProgressReportsTest, WhileThisProcessIsNotReadyNothingMayArrive) {
+  ProgressReports reports;
+  EXPECT_FALSE(reports.Of("a", {0}).is_cut_off) << "no probe asks";
+  reports.NoteReadiness(false, At(1));
+  EXPECT_TRUE(reports.Of("a", {0}).is_cut_off);
+  reports.NoteReadiness(true, At(3));
+  EXPECT_FALSE(reports.Of("a", {0}).is_cut_off);
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
+  reports.NoteReadiness(true, At(4));
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3)) << "everything has arrived since";
+}
+
+TEST(ProgressReportsTest, BeforeTheFirstProbeNothingMayHaveArrived) {
+  ProgressReports reports;
+  reports.NoteReadiness(true, At(3));
+  EXPECT_EQ(reports.Of("a", {0}).last_loss, At(3));
 }
 
 TEST(ReportChannelTest, AnotherUrlOrTokenHasAnother) {

@@ -122,6 +122,14 @@ TEST(ApiErrorsTest, AQuoteEndsBetweenCharacters) {
               HasSubstr("\u00e9 (502)"));
 }
 
+// A proxy's page in Latin-1. What calls return is written to conditions and events.
+TEST(ApiErrorsTest, AQuoteIsValidText) {
+  EXPECT_THAT(ErrorOf("x", HttpResponse{403, std::nullopt, "acc\xe8s refus\xe9"}).ToString(),
+              HasSubstr("x: acc?s refus? (403)"));
+  EXPECT_THAT(ErrorOf("x", HttpResponse{502, std::nullopt, std::string(5000, '\x80')}).ToString(),
+              HasSubstr("????? (502)"));
+}
+
 TEST(ApiErrorsTest, ARedirectIsNotFollowed) {
   EXPECT_THAT(ErrorOf("get pods a", HttpResponse{307, std::nullopt, ""}).ToString(),
               HasSubstr("redirects"));
