@@ -136,6 +136,16 @@ TEST_P(InitialWeightsTest, AFileThatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(TensorsOf(*session_), before) << "nothing was taken";
 }
 
+TEST_P(InitialWeightsTest, AModelWithoutTensorsHasNoneToExclude) {
+  api::TrainingSpec training = SmallTraining();
+  training.model.layers = api::Json::array({{{"type", "Flatten"}}});
+  training.dataset.synthetic->shape = {1, 1, 3};
+  session_ = SessionOf(training);
+  const absl::Status refused = Load(Write({}), {"head"});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("of which the model has none"));
+}
+
 TEST_P(InitialWeightsTest, AFileThatCannotBeReadIsNamed) {
   EXPECT_TRUE(absl::IsNotFound(Load(folder_.At("none.safetensors"))));
   const std::string damaged = folder_.At("damaged.safetensors");
