@@ -89,6 +89,9 @@ int CountGoneWorkers(const Observed& observed) {
 void AddVanished(const Observed& observed, std::vector<PodFailure>& failures) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
+  // One replica that is up is enough for these: others may never have had a pod, and none is missed
+  // by its peers.
+  if (api::TraitsOf(observed.job.spec).trains_alone) return;
   int gone = observed.gone_workers.empty() ? CountGoneWorkers(observed) : 0;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     const auto known = observed.job.status.replica_statuses.find(replica.role);

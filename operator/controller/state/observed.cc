@@ -152,7 +152,10 @@ void ReadOtherContainers(const std::string& main, const Object& object, Observed
   for (const Object& entry : kube::ListMember(status, "initContainerStatuses")) {
     const bool is_sidecar = sidecars.contains(TextMember(entry, "name"));
     NoteBlocker(entry, is_sidecar ? "sidecar" : "init container", !is_sidecar, pod);
-    if (is_sidecar) continue;
+    // One that has succeeded may have waited for something by failing, and says no more of the pod.
+    const Object& ended = Member(Member(entry, "state"), "terminated");
+    const bool is_done = !ended.is_null() && IntMember(ended, "exitCode") == 0;
+    if (is_sidecar || is_done) continue;
     const int restarts = std::clamp(IntMember(entry, "restartCount"), 0, kMostRestarts);
     pod.restart_count = std::min(pod.restart_count + restarts, kMostRestarts);
   }
@@ -289,7 +292,7 @@ bool HasEnded(const ObservedPod& pod) {
 
 bool MayHaveStarted(const ObservedPod& pod) {
   return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kSucceeded ||
-         pod.running_since || pod.termination || pod.last_end || pod.restart_count > 0;
+         pod.running_since || pod.termination || pod.last_end;
 }
 
 bool WasEndedByNode(const ObservedPod& pod) {

@@ -68,8 +68,8 @@ struct ObservedPod {
   std::optional<Termination> termination;  // of the main container; absent while it runs
   std::optional<Termination> last_end;     // of the container's previous run
   int last_run = 0;                        // the number of that run, from 0
-  // By the kubelet, of the main container and of init containers; like a sidecar's end, its restart
-  // is no failure of the replica.
+  // By the kubelet, of the main container and of init containers that have not succeeded. Like a
+  // sidecar's end, its restart is no failure of the replica.
   int restart_count = 0;
   std::optional<Time> running_since;  // of the main container's present run, by its node
   std::string node, ip;

@@ -730,6 +730,18 @@ TEST(RestartRuleTest, SoDoesThatOfOneReplicaThatTrainsAloneWhileOthersFindNoRoom
   }
 }
 
+TEST(RestartRuleTest, AGangOfReplicasThatTrainAloneMissesNone) {
+  Seen seen(Job("j")
+                .Workers(3)
+                .Strategy(api::StrategyType::kIndependent)
+                .RestartScope(RestartScope::kGang));
+  seen.Service().Worker(0, kReady).Write();  // a quota leaves no room for the others
+  ASSERT_EQ(seen.Build().job.status.state, "Running");
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(plan.status.attempt, 0);
+  EXPECT_EQ(plan.status.restarts, api::RestartCounts{});
+}
+
 TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
   const auto drained_after = [](Duration run, const auto& change) {
     Seen seen(Job("j").Workers(2).Training());

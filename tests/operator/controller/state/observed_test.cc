@@ -245,6 +245,10 @@ TEST(ObservedTest, RestartsOfInitContainersCountAndThoseOfSidecarsDoNot) {
   init[2]["restartCount"] = 4;
   EXPECT_EQ(ObservePod(object)->restart_count, 9);
   EXPECT_EQ(ObservePod(object)->last_run, 2);
+  init[1]["state"] = ExitOf(0);  // it may have waited for something by failing
+  EXPECT_EQ(ObservePod(object)->restart_count, 6);
+  init[1]["state"] = ExitOf(1);
+  EXPECT_EQ(ObservePod(object)->restart_count, 9);
   for (Object& status : init) status["restartCount"] = 2147483647;
   EXPECT_EQ(ObservePod(object)->restart_count, 100'000);
 }
