@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "api/v1/conditions.h"
+#include "operator/kube/silence.h"
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/scraped.h"
 
@@ -51,13 +52,12 @@ Histogram& OneHistogram(Registry& registry, const char* name, const char* help,
 
 // Why a watch has to be restarted.
 const char* RestartReason(const absl::Status& end) {
+  if (kube::IsSilent(end)) return "IdleTimeout";
   switch (end.code()) {
     case absl::StatusCode::kOk:
       return "Closed";  // usually the server's time limit
     case absl::StatusCode::kOutOfRange:
       return "Gone";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "IdleTimeout";
     default:
       return "Error";
   }

@@ -28,6 +28,7 @@
 #include "operator/kube/rest/answer_buffer.h"
 #include "operator/kube/rest/handover_buffer.h"
 #include "operator/kube/rest/timer_thread.h"
+#include "operator/kube/silence.h"
 
 // cpprestsdk calls this for each new connection, where it reads and parses a hundred certificates
 // that are discarded if an authority is pinned: 15 ms and a megabyte each time. This definition
@@ -321,7 +322,8 @@ class CpprestTransport final : public HttpTransport {
     } catch (const http::http_exception& error) {
       reason = error.what();
       if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
-        return absl::UnavailableError(fmt::format("nothing came for too long: {}", reason));
+        return MarkSilent(
+            absl::UnavailableError(fmt::format("nothing came for too long: {}", reason)));
       }
     } catch (const web::uri_exception& error) {
       return absl::InvalidArgumentError(error.what());

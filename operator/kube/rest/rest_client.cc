@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "base/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/api_server_client.h"
@@ -46,7 +47,11 @@ absl::Status ApiServerClient::Connect(const RestConfig& config) {
 }
 
 absl::Status ApiServerClient::Annotate(const std::string& what, const absl::Status& status) {
-  return {status.code(), fmt::format("{}: {}", what, std::string(status.message()))};
+  absl::Status annotated(status.code(), fmt::format("{}: {}", what, std::string(status.message())));
+  status.ForEachPayload([&annotated](absl::string_view type, const absl::Cord& payload) {
+    annotated.SetPayload(type, payload);
+  });
+  return annotated;
 }
 
 absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline,

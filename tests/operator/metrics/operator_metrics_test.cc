@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "api/v1/conditions.h"
+#include "operator/kube/silence.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/folders.h"
 
@@ -120,6 +121,20 @@ TEST_F(OperatorMetricsTest, EndsOfAWatchBeginAtZeroWithItsFirstEvent) {
                                               "\"{}\",resource=\"pods\"}} 0\n",
                                               reason)));
   }
+}
+
+TEST_F(OperatorMetricsTest, OnlyAWatchThatWasSilentForTooLongEndsByIdleness) {
+  const auto count = [this](const char* reason) {
+    const std::string begin = fmt::format(
+        "lockstep_operator_watch_restarts_total{{reason=\"{}\",resource=\"pods\"}} ", reason);
+    const std::string line = LineOf(Text(), begin);
+    return line.empty() ? "" : line.substr(begin.size());
+  };
+  metrics.OnCall(Verb::kWatch, kPodKind, "", absl::DeadlineExceededError("no headers"), {});
+  EXPECT_EQ(count("IdleTimeout"), "");
+  EXPECT_EQ(count("Error"), "1");
+  metrics.OnCall(Verb::kWatch, kPodKind, "", kube::MarkSilent(absl::UnavailableError("x")), {});
+  EXPECT_EQ(count("IdleTimeout"), "1");
 }
 
 TEST_F(OperatorMetricsTest, OfSeveralNamespacesTheQuietestWatchIsShown) {

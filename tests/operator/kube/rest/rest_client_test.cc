@@ -10,6 +10,7 @@
 
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/api_server_client.h"
+#include "operator/kube/silence.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/wire_object.h"
@@ -573,7 +574,9 @@ TEST_F(RestClientTest, AWatchThatIsCutIsUnavailable) {
     to.Cut();
   });
   std::vector<WatchEvent> events;
-  EXPECT_TRUE(absl::IsUnavailable(Watch(*client_, events)));
+  const absl::Status status = Watch(*client_, events);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_FALSE(IsSilent(status));
   EXPECT_EQ(events.size(), 1U);
 }
 
@@ -588,6 +591,7 @@ TEST_F(RestClientTest, ASilentStreamIsTakenForDead) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Status status = Watch(*client_, events);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(IsSilent(status));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(300));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
 }
@@ -596,7 +600,9 @@ TEST_F(RestClientTest, AWatchWhoseHeadersDoNotComeEnds) {
   Serve([&](const Request&, Connection& to) { (void)to.AwaitClose(); });
   client_ = Connect({.request_deadline = milliseconds(200)});
   std::vector<WatchEvent> events;
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Watch(*client_, events)));
+  const absl::Status status = Watch(*client_, events);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_FALSE(IsSilent(status)) << "it has not begun";
 }
 
 TEST_F(RestClientTest, AStoppedWatchEndsAtOnceAndTheServerSeesIt) {
