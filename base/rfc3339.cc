@@ -143,6 +143,7 @@ std::optional<Time> ParseRfc3339(std::string_view text) {
 }
 
 std::optional<Time> ParseExpiry(std::string_view text) {
+  if (text == "0001-01-01T00:00:00Z") return Time::max();
   const std::optional<Instant> found = ParseInstant(text);
   if (!found) return std::nullopt;
   if (found->year < kFirstYear) return Time{};

@@ -28,9 +28,10 @@ inline std::string FormatApiMicroTime(Time time) {
 // Time ends in 2262).
 std::optional<Time> ParseRfc3339(std::string_view text);
 
-// Parses the time at which something expires, with any year: 9999 usually means never. Returns
-// Time::max() for years after 2261, the epoch for those before 1970, and nullopt for what is not
-// RFC 3339 or names a day or a time of day that does not exist.
+// Parses the time at which something expires, with any year: 9999 usually means never, and so does
+// the beginning of year 1, which is Go's time zero. Returns Time::max() for this and for years
+// after 2261, the epoch for others before 1970, and nullopt for what is not RFC 3339 or names a day
+// or a time of day that does not exist.
 std::optional<Time> ParseExpiry(std::string_view text);
 
 }  // namespace lockstep

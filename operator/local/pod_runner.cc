@@ -8,6 +8,7 @@
 
 #include "base/rfc3339.h"
 #include "operator/local/logs.h"
+#include "operator/local/volumes.h"
 
 namespace lockstep::local {
 namespace {
@@ -69,10 +70,13 @@ void PodRunner::Start(Container& container) {
   container.started = clock_.Now();
   container.started_steady = clock_.SteadyNow();
   container.ended.reset();
-  if (!container.plan.process.ok()) {
-    End(container, {kStartErrorCode, 0, "CreateContainerConfigError",
-                    std::string(container.plan.process.status().message()), container.started,
-                    container.started});
+  absl::Status ready = container.plan.process.status();
+  for (const std::string& part : container.plan.parts) {
+    if (ready.ok()) ready = MakePart(part);
+  }
+  if (!ready.ok()) {
+    End(container, {kStartErrorCode, 0, "CreateContainerConfigError", std::string(ready.message()),
+                    container.started, container.started});
     return;
   }
   ProcessSpec spec = *container.plan.process;

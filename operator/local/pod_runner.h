@@ -17,9 +17,10 @@ struct ContainerPlan {
   std::string name, image;
   absl::StatusOr<ProcessSpec> process;  // on error, the container fails with it when started
   bool init = false;
-  bool sidecar = false;          // an init container with restartPolicy Always
-  std::string message_path;      // the termination message file
-  bool logs_as_message = false;  // terminationMessagePolicy: FallbackToLogsOnError
+  bool sidecar = false;                 // an init container with restartPolicy Always
+  std::string message_path;             // the termination message file
+  bool logs_as_message = false;         // terminationMessagePolicy: FallbackToLogsOnError
+  std::vector<std::string> parts = {};  // of volumes: see MakePart
 };
 
 struct PodPlan {

@@ -232,7 +232,9 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
            .sidecar = init && container.value("restartPolicy", "") == "Always",
            .message_path = message_path(container),
            .logs_as_message =
-               container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError"});
+               container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError",
+           .parts = filled.ok() ? MountedParts(pod, container, *locations)
+                                : std::vector<std::string>()});
     }
   }
   return plan;

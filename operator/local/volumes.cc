@@ -50,8 +50,11 @@ const std::string* NamedFolder(const Object& volume, const VolumeOptions& option
   auto folder = options.folders.find(ClaimOf(volume));
   if (folder == options.folders.end()) folder = options.folders.find(volume.value("name", ""));
   if (folder == options.folders.end()) return nullptr;
-  const bool is_of_a_claim = options.claims.contains(folder->first);
-  return is_of_a_claim && folder->first != ClaimOf(volume) ? nullptr : &folder->second;
+  // Volumes that have a folder of their own give way to the claim.
+  const bool gives_way = TypeOf(volume) == "emptyDir" || !ClaimOf(volume).empty();
+  const bool is_of_other =
+      options.claims.contains(folder->first) && folder->first != ClaimOf(volume);
+  return gives_way && is_of_other ? nullptr : &folder->second;
 }
 
 bool IsSharedMemory(const Object& pod, const std::string& volume) {
@@ -166,31 +169,6 @@ absl::Status FillConfig(const std::string& name_space, const Object& volume,
       fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
 }
 
-// As the kubelet, for a mount of a part of the volume that is not there yet. In a ConfigMap or a
-// Secret such a part is a file, which its key makes.
-absl::Status MakeSubPath(const Object& mount, const std::string& location,
-                         const std::string& what) {
-  const std::string sub_path = mount.value("subPath", "");
-  LOCKSTEP_RETURN_IF_ERROR(CheckBelow(sub_path, what + ": subPath"));
-  const std::string path = location + "/" + sub_path;
-  std::error_code error;
-  return fs::exists(path, error) ? absl::OkStatus() : MakeFolder(path, what + ": subPath");
-}
-
-absl::Status MakeSubPaths(const Object& pod, const std::string& volume,
-                          const std::string& location) {
-  for (const char* list : {"initContainers", "containers"}) {
-    for (const Object& container : pod["spec"].value(list, Object::array())) {
-      for (const Object& mount : container.value("volumeMounts", Object::array())) {
-        if (mount.value("name", "") != volume || !mount.contains("subPath")) continue;
-        LOCKSTEP_RETURN_IF_ERROR(
-            MakeSubPath(mount, location, fmt::format("volume \"{}\"", volume)));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::set<std::string> ClaimsOf(const std::vector<Object>& pods) {
@@ -256,7 +234,6 @@ absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
     } else {
       LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
     }
-    if (!IsConfig(type)) LOCKSTEP_RETURN_IF_ERROR(MakeSubPaths(pod, name, path));
   }
   return absl::OkStatus();
 }
@@ -286,6 +263,27 @@ absl::StatusOr<PathMap> MapMounts(const Object& container,
     paths.Add(path, sub_path.empty() ? location->second : location->second + "/" + sub_path);
   }
   return paths;
+}
+
+std::vector<std::string> MountedParts(const Object& pod, const Object& container,
+                                      const std::map<std::string, std::string>& locations) {
+  std::set<std::string> of_config;  // there, a part is a file, which its key makes
+  for (const Object& volume : VolumesOf(pod)) {
+    if (IsConfig(TypeOf(volume))) of_config.insert(volume.value("name", ""));
+  }
+  std::vector<std::string> parts;
+  for (const Object& mount : container.value("volumeMounts", Object::array())) {
+    const std::string volume = mount.value("name", ""), sub_path = mount.value("subPath", "");
+    const auto location = locations.find(volume);
+    if (location == locations.end() || sub_path.empty() || of_config.contains(volume)) continue;
+    parts.push_back(location->second + "/" + sub_path);
+  }
+  return parts;
+}
+
+absl::Status MakePart(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) ? absl::OkStatus() : MakeFolder(path, "a mount's subPath");
 }
 
 std::map<std::string, std::string> EntriesOf(const Object& object) {

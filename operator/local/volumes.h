@@ -31,11 +31,11 @@ std::set<std::string> ClaimsOf(const std::vector<kube::Object>& pods);
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
-// Creates the folders, those of subPaths included, and writes the entries of ConfigMaps and Secrets
-// as files with the modes that their volumes say, a Secret's only for its owner, without what an
-// earlier pod of this name left there. The content of a folder in `options.folders` is the user's
-// and stays as it is. Requires: `locations` are those of LocateVolumes, and no process of an
-// earlier pod of this name runs.
+// Creates the folders, and writes the entries of ConfigMaps and Secrets as files with the modes
+// that their volumes say, a Secret's only for its owner, without what an earlier pod of this name
+// left there. The content of a folder in `options.folders` is the user's and stays as it is.
+// Requires: `locations` are those of LocateVolumes, and no process of an earlier pod of this name
+// runs.
 absl::Status FillVolumes(const kube::Object& pod, const VolumeOptions& options,
                          const std::map<std::string, std::string>& locations, kube::Client& client);
 
@@ -43,6 +43,14 @@ absl::Status FillVolumes(const kube::Object& pod, const VolumeOptions& options,
 // subPathExpr.
 absl::StatusOr<PathMap> MapMounts(const kube::Object& container,
                                   const std::map<std::string, std::string>& locations);
+
+// Returns the paths that the container's mounts have in volumes by subPath, without those in
+// ConfigMaps and Secrets. Requires: MapMounts has accepted the container.
+std::vector<std::string> MountedParts(const kube::Object& pod, const kube::Object& container,
+                                      const std::map<std::string, std::string>& locations);
+// Creates a folder at one of these if nothing is there. As the kubelet does, call it when the
+// container starts: an init container may have made the path by then, as a file, too.
+absl::Status MakePart(const std::string& path);
 
 // Returns the decoded entries of a ConfigMap (data, binaryData) or Secret (data).
 std::map<std::string, std::string> EntriesOf(const kube::Object& object);

@@ -51,17 +51,23 @@ def read(api: Api, namespace: str, pods: Collection, container: str | None, tail
     first: ApiError | None = None
     for log in sorted(logs, key=_order):
         try:
-            yield from _lines_of(api, namespace, log, tail)
+            stream = api.stream(_path(namespace, log), silence_seconds=60,
+                                query={"container": log.container, "tailLines": tail})
         except ApiError as error:
+            if error.status in (None, 401, 403):
+                raise  # the server is away, or shows no log: the others' would not come either
             if error.status != 404:  # else the pod was deleted meanwhile, and its log with it
                 first = first or error
+            continue
+        try:
+            yield from _lines_of(stream, log)
+        except ApiError as error:
+            first = first or error
     if first is not None:
         raise first
 
 
-def _lines_of(api: Api, namespace: str, log: _Log, tail: int | None) -> Iterator[str]:
-    stream = api.stream(_path(namespace, log), silence_seconds=60,
-                        query={"container": log.container, "tailLines": tail})
+def _lines_of(stream: Stream, log: _Log) -> Iterator[str]:
     try:
         for line in stream.lines(LONGEST_LINE):
             yield f"{log.replica}: {line.decode(errors='replace')}"

@@ -61,7 +61,8 @@ TEST(Rfc3339Test, AnExpiryMayHaveAnyYear) {
   EXPECT_EQ(ParseExpiry("2023-11-15T00:13:20+02:00"), At(1'700'000'000));
   EXPECT_EQ(ParseExpiry("9999-12-31T23:59:59Z"), Time::max());
   EXPECT_EQ(ParseExpiry("2262-01-01T00:00:00Z"), Time::max());
-  EXPECT_EQ(ParseExpiry("0001-01-01T00:00:00Z"), At(0));
+  EXPECT_EQ(ParseExpiry("0001-01-01T00:00:00Z"), Time::max());
+  EXPECT_EQ(ParseExpiry("0001-01-01T00:00:01Z"), At(0));
   EXPECT_EQ(ParseExpiry("9999-02-30T00:00:00Z"), std::nullopt);
   EXPECT_EQ(ParseExpiry("never"), std::nullopt);
 }

@@ -160,6 +160,11 @@ class RequestsTest(unittest.TestCase):
         self.assertEqual(["worker-2: a", "worker-3: b", "worker-4: c", "worker-4: d"], lines)
         with self.assertRaisesRegex(lockstep.ApiError, "the log of pod j-worker-1 was cut off"):
             list(self.client(*found, [b"a\n"], [b"b\n", None], [], [], []).logs("j"))
+        for refusal in 401, 403:
+            refused = (refusal, status(refusal, "no"), {})
+            with self.assertRaisesRegex(lockstep.ApiError, "no"):
+                list(self.client(*found, [b"a\n"], refused).logs("j"))
+            self.assertEqual(2 + 2, len(self.server.paths()), "nobody asks for the other logs")
         gone = (404, status(404, "not found"), {})
         self.assertEqual(["worker-1: b"], list(self.client(*found, gone, [b"b\n"], gone, gone, gone).logs("j")))
 

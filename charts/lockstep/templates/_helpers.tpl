@@ -14,10 +14,17 @@
 {{- printf "%s-operator" (include "lockstep.fullname" .) -}}
 {{- end -}}
 
+{{/* Not empty for names that Services and TrainingJobs may have: those of releases may start with a digit and have
+     dots. */}}
+{{- define "lockstep.isServiceName" -}}
+{{- if regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" . -}}yes{{- end -}}
+{{- end -}}
+
 {{/* Of what `helm test` makes, perhaps in a namespace of other people. Helm deletes what has this name there, whoever
      made it, so it is one that nobody chooses; 60 characters with the "-worker-0" of a pod. */}}
 {{- define "lockstep.test" -}}
-{{- printf "%s-test-%s" (include "lockstep.fullname" .) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5) -}}
+{{- $fullname := include "lockstep.fullname" . -}}
+{{- printf "%s-test-%s" (include "lockstep.isServiceName" $fullname | empty | ternary "lockstep" $fullname) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5) -}}
 {{- end -}}
 
 {{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
@@ -107,8 +114,8 @@ app.kubernetes.io/component: operator
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
 {{- $fullname := include "lockstep.fullname" . -}}
-{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $fullname) -}}
-{{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's objects: %q starts with a digit or has a dot, which names of Services and TrainingJobs must not" .Values.fullnameOverride .Release.Name $fullname) -}}
+{{- if and (or .Values.progressReports.enabled .Values.serviceMonitor.enabled) (not (include "lockstep.isServiceName" $fullname)) -}}
+{{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's Services: %q starts with a digit or has a dot, which their names must not" .Values.fullnameOverride .Release.Name $fullname) -}}
 {{- end -}}
 {{- range .Values.operator.extraArgs -}}
 {{- if regexMatch "^--namespace(=|$)" . -}}

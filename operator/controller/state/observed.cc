@@ -73,7 +73,8 @@ Termination ReadTermination(const Object& terminated) {
                   .message = MessageOf(terminated),
                   .progress = std::nullopt,
                   .results = {},
-                  .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
+                  .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt")),
+                  .has_run = !TextMember(terminated, "startedAt").empty()};
   end.progress = api::ProgressFromMessage(end.message);
   end.results = api::ResultsFromMessage(end.message);
   if (end.progress || !end.results.empty()) end.message.clear();  // not readable for people
@@ -153,9 +154,7 @@ void ReadOtherContainers(const std::string& main, const Object& object, Observed
     const bool is_sidecar = sidecars.contains(TextMember(entry, "name"));
     NoteBlocker(entry, is_sidecar ? "sidecar" : "init container", !is_sidecar, pod);
     // One that has succeeded may have waited for something by failing, and says no more of the pod.
-    const Object& ended = Member(Member(entry, "state"), "terminated");
-    const bool is_done = !ended.is_null() && IntMember(ended, "exitCode") == 0;
-    if (is_sidecar || is_done) continue;
+    if (is_sidecar || IntMember(LatestEnd(entry), "exitCode") == 0) continue;
     const int restarts = std::clamp(IntMember(entry, "restartCount"), 0, kMostRestarts);
     pod.restart_count = std::min(pod.restart_count + restarts, kMostRestarts);
   }
@@ -292,7 +291,7 @@ bool HasEnded(const ObservedPod& pod) {
 
 bool MayHaveStarted(const ObservedPod& pod) {
   return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kSucceeded ||
-         pod.running_since || pod.termination || pod.last_end;
+         pod.running_since || (pod.termination && pod.termination->has_run) || pod.last_end;
 }
 
 bool WasEndedByNode(const ObservedPod& pod) {

@@ -74,7 +74,7 @@ bool ProgressReports::MayReport(const std::string& job_uid, SteadyTime now) {
   Job& job = jobs_[job_uid];
   job.due = std::max(job.due, now - kBurst * kInterval);
   if (job.due + kInterval > now) {
-    job.is_last_unread = true;
+    job.changed_at = now;  // it may have said something else
     return false;
   }
   job.due += kInterval;
@@ -90,7 +90,6 @@ bool ProgressReports::Take(const std::string& job_uid, int attempt, const Progre
   const bool was_done = known && IsDone(*known);
   job.latest = Merged(report, known, now);
   job.is_done = IsDone(*job.latest);
-  job.is_last_unread = false;
   if (job.attempt != attempt || job.digest != report.digest) {
     job.attempt = attempt;
     job.digest = report.digest;
@@ -113,8 +112,7 @@ ProgressReports::Known ProgressReports::Of(const std::string& job_uid, const Run
               .began_again = job.began_again,
               .last_loss = last_loss_,
               .is_cut_off = is_ready_ == false};
-  const bool is_awaited =
-      job.attempt == run.attempt && job.digest && !job.is_done && !job.is_last_unread;
+  const bool is_awaited = job.attempt == run.attempt && job.digest && !job.is_done;
   if (is_awaited) known.same_since = job.changed_at;
   return known;
 }

@@ -69,8 +69,8 @@ class ProgressReports {
 
   struct Known {
     std::optional<api::Progress> latest;
-    // Since when the reports of the run have said the same; nullopt if there is none yet, or if the
-    // last one says that the program has done all its work or, refused by MayReport, may say so.
+    // Since when the reports of the run have said the same, as far as MayReport let them be read;
+    // nullopt if there is none yet, or if the last one says that the program has done all its work.
     std::optional<SteadyTime> same_since;
     bool began_again = false;  // within the attempt, since Of was first called for that
     SteadyTime last_loss = SteadyTime::min();  // of any job's
@@ -96,7 +96,6 @@ class ProgressReports {
     std::optional<std::size_t> digest;  // of the last report
     SteadyTime changed_at;
     bool is_done = false;
-    bool is_last_unread = false;  // MayReport has refused one since the last report
   };
 
   std::mutex mutex_;

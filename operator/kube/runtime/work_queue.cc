@@ -29,7 +29,8 @@ void WorkQueue::AddAfter(const Key& key, Duration delay) {
 void WorkQueue::AddWithin(const Key& key, Duration delay) {
   std::unique_lock lock(mutex_);
   if (processing_.contains(key)) {
-    wished_.try_emplace(key, delay);
+    const auto [wish, is_new] = wished_.try_emplace(key, delay);
+    if (!is_new) wish->second = std::min(wish->second, delay);
   } else if (!failures_.contains(key)) {
     const Wakeup wakeup = AddAfterLocked(key, delay);
     UnlockAndNotify(lock, wakeup);

@@ -90,6 +90,23 @@ TEST_F(RunCommandTest, RunsAJobThatAClusterLeavesToAnotherController) {
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
+// As a kubelet, which makes it when the container starts.
+TEST_F(RunCommandTest, AnInitContainerMayMakeThePartOfAVolumeThatAnotherMounts) {
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 1, "cat /etc/app.yaml && cd /new"));
+  nlohmann::json& spec = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
+  spec["initContainers"] = {
+      {{"name", "write"},
+       {"image", "none"},
+       {"command", {"sh", "-c", "[ ! -e /scratch/new ] && echo written > /scratch/app.yaml"}},
+       {"volumeMounts", {{{"name", "scratch"}, {"mountPath", "/scratch"}}}}}};
+  spec["containers"][0]["volumeMounts"] = {
+      {{"name", "scratch"}, {"mountPath", "/etc/app.yaml"}, {"subPath", "app.yaml"}},
+      {{"name", "scratch"}, {"mountPath", "/new"}, {"subPath", "new"}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  const Ended ended = Run(JsonIn("w", {"--timeout", "60"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 TEST_F(RunCommandTest, FailsWithTheCodeOfTheReplica) {
   WriteJob(1, "exit 3");
   const Ended ended = Run(JsonIn("w"));

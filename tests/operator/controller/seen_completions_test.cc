@@ -47,6 +47,7 @@ TEST(SeenCompletionsTest, AWorkerWhosePodIsGoneCountsAsSucceeded) {
   completions.Note(observed, SteadyTime(observed.now.time_since_epoch()));
   const api::ReplicaStatus& counts = observed.job.status.replica_statuses.at(api::Role::kWorker);
   EXPECT_EQ(counts.active, 2);
+  EXPECT_EQ(counts.ready, 2);
   EXPECT_EQ(counts.succeeded, 1);
 }
 

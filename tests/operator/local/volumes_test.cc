@@ -90,25 +90,25 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
 
 TEST(VolumesTest, AMountedPartThatIsNotThereIsMade) {
   const TempDirectory directory;
-  testing::FakeClock clock;
-  MemoryClient client(clock, {});
-  Object pod = PodWith({{"name", "v"}, {"emptyDir", Object::object()}});
-  const auto fill = [&](const char* list, const std::string& sub_path) {
-    Object of_one = pod;
-    of_one["spec"][list] = {
-        {{"name", "c"},
-         {"volumeMounts", {{{"name", "v"}, {"mountPath", "/out"}, {"subPath", sub_path}}}}}};
-    return FillVolumes(of_one, {}, {{"v", directory.At("v")}}, client);
-  };
-  EXPECT_TRUE(fill("containers", "runs/1").ok());
+  EXPECT_TRUE(MakePart(directory.At("v/runs/1")).ok());
   EXPECT_TRUE(std::filesystem::is_directory(directory.At("v/runs/1")));
-  EXPECT_TRUE(fill("initContainers", "first").ok());
-  EXPECT_TRUE(std::filesystem::is_directory(directory.At("v/first")));
   WriteTextFile(directory.At("v/file"), "mine");
-  EXPECT_TRUE(fill("containers", "file").ok());
+  EXPECT_TRUE(MakePart(directory.At("v/file")).ok());
   EXPECT_EQ(ReadTextFile(directory.At("v/file")), "mine");
-  EXPECT_THAT(fill("containers", "../outside").ToString(), HasSubstr("../outside"));
-  EXPECT_FALSE(std::filesystem::exists(directory.At("outside")));
+  EXPECT_THAT(MakePart(directory.At("v/file/below")).ToString(), HasSubstr("v/file/below"));
+}
+
+TEST(VolumesTest, OnlyMountedPartsOfVolumesThatMayLackThemAreToBeMade) {
+  Object pod = PodWith({{"name", "v"}, {"emptyDir", Object::object()}});
+  pod["spec"]["volumes"].push_back({{"name", "config"}, {"configMap", {{"name", "c"}}}});
+  const Object container = {
+      {"name", "c"},
+      {"volumeMounts",
+       {{{"name", "v"}, {"mountPath", "/whole"}},
+        {{"name", "v"}, {"mountPath", "/out"}, {"subPath", "runs/1"}},
+        {{"name", "config"}, {"mountPath", "/etc/app.yaml"}, {"subPath", "app.yaml"}}}}};
+  EXPECT_THAT(MountedParts(pod, container, {{"v", "/w/v"}, {"config", "/w/c"}}),
+              ::testing::ElementsAre("/w/v/runs/1"));
 }
 
 TEST(VolumesTest, AHostPathThatCannotBeLookedUpIsNamed) {

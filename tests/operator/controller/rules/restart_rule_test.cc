@@ -362,6 +362,14 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
     }
     EXPECT_EQ(rejected.Write().Build().job.status.attempt, had_started ? 1 : 0);
   }
+  // Nor has one started that is evicted while its image is pulled.
+  Seen evicted(Gang().Workers(3).With(elastic));
+  evicted.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "Evicted";
+    pod.termination = Termination{.exit_code = 137, .has_run = false};
+  });
+  EXPECT_EQ(evicted.Write().Build().job.status.attempt, 0);
   // One whose second container keeps the pod Pending has started.
   Seen joined(Gang().Workers(3).With(elastic));
   joined.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {

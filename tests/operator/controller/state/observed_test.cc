@@ -30,6 +30,7 @@ Object ExitOf(int code) {
            {{"exitCode", code},
             {"reason", "Error"},
             {"message", "oops"},
+            {"startedAt", "2026-01-01T00:00:00Z"},
             {"finishedAt", "2026-01-01T00:00:10Z"}}}};
 }
 
@@ -243,9 +244,13 @@ TEST(ObservedTest, RestartsOfInitContainersCountAndThoseOfSidecarsDoNot) {
   EXPECT_EQ(ObservePod(object)->last_run, 2) << "of the main container";
   init[1]["restartCount"] = 3;
   init[2]["restartCount"] = 4;
+  for (const int i : {1, 2}) init[i]["lastState"] = ExitOf(3);
   EXPECT_EQ(ObservePod(object)->restart_count, 9);
   EXPECT_EQ(ObservePod(object)->last_run, 2);
   init[1]["state"] = ExitOf(0);  // it may have waited for something by failing
+  EXPECT_EQ(ObservePod(object)->restart_count, 6);
+  init[1]["state"] = {{"running", Object::object()}};  // again, after its node has started anew
+  init[1]["lastState"] = ExitOf(0);
   EXPECT_EQ(ObservePod(object)->restart_count, 6);
   init[1]["state"] = ExitOf(1);
   EXPECT_EQ(ObservePod(object)->restart_count, 9);

@@ -130,6 +130,16 @@ TEST_F(WorkQueueTest, WhatIsWantedWithinATimeComesOnceAndIsNotForgotten) {
   EXPECT_EQ(queue.Stats().next_due, seconds(10));
 }
 
+TEST_F(WorkQueueTest, OfTwoTimesWithinWhichAKeyIsWantedTheShorterOneCounts) {
+  queue.Add(kA);
+  EXPECT_EQ(queue.TryGet(), kA);
+  queue.AddWithin(kA, seconds(10));
+  queue.AddWithin(kA, seconds(1));
+  queue.AddWithin(kA, seconds(5));
+  queue.Done(kA);
+  EXPECT_EQ(queue.Stats().next_due, seconds(1));
+}
+
 TEST_F(WorkQueueTest, WhatIsWantedBetweenASuccessAndItsEndIsNotForgotten) {
   queue.Add(kA);
   EXPECT_EQ(queue.TryGet(), kA);
