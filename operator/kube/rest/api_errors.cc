@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/cord.h"
 #include "base/shorten.h"
@@ -109,10 +108,9 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   if (response.status >= 300 && response.status < 400) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
   }
-  std::string answer = response.body;
+  std::string answer = response.body.empty() ? "an empty answer" : response.body;
   ReplaceInvalidUtf8(answer.data(), answer.size());  // errors are written to objects
-  return Make(what, response.status, "",
-              answer.empty() ? "an empty answer" : Shortened(std::move(answer), kQuoted));
+  return Make(what, response.status, "", Shortened(answer, kQuoted));
 }
 
 bool MayBeOverloaded(const HttpResponse& response) {
