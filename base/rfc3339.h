@@ -28,9 +28,9 @@ inline std::string FormatApiMicroTime(Time time) {
 // Time ends in 2262).
 std::optional<Time> ParseRfc3339(std::string_view text);
 
-// Parses a time of expiry: Time::max() for years after 2261 and for the first second of year 1, Go's
-// zero, which both mean never; the epoch for others before 1970; nullopt for what is not RFC 3339 or
-// names a day or a time of day that does not exist.
+// Parses a time of expiry: Time::max() for years after 2261 and for the first second of year 1,
+// Go's zero, which both mean never; the epoch for others before 1970; nullopt for what is not RFC
+// 3339 or names a day or a time of day that does not exist.
 std::optional<Time> ParseExpiry(std::string_view text);
 
 }  // namespace lockstep

@@ -10,13 +10,13 @@
 namespace lockstep::controller {
 namespace {
 
-// The counts are those of the last status, when the worker was active, and perhaps ready. Without
-// this, its pod would look like one that has vanished.
+// The counts are those of the last status, when the worker was active and most likely ready.
+// Without this, its pod would look like one that has vanished.
 void CountAsSucceeded(api::TrainingJobStatus& status) {
   const auto counts = status.replica_statuses.find(api::Role::kWorker);
   if (counts == status.replica_statuses.end() || counts->second.active == 0) return;
   --counts->second.active;
-  counts->second.ready = std::min(counts->second.ready, counts->second.active);
+  if (counts->second.ready > 0) --counts->second.ready;
   ++counts->second.succeeded;
 }
 

@@ -45,13 +45,19 @@ std::string ClaimOf(const Object& volume) {
   return SourceOf(volume, kClaim).value("claimName", volume.value("name", ""));
 }
 
+bool IsConfig(const std::string& type) {
+  return type == "configMap" || type == "secret";
+}
+
 // Returns the folder that the user has named for the volume, or null.
 const std::string* NamedFolder(const Object& volume, const VolumeOptions& options) {
   auto folder = options.folders.find(ClaimOf(volume));
   if (folder == options.folders.end()) folder = options.folders.find(volume.value("name", ""));
   if (folder == options.folders.end()) return nullptr;
-  // Volumes that have a folder of their own give way to the claim.
-  const bool gives_way = TypeOf(volume) == "emptyDir" || !ClaimOf(volume).empty();
+  // Volumes that have a place of their own give way to the claim.
+  const std::string type = TypeOf(volume);
+  const bool gives_way =
+      type == "persistentVolumeClaim" || type == "emptyDir" || type == "hostPath" || IsConfig(type);
   const bool is_of_other =
       options.claims.contains(folder->first) && folder->first != ClaimOf(volume);
   return gives_way && is_of_other ? nullptr : &folder->second;
@@ -136,10 +142,6 @@ absl::Status FillHostPath(const Object& source, const std::string& path, const s
   if (fs::exists(path, error)) return absl::OkStatus();
   const std::string why = error ? "cannot be looked up: " + error.message() : "does not exist";
   return absl::NotFoundError(fmt::format("{}: hostPath {} {}", what, path, why));
-}
-
-bool IsConfig(const std::string& type) {
-  return type == "configMap" || type == "secret";
 }
 
 // An entry that its ConfigMap no longer has must not remain. As in a cluster, the folder belongs to

@@ -49,16 +49,19 @@ def read(api: Api, namespace: str, pods: Collection, container: str | None, tail
     not hide the others: the first such error is raised after the last line."""
     logs = [log for pod in pods.objects() if (log := _log_of(pod, container)) is not None]
     first: ApiError | None = None
+    silent = 0  # logs in a row to which nobody answered: of one, its node may be away, of two, the server
     for log in sorted(logs, key=_order):
         try:
             stream = api.stream(_path(namespace, log), silence_seconds=60,
                                 query={"container": log.container, "tailLines": tail})
         except ApiError as error:
-            if error.status in (None, 401, 403):
-                raise  # the server is away, or shows no log: the others' would not come either
+            silent = silent + 1 if error.status is None else 0
+            if silent == 2 or error.status in (401, 403):
+                raise  # the others' would not come either
             if error.status != 404:  # else the pod was deleted meanwhile, and its log with it
                 first = first or error
             continue
+        silent = 0
         try:
             yield from _lines_of(stream, log)
         except ApiError as error:

@@ -114,7 +114,8 @@ app.kubernetes.io/component: operator
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
 {{- $fullname := include "lockstep.fullname" . -}}
-{{- if and (or .Values.progressReports.enabled .Values.serviceMonitor.enabled) (not (include "lockstep.isServiceName" $fullname)) -}}
+{{- $monitor := include "lockstep.renders" (dict "of" .Values.serviceMonitor "name" "serviceMonitor" "kind" "ServiceMonitor" "context" $) -}}
+{{- if and (or .Values.progressReports.enabled $monitor) (not (include "lockstep.isServiceName" $fullname)) -}}
 {{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's Services: %q starts with a digit or has a dot, which their names must not" .Values.fullnameOverride .Release.Name $fullname) -}}
 {{- end -}}
 {{- range .Values.operator.extraArgs -}}

@@ -42,9 +42,7 @@ absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::L
 
 bool FailedLooks::MayPass(const absl::Status& look) {
   in_a_row_ = look.ok() ? 0 : in_a_row_ + 1;
-  const bool may_pass =
-      absl::IsUnavailable(look) || kube::IsOverloaded(look) || absl::IsUnauthenticated(look);
-  return may_pass && in_a_row_ < kMostFailedLooks;
+  return (absl::IsUnavailable(look) || kube::IsOverloaded(look)) && in_a_row_ < kMostFailedLooks;
 }
 
 }  // namespace lockstep::cli

@@ -32,9 +32,8 @@ absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::L
 // API server restarts now and then, and a watch takes hours. Not thread-safe.
 class FailedLooks {
  public:
-  // Takes the result of each look after one that has succeeded. Returns true if the server cannot
-  // be reached, is overloaded, or accepts no credential (the plugin that renews it needs the
-  // network, too), and fewer than 30 looks in a row have failed: then the next one may succeed.
+  // Takes the result of each look. Returns true if the server cannot be reached or is overloaded,
+  // and fewer than 30 looks in a row have failed: then the next one may succeed.
   bool MayPass(const absl::Status& look);
 
  private:

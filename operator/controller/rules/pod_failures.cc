@@ -68,22 +68,6 @@ PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
   return FailureOfPod(observed, pod, !HasFailed(pod) && IsUnreachable(observed, pod));
 }
 
-// Returns how many workers were ready when the status last counted them, have not finished, and
-// have no pod now that has started. A process that has just started knows no more. The count may be
-// a little old, but never includes a pod that had not started.
-int CountGoneWorkers(const Observed& observed) {
-  const api::TrainingJobStatus& status = observed.job.status;
-  const auto known = status.replica_statuses.find(api::Role::kWorker);
-  if (known == status.replica_statuses.end()) return 0;
-  // Workers that were scaled away have not vanished.
-  if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
-  const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
-    return pod.role == api::Role::kWorker && MayHaveStarted(pod) && !IsObsolete(observed, pod) &&
-           !HasCompleted(observed.job, {pod.role, pod.index});
-  });
-  return known->second.ready - static_cast<int>(there);
-}
-
 // A gang that has run cannot take in a replacement for a member whose pod is gone without a trace.
 // Some workers of an elastic gang may never have existed, whatever its minimum is by now.
 void AddVanished(const Observed& observed, std::vector<PodFailure>& failures) {
@@ -187,6 +171,19 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
 }
 
 }  // namespace
+
+int CountGoneWorkers(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  const auto known = status.replica_statuses.find(api::Role::kWorker);
+  if (known == status.replica_statuses.end()) return 0;
+  // Workers that were scaled away have not vanished.
+  if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
+  const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.role == api::Role::kWorker && MayHaveStarted(pod) && !IsObsolete(observed, pod) &&
+           !HasCompleted(observed.job, {pod.role, pod.index});
+  });
+  return known->second.ready - static_cast<int>(there);
+}
 
 PodFailureCause CountsAs(const PodFailure& failure) {
   if (!failure.rule) return failure.cause;

@@ -30,6 +30,11 @@ struct PodFailure {
   std::string stall = {};
 };
 
+// Returns how many workers were ready when the status last counted them, have not finished, and
+// have no pod now that has started; below 1: none. A process that has just started knows no more.
+// The count may be a little old, but never includes a pod that had not started.
+int CountGoneWorkers(const Observed& observed);
+
 // Returns what the failure counts as: what the job's rule says, else its cause. Whether it may be a
 // consequence depends only on `cause`, not on the rule.
 PodFailureCause CountsAs(const PodFailure& failure);

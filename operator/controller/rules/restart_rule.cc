@@ -20,8 +20,8 @@ namespace {
 // has not started: the others do not know it.
 bool HasNeverJoined(const Observed& observed, const PodFailure& failure) {
   if (failure.pod == nullptr || MayHaveStarted(*failure.pod)) return false;
-  return !IsRequired(observed.job, failure.replica) &&
-         !std::ranges::binary_search(observed.started_workers, failure.replica.index);
+  if (IsRequired(observed.job, failure.replica) || CountGoneWorkers(observed) > 0) return false;
+  return !std::ranges::binary_search(observed.started_workers, failure.replica.index);
 }
 
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {

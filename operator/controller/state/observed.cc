@@ -66,6 +66,13 @@ bool IsFinal(const std::string& restart_policy, int exit_code) {
   return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
 }
 
+// A runtime that could not start the container gives the epoch, and the kubelet none for one that
+// it did not get to.
+bool HasStartTime(const Object& terminated) {
+  const std::optional<Time> started = ParseRfc3339(TextMember(terminated, "startedAt"));
+  return started && *started > Time{};
+}
+
 Termination ReadTermination(const Object& terminated) {
   Termination end{.exit_code = IntMember(terminated, "exitCode"),
                   .signal = IntMember(terminated, "signal"),
@@ -74,7 +81,7 @@ Termination ReadTermination(const Object& terminated) {
                   .progress = std::nullopt,
                   .results = {},
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt")),
-                  .has_run = !TextMember(terminated, "startedAt").empty()};
+                  .has_run = HasStartTime(terminated)};
   end.progress = api::ProgressFromMessage(end.message);
   end.results = api::ResultsFromMessage(end.message);
   if (end.progress || !end.results.empty()) end.message.clear();  // not readable for people

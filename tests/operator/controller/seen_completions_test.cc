@@ -51,6 +51,24 @@ TEST(SeenCompletionsTest, AWorkerWhosePodIsGoneCountsAsSucceeded) {
   EXPECT_EQ(counts.succeeded, 1);
 }
 
+TEST(SeenCompletionsTest, OneThatIsPendingDoesNotCountAsReadyForIt) {
+  SeenCompletions completions;
+  Seen seen(Job("j").Workers(4));
+  const auto set = [&seen](const testing::PodState& second) {
+    seen.NoPods().Worker(0, kReady).Worker(1, second).Worker(2, kReady);
+    seen.Worker(3, testing::kPending);
+  };
+  seen.Service();
+  set(kReady);
+  seen.Write();
+  set(Exited(0));
+  CompletedAfter(completions, seen);
+  seen.NoPods().Worker(0, kReady).Worker(2, kReady).Worker(3, testing::kPending);
+  Observed observed = seen.Build();
+  completions.Note(observed, SteadyTime(observed.now.time_since_epoch()));
+  EXPECT_EQ(observed.job.status.replica_statuses.at(api::Role::kWorker).ready, 2);
+}
+
 TEST(SeenCompletionsTest, AWorkerWhosePodIsBeingDeletedHasCompleted) {
   SeenCompletions completions;
   Seen seen = HasOneThatSucceeded();

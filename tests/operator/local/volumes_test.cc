@@ -54,6 +54,9 @@ TEST(VolumesTest, AnEmptyDirIsNotTheClaimOfItsName) {
   EXPECT_EQ(place(claim), "/mine");
   EXPECT_EQ(place(empty), "/w/volumes/emptyDir/data");
   EXPECT_EQ(place(other), "/w/volumes/other");
+  EXPECT_EQ(place({{"name", "data"}, {"hostPath", {{"path", "/there"}}}}), "/there");
+  EXPECT_EQ(place({{"name", "data"}, {"configMap", {{"name", "c"}}}}), "/w/config/p/data");
+  EXPECT_EQ(place({{"name", "data"}, {"nfs", {{"server", "s"}}}}), "/mine") << "it has no other";
   options.folders = {{"set", "/mine"}};
   EXPECT_EQ(place(claim), "/mine");
 }

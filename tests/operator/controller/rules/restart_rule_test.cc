@@ -343,8 +343,13 @@ TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
 TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
   const PodState deleted_while_pending = [](ObservedPod& pod) { pod.being_deleted = true; };
-  Seen seen(Gang().Workers(3).With(elastic));
-  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, deleted_while_pending).Write();
+  // Runs with two workers, and the third becomes this.
+  const auto with_third = [&elastic](const PodState& third) {
+    Seen seen(Gang().Workers(3).With(elastic));
+    seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, testing::kPending).Write();
+    return seen.NoPods().Worker(0, kReady).Worker(1, kReady).Worker(2, third);
+  };
+  Seen seen = with_third(deleted_while_pending).Write();
   const api::TrainingJobStatus& status = seen.Build().job.status;
   EXPECT_EQ(status.state, "Running");
   EXPECT_EQ(status.attempt, 0);
@@ -352,8 +357,7 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
   EXPECT_THAT(status.counted_pods, ElementsAre("j-worker-2-uid"));
   // A kubelet without room for it, too, but not one that has known it before, as after a restart.
   for (const bool had_started : {false, true}) {
-    Seen rejected(Gang().Workers(3).With(elastic));
-    rejected.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+    Seen rejected = with_third([](ObservedPod& pod) {
       pod.phase = PodPhase::kFailed;
       pod.reason = "OutOfnvidia.com/gpu";
     });
@@ -362,17 +366,24 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
     }
     EXPECT_EQ(rejected.Write().Build().job.status.attempt, had_started ? 1 : 0);
   }
+  // Nor one of which an operator that has just started knows by the status.
+  Seen known = with_third([](ObservedPod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "UnexpectedAdmissionError";
+  });
+  known.With([](Observed& observed) {
+    observed.job.status.replica_statuses[Role::kWorker] = {.desired = 3, .active = 3, .ready = 3};
+  });
+  EXPECT_EQ(known.Plan().status.attempt, 1);
   // Nor has one started that is evicted while its image is pulled.
-  Seen evicted(Gang().Workers(3).With(elastic));
-  evicted.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+  Seen evicted = with_third([](ObservedPod& pod) {
     pod.phase = PodPhase::kFailed;
     pod.reason = "Evicted";
     pod.termination = Termination{.exit_code = 137, .has_run = false};
   });
   EXPECT_EQ(evicted.Write().Build().job.status.attempt, 0);
   // One whose second container keeps the pod Pending has started.
-  Seen joined(Gang().Workers(3).With(elastic));
-  joined.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod& pod) {
+  Seen joined = with_third([](ObservedPod& pod) {
     pod.being_deleted = true;
     pod.running_since = Time{};
   });

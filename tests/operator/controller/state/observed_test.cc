@@ -235,6 +235,17 @@ TEST(ObservedTest, WhatKeepsAPodFromBeingUpIsToldWhicheverContainerItIs) {
   }
 }
 
+TEST(ObservedTest, AnEndWithoutAStartIsNoRun) {
+  for (const char* started : {"", "1970-01-01T00:00:00Z"}) {
+    Object end = ExitOf(128);
+    end["terminated"]["startedAt"] = started;
+    const ObservedPod pod = *ObservePod(PodWith("Never", "Failed", end));
+    EXPECT_FALSE(pod.termination->has_run) << started;
+    EXPECT_FALSE(MayHaveStarted(pod)) << started;
+  }
+  EXPECT_TRUE(MayHaveStarted(*ObservePod(PodWith("Never", "Failed", ExitOf(128)))));
+}
+
 // As Kubernetes' Job counts them. Like a sidecar among the other containers, one among the init
 // containers is no part of the pod's outcome.
 TEST(ObservedTest, RestartsOfInitContainersCountAndThoseOfSidecarsDoNot) {
