@@ -165,6 +165,14 @@ class RequestsTest(unittest.TestCase):
             with self.assertRaisesRegex(lockstep.ApiError, "no"):
                 list(self.client(*found, [b"a\n"], refused).logs("j"))
             self.assertEqual(2 + 2, len(self.server.paths()), "nobody asks for the other logs")
+        silent = LOST, LOST, LOST
+        lines = []
+        with self.assertRaisesRegex(lockstep.ApiError, "cannot be reached"):
+            lines.extend(self.client(*found, *silent, [b"b\n"], *silent, [b"d\n"], []).logs("j"))
+        self.assertEqual(["worker-1: b", "worker-3: d"], lines, "one node's silence hides no other log")
+        with self.assertRaisesRegex(lockstep.ApiError, "cannot be reached"):
+            list(self.client(*found, *silent, *silent).logs("j"))
+        self.assertEqual(2 + 6, len(self.server.paths()), "of the server's, nobody asks on")
         gone = (404, status(404, "not found"), {})
         self.assertEqual(["worker-1: b"], list(self.client(*found, gone, [b"b\n"], gone, gone, gone).logs("j")))
 
