@@ -129,7 +129,7 @@ class FaultsTest(unittest.TestCase):
         told = environment(run.trainers(pod=1, replica=True)[0])
         token = pathlib.Path(told.pop("LOCKSTEP_TOKEN_FILE"))
         self.assertIn((run.work_dir / "config").resolve(), token.parents)
-        self.assertEqual(token.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(token.stat().st_mode & 0o777, 0o400)  # 0440, less the group's part
         for name in ("LOCKSTEP_METRICS_FD", "LOCKSTEP_TERMINATION_MESSAGE_PATH"):
             told.pop(name, None)
         stranger = subprocess.Popen([str(TRAINER), "replica"], env=told, stdout=subprocess.DEVNULL,
