@@ -60,11 +60,13 @@ void WorkQueue::Wait(std::shared_ptr<Event> event) {
 }
 
 void WorkQueue::Download(const void* device, void* host, std::size_t bytes) {
+  if (bytes == 0) return;  // `host` may be null, which memcpy must not get
   const void* real = memory_.Real(device);
   Enqueue([=] { std::memcpy(host, real, bytes); });
 }
 
 void WorkQueue::Upload(const void* host, void* device, std::size_t bytes) {
+  if (bytes == 0) return;
   void* real = memory_.Real(device);
   Enqueue([=] { std::memcpy(real, host, bytes); });
 }

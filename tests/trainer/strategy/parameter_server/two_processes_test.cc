@@ -130,7 +130,9 @@ TEST_F(TwoProcessesTest, AServerThatIsLoadedAgainHoldsTheValuesTwiceAtMost) {
   }
   const std::int64_t most = MostMemoryOf(servers_.processes->pid(1));
   EXPECT_GT(most, kBytes);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what is freed
   EXPECT_LT(most, 2 * kBytes + kProgram);
+#endif
   parameters.assign(kFloats, 0);
   ASSERT_TRUE(group.Pull({.fence = 8}, values, /*all=*/false).ok());
   EXPECT_EQ(std::ranges::count(parameters, 10.0f), kFloats);
