@@ -83,6 +83,7 @@ int Give(const std::vector<T>& from, std::int64_t requested, std::int64_t* count
   *count = static_cast<std::int64_t>(from.size());
   if (requested == 0) return kSuccess;
   const std::int64_t given = std::min(requested, *count);
+  if (given == 0) return kSuccess;  // an empty vector may give a null pointer
   std::memcpy(values, from.data(), static_cast<std::size_t>(given) * sizeof(T));
   return kSuccess;
 }
