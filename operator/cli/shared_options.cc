@@ -5,7 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <system_error>
+
+#include "operator/local/volumes.h"
 
 namespace lockstep::cli {
 
@@ -47,11 +48,9 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
           fmt::format("--volume {}: expected NAME=PATH, like data=/srv/mnist", volume));
     }
     const fs::path path = volume.substr(equals + 1);
-    std::error_code error;
-    if (!fs::exists(path, error)) {
+    if (const std::string why = local::WhyAbsent(path.string()); !why.empty()) {
       return absl::InvalidArgumentError(
-          fmt::format("--volume {}: {} {}", volume, path.string(),
-                      error ? "cannot be looked up: " + error.message() : "does not exist"));
+          fmt::format("--volume {}: {} {}", volume, path.string(), why));
     }
     folders[volume.substr(0, equals)] = fs::absolute(path).lexically_normal().string();
   }

@@ -138,9 +138,8 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
 absl::Status FillHostPath(const Object& source, const std::string& path, const std::string& what) {
   const std::string type = source.value("type", "");
   if (type == "DirectoryOrCreate") return MakeFolder(path, what);
-  std::error_code error;
-  if (fs::exists(path, error)) return absl::OkStatus();
-  const std::string why = error ? "cannot be looked up: " + error.message() : "does not exist";
+  const std::string why = WhyAbsent(path);
+  if (why.empty()) return absl::OkStatus();
   return absl::NotFoundError(fmt::format("{}: hostPath {} {}", what, path, why));
 }
 
@@ -172,6 +171,12 @@ absl::Status FillConfig(const std::string& name_space, const Object& volume,
 }
 
 }  // namespace
+
+std::string WhyAbsent(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return "";
+  return error ? "cannot be looked up: " + error.message() : "does not exist";
+}
 
 std::set<std::string> ClaimsOf(const std::vector<Object>& pods) {
   std::set<std::string> claims;

@@ -19,6 +19,9 @@ struct VolumeOptions {
   std::set<std::string> claims = {};           // of all pods of the job: see ClaimsOf
 };
 
+// Returns why nothing is found at the path ("does not exist"); empty if there is something.
+std::string WhyAbsent(const std::string& path);
+
 // Returns the names of the claims that the pods' volumes are of.
 std::set<std::string> ClaimsOf(const std::vector<kube::Object>& pods);
 

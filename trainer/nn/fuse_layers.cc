@@ -119,30 +119,19 @@ class Fuser {
 
   // Moves the relu before a max pool into the pool; zeros in between are relu's own values.
   void FuseFromInput(std::size_t pool) {
+    std::size_t reader = pool;  // of the relu
     Layer* input = OnlyInput(pool);
-    if (input == nullptr) return;
-    if (std::holds_alternative<ZeroPadding2dSpec>(input->spec)) {
-      FusePastZeros(pool, static_cast<std::size_t>(layers_[pool].inputs.front()));
-      return;
+    if (input != nullptr && std::holds_alternative<ZeroPadding2dSpec>(input->spec)) {
+      reader = static_cast<std::size_t>(layers_[pool].inputs.front());
+      input = OnlyInput(reader);
     }
+    if (input == nullptr) return;
     if (IsRelu(*input)) {
-      stands_for_[static_cast<std::size_t>(layers_[pool].inputs.front())] = input->inputs.front();
-      layers_[pool].inputs = input->inputs;
+      stands_for_[static_cast<std::size_t>(layers_[reader].inputs.front())] = input->inputs.front();
+      layers_[reader].inputs = input->inputs;
       AsMaxPool(layers_[pool])->relu = true;
     } else {
       AsMaxPool(layers_[pool])->relu = TakeFusedRelu(*input);
-    }
-  }
-
-  void FusePastZeros(std::size_t pool, std::size_t zeros) {
-    Layer* before = OnlyInput(zeros);
-    if (before == nullptr) return;
-    if (IsRelu(*before)) {
-      stands_for_[static_cast<std::size_t>(layers_[zeros].inputs.front())] = before->inputs.front();
-      layers_[zeros].inputs = before->inputs;
-      AsMaxPool(layers_[pool])->relu = true;
-    } else {
-      AsMaxPool(layers_[pool])->relu = TakeFusedRelu(*before);
     }
   }
 

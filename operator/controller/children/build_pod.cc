@@ -198,13 +198,10 @@ void AddSearchDomain(const api::TrainingJob& job, const Settings& settings, Obje
 // Whether the main container starts again is the job's to decide, as for the pod: the operator
 // takes its end for that of the replica.
 void DropRestartPolicyOfMain(Object& spec) {
-  if (!spec.contains("containers") || !spec.at("containers").is_array()) return;
-  const Object* main = MainContainerOf(spec.at("containers"));
-  for (Object& container : spec.at("containers")) {
-    if (&container != main || !container.is_object()) continue;
-    container.erase("restartPolicy");
-    container.erase("restartPolicyRules");
-  }
+  Object* main = spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  if (main == nullptr || !main->is_object()) return;
+  main->erase("restartPolicy");
+  main->erase("restartPolicyRules");
 }
 
 }  // namespace

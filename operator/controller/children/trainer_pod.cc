@@ -117,7 +117,7 @@ void ApplyTrainerDefaults(const api::TrainingJob& job, const Settings& settings,
                           Object& spec) {
   Object& containers = ListAt(spec, "containers");
   if (containers.empty()) containers.push_back({{"name", api::kTrainerContainer}});
-  Object& main = *const_cast<Object*>(MainContainerOf(containers));
+  Object& main = *MainContainerOf(containers);
   const bool is_ours = !main.contains("image") && !main.contains("command");
   const TrainerImages& images = settings.trainer_images;
   SetDefault(main, "image", api::GpusOf(main) > 0 ? images.gpu : images.cpu);

@@ -20,12 +20,13 @@ namespace {
 // has not started: the others do not know it.
 bool HasNeverJoined(const Observed& observed, const PodFailure& failure) {
   if (failure.pod == nullptr || MayHaveStarted(*failure.pod)) return false;
-  if (IsRequired(observed.job, failure.replica) || CountGoneWorkers(observed) > 0) return false;
-  return !std::ranges::binary_search(observed.started_workers, failure.replica.index);
+  return !IsRequired(observed.job, failure.replica) &&
+         !std::ranges::binary_search(observed.started_workers, failure.replica.index);
 }
 
-bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
-  if (HasNeverJoined(observed, failure)) return false;
+// `lacks_workers`: by the status, workers that were ready have no pod now that has started.
+bool IsGangFailure(const Observed& observed, const PodFailure& failure, bool lacks_workers) {
+  if (!lacks_workers && HasNeverJoined(observed, failure)) return false;
   return observed.job.spec.restart_scope == api::RestartScope::kGang || !failure.stall.empty() ||
          LeadsFinishedPeers(observed, failure.replica);
 }
@@ -223,8 +224,9 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
     return FailedForGood(observed, *permanent);
   }
   const PodFailure& first = *blame.first;
-  const bool gang = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
-    return IsGangFailure(observed, failure);
+  const bool lacks_workers = CountGoneWorkers(observed) > 0;
+  const bool gang = std::ranges::any_of(failures, [&](const PodFailure& failure) {
+    return IsGangFailure(observed, failure, lacks_workers);
   });
   gang ? ChargeGang(observed, blame, status) : ChargePods(failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "api/v1/names.h"
 #include "operator/kube/object.h"
@@ -20,6 +21,10 @@ const api::Json* MainContainerOf(const api::Json& containers) {
     }
   }
   return &containers.front();
+}
+
+api::Json* MainContainerOf(api::Json& containers) {
+  return const_cast<api::Json*>(MainContainerOf(std::as_const(containers)));
 }
 
 const api::Json* FindMainContainer(const api::Json& pod_template) {

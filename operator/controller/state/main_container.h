@@ -15,6 +15,7 @@ bool IsMainContainerName(std::string_view name);
 // Returns the container with a name of api::kMainContainerNames, else the first; null if
 // `containers` is not a list or is empty. `containers` is a pod spec's list.
 const api::Json* MainContainerOf(const api::Json& containers);
+api::Json* MainContainerOf(api::Json& containers);
 
 // The same for a pod template ({"spec": {"containers": […]}}), which may be partial.
 const api::Json* FindMainContainer(const api::Json& pod_template);
