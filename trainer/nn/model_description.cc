@@ -26,7 +26,7 @@ bool IsShape(const Json& json) {
   return elements <= static_cast<double>(kLargestExtent);
 }
 
-std::optional<DType> ElementOf(const Json& name) {
+std::optional<DType> ElementNamed(const Json& name) {
   for (const DType element : {DType::kUInt8, DType::kFloat32}) {
     if (name == DTypeName(element)) return element;
   }
@@ -63,7 +63,7 @@ absl::StatusOr<ModelDescription> DescriptionFromJson(const nlohmann::json& json)
   }
   std::optional<DType> element;
   if (json.contains("element")) {  // not in those of earlier versions
-    element = ElementOf(json["element"]);
+    element = ElementNamed(json["element"]);
     if (!element) return FieldFault(json, "element", "\"uint8\" or \"float32\"");
   }
   return ModelDescription{.layers = layers.get<std::vector<Json>>(),

@@ -96,7 +96,7 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
   nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
   // Older checkpoints have one seed for all.
   if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
-  // Those before them do not say whether they shuffle.
+  // Earlier versions did not save whether the run shuffles.
   if (!found.contains("shuffle")) found["shuffle"] = expected["shuffle"];
   for (const auto& [key, value] : expected.items()) {
     if (found.contains(key) && found[key] == value) continue;
@@ -132,7 +132,7 @@ absl::StatusOr<RunState> RunStateOf(const Snapshot& snapshot) {
                           "its run state is of step {}, expected the same step", state.step)));
 }
 
-// Without a test set here, the numbers are nobody's: they are kept for who has it.
+// A session without a test set does not evaluate, so it keeps the numbers.
 bool IsOfAnotherEvaluation(const RunState& saved, const Session& session) {
   return saved.evaluated_on != 0 && session.test_data() != nullptr &&
          saved.evaluated_on != session.EvaluationDigest();

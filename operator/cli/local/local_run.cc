@@ -115,7 +115,7 @@ absl::Status LocalRun::CreateObjects(const JobFile& file) {
     LOCKSTEP_RETURN_IF_ERROR(client_.Create(CompanionKind(object), object).status());
   }
   api::TrainingJob job = file.job;
-  job.spec.managed_by.clear();  // here it is this run's, whose it may be in a cluster
+  job.spec.managed_by.clear();  // no other controller runs here
   return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).status();
 }
 

@@ -9,7 +9,7 @@ namespace lockstep::controller {
 bool IsObsolete(const Observed& observed, const ObservedPod& pod);
 
 struct Readiness {
-  bool required = false;  // every replica that the job requires is up; if each trains alone, one
+  bool required = false;  // the replicas that the job requires are up: any one if each trains alone
   bool all = false;       // every other replica is up too
 };
 

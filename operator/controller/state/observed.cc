@@ -129,7 +129,7 @@ std::set<std::string> Sidecars(const Object& spec) {
   return names;
 }
 
-// Returns the latest end of a container that has not ended with success since.
+// Returns how the container has ended last; null if it has not.
 const Object& LatestEnd(const Object& entry) {
   const Object& terminated = Member(Member(entry, "state"), "terminated");
   return terminated.is_null() ? Member(Member(entry, "lastState"), "terminated") : terminated;

@@ -77,7 +77,7 @@ struct ObservedPod {
   std::string reason, message;  // status.reason: "Evicted"
   std::string waiting_reason;   // of the main container: "ImagePullBackOff"
   std::string waiting_message;  // "Back-off pulling image …"
-  // The first one, if there is any. A list since it is mostly empty, and thousands are held.
+  // At most one. A vector, because most pods have none, and thousands of pods are held.
   std::vector<Blocker> blockers;
   std::string unschedulable;  // the scheduler's message while no node fits
   bool being_deleted = false;

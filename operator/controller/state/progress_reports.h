@@ -80,9 +80,9 @@ class ProgressReports {
   Known Of(const std::string& job_uid, const Run& run);
   // Reports may have been lost on this side. So no job's silence before says anything.
   void NoteLoss(SteadyTime now);
-  // Takes what the readiness probe was answered. A Service may send nothing to a process that is
-  // not ready, so what was sent before the answer that ends such a time may have been lost. Until
-  // the first call, as without a probe, everything arrives.
+  // Records the answer to a readiness probe. A Service may send nothing to a process that is not
+  // ready, so reports from that time may have been lost. Until the first call, as without a probe,
+  // all reports arrive.
   void NoteReadiness(bool is_ready, SteadyTime now);
   void Forget(const std::string& job_uid);  // the job has ended or is gone
 
