@@ -64,6 +64,7 @@ struct Sight {
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool is_at_work = false;  // a peer of the present attempt that ran, and was not about to end
+  Place place;                       // set if is_at_work
   std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };

@@ -145,6 +145,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     sight.is_pending = pod.phase == PodPhase::kPending;
     sight.is_at_work = IsPeer(observed, pod) && pod.phase == PodPhase::kRunning &&
                        !HasFailed(pod) && !sight.succeeded && !pod.being_deleted;
+    if (sight.is_at_work) sight.place = PlaceOf(pod);
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
     pod.deleting_since = moment.TimeOf(sight.deleting);
@@ -154,7 +155,13 @@ void Observer::ObserveSights(ReconcileContext& context) const {
   }
   std::swap(context.memory.sights, sights);
   // The remaining sights are of deleted pods.
-  saw_cause |= std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_at_work; });
+  for (const auto& [uid, gone] : sights) {
+    if (!gone.is_at_work) continue;
+    saw_cause = true;
+    // A gang's are known from its status: see NewPodFailures.
+    const bool is_one_of_gang = observed.job.spec.restart_scope == api::RestartScope::kGang;
+    if (!is_one_of_gang) context.memory.seen_failures.NoteGone(uid, gone.place);
+  }
   if (saw_cause) {
     context.memory.last_cause = moment.steady;
     observed.last_cause = moment.now;
@@ -218,6 +225,7 @@ void Observer::Observe(ReconcileContext& context) const {
   context.memory.seen_failures.AddGone(observed);
   ObserveSights(context);
   if (!is_decided) {
+    context.memory.seen_failures.AddGone(observed);  // those that have just been missed
     context.memory.seen_completions.Note(observed, context.moment.steady);
     context.memory.seen_failures.Note(observed);
   }

@@ -18,24 +18,38 @@ ObservedPod AsGone(ObservedPod pod) {
 }  // namespace
 
 void SeenFailures::AddGone(Observed& observed) {
-  std::erase_if(failed_,
+  std::erase_if(lost_,
                 [&observed](const auto& entry) { return IsObsolete(observed, entry.second); });
-  for (const auto& [place, failed] : failed_) {
+  for (const auto& [place, lost] : lost_) {
     const auto there = std::ranges::equal_range(observed.pods, place, {}, PlaceOf);
-    const auto same = std::ranges::find(there, failed.uid, &ObservedPod::uid);
-    if (same == there.end()) observed.pods.insert(there.end(), failed);
+    const auto same = std::ranges::find(there, lost.uid, &ObservedPod::uid);
+    if (same == there.end()) observed.pods.insert(there.end(), lost);
   }
+}
+
+void SeenFailures::NoteGone(const std::string& uid, const Place& place) {
+  const auto [role, index, attempt] = place;
+  ObservedPod pod;
+  pod.uid = uid;
+  pod.role = role;
+  pod.index = index;
+  pod.attempt = attempt;
+  pod.phase = PodPhase::kRunning;
+  pod.being_deleted = true;
+  pod.is_gone = true;
+  lost_.insert_or_assign(place, pod);
 }
 
 void SeenFailures::Note(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
     const Place place = PlaceOf(pod);
+    if (pod.is_gone) continue;
     if (counts_here && HasFailed(pod)) {
-      failed_[place] = AsGone(pod);
-    } else if (const auto known = failed_.find(place);
-               known != failed_.end() && known->second.uid == pod.uid) {
-      failed_.erase(known);
+      lost_[place] = AsGone(pod);
+    } else if (const auto known = lost_.find(place);
+               known != lost_.end() && known->second.uid == pod.uid) {
+      lost_.erase(known);
     }
   }
 }

@@ -54,7 +54,8 @@ std::string OnNode(const std::string& node) {
 std::string Describe(const PodFailure& failure) {
   const std::string who = Describe(failure.replica);
   if (!failure.stall.empty()) return failure.stall;
-  if (failure.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
+  const bool is_gone = failure.pod == nullptr || failure.pod->is_gone;
+  if (is_gone) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *failure.pod;
   const std::string where = OnNode(pod.node);
   if (pod.termination && !WasEndedByNode(pod)) {
@@ -79,7 +80,7 @@ api::Failure FailureOf(const PodFailure& failure) {
                      .exit_code = 0,
                      .reason = "PodVanished",
                      .message = ""};
-  if (failure.pod == nullptr) return entry;
+  if (failure.pod == nullptr || failure.pod->is_gone) return entry;
   const ObservedPod& pod = *failure.pod;
   entry.node = pod.node;
   if (!failure.stall.empty()) {

@@ -22,7 +22,7 @@ enum class PodFailureCause {
 };
 
 struct PodFailure {
-  const ObservedPod* pod = nullptr;  // null: the pod has vanished
+  const ObservedPod* pod = nullptr;  // null: a gang's pod has vanished
   Replica replica;
   PodFailureCause cause = PodFailureCause::kApplication;
   std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy

@@ -73,6 +73,15 @@ bool HasStartTime(const Object& terminated) {
   return started && *started > Time{};
 }
 
+// Returns true if people can read nothing more in the message than `progress` says. A program of the
+// user's may report its step beside the error that it ended with.
+bool IsOnlyProgress(const std::string& message, const api::Progress& progress) {
+  const Object said = Object::parse(message, nullptr, /*allow_exceptions=*/false);
+  const Object known = api::ProgressToJson(progress);
+  return std::ranges::all_of(said.items(),
+                             [&known](const auto& item) { return known.contains(item.key()); });
+}
+
 Termination ReadTermination(const Object& terminated) {
   Termination end{.exit_code = IntMember(terminated, "exitCode"),
                   .signal = IntMember(terminated, "signal"),
@@ -84,7 +93,9 @@ Termination ReadTermination(const Object& terminated) {
                   .has_run = HasStartTime(terminated)};
   end.progress = api::ProgressFromMessage(end.message);
   end.results = api::ResultsFromMessage(end.message);
-  if (end.progress || !end.results.empty()) end.message.clear();  // not readable for people
+  const bool is_for_people = end.progress ? !IsOnlyProgress(end.message, *end.progress)
+                                          : end.results.empty();
+  if (!is_for_people) end.message.clear();
   return end;
 }
 

@@ -85,6 +85,7 @@ struct ObservedPod {
   // Since when this process has seen each state, by its own steady clock: the clocks of the API
   // server, the kubelets and this machine differ, and may be set.
   std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
+  bool is_gone = false;  // only remembered: it ran when it was last seen, and no longer exists
   // Its node was not ready, or did not exist, when nodes were last heard of, but that may be over.
   bool node_is_unknown = false;
   bool disruption_target = false;             // the pod's condition: preempted, drained, node gone

@@ -165,6 +165,51 @@ TEST_F(SeenCausesTest, APeerWhosePodVanishesIsACause) {
   EXPECT_EQ(FailWorker(), "Running");
 }
 
+TEST_F(SeenCausesTest, APodThatVanishesCountsAsDisruptedOnce) {
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world_.client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "update-status" ? absl::UnavailableError("the connection broke")
+                                        : absl::OkStatus();
+  });
+  world_.SyncAll();
+  EXPECT_FALSE(world_.Reconcile().ok());
+  world_.client.SetBefore(nullptr);
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts, (api::RestartCounts{0, 1, 1}));
+  ASSERT_TRUE(world_.Job()->status.failure);
+  EXPECT_EQ(world_.Job()->status.failure->reason, "PodVanished");
+  EXPECT_THAT(world_.EventReasons(), ::testing::Contains("Restarting").Times(1));
+  EXPECT_EQ(world_.Pods().size(), 3) << "it is replaced";
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.disruption, 1);
+}
+
+// Something deletes it by force as soon as it runs.
+TEST_F(SeenCausesTest, APodThatVanishesAgainAndAgainIsReplacedWithABackOff) {
+  for (int i = 0; i < 2; ++i) {
+    world_.SetPod("j-worker-1", "Running");
+    world_.Settle();
+    world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+    world_.Settle();
+  }
+  EXPECT_EQ(world_.Pods().size(), 2);
+  EXPECT_TRUE(world_.Job()->status.next_retry_time);
+  EXPECT_EQ(world_.Job()->status.restarts.disruption, 2);
+}
+
+TEST_F(SeenCausesTest, NoPodOfASuspendedJobHasVanished) {
+  world_.client.Modify(controller::kTrainingJobKind, world_.key,
+                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world_.SyncAll();
+  EXPECT_TRUE(world_.Reconcile().ok());
+  for (const kube::Object& pod : world_.Pods()) {
+    world_.client.Remove(kube::kPodKind, {"default", pod.at("metadata").at("name")});
+  }
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.disruption, 0);
+  EXPECT_EQ(world_.Job()->status.state, "Suspended");
+}
+
 TEST_F(SeenCausesTest, APodThatHasSucceededAndIsRemovedIsNone) {
   world_.SetPod("j-worker-1", "Succeeded");
   world_.Settle();

@@ -115,6 +115,15 @@ TEST(ObservedTest, ATrainersLastReportIsItsProgressAndNoMessage) {
   EXPECT_FALSE(ObservePod(PodWith("Never", "Failed", ExitOf(1)))->termination->progress);
 }
 
+TEST(ObservedTest, AMessageThatTellsMoreThanProgressIsKept) {
+  Object state = ExitOf(1);
+  state["terminated"]["message"] = R"({"step":938,"error":"loss is NaN"})";
+  const auto pod = ObservePod(PodWith("Never", "Failed", state));
+  ASSERT_TRUE(pod->termination->progress);
+  EXPECT_EQ(pod->termination->progress->step, 938);
+  EXPECT_EQ(pod->termination->message, R"({"step":938,"error":"loss is NaN"})");
+}
+
 TEST(ObservedTest, AnEndThatTheKubeletUndoesIsNone) {
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("OnFailure", "Running", ExitOf(1)))));
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("Always", "Running", ExitOf(0)))));
