@@ -12,4 +12,12 @@ enum class Activity {
   kCheckpoint = 4,  // training waits until the checkpoint is written
 };
 
+// Which part of a training step a replica is in.
+enum class StepPart {
+  kUnknown = 0,  // in no step, or an older trainer
+  kInput = 1,    // waits for its next batch, or copies it
+  kCompute = 2,  // computes its gradients
+  kPeers = 3,    // has done its part, and waits for the others' (or for its device)
+};
+
 }  // namespace lockstep::api

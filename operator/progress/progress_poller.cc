@@ -24,6 +24,7 @@ namespace {
 constexpr int kLongestAnswer = 16 * 1024;
 // Bytes that a pod may send per question: an answer with framing, headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
+constexpr std::size_t kMostStragglers = 8;  // as trainer_status.proto promises
 constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
@@ -72,6 +73,32 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   return progress;
 }
 
+std::string DoingOf(const proto::Straggler& straggler) {
+  switch (straggler.activity()) {
+    case proto::ACTIVITY_SHARING_STATE:
+      return "restores its state";
+    case proto::ACTIVITY_EVALUATION:
+      return "evaluates";
+    case proto::ACTIVITY_CHECKPOINT:
+      return "writes a checkpoint";
+    default:  // a step, or what a newer trainer does
+      break;
+  }
+  if (straggler.step_part() == proto::STEP_PART_INPUT) return "waits for its next batch";
+  if (straggler.step_part() == proto::STEP_PART_COMPUTE) return "computes its gradients";
+  return "does something else";
+}
+
+std::vector<controller::Straggler> StragglersIn(const proto::GetStatusResponse& message) {
+  std::vector<controller::Straggler> stragglers;
+  for (const proto::Straggler& straggler : message.stragglers()) {
+    if (stragglers.size() == kMostStragglers) break;
+    if (!IsPodName(straggler.replica()) || straggler.rank() < 0) continue;
+    stragglers.push_back({straggler.replica(), straggler.rank(), DoingOf(straggler)});
+  }
+  return stragglers;
+}
+
 GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   GroupState group;
   group.missing = NamesIn(message.missing(), IsProcessName);
@@ -104,6 +131,7 @@ struct ProgressPoller::Peer {
   std::shared_ptr<Link> link;  // null before the first question and after a failed one
   Known known;
   std::vector<std::string> lost;
+  std::vector<controller::Straggler> stragglers;
   bool has_answered = false;
   int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
@@ -192,6 +220,7 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
           .evaluator_misses_checkpoints = misses_checkpoints,
           .in_step_for = in_step_for,
+          .stragglers = peer.stragglers,
           .since_evaluation = since(peer.known)};
 }
 
@@ -351,6 +380,7 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
     return;
   }
   peer.lost = NamesIn(said.missing_members(), IsPodName);
+  peer.stragglers = StragglersIn(said);
   peer.group = GroupFromProto(said);
   const api::Progress progress = FromProto(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
@@ -377,6 +407,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
+  peer.stragglers.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {
     // The first answer of a pod with a token contains only the nonce that a proof is made for.
     if (peer.nonce.empty() && !said.nonce().empty()) {

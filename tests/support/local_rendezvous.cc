@@ -29,6 +29,7 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
   KeyValueStore& store() override { return *this; }
   void Report(const api::Progress&) override {}
   void SetActivity(api::Activity) override {}
+  void SetStepPart(api::StepPart) override {}
   bool StopRequested() const override {
     const std::lock_guard lock(hub_.mutex_);
     return hub_.stop_;

@@ -20,6 +20,9 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   response.set_generation(roster_.generation());
   for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
   for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
+  for (const proto::Straggler& straggler : roster_.Stragglers()) {
+    *response.add_stragglers() = straggler;
+  }
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
   if (evaluator_misses_checkpoints_) {

@@ -33,6 +33,7 @@ class RendezvousClient final : public Rendezvous {
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
   void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
+  void SetStepPart(api::StepPart part) override { heartbeat_->SetStepPart(part); }
   bool StopRequested() const override { return options_.stop_requested(); }
   absl::Status Finish() override;
 

@@ -35,6 +35,7 @@ void Heartbeat::Send() {
   proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
   heartbeat.set_generation(target.generation);
   heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
+  heartbeat.set_step_part(static_cast<proto::StepPart>(step_part_.load()));
   {
     const std::lock_guard lock(mutex_);
     if (progress_) *heartbeat.mutable_progress() = *progress_;

@@ -31,7 +31,11 @@ class Heartbeat {
 
   // See Rendezvous.
   void Report(const api::Progress& progress);
-  void SetActivity(api::Activity activity) { activity_ = activity; }
+  void SetActivity(api::Activity activity) {
+    step_part_ = api::StepPart::kUnknown;
+    activity_ = activity;
+  }
+  void SetStepPart(api::StepPart part) { step_part_ = part; }
 
  private:
   void Run(const std::stop_token& stop);
@@ -42,9 +46,11 @@ class Heartbeat {
   const std::function<Target()> current_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<proto::TrainerProgress> progress_;                 // guarded by mutex_
-  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // set at every step: no lock
-  std::jthread thread_;                                            // last: uses all of the above
+  std::optional<proto::TrainerProgress> progress_;  // guarded by mutex_
+  // Set at every step: no lock.
+  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;
+  std::atomic<api::StepPart> step_part_ = api::StepPart::kUnknown;
+  std::jthread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

@@ -74,8 +74,12 @@ class Rendezvous {
   virtual KeyValueStore& store() = 0;
   // Sets the progress that heartbeats carry from now on.
   virtual void Report(const api::Progress& progress) = 0;
-  // Sets the activity that every heartbeat carries. Cheap enough to call at every step.
+  // Sets the activity that every heartbeat carries, and that the part of the step is unknown. Cheap
+  // enough to call at every step.
   virtual void SetActivity(api::Activity activity) = 0;
+  // Sets the part of the step that every heartbeat carries until the activity changes, so that the
+  // leader knows who keeps the others waiting. As cheap.
+  virtual void SetStepPart(api::StepPart part) = 0;
   // True once this pod has been asked to stop (SIGTERM to its supervisor, which forwards it). Ranks
   // sum this flag in each step's all-reduce, so all see it at the same step: rank 0 saves, ranks
   // with the flag exit with kExitPreempted, and the others Join again.

@@ -242,6 +242,7 @@ void Roster::StartIfComplete(Outbox& out) {
 
 void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) {
   session.activity = heartbeat.activity();
+  session.step_part = heartbeat.step_part();
   const bool leads = session.rank == 0 && InGeneration(session);
   if (!leads || heartbeat.generation() != generation_) return;
   activity_ = heartbeat.activity();

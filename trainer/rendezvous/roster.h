@@ -85,6 +85,10 @@ class Roster {
   // Returns the pods, as "worker-1", that have been members but have no process left, at most 256.
   // Empty once training is done.
   std::vector<std::string> LostPods() const;
+  // Returns the members that others wait for in a training step, by rank, at most 8. Empty if all
+  // members wait, or none does. As of the members' latest heartbeats: who is named for a moment may
+  // just have come late.
+  std::vector<proto::Straggler> Stragglers() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
   // Rank 0's activity; unknown while no generation is active.
@@ -104,6 +108,7 @@ class Roster {
     std::uint64_t last_generation = 0;
     SteadyTime connected, last_heard, lapsed;
     proto::Activity activity = proto::ACTIVITY_UNKNOWN;
+    proto::StepPart step_part = proto::STEP_PART_UNKNOWN;
   };
 
   Outbox Join(SessionId id, const proto::Join& join);

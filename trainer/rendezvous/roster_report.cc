@@ -127,6 +127,31 @@ std::vector<std::string> Roster::LostPods() const {
   return lost;
 }
 
+std::vector<proto::Straggler> Roster::Stragglers() const {
+  std::vector<proto::Straggler> stragglers;
+  if (!active_) return stragglers;
+  bool does_one_wait = false;
+  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
+    if (!holders_[rank]) continue;
+    const Session& session = sessions_.at(*holders_[rank]);
+    if (session.step_part == proto::STEP_PART_PEERS) {
+      does_one_wait = true;
+      continue;
+    }
+    const bool is_known = session.activity != proto::ACTIVITY_UNKNOWN &&
+                          (session.activity != proto::ACTIVITY_STEP ||
+                           session.step_part != proto::STEP_PART_UNKNOWN);
+    if (!is_known || stragglers.size() == kMostNamed) continue;
+    proto::Straggler& straggler = stragglers.emplace_back();
+    straggler.set_replica(PodOf(config_.slots[rank]));
+    straggler.set_rank(static_cast<int>(rank));
+    straggler.set_activity(session.activity);
+    straggler.set_step_part(session.step_part);
+  }
+  if (!does_one_wait) stragglers.clear();
+  return stragglers;
+}
+
 std::shared_ptr<const proto::CoordinatorMessage> Roster::Waiting() const {
   auto message = std::make_shared<proto::CoordinatorMessage>();
   proto::Waiting& waiting = *message->mutable_waiting();

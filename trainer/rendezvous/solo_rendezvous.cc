@@ -30,6 +30,7 @@ class SoloRendezvous final : public Rendezvous {
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress&) override {}
   void SetActivity(api::Activity) override {}
+  void SetStepPart(api::StepPart) override {}
   bool StopRequested() const override { return stop_requested_(); }
   absl::Status Finish() override { return absl::OkStatus(); }
 

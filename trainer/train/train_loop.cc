@@ -129,7 +129,8 @@ TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step) {
   return train::BeginStep(session, strategy, loader,
                           {.step = step,
                            .stop_requested = rendezvous.StopRequested(),
-                           .may_skip_in_a_row = session.training().max_skipped_steps},
+                           .may_skip_in_a_row = session.training().max_skipped_steps,
+                           .entered = [this](api::StepPart part) { rendezvous.SetStepPart(part); }},
                           phases);
 }
 

@@ -129,6 +129,7 @@ absl::Status NotFinite(const StepResult& result, std::int64_t step) {
 std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
                                      const StepOptions& options, PhaseClock& phases) {
   const Batch* batch = nullptr;
+  options.entered(api::StepPart::kInput);
   {
     const PhaseTimer timer(phases, Phase::kInput);
     const absl::StatusOr<const Batch*> next = loader.Next();
@@ -137,10 +138,12 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
     LOCKSTEP_CHECK(batch->step == options.step, "the loader is at step {}, the replica at step {}",
                    batch->step, options.step);
   }
+  options.entered(api::StepPart::kCompute);
   const std::int64_t examples = session.plan().GlobalExamples(options.step);
   session.BeginStep(SettingsOf(session, options), 1.0f / static_cast<float>(examples),
                     TailOf(*batch, options.stop_requested));
   ComputeGradients(session, strategy, *batch, phases);
+  options.entered(api::StepPart::kPeers);
   absl::Status reduced;
   {
     const PhaseTimer timer(phases, Phase::kCommunication);

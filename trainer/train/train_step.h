@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <variant>
 
+#include "api/v1/activity.h"
 #include "trainer/data/loader.h"
 #include "trainer/observe/phase_clock.h"
 #include "trainer/strategy/strategy.h"
@@ -30,6 +32,8 @@ struct StepOptions {
   std::int64_t step = 0;  // counts from 0
   bool stop_requested = false;
   std::int64_t may_skip_in_a_row = 0;  // the same on all ranks: see UpdateSettings
+  // Called as each part of the step begins.
+  std::function<void(api::StepPart)> entered = [](api::StepPart) {};
 };
 
 // Queues one step on the session's device: its update of the parameters and states, if the sums

@@ -33,6 +33,31 @@ std::string StepText(const std::optional<api::Progress>& progress) {
   return fmt::format("has finished no step since step {}{}", progress->step, of);
 }
 
+// Returns the replica of the processes that the others wait for; nullopt if they are of several.
+std::optional<Replica> Awaited(const Observed& observed) {
+  const std::vector<Straggler>& stragglers = observed.group.stragglers;
+  if (stragglers.empty()) return std::nullopt;
+  const std::string& name = stragglers.front().replica;
+  if (!std::ranges::all_of(stragglers, [&](const auto& one) { return one.replica == name; })) {
+    return std::nullopt;
+  }
+  const std::vector<Replica> all = AllReplicas(observed.job);
+  const auto found = std::ranges::find(all, name, [](const Replica& r) { return Describe(r); });
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+// "; the others wait for worker-2 (rank 2), which computes its gradients"; empty if it is not known
+// for whom.
+std::string StragglersText(const std::vector<Straggler>& stragglers) {
+  std::string text;
+  for (const Straggler& one : stragglers) {
+    text += fmt::format("{}{} (rank {}), which {}",
+                        text.empty() ? "; the others wait for " : ", and for ", one.replica,
+                        one.rank, one.doing);
+  }
+  return text;
+}
+
 }  // namespace
 
 bool IsComplete(const Observed& observed) {
@@ -65,16 +90,19 @@ std::optional<PodFailure> FindStall(const Observed& observed) {
   const std::int64_t allowed = *observed.job.spec.run_policy.progress_deadline_seconds;
   const auto stalled =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::seconds(allowed) - *left);
+  // The rules of podFailurePolicy are about the leading replica, whoever keeps it waiting.
+  const Replica awaited = Awaited(observed).value_or(leader);
+  const ObservedPod* awaited_pod = FindPod(observed, awaited);
   return PodFailure{
-      .pod = pod,
-      .replica = leader,
+      .pod = awaited_pod == nullptr ? pod : awaited_pod,
+      .replica = awaited_pod == nullptr ? leader : awaited,
       .cause = Classify(observed.job, *pod),
       .rule = FindFailureRule(observed.job, {.pod = pod, .found = kProgressDeadlineExceeded}),
       .stall = fmt::format("the job makes no progress: {}{} {}, since {} ({} s ago; "
-                           "progressDeadlineSeconds is {})",
+                           "progressDeadlineSeconds is {}){}",
                            Describe(leader), OnNode(pod->node), StepText(observed.progress),
                            FormatRfc3339(WholeSeconds(observed.now - stalled)), stalled.count(),
-                           allowed)};
+                           allowed, StragglersText(observed.group.stragglers))};
 }
 
 }  // namespace lockstep::controller

@@ -25,9 +25,10 @@ std::optional<Duration> UntilStalled(const Observed& observed);
 // Returns how long until the job must be looked at again for that; nullopt if it is stalled now.
 std::optional<Duration> UntilProgressDeadline(const Observed& observed);
 
-// Returns the failure of a stalled job; nullopt if it is not. It is that of the leading replica,
-// which reports for all: which of them holds up the others is not known. The result points into
-// `observed`.
+// Returns the failure of a stalled job; nullopt if it is not. It is that of the replica which the
+// others wait for, if they wait for one and the leading pod has told of it; else that of the
+// leading replica, which reports for all. The restartPolicy and podFailurePolicy that decide what
+// it counts as are always the leading replica's. The result points into `observed`.
 std::optional<PodFailure> FindStall(const Observed& observed);
 
 }  // namespace lockstep::controller

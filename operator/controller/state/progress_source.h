@@ -22,6 +22,14 @@ struct ProgressTarget {
   bool operator==(const ProgressTarget&) const = default;
 };
 
+// A process that others wait for in a training step.
+struct Straggler {
+  std::string replica;  // "worker-1"
+  int rank = 0;
+  std::string doing;  // "waits for its next batch"
+  bool operator==(const Straggler&) const = default;
+};
+
 // What a job's leading pod says about the other replicas, and the Evaluator about itself.
 struct GroupReport {
   std::vector<std::string> missing = {};  // "worker-1": has joined, but no longer answers its peers
@@ -36,6 +44,8 @@ struct GroupReport {
   // pod last answered; nullopt: that did not answer lately, or the replica does something else,
   // such as waiting for others, evaluating or saving.
   std::optional<Duration> in_step_for = std::nullopt;
+  // Of the last answer, by rank. Empty if no process waits for another, or all do.
+  std::vector<Straggler> stragglers = {};
   // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
   bool operator==(const GroupReport&) const = default;

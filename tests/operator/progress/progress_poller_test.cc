@@ -95,6 +95,15 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     return peers_.size();
   }
+  void AddStraggler(const std::string& replica, int rank, proto::Activity activity,
+                    proto::StepPart part = proto::STEP_PART_UNKNOWN) {
+    const std::lock_guard lock(mutex_);
+    proto::Straggler& straggler = stragglers_.emplace_back();
+    straggler.set_replica(replica);
+    straggler.set_rank(rank);
+    straggler.set_activity(activity);
+    straggler.set_step_part(part);
+  }
   void Compress() {
     const std::lock_guard lock(mutex_);
     compressed_ = true;
@@ -117,6 +126,9 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     response->mutable_progress()->set_loss(std::numeric_limits<double>::quiet_NaN());
     response->mutable_progress()->set_accuracy(0.5);
     for (const std::string& member : missing_) response->add_missing_members(member);
+    for (const proto::Straggler& straggler : stragglers_) {
+      *response->add_stragglers() = straggler;
+    }
     response->set_job(padding_);
     response->set_nonce(nonce_);
     changed_(*response->mutable_progress());
@@ -135,6 +147,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   bool held_ = false, compressed_ = false;
   std::optional<bool> misses_;  // nullopt: it says nothing of an Evaluator
   std::vector<std::string> missing_;
+  std::vector<proto::Straggler> stragglers_;
   std::string padding_, nonce_;
   std::function<void(proto::TrainerProgress&)> changed_ = [](proto::TrainerProgress&) {};
   std::unique_ptr<grpc::Server> server_;
@@ -510,6 +523,28 @@ TEST(ProgressPollerTest, AnAnswerWithALongNonceIsNoReport) {
   trainer.SetStep(8);
   ASSERT_TRUE(trainer.WaitForQuestions(trainer.questions() + 3));
   EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
+}
+
+TEST(ProgressPollerTest, TellsWhomTheGroupWaitsForAndWhatThoseDo) {
+  FakeTrainer trainer("uid");
+  trainer.SetStep(7);
+  trainer.AddStraggler("worker-1", 2, proto::ACTIVITY_STEP, proto::STEP_PART_INPUT);
+  trainer.AddStraggler("\x1b[2Jworker-1", 3, proto::ACTIVITY_STEP, proto::STEP_PART_INPUT);
+  trainer.AddStraggler("worker-2", 4, proto::ACTIVITY_STEP, proto::STEP_PART_COMPUTE);
+  trainer.AddStraggler("worker-3", 5, proto::ACTIVITY_CHECKPOINT);
+  trainer.AddStraggler("worker-4", 6, static_cast<proto::Activity>(99));
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
+  using controller::Straggler;
+  EXPECT_EQ(poller.Group("uid").stragglers,
+            (std::vector{Straggler{"worker-1", 2, "waits for its next batch"},
+                         Straggler{"worker-2", 4, "computes its gradients"},
+                         Straggler{"worker-3", 5, "writes a checkpoint"},
+                         Straggler{"worker-4", 6, "does something else"}}));
+  for (int i = 0; i < 20; ++i) trainer.AddStraggler("worker-5", i, proto::ACTIVITY_STEP);
+  trainer.SetStep(8);
+  ASSERT_TRUE(WaitForStep(poller, trainer, 8).has_value());
+  EXPECT_EQ(poller.Group("uid").stragglers.size(), 8u);
 }
 
 TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {

@@ -983,6 +983,47 @@ TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReportedAndDoes) {
   EXPECT_FALSE(Status().progress().has_accuracy());
 }
 
+TEST_F(RendezvousTest, StatusNamesTheMembersThatOthersWaitForInAStep) {
+  options_.heartbeat_every = 10ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  const auto set = [&replicas](std::size_t rank, api::StepPart part) {
+    replicas[rank]->rendezvous->SetActivity(api::Activity::kStep);
+    replicas[rank]->rendezvous->SetStepPart(part);
+  };
+  const auto names = [this] {
+    std::vector<std::string> all;
+    for (const proto::Straggler& one : Status().stragglers()) {
+      all.push_back(fmt::format("{} {} {} {}", one.replica(), one.rank(),
+                                static_cast<int>(one.activity()),
+                                static_cast<int>(one.step_part())));
+    }
+    return all;
+  };
+  const auto wait_for = [&names](const std::vector<std::string>& expected) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (names() != expected && std::chrono::steady_clock::now() < deadline) {
+    }
+    EXPECT_EQ(names(), expected);
+  };
+  set(0, api::StepPart::kInput);
+  replicas[0]->rendezvous->Report({});
+  while (!Status().has_progress()) {  // a heartbeat has come that says so
+  }
+  wait_for({});  // nobody waits
+  set(0, api::StepPart::kPeers);
+  set(2, api::StepPart::kInput);
+  wait_for({"worker-2 2 2 1"});  // nothing is known of rank 1
+  set(1, api::StepPart::kCompute);
+  wait_for({"worker-1 1 2 2", "worker-2 2 2 1"});
+  replicas[2]->rendezvous->SetActivity(api::Activity::kCheckpoint);
+  set(1, api::StepPart::kPeers);
+  wait_for({"worker-2 2 4 0"});
+  set(2, api::StepPart::kPeers);
+  wait_for({});  // all wait
+}
+
 TEST_F(RendezvousTest, AMemberOfTheNextGenerationIsInNoStepBeforeItSaysSo) {
   options_.heartbeat_every = 10ms;
   StartLeader();

@@ -80,6 +80,10 @@ class Hooked final : public Rendezvous {
     at_activity(activity);
     inner_->SetActivity(activity);
   }
+  void SetStepPart(api::StepPart part) override {
+    step_parts.push_back(part);
+    inner_->SetStepPart(part);
+  }
   bool StopRequested() const override {
     if (at_step_) at_step_(calls_++);
     return asked_to_stop || inner_->StopRequested();
@@ -94,6 +98,7 @@ class Hooked final : public Rendezvous {
   absl::Status join_error;                  // of every Join of a process with state
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
   std::map<api::Activity, int> activities;  // how often each was set
+  std::vector<api::StepPart> step_parts;    // in the order in which they were set
   std::function<void(api::Activity)> at_activity = [](api::Activity) {};
 
  private:

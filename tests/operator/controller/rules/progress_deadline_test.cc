@@ -76,6 +76,45 @@ TEST(ProgressDeadlineTest, AJobWithoutProgressStartsAgainAsAWholeAndSaysWhy) {
   EXPECT_EQ(seen.Plan().actions.size(), 2u) << "both pods of the attempt before are deleted";
 }
 
+Seen StuckWaitingFor(const std::vector<Straggler>& stragglers) {
+  Seen seen = StuckFor(seconds(600), Limited(4));
+  seen.With([&stragglers](Observed& observed) {
+    observed.group.stragglers = stragglers;
+    for (ObservedPod& pod : observed.pods) pod.node = "n" + std::to_string(pod.index);
+  });
+  return seen;
+}
+
+TEST(ProgressDeadlineTest, TheReplicaThatTheOthersWaitForIsNamed) {
+  const Plan plan = StuckWaitingFor({{"worker-2", 2, "waits for its next batch"}}).Plan();
+  ASSERT_TRUE(plan.status.failure);
+  EXPECT_EQ(plan.status.failure->index, 2);
+  EXPECT_EQ(plan.status.failure->node, "n2");
+  EXPECT_THAT(plan.status.failure->message,
+              HasSubstr("worker-0 on node n0 has finished no step since step 120 of 1000"));
+  EXPECT_THAT(plan.status.failure->message,
+              HasSubstr("; the others wait for worker-2 (rank 2), which waits for its next batch"));
+  ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_THAT(plan.events[0].message, HasSubstr("worker-2 (rank 2)"));
+}
+
+TEST(ProgressDeadlineTest, OfSeveralNoneIsTheCause) {
+  const Plan plan =
+      StuckWaitingFor({{"worker-1", 1, "evaluates"}, {"worker-3", 3, "computes its gradients"}})
+          .Plan();
+  ASSERT_TRUE(plan.status.failure);
+  EXPECT_EQ(plan.status.failure->index, 0);
+  EXPECT_THAT(plan.status.failure->message,
+              HasSubstr("the others wait for worker-1 (rank 1), which evaluates, and for worker-3 "
+                        "(rank 3), which computes its gradients"));
+}
+
+TEST(ProgressDeadlineTest, OneThatTheJobDoesNotHaveIsNotTheCause) {
+  const Plan plan = StuckWaitingFor({{"worker-9", 9, "evaluates"}}).Plan();
+  ASSERT_TRUE(plan.status.failure);
+  EXPECT_EQ(plan.status.failure->index, 0);
+}
+
 TEST(ProgressDeadlineTest, BeforeItHasPassedTheJobIsLookedAtAgainInTime) {
   EXPECT_EQ(UntilStalled(StuckFor(seconds(597)).Build()), seconds(3));
   EXPECT_EQ(StuckFor(seconds(597)).Plan().requeue_after, seconds(3));
