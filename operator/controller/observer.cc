@@ -113,7 +113,8 @@ Observer::NodeState Observer::NodeStateOf(const std::string& node, SteadyTime no
   if (stores_.nodes == nullptr || node.empty()) return NodeState::kWell;
   const auto known = stores_.nodes->Get({"", node});
   if (known) sight.node_known = true;
-  if (known && (known->value || stores_.node_health->IsWideOutage())) return NodeState::kWell;
+  if (known && known->value) return NodeState::kWell;
+  if (known && stores_.node_health->IsWideOutage()) return NodeState::kOutage;
   if (!is_current) return NodeState::kUnknown;
   if (sight.node_known) return NodeState::kSilent;
   sight.node_missing = missing.value_or(now);
@@ -151,6 +152,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     pod.deleting_since = moment.TimeOf(sight.deleting);
     pod.node_silent_since = moment.TimeOf(sight.node_silent);
     pod.node_is_unknown = node == NodeState::kUnknown;
+    pod.node_is_in_outage = node == NodeState::kOutage;
     if (sight != Sight()) sights[pod.uid] = sight;
   }
   std::swap(context.memory.sights, sights);

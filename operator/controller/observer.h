@@ -21,8 +21,8 @@ class Observer {
 
  private:
   // What the store of nodes tells about a pod's node. Unknown: it was not ready, or not there, but
-  // the store may be behind.
-  enum class NodeState { kWell, kSilent, kUnknown };
+  // the store may be behind. Outage: it is not ready, and nor are most (NodeHealth::IsWideOutage).
+  enum class NodeState { kWell, kSilent, kUnknown, kOutage };
   static void ObserveMemory(ReconcileContext& context);
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);

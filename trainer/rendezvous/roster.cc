@@ -148,6 +148,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
     EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
   }
   if (holder && *holder != id) Replace(*holder, join, out);
+  if (join.last_generation() > 0) NoteEarlierGroup();
   Take(id, session, rank);
   session.incarnation_id = join.incarnation();
   session.incarnation = {join.pod_started(), join.process_number()};
@@ -158,6 +159,17 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   StartIfComplete(out);
   if (session.state == State::kWaiting) out.push_back({.to = id, .message = Waiting()});
   return out;
+}
+
+// A member of an earlier leader's generation has come, so all of them were there. Whoever does not
+// join again soon was lost together with that leader.
+void Roster::NoteEarlierGroup() {
+  if (generation_ > 0 || std::exchange(knows_earlier_group_, true)) return;
+  const std::string own = PodOf(config_.slots.front());
+  for (const int rank : awaited_) {
+    if (PodOf(config_.slots[static_cast<std::size_t>(rank)]) != own) lost_.emplace(rank, now_);
+  }
+  UpdateAbsent();
 }
 
 int Roster::RankOf(const proto::Join& join) const {

@@ -82,8 +82,8 @@ class Roster {
   // active or training is done.
   std::vector<std::string> Missing() const;
   std::set<std::string> MissingHosts() const;
-  // Returns the pods, as "worker-1", that have been members but have no process left, at most 256.
-  // Empty once training is done.
+  // Returns the pods, as "worker-1", that have been members, of this leader or an earlier one, but
+  // have no process left, at most 256. Empty once training is done.
   std::vector<std::string> LostPods() const;
   // Returns the members that others wait for in a training step, by rank, at most 8. Empty if all
   // members wait, or none does. As of the members' latest heartbeats: who is named for a moment may
@@ -127,6 +127,7 @@ class Roster {
   void Take(SessionId id, Session& session, int rank);
   void Erase(std::map<SessionId, Session>::iterator at);
   void UpdateAbsent();
+  void NoteEarlierGroup();
   bool IsBusy(int rank) const;
   bool IsGathering() const { return !active_ && !done_; }
   bool InGeneration(const Session& session) const;
@@ -146,7 +147,8 @@ class Roster {
   std::set<int> busy_;    // the first few awaited ranks that still save or share their state
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
-  std::map<int, SteadyTime> lost_;  // ranks without a process since it was lost, and when
+  bool knows_earlier_group_ = false;  // an earlier leader had all members in a generation
+  std::map<int, SteadyTime> lost_;    // ranks without a process since it was lost, and when
   std::set<std::string> without_address_;
   SteadyTime now_{};  // the latest call's `now`
   SteadyTime last_waiting_{}, last_tick_{};

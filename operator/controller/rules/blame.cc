@@ -33,6 +33,21 @@ bool HasRecentCause(const Observed& observed) {
   return observed.had_cause && observed.now - observed.first_seen <= observed.settings.settling;
 }
 
+// Returns true if a member's node may be lost, though its pod is not replaced for that yet. A peer
+// that ends meanwhile has probably lost that member.
+bool MayLackMember(const Observed& observed) {
+  return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+    const bool may_be_lost = pod.node_is_unknown || pod.node_is_in_outage;
+    return may_be_lost && pod.role != api::Role::kEvaluator && IsMember(observed, pod) &&
+           IsActive(pod);
+  });
+}
+
+// Returns true if something is known that explains peers' ends, apart from new failures.
+bool IsExplained(const Observed& observed) {
+  return HasRecentCause(observed) || LacksMember(observed) || MayLackMember(observed);
+}
+
 // Considers only failures that cannot be consequences. Returns the earliest disruption,
 // else the earliest failure; null if there is none.
 const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& failures) {
@@ -77,7 +92,7 @@ Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failure
   Blame blame{.first = &failures.front(), .job = &observed.job};
   if (IsSharedWork(observed.job)) {
     const PodFailure* cause = FindCause(observed.job, failures);
-    blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
+    blame.has_cause = cause != nullptr || IsExplained(observed);
     if (!blame.has_cause) {
       blame.by_rule = cause = FindNamedByRule(failures);
       blame.has_cause = cause != nullptr;
@@ -100,7 +115,7 @@ std::optional<Duration> UntilSettled(const Observed& observed,
   }
   const bool all_may_follow = std::ranges::all_of(
       failures, [&job](const PodFailure& failure) { return MayBeConsequence(job, failure); });
-  if (!all_may_follow || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
+  if (!all_may_follow || IsExplained(observed)) return std::nullopt;
   // The cause may yet show: a pod that still counts as running may have been lost first.
   const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
     return IsMember(observed, pod) && pod.role != api::Role::kEvaluator && IsActive(pod);

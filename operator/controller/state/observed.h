@@ -88,6 +88,8 @@ struct ObservedPod {
   bool is_gone = false;  // only remembered: it ran when it was last seen, and no longer exists
   // Its node was not ready, or did not exist, when nodes were last heard of, but that may be over.
   bool node_is_unknown = false;
+  // Its node is not ready, but does not count as silent: see NodeHealth::IsWideOutage.
+  bool node_is_in_outage = false;
   bool disruption_target = false;             // the pod's condition: preempted, drained, node gone
   std::string disruption_reason;              // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;       // what it was created from; see pod_revision.h

@@ -1101,6 +1101,28 @@ TEST(ReconcilerTest, NoPodIsReplacedWhileMostNodesAreNotReady) {
   EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 1, 1}));
 }
 
+// The survivor of a power cut gives up waiting for its peers, whose pods nobody replaces yet.
+TEST(ReconcilerTest, NobodyIsChargedForGivingUpPeersWhoseNodesAreInAWideOutage) {
+  for (const bool bundled : {true, false}) {
+    World world(bundled ? Job("j").Workers(4).Training().Build() : Job("j").Workers(4).Build(),
+                {.parallel_calls = 1, .watch_nodes = true});
+    world.client.SetScheduler(
+        [](const kube::Object& pod) { return std::string("node-") + kube::Name(pod).back(); });
+    for (const char* node : {"node-0", "node-1", "node-2", "node-3"}) world.SetNode(node, "True");
+    world.Settle();
+    for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+    world.Settle();
+    for (const char* node : {"node-1", "node-2", "node-3"}) world.SetNode(node, "Unknown");
+    world.Settle();
+    world.SetPod("j-worker-0", "Failed", bundled ? api::kExitRendezvousDeadline : 1);
+    world.Settle();
+    world.clock.Advance(seconds(10));
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.restarts.application, 0) << bundled;
+    EXPECT_NE(world.Job()->status.state, "Failed") << bundled;
+  }
+}
+
 class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {};
 
 TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {

@@ -519,6 +519,42 @@ TEST_F(RosterTest, APodIsLostWithTheLastOfItsProcesses) {
   EXPECT_THAT(roster_.LostPods(), IsEmpty());
 }
 
+// A leader that dies together with another member: its successor has never seen that one.
+TEST(RosterOfManyTest, WhoWasLostWithAnEarlierLeaderIsKnownFromThoseThatWereNot) {
+  RosterConfig config;
+  config.job = "mnist";
+  config.cluster_hash = "hash";
+  config.slots = {{"worker", 0, 0}, {"worker", 0, 1}, {"worker", 1, 0}, {"worker", 2, 0}};
+  SteadyTime now = SteadyTime() + 1h;
+  Roster roster(config);
+  roster.Tick(now);
+  const auto join = [&](SessionId id, int worker, int local_rank, std::uint64_t last_generation) {
+    roster.Connect(id, now);
+    proto::ReplicaMessage message;
+    proto::Join& sent = *message.mutable_join();
+    sent.set_cluster_hash("hash");
+    sent.set_job("mnist");
+    sent.set_role("worker");
+    sent.set_index(worker);
+    sent.set_local_rank(local_rank);
+    sent.set_incarnation("of " + std::to_string(id));
+    sent.set_last_generation(last_generation);
+    return roster.Receive(id, message, now);
+  };
+  join(1, 0, 0, 0);
+  EXPECT_THAT(roster.LostPods(), IsEmpty());
+  const Outbox out = join(2, 1, 0, 7);
+  EXPECT_THAT(roster.LostPods(), ElementsAre("worker-2"));
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_THAT(out[0].message->waiting().absent(), ElementsAre("worker 2"));
+  EXPECT_EQ(out[0].message->waiting().missing_count(), 2u) << "the leader's own second one, too";
+  join(3, 2, 0, 7);
+  EXPECT_THAT(roster.LostPods(), IsEmpty());
+  join(4, 0, 1, 0);
+  EXPECT_TRUE(roster.active());
+  EXPECT_EQ(roster.generation(), 8u);
+}
+
 TEST_F(RosterTest, AStrangerThatOnlyBeatsIsNotKept) {
   roster_.Connect(7, now_);
   Outbox out;
