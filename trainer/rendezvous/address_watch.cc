@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -11,16 +12,39 @@
 
 namespace lockstep::train {
 
-bool HasAddress(const std::string& host) {
+namespace {
+
+// Returns getaddrinfo's error, and calls `take` for each address.
+int LookUp(const std::string& host, const std::function<void(const addrinfo&)>& take) {
   const bool bracketed = host.starts_with('[') && host.ends_with(']');
   const std::string name = bracketed ? host.substr(1, host.size() - 2) : AbsoluteServiceName(host);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found);
-  if (error == 0) freeaddrinfo(found);
+  if (error != 0) return error;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) take(*each);
+  freeaddrinfo(found);
+  return 0;
+}
+
+}  // namespace
+
+bool HasAddress(const std::string& host) {
+  const int error = LookUp(host, [](const addrinfo&) {});
   // Other errors say nothing about the name.
   return error != EAI_NONAME && error != EAI_NODATA;
+}
+
+std::set<std::string> AddressesOf(const std::string& host) {
+  std::set<std::string> addresses;
+  LookUp(host, [&addresses](const addrinfo& each) {
+    std::array<char, NI_MAXHOST> text{};
+    const int error = getnameinfo(each.ai_addr, each.ai_addrlen, text.data(), text.size(), nullptr,
+                                  0, NI_NUMERICHOST);
+    if (error == 0) addresses.insert(text.data());
+  });
+  return addresses;
 }
 
 AddressWatch::AddressWatch(Lookup lookup, Duration every)

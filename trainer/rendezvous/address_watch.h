@@ -17,6 +17,10 @@ namespace lockstep::train {
 // for another reason. Blocks for seconds if the resolver does not answer.
 bool HasAddress(const std::string& host);
 
+// Returns the addresses of `host`, which may be one itself, in one form of each. Returns none if it
+// has none or the lookup fails. Blocks as HasAddress does.
+std::set<std::string> AddressesOf(const std::string& host);
+
 // Thread-safe.
 class AddressWatch {
  public:

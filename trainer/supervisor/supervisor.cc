@@ -67,12 +67,14 @@ class Supervisor {
 
  private:
   absl::Status StartServers();
+  absl::Status StartSuccessorWatch();
   void StartEvaluatorStatus();
   void ShowReplica(int local_rank);
   absl::Status StartReplica(Replica& replica);
   void Wait();
   void HandleSignals();
-  void Asked(int signal);
+  void Asked(const std::string& by);
+  bool HasSuccessor() const;
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReplicaFailed(Replica& replica);
@@ -98,6 +100,7 @@ class Supervisor {
   StopDeadline stop_;                           // set: stopping
   std::vector<RestartBudget> budgets_;          // one for each process that trains alone, else one
   std::unique_ptr<RendezvousService> rendezvous_;      // null unless this pod leads
+  std::unique_ptr<SuccessorWatch> successor_;  // likewise, and unless its address is unknown
   std::unique_ptr<EvaluatorStatus> evaluator_status_;  // null unless this pod evaluates
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
@@ -133,6 +136,7 @@ absl::Status Supervisor::StartServers() {
     LOCKSTEP_ASSIGN_OR_RETURN(
         rendezvous_,
         RendezvousService::Start(RosterFor(identity_), ListenAddress(identity_), clock_));
+    LOCKSTEP_RETURN_IF_ERROR(StartSuccessorWatch());
   }
   if (identity_.role == api::Role::kEvaluator) StartEvaluatorStatus();
   if (options_.start_metrics) {
@@ -141,6 +145,17 @@ absl::Status Supervisor::StartServers() {
       metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Supervisor::StartSuccessorWatch() {
+  const std::set<std::string> own = AddressesOf(identity_.pod_ip);
+  if (identity_.pod_ip.empty() || own.empty()) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  const std::string leader = identity_.LeaderAddress();
+  successor_ =
+      std::make_unique<SuccessorWatch>(leader.substr(0, leader.rfind(':')), *own.begin(),
+                                       std::move(pipe), clock_, options_.successor_watch);
   return absl::OkStatus();
 }
 
@@ -197,6 +212,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
 // Waits for a signal, for metrics, or until the next restart or kill is due.
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
+  if (successor_ && !stop_.is_set()) fds.push_back({successor_->fd(), POLLIN, 0});
   std::optional<SteadyTime> due = stop_.next();
   for (const Replica& replica : replicas_) {
     if (replica.metrics && replica.metrics->open()) {
@@ -215,8 +231,10 @@ void Supervisor::Wait() {
 
 void Supervisor::HandleSignals() {
   while (const std::optional<int> signal = signals_.Next()) {
-    *signal == SIGCHLD ? Reap() : Asked(*signal);
+    *signal == SIGCHLD ? Reap() : Asked(*signal == SIGTERM ? "SIGTERM" : "SIGINT");
   }
+  // The members join the successor as soon as this pod's streams have ended.
+  if (successor_ && !stop_.is_set() && HasSuccessor()) Asked("a later pod has this one's name");
   if (stop_.IsDue(clock_.SteadyNow(), rendezvous_ && rendezvous_->LeaderSaves())) {
     LogWarning("the time to save and leave is over: killing the replicas");
     SignalAll(SIGKILL);
@@ -224,13 +242,17 @@ void Supervisor::HandleSignals() {
 }
 
 // After a failure the replicas have been told already, and have less time from now on.
-void Supervisor::Asked(int signal) {
+void Supervisor::Asked(const std::string& by) {
   const bool is_first = !stop_.is_set();
   stop_.Asked(clock_.SteadyNow());
   if (!is_first) return;
-  LogInfo("asked to stop: the replicas save and leave",
-          {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  LogInfo("asked to stop: the replicas save and leave", {{"by", by}});
   StopReplicas();
+}
+
+bool Supervisor::HasSuccessor() const {
+  pollfd successor{successor_->fd(), POLLIN, 0};
+  return poll(&successor, 1, 0) > 0;
 }
 
 // Reaps all children that have ended: one SIGCHLD may cover several, and PID 1 inherits orphans.

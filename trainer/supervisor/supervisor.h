@@ -12,6 +12,7 @@
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/supervisor/restart_budget.h"
+#include "trainer/supervisor/successor_watch.h"
 
 namespace lockstep::train {
 
@@ -24,6 +25,7 @@ struct SupervisorOptions {
   RestartBudgetOptions restart_budget;
   Duration stop_grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL of the replicas
   Duration drain_deadline = std::chrono::seconds(10);  // the leader's wait for members to hang up
+  SuccessorWatchOptions successor_watch;  // of the leading pod's name
   // Set all or none. start_metrics is called once the signals are blocked, so that its threads
   // do not receive them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
@@ -42,8 +44,8 @@ struct SupervisorOptions {
 //     has kBusyWithin for that, and stop_grace from SIGTERM or SIGINT on. Not restarted are: codes
 //     1 to 127, kExitRendezvousDeadline, any failure without restart_in_place or once the budget is
 //     spent.
-//   kExitPreempted: SIGTERM or SIGINT arrived and the replicas exited with that code or 0; any
-//     other code takes precedence.
+//   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
+//     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's or the metrics' port is taken. Other errors: a replica could not be
 // started. Requires: called on the main thread before any other thread is started. Takes over
 // SIGTERM, SIGINT and SIGCHLD, and reaps every child, as PID 1 must.

@@ -315,6 +315,21 @@ TEST(SupervisorTest, SigtermLetsTheReplicasSaveAndIsPreempted) {
   EXPECT_TRUE(pod.LeavesNothing());
 }
 
+// Its node's kubelet has died, say: the pod was given up, and nobody tells it so.
+TEST(SupervisorTest, ALeaderWhoseNameALaterPodHasSavesAndLeaves) {
+  const TempDirectory folder;
+  const std::string file = folder.At("address");
+  std::ofstream(file) << "127.0.0.1";
+  Pod pod(Settings{{api::kEnvTfConfig, TfConfig(0, {fmt::format("127.0.0.1:{}", FreePort())})},
+                   {api::kEnvPodIp, "127.0.0.1"},
+                   {"TEST_ADDRESS_FILE", file}});
+  pod.NextJoined();
+  EXPECT_EQ(pod.Next("resolved"), "127.0.0.1 127.0.0.1");
+  std::ofstream(file) << "127.0.0.9";
+  EXPECT_EQ(pod.Wait(), api::kExitPreempted);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
 TEST(SupervisorTest, SigtermReachesAReplicaThatWaitsForItsPeers) {
   const TwoPods pods;
   const auto leader = pods.Start(0);

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -201,6 +203,17 @@ int RunPod() {
   options.decode_server_metrics = DecodeServerMetrics;
   options.decode_evaluator_metrics = DecodeEvaluatorMetrics;
   options.termination_message_path = Setting("TEST_MESSAGE", "");
+  if (const std::string file = Setting("TEST_ADDRESS_FILE", ""); !file.empty()) {
+    options.successor_watch = {.addresses_of = [file](const std::string& host) {
+                                 std::string address;
+                                 std::ifstream(file) >> address;
+                                 Tell(fmt::format("resolved {} {}", host, address));
+                                 return address.empty() ? std::set<std::string>{}
+                                                        : std::set<std::string>{address};
+                               },
+                               .every = 10ms,
+                               .after = 50ms};
+  }
   const SystemClock clock;
   const auto code = RunSupervisor(*identity, clock, options);
   if (code.ok()) return *code;

@@ -1,0 +1,64 @@
+// Notices that a later pod has got the leading pod's name.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/descriptor.h"
+#include "trainer/rendezvous/address_watch.h"
+
+namespace lockstep::train {
+
+// What a name has resolved to, over time. Pure. Not thread-safe.
+class NameHistory {
+ public:
+  // `own`: this pod's address.
+  NameHistory(std::string own, Duration after) : own_(std::move(own)), after_(after) {}
+  // Takes what the name resolves to now; nothing if it has no address or the resolver did not
+  // answer. Returns true if the name, which was this pod's, has had other addresses only for
+  // `after`.
+  bool Note(const std::set<std::string>& addresses, SteadyTime now);
+
+ private:
+  const std::string own_;
+  const Duration after_;
+  bool was_own_ = false;
+  std::optional<SteadyTime> others_since_;
+};
+
+struct SuccessorWatchOptions {
+  // Returns a host's addresses, all in one form; see AddressesOf.
+  std::function<std::set<std::string>(const std::string& host)> addresses_of = &AddressesOf;
+  Duration every = std::chrono::seconds(2);
+  // Longer than DNS caches usually keep what is old.
+  Duration after = std::chrono::seconds(30);
+};
+
+// If the API server gives up a leading pod that still runs, because its node's kubelet has died,
+// say, nobody tells the pod. Its group would go on without its successor, which waits for members
+// that never come. Looks the name up on a thread of its own.
+class SuccessorWatch {
+ public:
+  // `host` is the pod's name, `own` its address.
+  SuccessorWatch(std::string host, const std::string& own, Pipe pipe, const Clock& clock,
+                 SuccessorWatchOptions options);
+  // A descriptor that is readable for good once a later pod has the name.
+  int fd() const { return pipe_.read.fd(); }
+
+ private:
+  void Run(const std::stop_token& stop);
+
+  const std::string host_;
+  const Clock& clock_;
+  const SuccessorWatchOptions options_;
+  NameHistory history_;  // used by the thread only
+  Pipe pipe_;
+  std::jthread thread_;  // last: uses all of the above
+};
+
+}  // namespace lockstep::train
