@@ -131,7 +131,6 @@ struct ProgressPoller::Peer {
   std::shared_ptr<Link> link;  // null before the first question and after a failed one
   Known known;
   std::vector<std::string> lost;
-  std::vector<controller::Straggler> stragglers;
   bool has_answered = false;
   int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
@@ -175,6 +174,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
       retired_.push_back(std::move(peer));
     }
     if (std::exchange(known.attempt, target.attempt) != target.attempt) known.proves = false;
+    if (!target.is_evaluator) known.stragglers.clear();
     peer = std::make_shared<Peer>(target, known);
     must_look_ = true;  // ask a new peer at once
     changed_.notify_all();
@@ -203,10 +203,12 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   if (found == peers_.end()) {
     const auto paused = paused_.find(job_uid);
     if (paused == paused_.end()) return {};
-    return {.since_evaluation = since(paused->second)};
+    return {.stragglers = paused->second.stragglers, .since_evaluation = since(paused->second)};
   }
   const Peer& peer = *found->second;
-  if (peer.target.is_evaluator) return {.since_evaluation = since(peer.known)};
+  if (peer.target.is_evaluator) {
+    return {.stragglers = peer.known.stragglers, .since_evaluation = since(peer.known)};
+  }
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
   std::optional<Duration> in_step_for;
@@ -220,7 +222,7 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
           .evaluator_misses_checkpoints = misses_checkpoints,
           .in_step_for = in_step_for,
-          .stragglers = peer.stragglers,
+          .stragglers = peer.known.stragglers,
           .since_evaluation = since(peer.known)};
 }
 
@@ -380,7 +382,7 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
     return;
   }
   peer.lost = NamesIn(said.missing_members(), IsPodName);
-  peer.stragglers = StragglersIn(said);
+  peer.known.stragglers = StragglersIn(said);
   peer.group = GroupFromProto(said);
   const api::Progress progress = FromProto(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
@@ -407,7 +409,6 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
-  peer.stragglers.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {
     // The first answer of a pod with a token contains only the nonce that a proof is made for.
     if (peer.nonce.empty() && !said.nonce().empty()) {

@@ -81,6 +81,7 @@ class ProgressPoller final : public controller::ProgressSource {
     bool proves = false;                     // the attempt's pods prove their answers: one has
     int attempt = 0;                         // of the job, in which it did
     std::optional<SteadyTime> evaluated_at;  // when an Evaluator last told of new batches
+    std::vector<controller::Straggler> stragglers;  // as the present leading pod told last
   };
 
   void Loop(std::stop_token stop);

@@ -12,13 +12,19 @@ bool IsInStep(const proto::GetStatusResponse& said) {
   return said.activity() == proto::ACTIVITY_STEP && said.missing().empty() && !is_done;
 }
 
+// Returns true if those who left a step wait only for processes that have not noticed its end.
+bool WaitsForStragglers(const proto::GetStatusResponse& said) {
+  return said.missing_size() > 0 && said.missing_size() == said.stragglers_size() &&
+         said.missing_members().empty();
+}
+
 }  // namespace
 
 void StepWatch::Note(const proto::GetStatusResponse& said, SteadyTime now) {
-  if (!IsInStep(said)) return seen_.reset();
   const std::int64_t finished = said.progress().step();
   const bool is_same =
       seen_ && seen_->generation == said.generation() && seen_->finished == finished;
+  if (!IsInStep(said) && !(is_same && WaitsForStragglers(said))) return seen_.reset();
   if (!is_same) seen_ = Seen{said.generation(), finished, now, now};
   seen_->last = now;
 }

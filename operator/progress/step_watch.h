@@ -16,13 +16,14 @@ namespace lockstep::progress {
 class StepWatch {
  public:
   // Takes an answer of the leading pod, which came at `now`. Another count of finished steps is
-  // another step, and so is another generation of the group.
+  // another step, and so is another generation of the group. A step is not over while the members
+  // that have given it up wait for one that still is in it.
   void Note(const proto::GetStatusResponse& said, SteadyTime now);
   // Forgets the step: for a while, nobody has heard of rank 0.
   void Reset() { seen_.reset(); }
   // Returns the time from the first answer that told of the present step to the last one; nullopt
-  // if rank 0 is in none. It is in none while it waits for members, shares state, evaluates or
-  // saves, and after its last step.
+  // if rank 0 is in none. It is in none while it waits for members that are lost or have yet to
+  // come, shares state, evaluates or saves, and after its last step.
   std::optional<Duration> InStepFor() const;
 
  private:

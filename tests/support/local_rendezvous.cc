@@ -22,6 +22,7 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
     return membership;
   }
   void WithholdAddress() override {}  // it has none
+  bool LostMember() const override { return false; }
   void OnGenerationEnd(EndCallback callback) override {
     const std::lock_guard lock(hub_.mutex_);
     hub_.members_[Index()].on_end = std::move(callback);

@@ -35,6 +35,7 @@ struct ParameterDesc {
   TensorDesc desc = {};  // conv weight: K,C,R,S   dense weight: out,in   bias: K
   Init init = Init::kZeros;
   std::int64_t fan_in = 1, fan_out = 1;
+  float kept = 1;  // of a state: the share of its value that a pass in training keeps
 };
 
 enum class Mode { kTraining, kEvaluation };

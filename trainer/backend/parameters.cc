@@ -56,8 +56,8 @@ std::vector<ParameterDesc> Parameters(const BatchNormSpec& spec) {
 // mean (C) and variance (C).
 std::vector<ParameterDesc> States(const BatchNormSpec& spec) {
   const TensorDesc channels{.shape = {spec.x.shape[1]}};
-  return {{.name = "mean", .desc = channels},
-          {.name = "variance", .desc = channels, .init = Init::kOnes}};
+  return {{.name = "mean", .desc = channels, .kept = spec.momentum},
+          {.name = "variance", .desc = channels, .init = Init::kOnes, .kept = spec.momentum}};
 }
 
 // gamma (C) if spec.scale, and beta (C) if spec.center.

@@ -55,7 +55,7 @@ struct Incarnation {
 // of parameter servers, and the rendezvous' store with the meaning of its values. Increment it with
 // every change that an older trainer would not understand. Trainers of different versions then
 // refuse each other by name, instead of starting generations that fail or misreading messages.
-inline constexpr int kProtocol = 6;
+inline constexpr int kProtocol = 7;
 
 struct Identity {
   std::string job, job_uid, namespace_name;

@@ -63,7 +63,8 @@ void FlatTensors::Append(const std::string& op_name, const ParameterDesc& parame
   slots_.push_back({.name = fmt::format("{}/{}", op_name, parameter.name),
                     .desc = parameter.desc,
                     .offset = size_,
-                    .size = floats});
+                    .size = floats,
+                    .kept = parameter.kept});
   descs_.push_back(parameter);
   size_ += (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
 }

@@ -41,6 +41,7 @@ struct TensorSlot {
   std::string name;  // "conv2d_1/weight"
   TensorDesc desc;
   std::int64_t offset = 0, size = 0;  // floats, within the flat range
+  float kept = 1;                     // as in ParameterDesc
 };
 
 // Describes one op of the model and its time, for people.

@@ -2,6 +2,7 @@
 // leader_connection.cc what the leader sends.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,7 @@ class RendezvousClient final : public Rendezvous {
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) override;
   void WithholdAddress() override;
   void OnGenerationEnd(EndCallback callback) override;
+  bool LostMember() const override { return lost_member_; }
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
   void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
@@ -74,6 +76,7 @@ class RendezvousClient final : public Rendezvous {
   Phase phase_ = Phase::kIdle;
   Membership membership_;
   std::string ended_reason_;
+  std::atomic<bool> lost_member_ = false;
   std::optional<proto::Rejected> rejected_;
   JoinWait wait_;
   EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};

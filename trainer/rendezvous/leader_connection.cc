@@ -86,6 +86,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       break;
     case proto::CoordinatorMessage::kGenerationEnded:
       if (message.generation_ended().generation() != membership_.generation) break;
+      lost_member_ = message.generation_ended().lost_member();
       EndGeneration(lock, message.generation_ended().reason());
       break;
     case proto::CoordinatorMessage::kRejected:
@@ -136,6 +137,7 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   broken_ = true;
   wait_.OnSilence();
   wait_.SetBrokenReason(reason);
+  if (phase_ == Phase::kMember) lost_member_ = true;
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
 }

@@ -41,6 +41,10 @@ struct Membership {
 // after this has a process that hangs or cannot reach the leader, which only the group can tell.
 inline constexpr Duration kGivenUpWithin = std::chrono::minutes(5);
 
+// The same, as the leader sees a lost member. It is longer: the member, which may only be cut off,
+// must give up first, so that its pod is replaced and the others keep what they have in memory.
+inline constexpr Duration kMemberGivenUpWithin = kGivenUpWithin + std::chrono::minutes(2);
+
 // How long members wait for one that still saves or shares its state: to finish, or after the end
 // of its generation. It heartbeats meanwhile even if its volume hangs, so there has to be an end.
 // One that does not heartbeat for 5 s is lost, whatever it did last.
@@ -70,6 +74,9 @@ class Rendezvous {
   // Sets the callback for a generation's end, which must abort the communicator. It is called on
   // another thread, at most once per generation. Call before Join.
   virtual void OnGenerationEnd(EndCallback callback) = 0;
+  // Returns true if the last generation that this process was in ended because a member's process,
+  // or the leading pod, was lost or started again. Known once Join has returned.
+  virtual bool LostMember() const = 0;
   // The store of the current generation. Its calls return Cancelled once the generation has ended.
   virtual KeyValueStore& store() = 0;
   // Sets the progress that heartbeats carry from now on.

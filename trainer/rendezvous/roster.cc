@@ -145,7 +145,8 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   Session& session = sessions_.at(id);
   if (InGeneration(session)) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
-    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
+    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), Loss::kNone,
+                  out);
   }
   if (holder && *holder != id) Replace(*holder, join, out);
   if (join.last_generation() > 0) NoteEarlierGroup();
@@ -201,7 +202,7 @@ void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   Erase(sessions_.find(old_id));
   if (InGeneration(old)) {
     const char* what = is_same ? "has lost its connection to the leader" : "was started again";
-    EndGeneration(old_id, fmt::format("{} {}", slot, what), out);
+    EndGeneration(old_id, fmt::format("{} {}", slot, what), Loss::kMember, out);
   }
   if (is_same) {
     out.push_back({.to = old_id, .message = nullptr, .close = true});
@@ -213,11 +214,12 @@ void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
                        /*superseded=*/true));
 }
 
-void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
+void Roster::EndGeneration(SessionId culprit, const std::string& reason, Loss loss, Outbox& out) {
   active_ = false;
   const auto ended = std::make_shared<proto::CoordinatorMessage>();
   ended->mutable_generation_ended()->set_generation(generation_);
   ended->mutable_generation_ended()->set_reason(reason);
+  ended->mutable_generation_ended()->set_lost_member(loss == Loss::kMember);
   for (auto& [id, session] : sessions_) {
     if (!InGeneration(session)) continue;
     SetState(session, State::kLapsed);
@@ -286,7 +288,7 @@ Outbox Roster::Leave(SessionId id) {
   Outbox out;
   if (InGeneration(leaver)) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(leaver.rank)];
-    EndGeneration(id, fmt::format("{} leaves", ToString(slot)), out);
+    EndGeneration(id, fmt::format("{} leaves", ToString(slot)), Loss::kNone, out);
   } else if (leaver.state == State::kWaiting) {
     SetState(leaver, State::kLapsed);
     leaver.lapsed = now_;
@@ -306,7 +308,7 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
   Outbox out;
   if (InGeneration(lost)) {
     const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
-    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), out);
+    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), Loss::kMember, out);
   }
   return out;
 }

@@ -41,7 +41,8 @@ struct RosterConfig {
   std::function<bool(const std::string& host)> has_address = &HasAddress;
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
-  Duration given_up_within = kGivenUpWithin;  // how long a lost member counts as being replaced
+  // How long a lost member counts as being replaced.
+  Duration given_up_within = kMemberGivenUpWithin;
   Duration busy_within = kBusyWithin;  // how long a member counts as busy after its generation
 };
 
@@ -85,9 +86,10 @@ class Roster {
   // Returns the pods, as "worker-1", that have been members, of this leader or an earlier one, but
   // have no process left, at most 256. Empty once training is done.
   std::vector<std::string> LostPods() const;
-  // Returns the members that others wait for in a training step, by rank, at most 8. Empty if all
-  // members wait, or none does. As of the members' latest heartbeats: who is named for a moment may
-  // just have come late.
+  // Returns the members that others wait for in a training step, or that others of the generation
+  // that has ended wait for to form the next one; by rank, at most 8. Empty if all members wait, or
+  // none does. As of the members' latest heartbeats: who is named for a moment may just have come
+  // late.
   std::vector<proto::Straggler> Stragglers() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
@@ -129,10 +131,12 @@ class Roster {
   void UpdateAbsent();
   void NoteEarlierGroup();
   bool IsBusy(int rank) const;
+  bool IsStraggler(const Session& session, int rank) const;
   bool IsGathering() const { return !active_ && !done_; }
   bool InGeneration(const Session& session) const;
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
-  void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
+  enum class Loss { kNone, kMember };
+  void EndGeneration(SessionId culprit, const std::string& reason, Loss loss, Outbox& out);
   void StartIfComplete(Outbox& out);
   std::shared_ptr<const proto::CoordinatorMessage> Waiting() const;
 

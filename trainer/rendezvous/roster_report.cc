@@ -129,19 +129,15 @@ std::vector<std::string> Roster::LostPods() const {
 
 std::vector<proto::Straggler> Roster::Stragglers() const {
   std::vector<proto::Straggler> stragglers;
-  if (!active_) return stragglers;
   bool does_one_wait = false;
   for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
     if (!holders_[rank]) continue;
     const Session& session = sessions_.at(*holders_[rank]);
-    if (session.step_part == proto::STEP_PART_PEERS) {
-      does_one_wait = true;
-      continue;
-    }
-    const bool is_known = session.activity != proto::ACTIVITY_UNKNOWN &&
-                          (session.activity != proto::ACTIVITY_STEP ||
-                           session.step_part != proto::STEP_PART_UNKNOWN);
-    if (!is_known || stragglers.size() == kMostNamed) continue;
+    const bool waits = active_ ? session.step_part == proto::STEP_PART_PEERS
+                               : session.state == State::kWaiting;
+    does_one_wait = does_one_wait || waits;
+    if (waits || !IsStraggler(session, static_cast<int>(rank))) continue;
+    if (stragglers.size() == kMostNamed) continue;
     proto::Straggler& straggler = stragglers.emplace_back();
     straggler.set_replica(PodOf(config_.slots[rank]));
     straggler.set_rank(static_cast<int>(rank));
@@ -150,6 +146,15 @@ std::vector<proto::Straggler> Roster::Stragglers() const {
   }
   if (!does_one_wait) stragglers.clear();
   return stragglers;
+}
+
+// True if it is known what keeps the process busy. Between generations, a process that still is in
+// the last one has not noticed its end, and one that saves or shares its state has its own time.
+bool Roster::IsStraggler(const Session& session, int rank) const {
+  if (!active_) return session.state == State::kLapsed && !IsBusy(rank);
+  if (session.activity == proto::ACTIVITY_UNKNOWN) return false;
+  return session.activity != proto::ACTIVITY_STEP ||
+         session.step_part != proto::STEP_PART_UNKNOWN;
 }
 
 std::shared_ptr<const proto::CoordinatorMessage> Roster::Waiting() const {

@@ -27,6 +27,7 @@ class SoloRendezvous final : public Rendezvous {
   }
   void WithholdAddress() override {}
   void OnGenerationEnd(EndCallback) override {}
+  bool LostMember() const override { return false; }
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress&) override {}
   void SetActivity(api::Activity) override {}

@@ -14,6 +14,10 @@ std::optional<Duration> RestartBudget::Charge() {
   return delay;
 }
 
+void RestartBudget::Refund() {
+  if (used_ > 0) --used_;
+}
+
 void RestartBudget::Progress(std::int64_t step) {
   if (step <= furthest_step_) return;
   furthest_step_ = step;

@@ -23,6 +23,8 @@ class RestartBudget {
   // Takes one restart and returns the delay before it, zero for the first. Returns nullopt if the
   // budget is spent.
   std::optional<Duration> Charge();
+  // Gives back the last restart that was taken.
+  void Refund();
   // Restores the full budget if `step` is beyond all earlier ones. So a replica that restores a
   // checkpoint and always dies at the same step exhausts it.
   void Progress(std::int64_t step);

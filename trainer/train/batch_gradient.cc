@@ -7,9 +7,20 @@
 
 namespace lockstep::train {
 
-BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
+std::vector<KeptStates> KeptStatesOf(Session& session) {
+  std::vector<KeptStates> runs;
+  for (const TensorSlot& slot : session.model().state_slots()) {
+    const float kept = std::pow(slot.kept, static_cast<float>(session.parts()));
+    if (runs.empty() || runs.back().kept != kept) runs.push_back({.end = 0, .kept = kept});
+    runs.back().end = slot.offset + slot.size;
+  }
+  return runs;
+}
+
+BatchGradient::BatchGradient(Session& session, PhaseClock& phases, bool keeps_states)
     : session_(session),
       phases_(phases),
+      kept_states_(keeps_states ? KeptStatesOf(session) : std::vector<KeptStates>()),
       reads_(session.TrainingReads(/*rank=*/0)),
       batch_(MakeBatch(session.train_data(), session.plan())) {
   LOCKSTEP_CHECK(session.backend().IsHost(),
@@ -31,17 +42,24 @@ absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
                      .correct = own.correct,
                      .examples = static_cast<double>(batch_.valid),
                      .hash = batch_.hash_sum};
-  const float share = 1.0f / static_cast<float>(session_.plan().world);
-  float* const change = session_.buffer().data() + session_.model().gradients().size();
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    change[i] = share * (states[i] - saved_states_[i]);
-  }
+  TakeStates(states);
   totals.gradient_norm = GradientNorm();
   if (!std::isfinite(totals.loss) || !std::isfinite(totals.gradient_norm)) {
     totals.loss = totals.correct = 0;
     totals.skipped = true;
   }
   return totals;
+}
+
+void BatchGradient::TakeStates(std::span<const float> states) {
+  for (std::size_t begin = 0; const KeptStates& run : kept_states_) {
+    const auto end = static_cast<std::size_t>(run.end);
+    for (std::size_t i = begin; i < end; ++i) saved_states_[i] *= run.kept;
+    begin = end;
+  }
+  const float share = 1.0f / static_cast<float>(session_.plan().world);
+  float* const added = session_.buffer().data() + session_.model().gradients().size();
+  for (std::size_t i = 0; i < states.size(); ++i) added[i] = share * (states[i] - saved_states_[i]);
 }
 
 // As in a step that updates here: the back end computes it on all threads.

@@ -14,6 +14,11 @@
 namespace lockstep::train {
 namespace {
 
+// How many generations in a row without a step may end since a member was lost. How often a member
+// is started again is limited already, by its supervisor and by backoffLimit, so they are not taken
+// from the budget; but a network may break each time.
+constexpr int kMostLosses = 200;
+
 // For errors of input, configuration and peers. Those of the checkpoints' disk have the same codes,
 // and a LoopEnd of their own.
 int ExitCodeOf(const absl::Status& status) {
@@ -131,9 +136,11 @@ void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
 Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
   const std::string fingerprint = loop.session.Fingerprint();
   RestartBudget budget(options);
+  RestartBudget losses({.restarts = kMostLosses});
   for (;;) {
     const absl::StatusOr<Membership> membership = Join(loop, fingerprint);
     if (!membership.ok()) return LeaveWithoutGroup(membership.status());
+    if (loop.rendezvous.LostMember() && losses.Charge()) budget.Refund();
     LoopOutcome outcome = loop.Run(*membership);
     if (outcome.end == LoopEnd::kDone) {
       absl::Status finished = Finish(loop);
@@ -148,6 +155,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       continue;
     }
     budget.Progress(loop.state.step);
+    losses.Progress(loop.state.step);
     const std::optional<Duration> pause = budget.Charge();
     if (!pause) return GiveUp(outcome, budget.used());
     LogWarning("the generation has ended; joining the next one",

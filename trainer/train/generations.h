@@ -7,7 +7,8 @@
 
 namespace lockstep::train {
 
-// How many consecutive generations may fail without a step of progress. The first retry is
+// How many consecutive generations may fail without a step of progress, but for those that ended
+// since a member was lost. The first retry is
 // immediate, as after any loss; later ones wait for a growing delay. A longer series means a fault
 // that a new group does not fix (a policy that blocks ports, a disk that only returns errors).
 inline constexpr RestartBudgetOptions kGenerationBudget = {

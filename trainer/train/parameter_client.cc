@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/optim/optimizer_rule.h"
+#include "trainer/train/batch_gradient.h"
 #include "trainer/train/pause.h"
 
 namespace lockstep::train {
@@ -227,9 +228,11 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
                               .step = step,
                               .total_steps = session_.total_steps(),
                               .segments = {},
+                              .kept_states = {},
                               .values = ValuesOf(/*slots=*/true)};
   LOCKSTEP_ASSIGN_OR_RETURN(content.segments,
                             OptimizerSegments(session_.training().optimizer, session_.model()));
+  if (parts == 0) content.kept_states = KeptStatesOf(session_);
   return Persist([&]() -> absl::Status {
     LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
     return shards_.Load(content);

@@ -36,7 +36,7 @@ ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop
     : options_(std::move(options)),
       loop_(loop),
       client_(options_.client, loop.session, loop.clock),
-      gradient_(loop.session, loop.phases),
+      gradient_(loop.session, loop.phases, /*keeps_states=*/!options_.sync),
       generation_ended_(std::make_shared<std::atomic<bool>>(false)) {
   loop.rendezvous.OnGenerationEnd(
       [ended = generation_ended_](std::uint64_t, const std::string&) { *ended = true; });

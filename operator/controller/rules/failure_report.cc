@@ -84,7 +84,7 @@ api::Failure FailureOf(const PodFailure& failure) {
   const ObservedPod& pod = *failure.pod;
   entry.node = pod.node;
   if (!failure.stall.empty()) {
-    entry.reason = kProgressDeadlineExceeded;
+    entry.reason = failure.stall_reason;
     entry.message = failure.stall;
     return WithShortTexts(std::move(entry));
   }

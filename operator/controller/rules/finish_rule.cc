@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/v1/defaults.h"
+#include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
@@ -125,10 +126,17 @@ bool IsDoneOnlyByEdit(const Observed& observed) {
   return !observed.training_end_seen && !HaveSucceeded(observed, DecidingBefore(job));
 }
 
-// Returns since when the run is over, if the pod that would say so is lost; nullopt if it is not. A
-// parameter server succeeds only if the leading process has told it that the result is saved.
-// Without checkpoints, the lost pod's successor would wait for servers that do not come back, as
-// would its container if the kubelet has restarted it: until_stranded tells those.
+// Returns true if the success of one of the role's pods, not the leading one, proves that the
+// leading process has saved the result. It tells the parameter servers so, or the members that it
+// trains together with, which end with 0 only then.
+bool ProvesTheEnd(const api::TrainingJob& job, api::Role role) {
+  if (role == api::Role::kParameterServer) return true;
+  return role != api::Role::kEvaluator && api::TraitsOf(job.spec).uses_collectives;
+}
+
+// Returns since when the run is over, if the pod that would say so is lost; nullopt if it is not.
+// The lost pod's successor would wait for replicas that do not come back, as would its container if
+// the kubelet has restarted it: until_stranded tells those.
 std::optional<Time> EndWithoutLeader(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   if (!api::HasTrainingGroup(job)) return std::nullopt;
@@ -139,9 +147,13 @@ std::optional<Time> EndWithoutLeader(const Observed& observed) {
   if (may_end) return std::nullopt;
   std::optional<Time> end;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kParameterServer || pod.attempt != job.status.attempt) continue;
+    if (!ProvesTheEnd(job, pod.role) || pod.attempt != job.status.attempt) continue;
     if (!HasSucceeded(pod)) continue;
     const Time seen = pod.succeeded_since.value_or(observed.now);
+    end = std::min(end.value_or(seen), seen);
+  }
+  if (!ProvesTheEnd(job, api::Role::kWorker)) return end;
+  for (const auto& [index, seen] : observed.completed_since) {  // their pods are gone
     end = std::min(end.value_or(seen), seen);
   }
   return end;
@@ -175,7 +187,7 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
 
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
   const std::string first = Describe(deciding.front());
-  if (!is_seen) return first + " has told the parameter servers that it has finished";
+  if (!is_seen) return first + " has told the other replicas that it has finished";
   return deciding.size() == 1 ? first + " has finished" : "all workers have finished";
 }
 

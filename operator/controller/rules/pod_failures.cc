@@ -1,7 +1,10 @@
 #include "operator/controller/rules/pod_failures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
@@ -156,6 +159,34 @@ Time EndOf(const Observed& observed, const PodFailure& failure) {
   return known ? failure.pod->termination->finished_at.value_or(observed.now) : observed.now;
 }
 
+bool IsHealthy(const Observed& observed, const ObservedPod& pod) {
+  return IsMember(observed, pod) && IsActive(pod) && pod.phase == PodPhase::kRunning &&
+         !pod.being_deleted && !IsCounted(observed, pod) && !pod.node_silent_since &&
+         !pod.node_is_unknown && !pod.node_is_in_outage;
+}
+
+// Adds the pods that look healthy, but whose processes the leading pod has told of: they have not
+// left a generation that is over, and members have ended because they waited for them in vain.
+// Without this, the hung ones would stay, and the others be charged for them each time.
+void AddHung(const Observed& observed, std::vector<PodFailure>& failures) {
+  const bool is_given_up = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
+    return api::UsesBundledTrainer(observed.job) && failure.pod != nullptr &&
+           failure.pod->termination &&
+           failure.pod->termination->exit_code == api::kExitRendezvousDeadline;
+  });
+  if (!is_given_up) return;
+  for (const ObservedPod& pod : observed.pods) {
+    const std::string name = Describe(Replica{pod.role, pod.index});
+    const auto hung = std::ranges::find(observed.group.stragglers, name, &Straggler::replica);
+    if (hung == observed.group.stragglers.end() || !IsHealthy(observed, pod)) continue;
+    PodFailure failure = FailureOfPod(observed, pod, false);
+    failure.stall = fmt::format("{} hangs: its group has waited for rank {} in vain, which {}",
+                                name, hung->rank, hung->doing);
+    failure.stall_reason = kReplicaHung;
+    failures.push_back(std::move(failure));
+  }
+}
+
 // A replica that ends by itself while a peer's node is silent has lost that peer.
 void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
   const bool may_be_why = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
@@ -236,6 +267,7 @@ std::vector<PodFailure> NewPodFailures(const Observed& observed) {
   AddVanished(observed, failures);
   AddStranded(observed, failures);
   AddSilent(observed, failures);
+  AddHung(observed, failures);
   // Earliest first: later ends are often its consequence.
   std::ranges::stable_sort(
       failures, {}, [&observed](const PodFailure& failure) { return EndOf(observed, failure); });

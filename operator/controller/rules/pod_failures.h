@@ -15,6 +15,9 @@ namespace lockstep::controller {
 // The reason of a failure that the operator finds by itself: the pod cannot be reached.
 inline constexpr std::string_view kNodeLost = "NodeLost";
 
+// Likewise: the pod runs, but its process hangs, and its group has given it up.
+inline constexpr std::string_view kReplicaHung = "ReplicaHung";
+
 enum class PodFailureCause {
   kPermanent,    // would fail again, so the job fails
   kApplication,  // charged to backoffLimit
@@ -28,6 +31,7 @@ struct PodFailure {
   std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy
   // What is known of a job without progress, in words; empty: the pod itself has failed.
   std::string stall = {};
+  std::string_view stall_reason = {};
 };
 
 // Returns how many workers were ready when the status last counted them, have not finished, and
@@ -55,7 +59,8 @@ bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod);
 
 // Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
 // that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run;
-// and a leading replica that waits for peers that have finished. The result points into `observed`.
+// a leading replica that waits for peers that have finished; and replicas that hang, if members have
+// ended because they waited for those in vain. The result points into `observed`.
 std::vector<PodFailure> NewPodFailures(const Observed& observed);
 // Returns that of the Evaluator, if it is not counted yet. No replica waits for an Evaluator, so it
 // is neither the cause nor the consequence of another failure.
@@ -63,7 +68,8 @@ std::optional<PodFailure> NewEvaluatorFailure(const Observed& observed);
 
 // Returns true if `replica` leads a group of the bundled trainer in which a peer has finished.
 // Members finish together, and the leading one last. If it restarts after that, it needs all of
-// them again: the others have forgotten the run, and finished ones do not return.
+// them again: the others have forgotten the run, and finished ones do not return. Where a peer's
+// success proves that the result is saved, the job has succeeded instead: see TrainingEnd.
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
 // Returns how much longer a leading replica may still run after peers have finished; nullopt if
 // there is none. Scans all replicas: rules read Observed::until_stranded instead.

@@ -102,7 +102,8 @@ std::optional<PodFailure> FindStall(const Observed& observed) {
                            "progressDeadlineSeconds is {}){}",
                            Describe(leader), OnNode(pod->node), StepText(observed.progress),
                            FormatRfc3339(WholeSeconds(observed.now - stalled)), stalled.count(),
-                           allowed, StragglersText(observed.group.stragglers))};
+                           allowed, StragglersText(observed.group.stragglers)),
+      .stall_reason = kProgressDeadlineExceeded};
 }
 
 }  // namespace lockstep::controller

@@ -45,6 +45,18 @@ Plan FailedBy(const Observed& observed, const api::TrainingJobStatus& charged,
   return plan;
 }
 
+// How long after a charged consequence another one may come: a leading process saves before it ends.
+constexpr Duration kLastConsequence = std::chrono::minutes(30);
+
+// Returns true if the failure is one more consequence of what the present incident has charged.
+bool IsPartOfIncident(const Observed& observed, const PodFailure& failure) {
+  const std::optional<Incident>& incident = observed.incident;
+  return incident && incident->charged_consequence &&
+         incident->attempt == observed.job.status.attempt &&
+         observed.now - incident->since <= kLastConsequence &&
+         !incident->replicas.contains(failure.replica) && MayBeConsequence(observed.job, failure);
+}
+
 // Evictions reach the pods of a drained node over a few seconds, and each may be seen by itself.
 // All that is lost within `settling` of the first loss is one incident, except a replica that was
 // lost in it before: its successor has failed. A gang restarts as a whole, so each of its failures
@@ -52,6 +64,10 @@ Plan FailedBy(const Observed& observed, const api::TrainingJobStatus& charged,
 bool GoesOn(const Observed& observed, const std::vector<PodFailure>& failures, bool gang) {
   const std::optional<Incident>& incident = observed.incident;
   if (gang || !incident || incident->attempt != observed.job.status.attempt) return false;
+  const auto is_part = [&observed](const PodFailure& failure) {
+    return IsPartOfIncident(observed, failure);
+  };
+  if (std::ranges::all_of(failures, is_part)) return true;
   if (observed.now - incident->since > observed.settings.settling) return false;
   return std::ranges::none_of(failures, [&incident](const PodFailure& failure) {
     return incident->replicas.contains(failure.replica);
@@ -86,12 +102,13 @@ void ChargeGang(const Observed& observed, const Blame& blame, api::TrainingJobSt
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
 }
 
-void ChargePods(const std::vector<PodFailure>& failures, const Blame& blame,
-                api::TrainingJobStatus& status) {
+void ChargePods(const Observed& observed, const std::vector<PodFailure>& failures,
+                const Blame& blame, api::TrainingJobStatus& status) {
   for (const PodFailure& failure : failures) {
     const bool is_one_of_many = blame.is_incident && MayBeConsequence(*blame.job, failure);
     const bool is_charged =
-        !blame.is_free && (&failure == blame.first || !(blame.Explains(failure) || is_one_of_many));
+        !blame.is_free && !IsPartOfIncident(observed, failure) &&
+        (&failure == blame.first || !(blame.Explains(failure) || is_one_of_many));
     if (is_charged) {
       const bool disrupted = CountsAs(failure) == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
@@ -168,18 +185,23 @@ std::vector<PodFailure> FailuresToJudge(const Observed& observed) {
   return failures;
 }
 
-// Adds the restart of `first`'s replica, or of all of them, to a plan that has charged `failures`.
+// Adds the restart of the first failure's replica, or of all of them, to a plan that has charged
+// `failures`.
 void AddRestart(const Observed& observed, const std::vector<PodFailure>& failures,
-                const PodFailure& first, bool gang, Plan& plan) {
+                const Blame& blame, bool gang, Plan& plan) {
+  const PodFailure& first = *blame.first;
+  const bool charges_consequence = blame.is_incident && !blame.is_free && !blame.has_cause &&
+                                   MayBeConsequence(observed.job, first);
   api::TrainingJobStatus& status = plan.status;
   const bool goes_on = GoesOn(observed, failures, gang);
   if (!goes_on) SetRetryTime(observed, status);
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
-  const std::string reason(first.stall.empty() ? kRestarting : kProgressDeadlineExceeded);
+  const std::string reason(first.stall.empty() ? kRestarting : first.stall_reason);
   if (gang) AnnounceNextAttempt(observed, reason, message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, reason, message});
   plan.incident = IncidentOf(observed, failures, goes_on);
+  plan.incident->charged_consequence |= charges_consequence;
 }
 
 }  // namespace
@@ -191,7 +213,7 @@ Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
                     fmt::format("{}, for which podFailurePolicy.rules[{}] fails the job",
                                 Describe(permanent), permanent.rule->index));
   }
-  const bool is_stall = !permanent.stall.empty();
+  const bool is_stall = permanent.stall_reason == kProgressDeadlineExceeded;
   return FailedBy(
       observed, BaseStatus(observed), permanent,
       is_stall ? api::FailureReason::kProgressDeadlineExceeded : api::FailureReason::kReplicaFailed,
@@ -228,13 +250,14 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   const bool gang = std::ranges::any_of(failures, [&](const PodFailure& failure) {
     return IsGangFailure(observed, failure, lacks_workers);
   });
-  gang ? ChargeGang(observed, blame, status) : ChargePods(failures, blame, status);
+  gang ? ChargeGang(observed, blame, status)
+       : ChargePods(observed, failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {
     return FailedBy(observed, status, first, api::FailureReason::kBackoffLimitExceeded,
                     fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
-  AddRestart(observed, failures, first, gang, plan);
+  AddRestart(observed, failures, blame, gang, plan);
   plan.names_cause = !blame.first_may_be_consequence && !IsSuccess(first);
   return plan;
 }

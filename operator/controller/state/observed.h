@@ -116,6 +116,9 @@ struct Incident {
   Time since;  // when the first was charged
   int attempt = 0;
   std::set<Replica> replicas;
+  // One that may be a consequence was charged, for want of a cause: the ends of others that may be
+  // consequences, and were not lost in it yet, belong to it, too.
+  bool charged_consequence = false;
   bool operator==(const Incident&) const = default;
 };
 

@@ -52,6 +52,30 @@ TEST(StepWatchTest, AStepThatIsDoneAgainIsAnother) {
   EXPECT_EQ(watch.InStepFor(), seconds(0));
 }
 
+TEST(StepWatchTest, AStepGoesOnWhileThoseWhoLeftItWaitForOneThatHangsInIt) {
+  StepWatch watch;
+  watch.Note(InStep(7), At(0));
+  watch.Note(InStep(7), At(300));
+  proto::GetStatusResponse gathering = InStep(7);
+  gathering.set_activity(proto::ACTIVITY_UNKNOWN);
+  gathering.add_missing("worker 2");
+  gathering.add_stragglers()->set_replica("worker-2");
+  watch.Note(gathering, At(305));
+  watch.Note(gathering, At(600));
+  EXPECT_EQ(watch.InStepFor(), seconds(600));
+  proto::GetStatusResponse lost = gathering;
+  lost.add_missing("worker 3");
+  watch.Note(lost, At(605));
+  EXPECT_FALSE(watch.InStepFor()) << "worker 3 does not hang, it is not there";
+  watch.Note(gathering, At(610));
+  EXPECT_FALSE(watch.InStepFor()) << "no step was begun";
+  watch.Note(InStep(7), At(620));
+  lost = gathering;
+  lost.add_missing_members("worker-2");
+  watch.Note(lost, At(630));
+  EXPECT_FALSE(watch.InStepFor());
+}
+
 TEST(StepWatchTest, TheFirstStepCountsBeforeThereIsProgress) {
   StepWatch watch;
   proto::GetStatusResponse said = InStep(0);

@@ -433,6 +433,21 @@ TEST_F(RendezvousTest, WithoutAnOperatorNobodyIsWaitedForBeyondTheDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST_F(RendezvousTest, AMemberKnowsIfItsGenerationEndedSinceAnotherWasLost) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  EXPECT_FALSE(replicas[0]->rendezvous->LostMember());
+  replicas[2] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  replicas[2] = NewReplica(2);
+  JoinAll(replicas);
+  EXPECT_TRUE(replicas[0]->rendezvous->LostMember());
+  EXPECT_FALSE(replicas[2]->rendezvous->LostMember()) << "it was in none";
+  JoinAll(replicas);  // one asks again, as after an error of the communicator
+  EXPECT_FALSE(replicas[0]->rendezvous->LostMember());
+}
+
 TEST_F(RendezvousTest, StatusNamesThePodsThatAreLost) {
   StartLeader();
   EXPECT_THAT(Status().missing_members(), IsEmpty());  // nobody has been there

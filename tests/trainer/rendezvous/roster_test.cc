@@ -519,6 +519,23 @@ TEST_F(RosterTest, APodIsLostWithTheLastOfItsProcesses) {
   EXPECT_THAT(roster_.LostPods(), IsEmpty());
 }
 
+TEST_F(RosterTest, WhoeverHangsInTheLastGenerationIsAStraggler) {
+  Start();
+  Beat(2, 1, 5, proto::ACTIVITY_STEP);
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+  Send(1, JoinOf(0));
+  const std::vector<proto::Straggler> found = roster_.Stragglers();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].replica(), "worker-1");
+  EXPECT_EQ(found[0].rank(), 1);
+  EXPECT_EQ(found[0].activity(), proto::ACTIVITY_STEP);
+  Beat(2, 1, 5, proto::ACTIVITY_CHECKPOINT);
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty()) << "it may take its time";
+  Beat(2, 1, 5, proto::ACTIVITY_STEP);
+  roster_.Disconnect(2, "gone");
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+}
+
 // A leader that dies together with another member: its successor has never seen that one.
 TEST(RosterOfManyTest, WhoWasLostWithAnEarlierLeaderIsKnownFromThoseThatWereNot) {
   RosterConfig config;

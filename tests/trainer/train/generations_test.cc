@@ -105,6 +105,28 @@ TEST_F(GenerationsTest, AGroupThatCanNeverBeFormedIsGivenUp) {
   }
 }
 
+// How often that is started again is limited elsewhere.
+TEST_F(GenerationsTest, GenerationsThatEndedSinceAMemberWasLostAreNotTakenFromTheBudget) {
+  const auto rank = Alone();
+  rank->rendezvous.lost_member = true;
+  int connects = 0;
+  rank->faults.before = [&](At at) {
+    const bool fails = at == At::kConnect && ++connects <= 10 * kThreeMore.restarts;
+    return fails ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  // But a network that breaks each time ends at last.
+  const auto other = Alone();
+  other->rendezvous.lost_member = true;
+  connects = 0;
+  other->faults.before = [&](At at) {
+    if (at == At::kConnect) ++connects;
+    return at == At::kConnect ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(other->loop, kThreeMore), api::kExitRendezvousDeadline);
+  EXPECT_EQ(connects, 1 + 200 + kThreeMore.restarts);
+}
+
 TEST_F(GenerationsTest, EveryStepOfProgressMakesTheBudgetWholeAgain) {
   const auto rank = Alone();
   int steps = 0, losses = 0;

@@ -73,6 +73,7 @@ class Hooked final : public Rendezvous {
   void OnGenerationEnd(EndCallback callback) override {
     inner_->OnGenerationEnd(std::move(callback));
   }
+  bool LostMember() const override { return lost_member || inner_->LostMember(); }
   KeyValueStore& store() override { return inner_->store(); }
   void Report(const api::Progress& progress) override { inner_->Report(progress); }
   void SetActivity(api::Activity activity) override {
@@ -94,6 +95,7 @@ class Hooked final : public Rendezvous {
   }
 
   std::atomic<bool> has_finished = false;
+  bool lost_member = false;  // with each generation
   bool withholds_address = false;
   absl::Status join_error;                  // of every Join of a process with state
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other

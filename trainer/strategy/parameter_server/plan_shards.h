@@ -20,6 +20,15 @@ struct FlatRange {
 using ShardRanges = std::vector<FlatRange>;
 std::int64_t FloatsOf(const ShardRanges& ranges);
 
+// Async: a run of states, up to `end`, of which an update keeps this share. An update's states are
+// added to it. A worker that pushed the change of states that it pulled some updates ago would take
+// away from them, together with the others, more than there is.
+struct KeptStates {
+  std::int64_t end = 0;
+  float kept = 1;
+  bool operator==(const KeptStates&) const = default;
+};
+
 // Divides [0, end of the last tensor) among `shards` servers. `tensors` ascend; the unused floats
 // between two of them go with the former.
 //   BySize      equal parts (to 16 floats), in the order of the model: a tensor may be cut

@@ -47,6 +47,16 @@ bool AreInOrder(const ShardRanges& ranges, std::int64_t end) {
   return true;
 }
 
+// Whether the runs are ascending, inside of [0, end), and keep from nothing to everything.
+bool AreInOrder(const std::vector<KeptStates>& runs, std::int64_t end) {
+  std::int64_t from = 0;
+  for (const KeptStates& run : runs) {
+    if (run.end < from || run.end > end || !(run.kept >= 0 && run.kept <= 1)) return false;
+    from = run.end;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const api::TrainingSpec& training,
@@ -81,10 +91,11 @@ absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) cons
         "0 on",
         layout.parameters, layout.states, layout.parts));
   }
-  if (!AreInOrder(layout.ranges, layout.parameters) || !AreInOrder(segments, layout.values())) {
+  if (!AreInOrder(layout.ranges, layout.parameters) || !AreInOrder(segments, layout.values()) ||
+      !AreInOrder(layout.kept_states, layout.states)) {
     return absl::InvalidArgumentError(
-        fmt::format("parameter server: expected ranges that ascend within {} parameters, and "
-                    "segments that ascend within the ranges",
+        fmt::format("parameter server: expected ranges that ascend within {} parameters, segments "
+                    "that ascend within the ranges, and shares of the statistics from 0 to 1",
                     layout.parameters));
   }
   return layout.values() * (1 + slots_) + layout.states;
@@ -190,11 +201,20 @@ absl::StatusOr<Shard::Outcome> Shard::Take(const Gradient& gradient) {
   if (!gradient.skip) {
     memory_->Update([&] {
       Update(gradient.ranges, gradient.scale);
+      KeepStates();
       for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
     });
   }
   ++version_;
   return Outcome{.staleness = staleness};
+}
+
+void Shard::KeepStates() {
+  std::int64_t begin = 0;
+  for (const KeptStates& run : layout_.kept_states) {
+    for (std::int64_t i = begin; i < run.end; ++i) states()[i] *= run.kept;
+    begin = run.end;
+  }
 }
 
 void Shard::Update(const std::vector<const float*>& gradients, float scale) {

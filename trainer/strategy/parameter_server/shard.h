@@ -30,6 +30,7 @@ namespace lockstep::train {
 struct ShardLayout {
   ShardRanges ranges;       // of the model's parameters; stored one after the other
   std::int64_t states = 0;  // floats
+  std::vector<KeptStates> kept_states = {};  // ascending; what follows the last one is kept whole
   // Of the stored values; as in OptimizerMemory, but they may be empty only if all decay.
   std::vector<OptimizerSegment> segments;
   // Sync: the gradients that make one update. 0: Async, each gradient makes one.
@@ -88,7 +89,7 @@ class Shard {
     float scale = 1;                   // Async: the update uses scale * gradient
     bool skip = false;                 // counts as the step, but changes nothing; there are no data
     std::vector<const float*> ranges;  // for each range of the layout
-    const float* states = nullptr;     // the change of the states
+    const float* states = nullptr;     // see KeptStates; Sync: the change of the states
   };
   struct Outcome {
     std::int64_t staleness = 0;  // updates since `version`
@@ -135,6 +136,7 @@ class Shard {
   float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
+  void KeepStates();
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
   bool IsTurnOf(int part) const;
   bool HasPart(int part) const;

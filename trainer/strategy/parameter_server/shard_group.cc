@@ -301,6 +301,11 @@ proto::ShardRequest ShardGroup::RequestToLoad(std::size_t server, const Content&
   load.set_step(content.step);
   load.set_total_steps(content.total_steps);
   AddSegments(content.segments, options_.plan[server], load);
+  if (!IsFirst(server)) return request;
+  for (const KeptStates& run : content.kept_states) {
+    load.add_kept_ends(run.end);
+    load.add_kept(run.kept);
+  }
   return request;
 }
 

@@ -91,6 +91,7 @@ class ShardGroup {
     int parts = 0;
     std::int64_t step = 0, total_steps = 0;
     std::vector<OptimizerSegment> segments;  // of the parameters
+    std::vector<KeptStates> kept_states = {};
     FlatValues values;
   };
   // Loads the servers that do not have this fence. A call that is repeated connects anew to those

@@ -41,12 +41,16 @@ std::int64_t EndOf(const ShardLayout& layout) {
 ShardLayout LayoutOf(const proto::Load& load) {
   ShardLayout layout{.ranges = {},
                      .states = load.states(),
+                     .kept_states = {},
                      .segments = {},
                      .parts = load.parts(),
                      .total_steps = load.total_steps(),
                      .parameters = load.parameters()};
   for (const proto::Range& range : load.ranges()) {
     layout.ranges.push_back({range.begin(), range.end()});
+  }
+  for (int i = 0; i < std::min(load.kept_ends_size(), load.kept_size()); ++i) {
+    layout.kept_states.push_back({.end = load.kept_ends(i), .kept = load.kept(i)});
   }
   std::int64_t begin = 0;
   for (int i = 0; i < std::min(load.segment_ends_size(), load.segment_decays_size()); ++i) {

@@ -74,6 +74,27 @@ class ShardTest : public ::testing::Test {
   std::int64_t version_ = 0;
 };
 
+// Twelve workers pulled a variance of 1 and saw batches of 0.1, with a momentum of 0.9. Had each
+// pushed the change that it saw, 1 - 12 * 0.09 would be left.
+TEST_F(ShardTest, AsyncStatisticsStayBetweenTheirValueAndWhatWorkersSawHoweverStaleThatIs) {
+  layout_.kept_states = {{.end = 1, .kept = 0.9f}};
+  Load(0);
+  const Floats gradient(4, 0.0f), added = {0.1f * 0.1f};
+  ASSERT_TRUE(shard_->Load(8, layout_, 10, ContentOf(Floats{10, 20, 30, 40, 1})).ok());
+  float least = 1;
+  for (int worker = 0; worker < 12; ++worker) {
+    ASSERT_TRUE(shard_
+                    ->Push({.fence = 8,
+                            .step = 10 + worker,
+                            .version = 10,
+                            .ranges = {gradient.data(), gradient.data()},
+                            .states = added.data()})
+                    .ok());
+    least = std::min(least, Pull({.fence = 8})->back());
+  }
+  EXPECT_NEAR(least, 0.1 + 0.9 * std::pow(0.9, 12), 1e-5);
+}
+
 TEST_F(ShardTest, AsyncEachGradientUpdatesTheValuesAndTheStatistics) {
   Load(0);
   const auto outcome = Push(12, 3, {.version = 8, .scale = 2});
@@ -393,6 +414,11 @@ TEST_F(ShardTest, ALayoutThatDoesNotFitItselfIsRefused) {
   layout = layout_;
   layout.states = -1;
   EXPECT_TRUE(refuses(layout));
+  for (const KeptStates& run : {KeptStates{2, 0.5f}, KeptStates{1, 1.5f}, KeptStates{1, NAN}}) {
+    layout = layout_;
+    layout.kept_states = {run};
+    EXPECT_TRUE(refuses(layout)) << run.end << " " << run.kept;
+  }
   layout = layout_;
   layout.parts = -1;
   EXPECT_TRUE(refuses(layout));

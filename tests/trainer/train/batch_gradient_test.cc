@@ -1,0 +1,46 @@
+#include "trainer/train/batch_gradient.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/trainer/train/rank.h"
+
+namespace lockstep::train {
+namespace {
+
+api::TrainingSpec NormalizedTraining(int accumulation) {
+  api::TrainingSpec training = SmallTraining();
+  api::Json& layers = training.model.layers;
+  layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}, {"momentum", 0.8}});
+  training.gradient_accumulation = accumulation;
+  return training;
+}
+
+// What an update keeps of the states that the task began with, and what it adds, are the states
+// that the task has ended with.
+TEST(BatchGradientTest, StatesAreTheShareThatIsKeptAndWhatIsAdded) {
+  for (const int accumulation : {1, 2}) {
+    LocalRendezvousHub hub(1);
+    Rank rank(NormalizedTraining(accumulation), 1, hub, 0);
+    Session& session = rank.loop.session;
+    BatchGradient gradient(session, rank.loop.phases, /*keeps_states=*/true);
+    const std::span<float> states = session.model().states();
+    ASSERT_FALSE(states.empty());
+    std::vector<float> expected(states.begin(), states.end());
+    ASSERT_TRUE(gradient.Compute({.step = 0, .part = 0}).ok());
+    const std::vector<KeptStates> runs = KeptStatesOf(session);
+    ASSERT_EQ(runs.size(), 1u) << "all layers keep the same";
+    EXPECT_FLOAT_EQ(runs[0].kept, accumulation == 1 ? 0.8f : 0.64f);
+    const float* const added = session.buffer().data() + session.model().gradients().size();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(runs[0].end); ++i) {
+      expected[i] = runs[0].kept * expected[i] + added[i];
+      EXPECT_NEAR(expected[i], states[i], 1e-6);
+      EXPECT_NE(added[i], 0) << "of a batch";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
