@@ -1,6 +1,7 @@
 #include "operator/progress/progress_poller.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
@@ -14,6 +15,7 @@
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/progress_json.h"
 #include "base/hmac.h"
+#include "base/log.h"
 #include "operator/progress/replica_names.h"
 #include "operator/progress/step_watch.h"
 
@@ -29,6 +31,13 @@ constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
+
+// A tenant's pod can have it write a line for each answer that is no valid UTF-8.
+void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+                     const std::string& message) {
+  Log(LogLevel::kDebug, fmt::format("protobuf: {}", message),
+      {{"source", fmt::format("{}:{}", file, line)}});
+}
 
 // Uses an existing connection: gRPC does not reconnect when it breaks.
 std::shared_ptr<grpc::Channel> MakeChannel(Descriptor socket) {
@@ -151,6 +160,8 @@ struct ProgressPoller::Call {
 
 ProgressPoller::ProgressPoller(PollerOptions options)
     : options_(std::move(options)), connections_(kMostBytes) {
+  static std::once_flag once;
+  std::call_once(once, [] { google::protobuf::SetLogHandler(&LogFromProtobuf); });
   thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
 }
 

@@ -128,7 +128,7 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   SetCondition(observed, plan.status, type, true, reason, message);
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
-  if (succeeded) plan.status.failure.reset();
+  plan.status.failure.reset();  // FailedBy sets it again: earlier ones are not why the job ends
   // Clean-up (finish_rule.cc) deletes active pods, an Evaluator's and those of a training group
   // that has succeeded whatever the policy, and pods are not counted again after this write.
   const bool is_evicted = observed.workload && observed.workload->evicted;

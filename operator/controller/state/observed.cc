@@ -22,11 +22,13 @@ using kube::Member;
 using kube::Object;
 using kube::TextMember;
 
-// Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
-constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
+// Bytes. Anyone who can write a pod's status controls these texts, and tens of thousands of pods are
+// held, so that together they must stay below a few KiB of each.
+constexpr std::size_t kLongestReason = 512, kLongestImage = 512;
+constexpr std::size_t kLongestMessage = 1'024;
+constexpr std::size_t kLongestWords = 4'096;  // of the main container's end; as a kubelet allows
 constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
-// Of a container's name, and of its termination message.
-constexpr std::size_t kLongestName = 63, kLongestWords = 4'096;
+constexpr std::size_t kLongestName = 63;      // of a container
 
 // Seconds, 272 years: within the range of Time when it is taken from any deadline.
 constexpr std::int64_t kLongestGrace = std::int64_t{1} << 33;
@@ -35,8 +37,8 @@ std::string ReasonOf(const Object& state) {
   return Shortened(TextMember(state, "reason"), kLongestReason);
 }
 
-std::string MessageOf(const Object& state) {
-  return Shortened(TextMember(state, "message"), kLongestMessage, " …");
+std::string MessageOf(const Object& state, std::size_t longest = kLongestMessage) {
+  return Shortened(TextMember(state, "message"), longest, " …");
 }
 
 std::string TextUpTo(std::size_t longest, const Object& object, const char* key) {
@@ -86,7 +88,7 @@ Termination ReadTermination(const Object& terminated) {
   Termination end{.exit_code = IntMember(terminated, "exitCode"),
                   .signal = IntMember(terminated, "signal"),
                   .reason = ReasonOf(terminated),
-                  .message = MessageOf(terminated),
+                  .message = MessageOf(terminated, kLongestWords),
                   .progress = std::nullopt,
                   .results = {},
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt")),
@@ -120,6 +122,7 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     if (terminated.is_null()) continue;
     if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
       pod.termination = ReadTermination(terminated);
+      if (pod.last_end) pod.last_end->message = {};  // this end tells why the pod has failed
     } else {
       pod.last_end = ReadTermination(terminated);
     }
@@ -161,7 +164,7 @@ void NoteBlocker(const Object& entry, const char* kind, bool may_fail, ObservedP
       {.container = fmt::format("{} {}", kind, TextUpTo(kLongestName, entry, "name")),
        .exit_code = waits ? 0 : exit_code,
        .reason = ReasonOf(told),
-       .message = Shortened(TextMember(told, "message"), kLongestWords, " …")});
+       .message = MessageOf(told)});
 }
 
 // Requires: ReadMainContainer has set restart_count.

@@ -525,6 +525,17 @@ TEST(ProgressPollerTest, AnAnswerWithALongNonceIsNoReport) {
   EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
 }
 
+TEST(ProgressPollerTest, AnAnswerThatIsNoTextIsLoggedForDebuggingOnly) {
+  const ProgressPoller poller(Often());
+  proto::GetStatusResponse said;
+  said.set_job("job");
+  std::string bytes = said.SerializeAsString();
+  bytes.back() = '\xff';
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(said.ParseFromString(bytes));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(ProgressPollerTest, TellsWhomTheGroupWaitsForAndWhatThoseDo) {
   FakeTrainer trainer("uid");
   trainer.SetStep(7);

@@ -400,6 +400,18 @@ TEST(RestartRuleTest, SupervisorsThatGiveUpTogetherAreOneIncidentHoweverLateEach
   EXPECT_EQ(seen.Build().job.status.restarts.application, 2);
 }
 
+TEST(RestartRuleTest, AFailureThatWasRecoveredFromIsNotWhyAJobEndsAtItsDeadline) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kPod).With([](api::TrainingJob& job) {
+    job.spec.run_policy.active_deadline_seconds = 3600;
+  }));
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  ASSERT_TRUE(seen.Build().job.status.failure);
+  seen.NoPods().Worker(0, kReady).Worker(1, kReady).Later(std::chrono::hours(2));
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "DeadlineExceeded");
+  EXPECT_FALSE(plan.status.failure);
+}
+
 TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
   Seen seen(Gang());
   seen.With([](Observed& observed) {

@@ -500,11 +500,11 @@ TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
                                     &held->blockers[0].container,
                                     &held->blockers[0].reason,
                                     &held->blockers[0].message}) {
-    EXPECT_LT(of_pod->capacity(), 17'000U);
+    EXPECT_LT(of_pod->capacity(), 5'000U);
     bytes += of_pod->capacity();
   }
-  EXPECT_GT(bytes, 5U * 16'384) << "the texts are there";
-  EXPECT_LT(bytes, 100'000U);
+  EXPECT_GT(bytes, 8'000U) << "the texts are there";
+  EXPECT_LT(bytes, 16'000U);
 }
 
 TEST(ObservedTest, OfMetadataThatAWriteRepeatsNothingIsLeftOut) {
