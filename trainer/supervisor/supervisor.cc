@@ -68,6 +68,7 @@ class Supervisor {
  private:
   absl::Status StartServers();
   absl::Status StartSuccessorWatch();
+  void StartMetrics();
   void StartEvaluatorStatus();
   void ShowReplica(int local_rank);
   absl::Status StartReplica(Replica& replica);
@@ -139,13 +140,22 @@ absl::Status Supervisor::StartServers() {
     LOCKSTEP_RETURN_IF_ERROR(StartSuccessorWatch());
   }
   if (identity_.role == api::Role::kEvaluator) StartEvaluatorStatus();
-  if (options_.start_metrics) {
-    LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
-    if (rendezvous_) {  // rendezvous_ outlives the metrics server
-      metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
-    }
-  }
+  if (options_.start_metrics) StartMetrics();
   return absl::OkStatus();
+}
+
+// A run on one machine, or a pod on its node's network, may find the port taken by anything. That is
+// no reason not to train.
+void Supervisor::StartMetrics() {
+  auto metrics = options_.start_metrics();
+  if (!metrics.ok()) {
+    LogWarning("this pod serves no metrics", {{"reason", std::string(metrics.status().message())}});
+    return;
+  }
+  metrics_ = *std::move(metrics);
+  if (rendezvous_) {  // rendezvous_ outlives the metrics server
+    metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
+  }
 }
 
 absl::Status Supervisor::StartSuccessorWatch() {

@@ -46,8 +46,8 @@ struct SupervisorOptions {
 //     spent.
 //   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
 //     the replicas exited with that code or 0; any other code takes precedence.
-// Unavailable: the rendezvous's or the metrics' port is taken. Other errors: a replica could not be
-// started. Requires: called on the main thread before any other thread is started. Takes over
+// Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If
+// start_metrics fails, this pod serves no metrics, and a warning says why. Requires: called on the main thread before any other thread is started. Takes over
 // SIGTERM, SIGINT and SIGCHLD, and reaps every child, as PID 1 must.
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options);

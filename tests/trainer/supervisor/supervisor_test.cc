@@ -477,6 +477,12 @@ TEST(SupervisorTest, AReplicaThatCannotBeExecutedIsNamed) {
   EXPECT_EQ(pod.Wait(), 10);
 }
 
+TEST(SupervisorTest, APodWhoseMetricsPortIsTakenTrainsAllTheSame) {
+  Pod pod(Settings{{"TEST_METRICS_PORT", "taken"}});
+  Send(pod.NextJoined().pid, SIGUSR1);
+  EXPECT_EQ(pod.Wait(), 0);
+}
+
 TEST(SupervisorTest, ATakenPortIsNamed) {
   const TwoPods pods;
   const auto leader = pods.Start(0);

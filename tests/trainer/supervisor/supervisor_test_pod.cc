@@ -192,6 +192,7 @@ int RunPod() {
   options.stop_grace =
       std::chrono::milliseconds(std::atoi(Setting("TEST_GRACE_MS", "10000").c_str()));
   options.start_metrics = []() -> absl::StatusOr<std::unique_ptr<MetricsServer>> {
+    if (Setting("TEST_METRICS_PORT", "") == "taken") return absl::UnavailableError("it is taken");
     return std::make_unique<TellingMetrics>();
   };
   options.decode_metrics = [](const std::string& line) -> absl::StatusOr<ReplicaMetrics> {
