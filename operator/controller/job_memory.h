@@ -65,6 +65,10 @@ struct Sight {
   bool is_pending = false;
   bool is_at_work = false;  // a peer of the present attempt that ran, and was not about to end
   Place place;                       // set if is_at_work
+  // Of the kubelet's restarts that this process has seen: how many followed ends that are explained
+  // by another loss; and since when the latest end, which may be, has not been.
+  int excused = 0;
+  std::optional<SteadyTime> unexplained_since;
   std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };

@@ -146,6 +146,7 @@ kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext
   const Observed& observed = context.observed;
   Settings settings = settings_;
   if (create.trainer_images) settings.trainer_images = *create.trainer_images;
+  if (create.without_gang) settings.gang_scheduler_name.clear();
   kube::Object pod =
       BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
   if (create.has_token) {

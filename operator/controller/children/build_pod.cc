@@ -211,6 +211,12 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   Object spec = Object::object();
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
+  // Puts the last log lines into status.failure without any permission to read logs.
+  constexpr char kMessagePolicy[] = "terminationMessagePolicy";
+  Object* main = spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  if (main != nullptr && !main->contains(kMessagePolicy)) {
+    (*main)[kMessagePolicy] = "FallbackToLogsOnError";
+  }
   spec["restartPolicy"] = PodRestartPolicy(job, role);
   DropRestartPolicyOfMain(spec);
   if (!ReportsLosses(job, settings)) AddNodeTolerations(settings.node_toleration_seconds, spec);

@@ -122,11 +122,11 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
     case GangScheduler::kNone:
       break;
     case GangScheduler::kVolcano:
-      metadata["annotations"]["scheduling.k8s.io/group-name"] = job.metadata.name;
+      metadata["annotations"][kVolcanoGroup] = job.metadata.name;
       metadata["annotations"]["volcano.sh/task-spec"] = api::RoleName(role);
       break;
     case GangScheduler::kSchedulerPlugins:
-      metadata["labels"]["scheduling.x-k8s.io/pod-group"] = job.metadata.name;
+      metadata["labels"][kPluginsGroup] = job.metadata.name;
       break;
   }
 }

@@ -4,13 +4,12 @@
 #include <string>
 
 #include "api/v1/training_job.h"
+#include "operator/controller/state/observed_pod_group.h"
 #include "operator/controller/state/replicas.h"
 #include "operator/controller/state/settings.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
-
-enum class GangScheduler { kNone, kVolcano, kSchedulerPlugins };
 
 // Returns kNone for "" and kVolcano for "volcano". Anything else is the schedulerName of an
 // instance of scheduler-plugins' Coscheduling ("scheduler-plugins" means its usual name,

@@ -122,8 +122,6 @@ void ApplyTrainerDefaults(const api::TrainingJob& job, const Settings& settings,
   const TrainerImages& images = settings.trainer_images;
   SetDefault(main, "image", api::GpusOf(main) > 0 ? images.gpu : images.cpu);
   SetDefault(main, "command", Object::array({"lockstep-trainer"}));
-  // Puts the last log lines into status.failure without any permission to read logs.
-  SetDefault(main, "terminationMessagePolicy", "FallbackToLogsOnError");
   AddSharedMemory(spec, main);
   AddPorts(ClusterPort(job, role), main);
   ApplySecurity(spec);

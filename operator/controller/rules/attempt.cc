@@ -20,7 +20,7 @@ void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restart
   for (const ObservedPod& pod : observed.pods) {
     if (pod.attempt != observed.job.status.attempt || IsCounted(observed, pod)) continue;
     int& charged = pod.role == api::Role::kEvaluator ? restarts.evaluator : restarts.application;
-    charged += pod.restart_count;
+    charged += ChargedRestarts(pod);
   }
 }
 

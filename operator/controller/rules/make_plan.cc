@@ -105,6 +105,7 @@ constexpr Timer kTimers[] = {
     UntilDeadline,          // PlanDeadline applies then
     UntilLeaderFails,       // PlanRestart does
     UntilProgressDeadline,  // and here, too
+    UntilRestartsCount,     // likewise
 };
 
 // Plans of these jobs are not finalized: not even the state is written.

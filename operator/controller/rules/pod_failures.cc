@@ -229,6 +229,10 @@ PodFailureCause CountsAs(const PodFailure& failure) {
   return PodFailureCause::kApplication;
 }
 
+int ChargedRestarts(const ObservedPod& pod) {
+  return std::max(pod.restart_count - pod.excused_restarts, 0);
+}
+
 bool IsSharedWork(const api::TrainingJob& job) {
   if (api::TraitsOf(job.spec).trains_alone) return false;
   return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;

@@ -78,6 +78,9 @@ std::optional<Duration> UntilStranded(const Observed& observed);
 // or there is none.
 std::optional<Duration> UntilLeaderFails(const Observed& observed);
 
+// Returns how many of the kubelet's restarts of the pod are charged.
+int ChargedRestarts(const ObservedPod& pod);
+
 // Returns true if the replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);
 // Returns true if the program ended by itself, possibly because it lost a peer. The bundled

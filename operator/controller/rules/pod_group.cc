@@ -14,8 +14,18 @@ bool Agrees(const ObservedPodGroup& seen, const ObservedPodGroup& wanted) {
 
 }  // namespace
 
+bool IsOutsideGang(const Observed& observed) {
+  const GangScheduler scheduler = GangSchedulerOf(observed.settings);
+  return scheduler != GangScheduler::kNone &&
+         std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
+           return pod.attempt == observed.job.status.attempt &&
+                  pod.role != api::Role::kEvaluator && !pod.is_gone && pod.gang != scheduler;
+         });
+}
+
 bool AddPodGroup(const Observed& observed, Plan& plan) {
   if (GangSchedulerOf(observed.settings) == GangScheduler::kNone) return true;
+  if (IsOutsideGang(observed)) return true;
   if (!observed.pod_group) {
     plan.actions.emplace_back(CreatePodGroup{});
     return false;

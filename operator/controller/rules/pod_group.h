@@ -7,9 +7,14 @@
 
 namespace lockstep::controller {
 
+// Returns true if the operator has a gang scheduler, but had none, or another one, when it created
+// the attempt's pods. A pod that joined a group alone would never be placed, so the pods that
+// replace others stay outside of it, too.
+bool IsOutsideGang(const Observed& observed);
+
 // Adds the action that creates or updates the PodGroup, if one is needed. Returns false if the
 // PodGroup does not exist yet: then no pod may be created. Always returns true without a gang
-// scheduler.
+// scheduler, and for an attempt that is outside of its gang.
 bool AddPodGroup(const Observed& observed, Plan& plan);
 
 // Adds the deletion of the PodGroup, if it exists.

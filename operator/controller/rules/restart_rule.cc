@@ -113,7 +113,7 @@ void ChargePods(const Observed& observed, const std::vector<PodFailure>& failure
       const bool disrupted = CountsAs(failure) == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
     }
-    status.restarts.application += failure.pod->restart_count;  // they are lost with the pod
+    status.restarts.application += ChargedRestarts(*failure.pod);  // they are lost with the pod
     status.counted_pods.push_back(failure.pod->uid);
   }
 }
@@ -125,16 +125,16 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role == api::Role::kEvaluator) continue;
     if (!IsMember(observed, pod) || IsCounted(observed, pod)) continue;
-    restarts += pod.restart_count;
-    if (worst == nullptr || pod.restart_count > worst->restart_count) worst = &pod;
+    restarts += ChargedRestarts(pod);
+    if (worst == nullptr || ChargedRestarts(pod) > ChargedRestarts(*worst)) worst = &pod;
   }
   const int limit = observed.job.spec.run_policy.backoff_limit;
-  if (worst == nullptr || worst->restart_count == 0 || restarts <= limit) return std::nullopt;
+  if (worst == nullptr || ChargedRestarts(*worst) == 0 || restarts <= limit) return std::nullopt;
   const Replica replica{worst->role, worst->index};
   return FailedBy(observed, observed.job.status, {worst, replica, PodFailureCause::kApplication},
                   api::FailureReason::kBackoffLimitExceeded,
                   fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
-                              Describe(replica), worst->restart_count, limit));
+                              Describe(replica), ChargedRestarts(*worst), limit));
 }
 
 // Returns true if the trainer has reported since then, and counts steps: a program of the user's
@@ -218,6 +218,10 @@ Plan FailedForGood(const Observed& observed, const PodFailure& permanent) {
       observed, BaseStatus(observed), permanent,
       is_stall ? api::FailureReason::kProgressDeadlineExceeded : api::FailureReason::kReplicaFailed,
       Describe(permanent) + ", which is not retried");
+}
+
+std::optional<Duration> UntilRestartsCount(const Observed& observed) {
+  return observed.until_restarts_count;
 }
 
 Duration RestartDelay(const Settings& settings, int restarts) {

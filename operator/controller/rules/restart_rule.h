@@ -27,9 +27,13 @@ inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
 // the failed pod restarts. The Evaluator is not looked at: see evaluator_rule.h. What is lost
 // within Settings::settling of a first loss, each replica once, is one incident: it is delayed as
 // one restart is. The plan only records that; once it is written, PlanRunning deletes and creates.
-// Fails the job for a permanent failure or when backoffLimit is spent. Returns nullopt if no
-// replica failed.
+// Fails the job for a permanent failure or when backoffLimit is spent, by these charges and the
+// kubelet's restarts together. Returns nullopt if no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
+
+// Returns how long until more of the kubelet's restarts may count: some followed ends that another
+// loss, of which nothing is known yet, may explain.
+std::optional<Duration> UntilRestartsCount(const Observed& observed);
 
 // Fails the job for a failure that counts as kPermanent.
 Plan FailedForGood(const Observed& observed, const PodFailure& permanent);

@@ -104,7 +104,7 @@ void NoteScaledAway(const Observed& observed, Plan& plan) {
     if (noted.size() >= observed.settings.most_actions) return;
     if (!IsScaledAway(observed, pod) || IsCounted(observed, pod)) continue;
     noted.push_back(pod.uid);
-    plan.status.restarts.application += pod.restart_count;  // they are lost with the pod
+    plan.status.restarts.application += ChargedRestarts(pod);  // they are lost with the pod
   }
 }
 
@@ -155,7 +155,11 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   if (!pods.empty()) {
     AddGuards(observed, plan);
     const std::optional<TrainerImages> images = PeersImages(observed);
-    for (CreatePod& pod : pods) pod.trainer_images = images;
+    const bool without_gang = IsOutsideGang(observed);
+    for (CreatePod& pod : pods) {
+      pod.trainer_images = images;
+      pod.without_gang = without_gang;
+    }
   }
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;

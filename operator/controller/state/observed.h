@@ -72,6 +72,9 @@ struct ObservedPod {
   // By the kubelet, of the main container and of init containers that have not succeeded. Like a
   // sidecar's end, its restart is no failure of the replica.
   int restart_count = 0;
+  // Of these, by what this process has seen: those after ends that followed from others' losses, or
+  // may yet be found to. They are not charged.
+  int excused_restarts = 0;
   std::optional<Time> running_since;  // of the main container's present run, by its node
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
@@ -98,6 +101,7 @@ struct ObservedPod {
   bool has_token = false;                     // its job's token is mounted into it
   std::string report_channel;                 // see ChannelOf; empty: it has no bearer of reports
   bool has_network_policy = false;            // one was created before its attempt's pods
+  GangScheduler gang = GangScheduler::kNone;  // whose PodGroup it is in
   // The operator's trainer images when it created the pod; empty if the job names its own image.
   // Pods of operators that noted none have the main container's image, which may be the job's own.
   TrainerImages trainer_images;
@@ -175,6 +179,8 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
+  // How long until ends that a kubelet has followed by a restart are no longer waited to be explained.
+  std::optional<Duration> until_restarts_count;
   // Since when this process has seen, at each look, that the job waits for its replicas (see
   // IsWaiting); nullopt if it does not.
   std::optional<Time> waiting_since;

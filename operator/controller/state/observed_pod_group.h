@@ -10,6 +10,11 @@
 
 namespace lockstep::controller {
 
+enum class GangScheduler { kNone, kVolcano, kSchedulerPlugins };
+// Where a pod names its PodGroup: Volcano's annotation, and scheduler-plugins' label.
+inline constexpr char kVolcanoGroup[] = "scheduling.k8s.io/group-name";
+inline constexpr char kPluginsGroup[] = "scheduling.x-k8s.io/pod-group";
+
 // The members of a PodGroup's spec that BuildPodGroup (children/gang.h) may set, each as a digest
 // of its JSON. They are only compared, and whoever writes the object decides how long they are.
 using ObservedPodGroup = std::map<std::string, std::uint64_t>;

@@ -1123,6 +1123,35 @@ TEST(ReconcilerTest, NobodyIsChargedForGivingUpPeersWhoseNodesAreInAWideOutage) 
   }
 }
 
+TEST(ReconcilerTest, AGangSchedulerThatIsSwitchedOnLeavesRunningJobsAsTheyAre) {
+  World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build(),
+              {.parallel_calls = 1});
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+  world.RestartOperator({.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  world.Settle();
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-2"});
+  world.Settle();
+  const auto pod = world.client.Get(kube::kPodKind, {"default", "j-worker-2"});
+  ASSERT_TRUE(pod.ok());
+  EXPECT_FALSE(pod->at("spec").contains("schedulerName"));
+  EXPECT_FALSE(pod->at("metadata").value("annotations", kube::Object::object())
+                   .contains(kVolcanoGroup));
+  EXPECT_EQ(Writes(world, "create", "PodGroup"), 0);
+  // Its next attempt is a gang.
+  for (const kube::Object& member : world.Pods()) {
+    world.client.Remove(kube::kPodKind, {"default", kube::Name(member)});
+  }
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.Settle();
+  EXPECT_EQ(Writes(world, "create", "PodGroup"), 1);
+}
+
 class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {};
 
 TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {

@@ -210,6 +210,33 @@ TEST_F(SeenCausesTest, NoPodOfASuspendedJobHasVanished) {
   EXPECT_EQ(world_.Job()->status.state, "Suspended");
 }
 
+// A peer that lost the server, say, whose node is drained.
+TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsNotChargedIfALossExplainsIt) {
+  RestartServer(1, "Error");
+  world_.Settle();
+  EXPECT_EQ(world_.reconciler->Reconcile(world_.key)->value_or(Duration::zero()), seconds(10))
+      << "until it counts";
+  world_.clock.Advance(seconds(5));
+  world_.SetPod("j-worker-1", "Failed", 137);
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1) << "of the worker";
+  world_.clock.Advance(std::chrono::hours(1));
+  // What was charged for the server shows when its pod is gone.
+  world_.SetPod("j-ps-0", "Failed", 137);
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 2);
+}
+
+TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsChargedIfNothingExplainsIt) {
+  RestartServer(1, "Error");
+  world_.Settle();
+  world_.clock.Advance(seconds(11));
+  world_.Settle();
+  world_.SetPod("j-ps-0", "Failed", 137);
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 2);
+}
+
 TEST_F(SeenCausesTest, APodThatHasSucceededAndIsRemovedIsNone) {
   world_.SetPod("j-worker-1", "Succeeded");
   world_.Settle();

@@ -321,6 +321,19 @@ TEST(BuildPodTest, OwnImagesGetNoTrainerDefaults) {
   EXPECT_FALSE(spec["containers"][0].contains("command"));
 }
 
+// status.failure has no other source of a program's last words.
+TEST(BuildPodTest, TheLastLinesOfAMainContainerAreItsMessageUnlessTheTemplateSaysOtherwise) {
+  Object pod_template = testing::Template("mine");
+  pod_template["spec"]["containers"].push_back({{"name", "sidecar"}});
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  const Object containers = Pod(job)["spec"]["containers"];
+  EXPECT_EQ(containers[0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+  EXPECT_FALSE(containers[1].contains("terminationMessagePolicy"));
+  pod_template["spec"]["containers"][0]["terminationMessagePolicy"] = "File";
+  const auto own = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  EXPECT_EQ(Pod(own)["spec"]["containers"][0]["terminationMessagePolicy"], "File");
+}
+
 TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   const Object spec = Pod(Job("j").Workers(1).Training())["spec"];
   const Object& container = spec["containers"][0];

@@ -22,6 +22,10 @@ const Settings kVolcano{.gang_scheduler_name = "volcano"};
 Seen WithVolcano(const testing::JobBuilder& job) {
   return Seen(job).With([](Observed& observed) { observed.settings = kVolcano; });
 }
+const testing::PodState kInVolcano = [](ObservedPod& pod) {
+  kReady(pod);
+  pod.gang = GangScheduler::kVolcano;
+};
 void GroupAsWanted(Observed& observed) {
   observed.pod_group = ReadPodGroup(BuildPodGroup(observed.job, observed.settings));
 }
@@ -36,7 +40,7 @@ TEST(PodGroupTest, ThePodGroupComesBeforePods) {
 
 TEST(PodGroupTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
   Seen seen = WithVolcano(Job("j").Workers(1));
-  seen.Service().Worker(0, kReady).With(GroupAsWanted);
+  seen.Service().Worker(0, kInVolcano).With(GroupAsWanted);
   const auto edit = [&seen](const char* member, const kube::Object& value) {
     seen.With([&](Observed& observed) {
       kube::Object group = BuildPodGroup(observed.job, observed.settings);
@@ -48,6 +52,22 @@ TEST(PodGroupTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   edit("minMember", 7);
   EXPECT_THAT(seen.Plan().actions, ElementsAre(UpdatePodGroup{}));
+}
+
+// Alone in a group of three, it would never be placed.
+TEST(PodGroupTest, APodThatReplacesOneOfAnAttemptWithoutAGroupHasNoneEither) {
+  const auto job = Job("j").Workers(3).RestartScope(api::RestartScope::kPod);
+  CreatePod outside{Role::kWorker, 2, 0};
+  outside.without_gang = true;
+  Seen seen = WithVolcano(job);
+  seen.Running().Service().Worker(0, kReady).Worker(1, kReady);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(outside));
+  Seen other = WithVolcano(job);
+  other.Running().Service().Worker(0, kInVolcano).Worker(1, kInVolcano).With(GroupAsWanted);
+  EXPECT_THAT(other.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
+  Seen switched = other;
+  switched.With([](Observed& observed) { observed.settings.gang_scheduler_name = "other"; });
+  EXPECT_THAT(switched.Plan().actions, ElementsAre(outside));
 }
 
 TEST(PodGroupTest, ItGoesWhenTheJobEndsOrIsSuspended) {
