@@ -28,9 +28,12 @@ Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
   if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
   const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  if (name == api::kTensorFlowContainer) return {.tensorflow = true};
-  if (name == api::kPyTorchContainer) return {.torch = true};
-  if (name == api::kJaxContainer) return {.jax = true};
+  // Replicas that train alone are all told of a world of one, so that only these tell which one it
+  // is.
+  const bool alone = api::TraitsOf(job.spec).trains_alone;
+  if (name == api::kTensorFlowContainer) return {.lockstep = alone, .tensorflow = true};
+  if (name == api::kPyTorchContainer) return {.lockstep = alone, .torch = true};
+  if (name == api::kJaxContainer) return {.lockstep = alone, .jax = true};
   return {.lockstep = true, .tensorflow = true, .torch = true, .jax = true};
 }
 
@@ -92,13 +95,30 @@ int StatedProcesses(const api::TrainingJob& job) {
   return job.spec.strategy ? job.spec.strategy->processes_per_pod.value_or(1) : 1;
 }
 
+// The pods that train together with a replica of the user's own program, and its place among them.
+struct World {
+  Address leader;
+  int rank = 0, nodes = 1;
+};
+
+// Of a replica that trains alone, the world is itself. Requires: it trains.
+World WorldOf(const ClusterSpec& cluster, const Replica& replica, int rank) {
+  const api::TrainingJob& job = cluster.job();
+  const bool alone = api::TraitsOf(job.spec).trains_alone;
+  const Replica leading = alone ? replica : LeadingReplica(job);
+  return {.leader = cluster.addresses().Of(job, leading.role, leading.index),
+          .rank = alone ? 0 : rank,
+          .nodes = alone ? 1 : NodeCount(job)};
+}
+
 // torchrun reads only PET_*; a script started without torchrun reads the others.
-void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int processes,
+void AddTorch(const api::TrainingJob& job, const World& world, int processes,
               std::vector<EnvVar>& env) {
+  const auto& [leader, rank, nodes] = world;
   const std::string port = std::to_string(leader.port);
   env.push_back({"MASTER_ADDR", leader.host});
   env.push_back({"MASTER_PORT", port});
-  env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * StatedProcesses(job))});
+  env.push_back({"WORLD_SIZE", std::to_string(nodes * StatedProcesses(job))});
   env.push_back({kEnvTorchRank, std::to_string(rank)});
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
   if (job.spec.elastic) {
@@ -117,14 +137,14 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   }
   env.push_back({"PET_MASTER_ADDR", leader.host});
   env.push_back({"PET_MASTER_PORT", port});
-  env.push_back({kEnvTorchNodes, std::to_string(NodeCount(job))});
+  env.push_back({kEnvTorchNodes, std::to_string(nodes)});
   env.push_back({"PET_NODE_RANK", std::to_string(rank)});
 }
 
 // jax.distributed.initialize() reads JAX_*; the others are those that Kubeflow sets.
-void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
-            std::vector<EnvVar>& env) {
-  const std::string count = std::to_string(NodeCount(job));
+void AddJax(const World& world, std::vector<EnvVar>& env) {
+  const auto& [leader, rank, nodes] = world;
+  const std::string count = std::to_string(nodes);
   env.push_back({"JAX_COORDINATOR_ADDRESS", leader.HostPort()});
   env.push_back({"JAX_NUM_PROCESSES", count});
   env.push_back({"JAX_PROCESS_ID", std::to_string(rank)});
@@ -162,11 +182,10 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
   std::vector<EnvVar> env;
   if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
-    const Replica leading = LeadingReplica(job);
-    const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
+    const World world = WorldOf(cluster, replica, *rank);
     const int processes = ProcessesPerPod(job, replica.role);
-    if (dialects.torch) AddTorch(job, leader, *rank, processes, env);
-    if (dialects.jax) AddJax(job, leader, *rank, env);
+    if (dialects.torch) AddTorch(job, world, processes, env);
+    if (dialects.jax) AddJax(world, env);
   }
   return env;
 }
@@ -174,7 +193,9 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
   const api::TrainingJob& job = cluster.job();
   std::vector<EnvVar> env = SidecarEnv(cluster, replica, attempt);
-  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role)) {
+  // TensorFlow would form a cluster of replicas that train alone.
+  const bool alone = api::TraitsOf(job.spec).trains_alone && !api::UsesBundledTrainer(job);
+  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role) && !alone) {
     env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   }
   if (api::UsesBundledTrainer(job)) AddTraining(job, replica.role, env);

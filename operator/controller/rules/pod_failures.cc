@@ -49,6 +49,14 @@ bool EndedBeforeItsDeletion(const ObservedPod& pod) {
          *pod.termination->finished_at + kClockDifference < pod.deletion->RequestedAt();
 }
 
+// Returns true if nobody saw how the main container ended: its node crashed and came back, and the
+// runtime, or the kubelet, found it gone. The exit code is a placeholder.
+bool HasUnknownEnd(const ObservedPod& pod) {
+  if (!pod.termination) return false;
+  const Termination& end = *pod.termination;
+  return end.reason == "ContainerStatusUnknown" || (end.reason == "Unknown" && end.exit_code == 255);
+}
+
 // Returns true if the pod was lost to something other than its program: it was preempted, drained,
 // evicted because the node was short of something, or deleted.
 bool WasDisrupted(const ObservedPod& pod) {
@@ -56,7 +64,7 @@ bool WasDisrupted(const ObservedPod& pod) {
       std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
       pod.reason.starts_with(kNoRoomPrefix);
   const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
-  return pod.disruption_target || deleted || named;
+  return pod.disruption_target || deleted || named || HasUnknownEnd(pod);
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool node_is_lost) {

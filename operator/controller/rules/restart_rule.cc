@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "operator/controller/rules/attempt.h"
@@ -158,12 +159,16 @@ bool WasHealthy(const Observed& observed) {
   return observed.now - since >= kHealthyRun && !HasReportedSteps(observed, since);
 }
 
-// Sets when the next replicas may be created.
-void SetRetryTime(const Observed& observed, api::TrainingJobStatus& status) {
+// Sets when the next replicas may be created. Those that wait already do not wait longer since
+// another one is lost: where nodes are drained one after the other, they would wait for the last.
+void SetRetryTime(const Observed& observed, bool gang, api::TrainingJobStatus& status) {
   if (WasHealthy(observed)) status.restarts.since_progress = 0;
   const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
-  status.next_retry_time.reset();
+  const std::optional<Time> awaited = std::exchange(status.next_retry_time, std::nullopt);
   if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
+  if (!gang && awaited && *awaited > observed.now && status.next_retry_time) {
+    status.next_retry_time = std::min(*awaited, *status.next_retry_time);
+  }
 }
 
 std::string RestartMessage(const Observed& observed, const PodFailure& first, bool gang,
@@ -194,7 +199,7 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
                                    MayBeConsequence(observed.job, first);
   api::TrainingJobStatus& status = plan.status;
   const bool goes_on = GoesOn(observed, failures, gang);
-  if (!goes_on) SetRetryTime(observed, status);
+  if (!goes_on) SetRetryTime(observed, gang, status);
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
   const std::string reason(first.stall.empty() ? kRestarting : first.stall_reason);

@@ -138,8 +138,10 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   for (auto& [role, counts] : plan.status.replica_statuses) {
     const bool is_evaluator = role == api::Role::kEvaluator;
     if (pods_stay && !is_evaluator) continue;
-    // Training is done. An Evaluator that still runs is not, and is stopped before its end.
-    if (succeeded && !is_evaluator) counts.succeeded += counts.active;
+    // The bundled trainer's group is done, and its members end by themselves. An Evaluator that
+    // still runs is not, and nobody knows what else the pods of other images would have done.
+    const bool all_done = succeeded && api::HasTrainingGroup(observed.job);
+    if (all_done && !is_evaluator) counts.succeeded += counts.active;
     counts.active = counts.ready = 0;
   }
   plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,

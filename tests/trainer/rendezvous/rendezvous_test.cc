@@ -1009,7 +1009,8 @@ TEST_F(RendezvousTest, StatusNamesTheMembersThatOthersWaitForInAStep) {
   };
   const auto names = [this] {
     std::vector<std::string> all;
-    for (const proto::Straggler& one : Status().stragglers()) {
+    const proto::GetStatusResponse said = Status();
+    for (const proto::Straggler& one : said.stragglers()) {
       all.push_back(fmt::format("{} {} {} {}", one.replica(), one.rank(),
                                 static_cast<int>(one.activity()),
                                 static_cast<int>(one.step_part())));

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "tests/trainer/train/rank.h"
@@ -12,8 +12,9 @@ namespace {
 
 api::TrainingSpec NormalizedTraining(int accumulation) {
   api::TrainingSpec training = SmallTraining();
-  api::Json& layers = training.model.layers;
+  api::Json layers = *training.model.layers;
   layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}, {"momentum", 0.8}});
+  training.model.layers = std::move(layers);
   training.gradient_accumulation = accumulation;
   return training;
 }

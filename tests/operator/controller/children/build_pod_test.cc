@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "api/v1/names.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/children/render.h"
@@ -332,6 +335,35 @@ TEST(BuildPodTest, TheLastLinesOfAMainContainerAreItsMessageUnlessTheTemplateSay
   pod_template["spec"]["containers"][0]["terminationMessagePolicy"] = "File";
   const auto own = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
   EXPECT_EQ(Pod(own)["spec"]["containers"][0]["terminationMessagePolicy"], "File");
+}
+
+TEST(BuildPodTest, APodThatTrainsAloneIsToldOfAWorldOfOne) {
+  for (const char* container : {"pytorch", "tensorflow", "jax", "mine"}) {
+    const Object pod = Pod(Job("j")
+                               .Workers(3)
+                               .Strategy(api::StrategyType::kIndependent)
+                               .PodTemplate(Role::kWorker, testing::Template(container)),
+                           Role::kWorker, 2);
+    std::map<std::string, std::string> env;
+    for (const Object& variable : pod.at("spec").at("containers").at(0).at("env")) {
+      if (variable.contains("value")) env[variable.at("name")] = variable.at("value");
+    }
+    EXPECT_EQ(env[api::kEnvIndex], "2") << container;
+    EXPECT_FALSE(env.contains(api::kEnvTfConfig)) << container;
+    const bool all = std::string(container) == "mine";
+    if (all || std::string(container) == "pytorch") {
+      EXPECT_EQ(env["WORLD_SIZE"], "1");
+      EXPECT_EQ(env["RANK"], "0");
+      EXPECT_EQ(env["PET_NNODES"], "1");
+      EXPECT_EQ(env["PET_NODE_RANK"], "0");
+      EXPECT_THAT(env["PET_MASTER_ADDR"], HasSubstr("j-worker-2"));
+    }
+    if (all || std::string(container) == "jax") {
+      EXPECT_EQ(env["JAX_NUM_PROCESSES"], "1");
+      EXPECT_EQ(env["JAX_PROCESS_ID"], "0");
+      EXPECT_THAT(env["JAX_COORDINATOR_ADDRESS"], HasSubstr("j-worker-2"));
+    }
+  }
 }
 
 TEST(BuildPodTest, TheTrainersPodIsFilledIn) {

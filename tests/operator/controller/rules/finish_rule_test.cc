@@ -306,9 +306,13 @@ TEST(FinishRuleTest, SuccessIsWrittenBeforeAnythingIsCleanedUp) {
   EXPECT_TRUE(IsTrue(plan.status, kSucceeded));
   EXPECT_FALSE(IsTrue(plan.status, kRunning));
   EXPECT_EQ(plan.status.completion_time, seen.Build().now);
-  EXPECT_EQ(plan.status.replica_statuses.at(Role::kWorker).succeeded, 2);
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kWorker).succeeded, 1) << "the other is stopped";
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kWorker).active, 0);
   ASSERT_EQ(plan.events.size(), 1U);
   EXPECT_EQ(plan.events[0].reason, "Succeeded");
+  Seen group(Job("j").Workers(2).Training());
+  group.Running().Worker(0, Exited(0)).Worker(1, kReady);
+  EXPECT_EQ(group.Plan().status.replica_statuses.at(Role::kWorker).succeeded, 2);
 }
 
 TEST(FinishRuleTest, PodsAreCleanedUpAsAsked) {

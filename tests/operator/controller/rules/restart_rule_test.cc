@@ -107,6 +107,19 @@ TEST(RestartRuleTest, PodFailuresAreClassified) {
       {"and retried", RestartPolicy::kOnFailure, deleted_at(6), PodFailureCause::kApplication},
       {"seen to fail first", RestartPolicy::kExitCode, seen_after(-1, deleted_at(0)),
        PodFailureCause::kPermanent},
+      {"of a node that came back", RestartPolicy::kNever,
+       [](ObservedPod& pod) {
+         Exited(255)(pod);
+         pod.termination->reason = "Unknown";
+       },
+       PodFailureCause::kDisruption},
+      {"that its kubelet does not know", RestartPolicy::kExitCode,
+       [](ObservedPod& pod) {
+         Exited(137)(pod);
+         pod.termination->reason = "ContainerStatusUnknown";
+       },
+       PodFailureCause::kDisruption},
+      {"with 255", RestartPolicy::kNever, Exited(255), PodFailureCause::kPermanent},
       {"seen to be deleted first", RestartPolicy::kExitCode, seen_after(1, deleted_at(0)),
        PodFailureCause::kDisruption},
   };
@@ -774,10 +787,18 @@ TEST(RestartRuleTest, WhatIsLostWhileReplicasWaitIsNoReasonToWaitLonger) {
   seen.Later(seconds(2)).With([](Observed& observed) { observed.pods[2].being_deleted = true; });
   EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 2, 4}));
   EXPECT_EQ(seen.Build().job.status.next_retry_time, retry);
-  // Long after the node it is another one.
+  // Long after the node it is another one, whose replica may wait less than it would alone.
   seen.Later(seconds(9)).With([](Observed& observed) { observed.pods[0].being_deleted = true; });
   EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 3, 5}));
-  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(80));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, retry);
+  // The attempt of a gang has one time for all.
+  Seen gang(Gang());
+  gang.Running().With([](Observed& observed) {
+    observed.job.status.restarts.since_progress = 3;
+    observed.job.status.next_retry_time = observed.now + seconds(1);
+  });
+  gang.Worker(0, kReady).Worker(1, kBeingDeleted).Write();
+  EXPECT_EQ(gang.Build().job.status.next_retry_time, gang.Build().now + seconds(40));
 }
 
 TEST(RestartRuleTest, ACrashLoopBacksOffHoweverQuickItIs) {
