@@ -34,7 +34,7 @@ class NameHistory {
 struct SuccessorWatchOptions {
   // Returns a host's addresses, all in one form; see AddressesOf.
   std::function<std::set<std::string>(const std::string& host)> addresses_of = &AddressesOf;
-  Duration every = std::chrono::seconds(2);
+  Duration every = std::chrono::seconds(15);  // each leading pod of a cluster asks the same servers
   // Longer than DNS caches usually keep what is old.
   Duration after = std::chrono::seconds(30);
 };
