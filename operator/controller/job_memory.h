@@ -64,7 +64,7 @@ struct Sight {
   bool node_known = false;  // the store had the pod's node
   bool is_pending = false;
   bool is_at_work = false;  // a peer of the present attempt that ran, and was not about to end
-  Place place;                       // set if is_at_work
+  Place place;              // set if is_at_work
   // Of the kubelet's restarts that this process has seen: how many followed ends that are explained
   // by another loss; and since when the latest end, which may be, has not been.
   int excused = 0;

@@ -78,8 +78,7 @@ void ExcuseRestarts(const Moment& moment, bool has_recent_cause, Sight& sight, O
   }
   pod.excused_restarts = sight.excused;
   if (!sight.unexplained_since) return;
-  const Duration left =
-      *sight.unexplained_since + observed.settings.settling - moment.steady;
+  const Duration left = *sight.unexplained_since + observed.settings.settling - moment.steady;
   if (left <= Duration::zero()) return sight.unexplained_since.reset();
   ++pod.excused_restarts;
   observed.until_restarts_count = std::min(observed.until_restarts_count.value_or(left), left);

@@ -133,8 +133,8 @@ std::vector<proto::Straggler> Roster::Stragglers() const {
   for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
     if (!holders_[rank]) continue;
     const Session& session = sessions_.at(*holders_[rank]);
-    const bool waits = active_ ? session.step_part == proto::STEP_PART_PEERS
-                               : session.state == State::kWaiting;
+    const bool waits =
+        active_ ? session.step_part == proto::STEP_PART_PEERS : session.state == State::kWaiting;
     does_one_wait = does_one_wait || waits;
     if (waits || !IsStraggler(session, static_cast<int>(rank))) continue;
     if (stragglers.size() == kMostNamed) continue;
@@ -153,8 +153,7 @@ std::vector<proto::Straggler> Roster::Stragglers() const {
 bool Roster::IsStraggler(const Session& session, int rank) const {
   if (!active_) return session.state == State::kLapsed && !IsBusy(rank);
   if (session.activity == proto::ACTIVITY_UNKNOWN) return false;
-  return session.activity != proto::ACTIVITY_STEP ||
-         session.step_part != proto::STEP_PART_UNKNOWN;
+  return session.activity != proto::ACTIVITY_STEP || session.step_part != proto::STEP_PART_UNKNOWN;
 }
 
 std::shared_ptr<const proto::CoordinatorMessage> Roster::Waiting() const {

@@ -100,8 +100,8 @@ class Supervisor {
   SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
   StopDeadline stop_;                           // set: stopping
   std::vector<RestartBudget> budgets_;          // one for each process that trains alone, else one
-  std::unique_ptr<RendezvousService> rendezvous_;      // null unless this pod leads
-  std::unique_ptr<SuccessorWatch> successor_;  // likewise, and unless its address is unknown
+  std::unique_ptr<RendezvousService> rendezvous_;  // null unless this pod leads
+  std::unique_ptr<SuccessorWatch> successor_;      // likewise, and unless its address is unknown
   std::unique_ptr<EvaluatorStatus> evaluator_status_;  // null unless this pod evaluates
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
@@ -144,8 +144,8 @@ absl::Status Supervisor::StartServers() {
   return absl::OkStatus();
 }
 
-// A run on one machine, or a pod on its node's network, may find the port taken by anything. That is
-// no reason not to train.
+// A run on one machine, or a pod on its node's network, may find the port taken by anything. That
+// is no reason not to train.
 void Supervisor::StartMetrics() {
   auto metrics = options_.start_metrics();
   if (!metrics.ok()) {
@@ -163,9 +163,8 @@ absl::Status Supervisor::StartSuccessorWatch() {
   if (identity_.pod_ip.empty() || own.empty()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   const std::string leader = identity_.LeaderAddress();
-  successor_ =
-      std::make_unique<SuccessorWatch>(leader.substr(0, leader.rfind(':')), *own.begin(),
-                                       std::move(pipe), clock_, options_.successor_watch);
+  successor_ = std::make_unique<SuccessorWatch>(leader.substr(0, leader.rfind(':')), *own.begin(),
+                                                std::move(pipe), clock_, options_.successor_watch);
   return absl::OkStatus();
 }
 

@@ -25,7 +25,7 @@ struct SupervisorOptions {
   RestartBudgetOptions restart_budget;
   Duration stop_grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL of the replicas
   Duration drain_deadline = std::chrono::seconds(10);  // the leader's wait for members to hang up
-  SuccessorWatchOptions successor_watch;  // of the leading pod's name
+  SuccessorWatchOptions successor_watch;               // of the leading pod's name
   // Set all or none. start_metrics is called once the signals are blocked, so that its threads
   // do not receive them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
@@ -47,8 +47,9 @@ struct SupervisorOptions {
 //   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
 //     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If
-// start_metrics fails, this pod serves no metrics, and a warning says why. Requires: called on the main thread before any other thread is started. Takes over
-// SIGTERM, SIGINT and SIGCHLD, and reaps every child, as PID 1 must.
+// start_metrics fails, this pod serves no metrics, and a warning says why. Requires: called on the
+// main thread before any other thread is started. Takes over SIGTERM, SIGINT and SIGCHLD, and reaps
+// every child, as PID 1 must.
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options);
 

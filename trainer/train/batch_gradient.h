@@ -27,9 +27,9 @@ class BatchGradient {
 
   // Computes with the model's parameters and states, which the caller has pulled. Afterwards the
   // session's gradients are those of the task's share of the mean loss over the step, and its
-  // buffer's states are what the update adds to the states: see above. Totals that say `skipped` mean
-  // that the loss or a gradient is not finite; loss and correct are 0 then. On failure, a sample
-  // cannot be read.
+  // buffer's states are what the update adds to the states: see above. Totals that say `skipped`
+  // mean that the loss or a gradient is not finite; loss and correct are 0 then. On failure, a
+  // sample cannot be read.
   absl::StatusOr<BatchTotals> Compute(const BatchTask& task);
 
  private:

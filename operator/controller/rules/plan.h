@@ -33,7 +33,7 @@ struct CreatePod {
   bool has_token = false;
   bool has_network_policy = false;
   std::optional<TrainerImages> trainer_images = {};  // none: the operator's
-  bool without_gang = false;  // although the operator has a gang scheduler
+  bool without_gang = false;                         // although the operator has a gang scheduler
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {

@@ -54,7 +54,8 @@ bool EndedBeforeItsDeletion(const ObservedPod& pod) {
 bool HasUnknownEnd(const ObservedPod& pod) {
   if (!pod.termination) return false;
   const Termination& end = *pod.termination;
-  return end.reason == "ContainerStatusUnknown" || (end.reason == "Unknown" && end.exit_code == 255);
+  return end.reason == "ContainerStatusUnknown" ||
+         (end.reason == "Unknown" && end.exit_code == 255);
 }
 
 // Returns true if the pod was lost to something other than its program: it was preempted, drained,

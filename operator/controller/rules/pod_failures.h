@@ -59,8 +59,8 @@ bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod);
 
 // Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
 // that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run;
-// a leading replica that waits for peers that have finished; and replicas that hang, if members have
-// ended because they waited for those in vain. The result points into `observed`.
+// a leading replica that waits for peers that have finished; and replicas that hang, if members
+// have ended because they waited for those in vain. The result points into `observed`.
 std::vector<PodFailure> NewPodFailures(const Observed& observed);
 // Returns that of the Evaluator, if it is not counted yet. No replica waits for an Evaluator, so it
 // is neither the cause nor the consequence of another failure.

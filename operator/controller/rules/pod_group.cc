@@ -18,8 +18,8 @@ bool IsOutsideGang(const Observed& observed) {
   const GangScheduler scheduler = GangSchedulerOf(observed.settings);
   return scheduler != GangScheduler::kNone &&
          std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
-           return pod.attempt == observed.job.status.attempt &&
-                  pod.role != api::Role::kEvaluator && !pod.is_gone && pod.gang != scheduler;
+           return pod.attempt == observed.job.status.attempt && pod.role != api::Role::kEvaluator &&
+                  !pod.is_gone && pod.gang != scheduler;
          });
 }
 

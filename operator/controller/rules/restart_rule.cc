@@ -46,7 +46,8 @@ Plan FailedBy(const Observed& observed, const api::TrainingJobStatus& charged,
   return plan;
 }
 
-// How long after a charged consequence another one may come: a leading process saves before it ends.
+// How long after a charged consequence another one may come: a leading process saves before it
+// ends.
 constexpr Duration kLastConsequence = std::chrono::minutes(30);
 
 // Returns true if the failure is one more consequence of what the present incident has charged.
@@ -159,14 +160,22 @@ bool WasHealthy(const Observed& observed) {
   return observed.now - since >= kHealthyRun && !HasReportedSteps(observed, since);
 }
 
+// Returns true if one of the replicas was lost in the latest incident already: its successor has
+// failed.
+bool HasFailedAgain(const Observed& observed, const std::vector<PodFailure>& failures) {
+  return std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
+    return observed.incident && observed.incident->replicas.contains(failure.replica);
+  });
+}
+
 // Sets when the next replicas may be created. Those that wait already do not wait longer since
 // another one is lost: where nodes are drained one after the other, they would wait for the last.
-void SetRetryTime(const Observed& observed, bool gang, api::TrainingJobStatus& status) {
+void SetRetryTime(const Observed& observed, bool others_wait, api::TrainingJobStatus& status) {
   if (WasHealthy(observed)) status.restarts.since_progress = 0;
   const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
   const std::optional<Time> awaited = std::exchange(status.next_retry_time, std::nullopt);
   if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
-  if (!gang && awaited && *awaited > observed.now && status.next_retry_time) {
+  if (others_wait && awaited && *awaited > observed.now && status.next_retry_time) {
     status.next_retry_time = std::min(*awaited, *status.next_retry_time);
   }
 }
@@ -199,7 +208,8 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
                                    MayBeConsequence(observed.job, first);
   api::TrainingJobStatus& status = plan.status;
   const bool goes_on = GoesOn(observed, failures, gang);
-  if (!goes_on) SetRetryTime(observed, gang, status);
+  const bool others_wait = !gang && !HasFailedAgain(observed, failures);
+  if (!goes_on) SetRetryTime(observed, others_wait, status);
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
   const std::string reason(first.stall.empty() ? kRestarting : first.stall_reason);
@@ -259,8 +269,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   const bool gang = std::ranges::any_of(failures, [&](const PodFailure& failure) {
     return IsGangFailure(observed, failure, lacks_workers);
   });
-  gang ? ChargeGang(observed, blame, status)
-       : ChargePods(observed, failures, blame, status);
+  gang ? ChargeGang(observed, blame, status) : ChargePods(observed, failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {
     return FailedBy(observed, status, first, api::FailureReason::kBackoffLimitExceeded,

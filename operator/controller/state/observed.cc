@@ -22,13 +22,13 @@ using kube::Member;
 using kube::Object;
 using kube::TextMember;
 
-// Bytes. Anyone who can write a pod's status controls these texts, and tens of thousands of pods are
-// held, so that together they must stay below a few KiB of each.
+// Bytes. Anyone who can write a pod's status controls these texts, and tens of thousands of pods
+// are held, so that together they must stay below a few KiB of each.
 constexpr std::size_t kLongestReason = 512, kLongestImage = 512;
 constexpr std::size_t kLongestMessage = 1'024;
 constexpr std::size_t kLongestWords = 4'096;  // of the main container's end; as a kubelet allows
 constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
-constexpr std::size_t kLongestName = 63;      // of a container
+constexpr std::size_t kLongestName = 63;                    // of a container
 
 // Seconds, 272 years: within the range of Time when it is taken from any deadline.
 constexpr std::int64_t kLongestGrace = std::int64_t{1} << 33;
@@ -75,8 +75,8 @@ bool HasStartTime(const Object& terminated) {
   return started && *started > Time{};
 }
 
-// Returns true if people can read nothing more in the message than `progress` says. A program of the
-// user's may report its step beside the error that it ended with.
+// Returns true if people can read nothing more in the message than `progress` says. A program of
+// the user's may report its step beside the error that it ended with.
 bool IsOnlyProgress(const std::string& message, const api::Progress& progress) {
   const Object said = Object::parse(message, nullptr, /*allow_exceptions=*/false);
   const Object known = api::ProgressToJson(progress);
@@ -95,8 +95,8 @@ Termination ReadTermination(const Object& terminated) {
                   .has_run = HasStartTime(terminated)};
   end.progress = api::ProgressFromMessage(end.message);
   end.results = api::ResultsFromMessage(end.message);
-  const bool is_for_people = end.progress ? !IsOnlyProgress(end.message, *end.progress)
-                                          : end.results.empty();
+  const bool is_for_people =
+      end.progress ? !IsOnlyProgress(end.message, *end.progress) : end.results.empty();
   if (!is_for_people) end.message.clear();
   return end;
 }

@@ -179,7 +179,8 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
-  // How long until ends that a kubelet has followed by a restart are no longer waited to be explained.
+  // How long until ends that a kubelet has followed by a restart are no longer waited to be
+  // explained.
   std::optional<Duration> until_restarts_count;
   // Since when this process has seen, at each look, that the job waits for its replicas (see
   // IsWaiting); nullopt if it does not.

@@ -315,13 +315,14 @@ TEST(ReconcilerTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessS
   const std::optional<Duration> next = world.Settle();
   ASSERT_TRUE(next.has_value());
   EXPECT_LE(*next, std::chrono::seconds(15));
-  EXPECT_EQ(world.Job()->status.attempt, 0);
+  EXPECT_EQ(world.Job()->status.state, "Running");
   world.clock.Advance(std::chrono::seconds(14));
   world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 0);
+  EXPECT_EQ(world.Job()->status.state, "Running");
   world.clock.Advance(std::chrono::seconds(1));
   world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(world.Job()->status.attempt, 0);
 }
 
 // Terminal pods go at once when somebody cleans up, and the leader takes its time to end.
@@ -339,10 +340,10 @@ TEST(ReconcilerTest, APeerWhosePodIsGoneHasFinishedWhenThisProcessSawItFinish) {
   world.Settle();
   world.clock.Advance(seconds(54));
   world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 0);
+  EXPECT_EQ(world.Job()->status.state, "Running");
   world.clock.Advance(seconds(1));
   world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 1) << "the leader does not end";
+  EXPECT_EQ(world.Job()->status.state, "Succeeded") << "the leader does not end";
 }
 
 TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
@@ -1136,8 +1137,8 @@ TEST(ReconcilerTest, AGangSchedulerThatIsSwitchedOnLeavesRunningJobsAsTheyAre) {
   const auto pod = world.client.Get(kube::kPodKind, {"default", "j-worker-2"});
   ASSERT_TRUE(pod.ok());
   EXPECT_FALSE(pod->at("spec").contains("schedulerName"));
-  EXPECT_FALSE(pod->at("metadata").value("annotations", kube::Object::object())
-                   .contains(kVolcanoGroup));
+  EXPECT_FALSE(
+      pod->at("metadata").value("annotations", kube::Object::object()).contains(kVolcanoGroup));
   EXPECT_EQ(Writes(world, "create", "PodGroup"), 0);
   // Its next attempt is a gang.
   for (const kube::Object& member : world.Pods()) {

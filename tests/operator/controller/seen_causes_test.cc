@@ -46,6 +46,13 @@ class SeenCausesTest : public ::testing::Test {
     EndServer(exit_code, reason);
     StartServerAgain();
   }
+  // Its pod has failed for good, with the restarts before.
+  void FailServer() {
+    EndServer(137, "OOMKilled");
+    world_.client.Modify(kube::kPodKind, {"default", "j-ps-0"},
+                         [](kube::Object& pod) { pod["status"]["phase"] = "Failed"; });
+    world_.Settle();
+  }
   void SetServer(kube::Object container) {
     world_.client.Modify(kube::kPodKind, {"default", "j-ps-0"}, [&](kube::Object& pod) {
       container["name"] = pod.at("spec").at("containers").at(0).at("name");
@@ -222,8 +229,7 @@ TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsNotChargedIfALossExplainsIt) {
   EXPECT_EQ(world_.Job()->status.restarts.application, 1) << "of the worker";
   world_.clock.Advance(std::chrono::hours(1));
   // What was charged for the server shows when its pod is gone.
-  world_.SetPod("j-ps-0", "Failed", 137);
-  world_.Settle();
+  FailServer();
   EXPECT_EQ(world_.Job()->status.restarts.application, 2);
 }
 
@@ -232,8 +238,7 @@ TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsChargedIfNothingExplainsIt) {
   world_.Settle();
   world_.clock.Advance(seconds(11));
   world_.Settle();
-  world_.SetPod("j-ps-0", "Failed", 137);
-  world_.Settle();
+  FailServer();
   EXPECT_EQ(world_.Job()->status.restarts.application, 2);
 }
 

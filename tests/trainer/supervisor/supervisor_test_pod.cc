@@ -205,13 +205,14 @@ int RunPod() {
   options.decode_evaluator_metrics = DecodeEvaluatorMetrics;
   options.termination_message_path = Setting("TEST_MESSAGE", "");
   if (const std::string file = Setting("TEST_ADDRESS_FILE", ""); !file.empty()) {
-    options.successor_watch = {.addresses_of = [file](const std::string& host) {
-                                 std::string address;
-                                 std::ifstream(file) >> address;
-                                 Tell(fmt::format("resolved {} {}", host, address));
-                                 return address.empty() ? std::set<std::string>{}
-                                                        : std::set<std::string>{address};
-                               },
+    options.successor_watch = {.addresses_of =
+                                   [file](const std::string& host) {
+                                     std::string address;
+                                     std::ifstream(file) >> address;
+                                     Tell(fmt::format("resolved {} {}", host, address));
+                                     return address.empty() ? std::set<std::string>{}
+                                                            : std::set<std::string>{address};
+                                   },
                                .every = 10ms,
                                .after = 50ms};
   }

@@ -356,12 +356,12 @@ TEST(BuildPodTest, APodThatTrainsAloneIsToldOfAWorldOfOne) {
       EXPECT_EQ(env["RANK"], "0");
       EXPECT_EQ(env["PET_NNODES"], "1");
       EXPECT_EQ(env["PET_NODE_RANK"], "0");
-      EXPECT_THAT(env["PET_MASTER_ADDR"], HasSubstr("j-worker-2"));
+      EXPECT_THAT(env["PET_MASTER_ADDR"], ::testing::HasSubstr("j-worker-2"));
     }
     if (all || std::string(container) == "jax") {
       EXPECT_EQ(env["JAX_NUM_PROCESSES"], "1");
       EXPECT_EQ(env["JAX_PROCESS_ID"], "0");
-      EXPECT_THAT(env["JAX_COORDINATOR_ADDRESS"], HasSubstr("j-worker-2"));
+      EXPECT_THAT(env["JAX_COORDINATOR_ADDRESS"], ::testing::HasSubstr("j-worker-2"));
     }
   }
 }

@@ -343,7 +343,8 @@ TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNo
   }
 }
 
-// Its process runs and its pod is ready, but it has not left the generation that the others gave up.
+// Its process runs and its pod is ready, but it has not left the generation that the others gave
+// up.
 TEST(RestartRuleTest, AReplicaThatItsGroupHasGivenUpForHangingIsTheCauseAndStartsAgainWithAll) {
   const auto job = Job("j").Workers(4).Training();
   const auto group = [](Seen& seen) {
