@@ -78,6 +78,13 @@ class ManifestsTest(unittest.TestCase):
             with self.subTest(f"{components} on {base}"), overlay(base, components) as path:
                 self.dry_run(path)
 
+    def test_without_its_crd_and_namespace_the_default_is_manifests_operator(self):
+        """What is deleted to remove the operator and to keep the jobs, see docs/kubernetes.md."""
+        kept = [entry for entry in render(MANIFESTS / "default")
+                if entry["kind"] not in ("CustomResourceDefinition", "Namespace")]
+        key = lambda entry: (entry["kind"], entry["metadata"]["name"])
+        self.assertEqual(sorted(kept, key=key), sorted(render(MANIFESTS / "operator"), key=key))
+
     def test_the_namespaced_overlay_has_nothing_cluster_wide(self):
         kinds = {entry["kind"] for entry in render(MANIFESTS / "overlays" / "namespaced")}
         self.assertEqual({"ServiceAccount", "Role", "RoleBinding", "Deployment"}, kinds)
