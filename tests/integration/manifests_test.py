@@ -1,5 +1,6 @@
 """The manifests: kubectl renders them, the server takes them, and they grant no more than they should."""
 import contextlib
+import copy
 import functools
 import json
 import pathlib
@@ -105,7 +106,7 @@ class ManifestsTest(unittest.TestCase):
     def test_the_pod_passes_the_restricted_profile_of_its_namespace(self):
         deployment = of_kind(render(MANIFESTS / "default"), "Deployment")
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"},
-               "spec": {**deployment["spec"]["template"]["spec"]}}
+               "spec": copy.deepcopy(deployment["spec"]["template"]["spec"])}  # render() keeps it
         pods = "/api/v1/namespaces/lockstep-system/pods?dryRun=All"
         code, answer = server().call("POST", pods, pod)
         self.assertEqual(201, code, answer.get("message"))
