@@ -16,7 +16,7 @@ namespace lockstep {
 // not change its exit code. Children inherit neither: see Launch. Next and Wait are thread-safe.
 class SignalFd {
  public:
-  explicit SignalFd(std::initializer_list<int> signals);
+  SignalFd(std::initializer_list<int> signals);
   SignalFd(const SignalFd&) = delete;
   SignalFd& operator=(const SignalFd&) = delete;
 

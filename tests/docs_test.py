@@ -270,6 +270,18 @@ class DocsTest(unittest.TestCase):
         self.assertIn(f"newTag: {version}\n",
                       (ROOT / "manifests/manager/kustomization.yaml").read_text())
 
+    def test_log_records_have_the_level_that_a_runbook_names(self):
+        code = "".join(path.read_text() for path in sorted((ROOT / "operator").rglob("*.cc")))
+        named = []
+        for page in sorted((ROOT / "docs" / "runbooks").glob("*.md")):
+            text = page.read_text()
+            named += re.findall(r"the records `([^`]+)`, at level `(\w+)`", text)
+            self.assertEqual(text.count("at level `"), text.count("`, at level `"), f"{page}: which records?")
+        self.assertTrue(named)
+        for message, level in named:
+            with self.subTest(message):  # assertRegex would print all of the code
+                self.assertTrue(re.search(rf'Log{level.capitalize()}\(\s*"{re.escape(message)}"', code), level)
+
     def test_wrong_commands_are_found(self):
         for line in ("make no-such-target", "lockstep fly examples/mnist.yaml",
                      "lockstep run examples/mnist.yaml --no-such-option", "tools/no-such-tool",

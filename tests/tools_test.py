@@ -796,6 +796,14 @@ class LintTest(unittest.TestCase):
         for line in ("/data/mnist", "$ROOT/root/x", "https://example.org/root/x", "a/root/b"):
             self.assertFalse(lint.MACHINE_PATH.search(line), line)
 
+    def test_clang_tidy_sees_every_folder_of_ours_but_the_tests(self):
+        code = re.search(r"^CODE = \((.*)\)$", (TOOLS.parent / "tests" / "layering_test.py").read_text(), re.MULTILINE)
+        headers = re.search(r"^HeaderFilterRegex: '(.*)'$", (TOOLS.parent / ".clang-tidy").read_text(), re.MULTILINE)
+        for folder in re.findall(r'"(\w+)"', code[1]):
+            self.assertTrue(lint.is_tidied(f"{folder}/a.cc"), folder)
+            self.assertTrue(re.search(headers[1], f"{TOOLS.parent}/{folder}/a.h"), folder)
+        self.assertFalse(lint.is_tidied("tests/base/a_test.cc"))
+
     def test_a_changed_header_changes_the_key_of_who_includes_it(self):
         with tempfile.TemporaryDirectory() as folder:
             root, saved = pathlib.Path(folder), lint.ROOT

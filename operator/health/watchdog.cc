@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "operator/kube/silence.h"
+
 namespace lockstep::health {
 namespace {
 
@@ -63,7 +65,8 @@ void Watchdog::OnCall(kube::Verb verb, const kube::Kind& kind, const std::string
   Signs& signs = it->second;
   const bool follows = verb == kube::Verb::kList || verb == kube::Verb::kWatch;
   if (!follows && !signs.any_call) return;
-  signs.last = clock_.SteadyNow();
+  signs.was_silent = verb == kube::Verb::kWatch && kube::IsSilent(result);
+  if (!signs.was_silent) signs.last = clock_.SteadyNow();
   if (result.ok()) {
     signs.last_success = signs.last;
     signs.error.clear();
@@ -75,11 +78,16 @@ void Watchdog::OnCall(kube::Verb verb, const kube::Kind& kind, const std::string
 void Watchdog::OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
-  if (it != signs_.end()) it->second.last = clock_.SteadyNow();
+  if (it == signs_.end() || it->second.was_silent) return;
+  it->second.last = clock_.SteadyNow();
 }
 
 void Watchdog::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
-  OnWatchStart(kind, namespace_name);
+  const std::lock_guard lock(mutex_);
+  const auto it = signs_.find({kind.plural, namespace_name});
+  if (it == signs_.end()) return;
+  it->second.last = clock_.SteadyNow();
+  it->second.was_silent = false;
 }
 
 }  // namespace lockstep::health

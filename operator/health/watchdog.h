@@ -14,8 +14,10 @@ namespace lockstep::health {
 
 // Records signs of life of threads that each follow a kind of object in a namespace (empty: all
 // namespaces): the end of a list or a watch, successful or not (an API server that is down is no
-// reason to restart this process), the start of a watch, an event. Other calls come from other
-// threads. Ignores kinds and namespaces that no thread is expected to follow. Thread-safe.
+// reason to restart this process), the start of a watch, an event. A watch that ends because it was
+// silent (kube::IsSilent) is no such sign, nor is the start of the next one: something may accept
+// watches and pass nothing on. Other calls come from other threads. Ignores kinds and namespaces
+// that no thread is expected to follow. Thread-safe.
 class Watchdog final : public kube::ClientObserver {
  public:
   explicit Watchdog(const Clock& clock);  // The clock must outlive this object.
@@ -42,7 +44,8 @@ class Watchdog final : public kube::ClientObserver {
  private:
   struct Signs {
     Duration limit{};
-    bool any_call = false;  // as by ExpectCalls
+    bool any_call = false;    // as by ExpectCalls
+    bool was_silent = false;  // the latest watch, to its end
     SteadyTime last;
     std::optional<SteadyTime> last_success;
     std::string error;

@@ -82,8 +82,9 @@ struct OperatorMetrics::Recorded {
       prometheus::BuildGauge()
           .Name("lockstep_operator_watch_last_event_timestamp_seconds")
           .Help(
-              "When a watch last brought an event, bookmarks included; of several namespaces the "
-              "watch that has been quiet longest.")
+              "When a watch last brought an event, bookmarks included, or ended in order, or else "
+              "when the first one began; of several namespaces the watch that has been quiet "
+              "longest.")
           .Register(registry);
   Histogram& queue_durations =
       OneHistogram(registry, "lockstep_operator_workqueue_queue_duration_seconds",
@@ -111,7 +112,7 @@ struct OperatorMetrics::Recorded {
   Gauge& build_info;
   std::mutex mutex;
   std::set<std::string> reasons;  // guarded by mutex
-  // When each namespace's watch of a resource last brought an event; guarded by mutex.
+  // When each namespace's watch of a resource last gave a sign of life; guarded by mutex.
   std::map<std::string, std::map<std::string, double>> last_events;
 
   explicit Recorded(const std::string& version)
@@ -129,8 +130,20 @@ struct OperatorMetrics::Recorded {
     }
   }
 
-  void NoteEvent(const std::string& resource, const std::string& namespace_name, double now) {
+  // The first watch of a namespace counts from its start: one that never brings anything is seen.
+  void NoteStart(const std::string& resource, const std::string& namespace_name, double now) {
     const std::lock_guard lock(mutex);
+    if (!last_events[resource].contains(namespace_name)) {
+      NoteLocked(resource, namespace_name, now);
+    }
+  }
+
+  void NoteSign(const std::string& resource, const std::string& namespace_name, double now) {
+    const std::lock_guard lock(mutex);
+    NoteLocked(resource, namespace_name, now);
+  }
+
+  void NoteLocked(const std::string& resource, const std::string& namespace_name, double now) {
     auto& of_namespaces = last_events[resource];
     if (of_namespaces.empty()) {  // start the counters of its ends at 0
       for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
@@ -173,7 +186,7 @@ void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::Tra
 }
 
 void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,
-                             const std::string& /*namespace_name*/, const absl::Status& result,
+                             const std::string& namespace_name, const absl::Status& result,
                              Duration took) {
   const char* verb_name = kube::VerbName(verb);
   recorded_->requests
@@ -186,11 +199,21 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,
   } else if (!absl::IsCancelled(result)) {
     recorded_->watch_restarts.Add({{"resource", kind.plural}, {"reason", RestartReason(result)}})
         .Increment();
+    // Of objects that do not change, a server may send nothing but the end of the watch.
+    if (result.ok()) recorded_->NoteSign(kind.plural, namespace_name, Now());
   }
 }
 
+void OperatorMetrics::OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) {
+  recorded_->NoteStart(kind.plural, namespace_name, Now());
+}
+
 void OperatorMetrics::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
-  recorded_->NoteEvent(kind.plural, namespace_name, Seconds(clock_.Now().time_since_epoch()));
+  recorded_->NoteSign(kind.plural, namespace_name, Now());
+}
+
+double OperatorMetrics::Now() const {
+  return Seconds(clock_.Now().time_since_epoch());
 }
 
 void OperatorMetrics::OnTaken(Duration waited) {

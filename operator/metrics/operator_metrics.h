@@ -48,6 +48,7 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
   void OnJobChange(const api::TrainingJob* before, const api::TrainingJob& after);
   void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
               const absl::Status& result, Duration took) override;
+  void OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) override;
   void OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) override;
   void OnTaken(Duration waited) override;
   void OnDone(Duration worked) override;
@@ -57,6 +58,8 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
   static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
  private:
+  double Now() const;  // in seconds since the epoch
+
   struct Recorded;  // counters and histograms, which persist between scrapes
   const Clock& clock_;
   const std::unique_ptr<Recorded> recorded_;

@@ -1,32 +1,29 @@
 #include "operator/server/run_operator.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <climits>
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "api/v1/conditions.h"
-#include "base/cluster_domain.h"
 #include "base/descriptor_limit.h"
 #include "base/http_server.h"
 #include "base/log.h"
-#include "base/read_file.h"
 #include "base/status.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_controller.h"
 #include "operator/health/checks.h"
+#include "operator/health/list_access.h"
 #include "operator/health/watchdog.h"
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/rest/rest_client.h"
@@ -36,6 +33,7 @@
 #include "operator/progress/progress_poller.h"
 #include "operator/progress/report_endpoint.h"
 #include "operator/server/cluster_access.h"
+#include "operator/server/process_options.h"
 
 namespace lockstep::server {
 namespace {
@@ -44,65 +42,14 @@ namespace {
 constexpr Duration kLeaseSilence = std::chrono::seconds(30);
 constexpr Duration kKeyRetry = std::chrono::seconds(10);
 
-std::string HostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "lockstep-operator";
-}
-
-// A restarted pod keeps its name, but must not mistake its predecessor's lease for its own.
-std::string MakeIdentity() {
-  std::random_device random;
-  return fmt::format("{}_{:08x}{:08x}", HostName(), random(), random());
-}
-
-// Outside a pod the operator does not know the domain of the cluster that it serves.
-std::string ClusterDomainOf(const Flags& flags, const kube::RestConfig& cluster) {
-  if (!flags.cluster_domain.empty()) return flags.cluster_domain == "0" ? "" : flags.cluster_domain;
-  if (cluster.pod_namespace.empty()) return "";
-  return ClusterDomainIn(ReadFile("/etc/resolv.conf", "the resolver's configuration").value_or(""));
-}
-
-// Outside a pod the operator has no namespace that a NetworkPolicy could admit: the namespace of a
-// kubeconfig's context is not its own.
-controller::JobControllerOptions ControllerOptions(const Flags& flags,
-                                                   const kube::RestConfig& cluster,
-                                                   controller::JobTokens* tokens,
-                                                   controller::ProgressReports& reports,
-                                                   metrics::OperatorMetrics& metrics) {
-  controller::JobControllerOptions options;
-  if (!flags.progress_url.empty()) options.reports = &reports;
-  options.settings.progress_url = flags.progress_url;
-  options.namespaces = flags.namespaces;
-  options.tokens = tokens;
-  options.settings.network_policies = flags.network_policies;
-  if (flags.poll_progress) options.settings.operator_namespace = cluster.pod_namespace;
-  if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
-  options.workers = flags.controller_threads;
-  options.instance = HostName();
-  options.settings.trainer_images = {flags.trainer_image, flags.trainer_gpu_image};
-  options.settings.gang_scheduler_name = flags.gang_scheduler_name;
-  options.settings.kueue = flags.kueue;
-  options.settings.cluster_domain = ClusterDomainOf(flags, cluster);
-  options.settings.kubeflow_labels = flags.kubeflow_labels;
-  options.settings.watch_nodes = flags.watch_nodes;
-  options.settings.poll_progress = flags.poll_progress;
-  options.settings.settling =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.settling_seconds));
-  options.queue_observer = &metrics;
-  options.on_job_change = [&metrics](const api::TrainingJob* before,
-                                     const api::TrainingJob& after) {
-    metrics.OnJobChange(before, after);
-  };
-  return options;
-}
-
-kube::LeaderElectionOptions ElectionOptions(const Flags& flags, const kube::RestConfig& cluster) {
-  kube::LeaderElectionOptions options;
-  options.lease = {flags.leader_election_namespace.empty() ? cluster.namespace_name
-                                                           : flags.leader_election_namespace,
-                   flags.leader_election_name};
-  options.identity = MakeIdentity();
-  return options;
+std::vector<health::ListAccess::Followed> FollowedBy(const controller::JobController& controller) {
+  std::vector<health::ListAccess::Followed> followed;
+  for (const auto& cache : controller.Stats().caches) {
+    for (const kube::FeedState& feed : cache.feeds) {
+      followed.push_back({cache.kind, feed.namespace_name});
+    }
+  }
+  return followed;
 }
 
 // Runs no destructors: this process must not write any more.
@@ -130,6 +77,7 @@ class Operator {
   HttpAnswer AnswerReadiness();
   absl::Status CheckWorkers() const;
   absl::Status CheckAbleToLead() const;
+  absl::Status CheckAccess() const;
   absl::Status CheckCaches() const;
   metrics::Snapshot TakeSnapshot() const;
   bool Lead(std::stop_token stop);
@@ -149,13 +97,15 @@ class Operator {
   std::optional<progress::ProgressPoller> poller_;
   controller::ProgressReports reports_;
   controller::JobController controller_;
+  health::ListAccess access_;
   const kube::LeaderElectionOptions election_;
   kube::LeaderElector elector_;
   std::atomic<bool> leads_{false};
   health::Checks alive_, ready_;
   const progress::ReportEndpoint report_endpoint_;
   std::unique_ptr<HttpServer> probe_server_, metrics_server_,
-      progress_server_;  // last: they use the above
+      progress_server_;  // after what they use
+  std::jthread asking_;  // of access_, until this process leads
 };
 
 Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
@@ -175,6 +125,7 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       controller_(
           client_, addresses_, ProgressOf(flags), clock,
           ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), reports_, metrics_)),
+      access_(client_, FollowedBy(controller_)),
       election_(ElectionOptions(flags, cluster)),
       elector_(lease_client_, clock, election_, ExitWithoutLease),
       report_endpoint_(
@@ -227,6 +178,7 @@ void Operator::AddChecks() {
   alive_.Add("watches", [this] { return watchdog_.Check(); });
   alive_.Add("workers", [this] { return CheckWorkers(); });
   ready_.Add("leader-election", [this] { return CheckAbleToLead(); });
+  ready_.Add("access", [this] { return CheckAccess(); });
   ready_.Add("caches", [this] { return CheckCaches(); });
 }
 
@@ -256,6 +208,10 @@ absl::Status Operator::CheckAbleToLead() const {
   return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}", space,
                                             election_.lease.name, server_,
                                             error.empty() ? "no answer yet" : error));
+}
+
+absl::Status Operator::CheckAccess() const {
+  return leads_ || !flags_.leader_elect ? absl::OkStatus() : access_.Check();
 }
 
 absl::Status Operator::CheckCaches() const {
@@ -324,7 +280,9 @@ bool Operator::Lead(std::stop_token stop) {
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
+  asking_ = std::jthread([this](const std::stop_token& leads) { access_.Run(leads); });
   const absl::Status acquired = elector_.Acquire(std::move(stop));
+  asking_.request_stop();  // not joined: a request under way must not delay what a leader does
   if (!acquired.ok()) LogInfo("not leading", {{"reason", acquired.ToString()}});
   return acquired.ok();
 }
@@ -354,10 +312,8 @@ void Operator::Run(std::stop_token stop) {
   if (!Lead(stop)) return;
   leads_ = true;
   LogInfo("leading", {{"version", LOCKSTEP_VERSION}});
-  for (const auto& cache : controller_.Stats().caches) {
-    for (const kube::FeedState& feed : cache.feeds) {
-      watchdog_.Expect(cache.kind, feed.namespace_name, silence_limit_);
-    }
+  for (const auto& [kind, space] : FollowedBy(controller_)) {
+    watchdog_.Expect(kind, space, silence_limit_);
   }
   controller_.Start();
   LoadKey(stop);

@@ -315,9 +315,6 @@ class ReleaseTest(unittest.TestCase):
 
     def test_a_release_takes_over_a_crd_that_kubectl_brought(self):
         """By the commands of charts/lockstep/README.md."""
-        commands = re.findall(r"^kubectl ((?:apply|label|annotate) .*)$",
-                              (CHART / "README.md").read_text(), re.MULTILINE)
-        self.assertEqual(3, len(commands))
         for helm in HELMS:
             with self.subTest(helm):
                 older = objects(without_prefetch(CRD.read_text()))[0]
@@ -325,12 +322,45 @@ class ReleaseTest(unittest.TestCase):
                                  stdin=json.dumps(older))
                 release = self.release(helm, "adopt")
                 self.assertIsNone(self.prefetch())
-                for command in commands:
-                    command = command.replace("lockstep-system", release.namespace)
-                    command = command.replace("api/crd", str(CRD.parent))
-                    server().kubectl(*shlex.split(command))
+                self.hand_the_crd_over(release.namespace)
                 release.install()
                 self.assertIsNotNone(self.prefetch())
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def hand_the_crd_over(self, namespace):
+        """By the commands of charts/lockstep/README.md."""
+        for command in re.findall(r"^kubectl ((?:apply|label|annotate) .*)$",
+                                  (CHART / "README.md").read_text(), re.MULTILINE):
+            command = command.replace("lockstep-system", namespace).replace("api/crd", str(CRD.parent))
+            server().kubectl(*shlex.split(command))
+
+    def test_a_release_takes_over_a_crd_that_another_release_has_left(self):
+        for helm in HELMS:
+            with self.subTest(helm):
+                earlier, later = self.release(helm, "earlier"), self.release(helm, "later")
+                earlier.install()
+                earlier.call("uninstall", "lockstep")
+                self.hand_the_crd_over(later.namespace)
+                later.install()
+                later.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def test_helm_takes_over_from_kubectl_and_the_jobs_stay(self):
+        """As docs/kubernetes.md says."""
+        (removal,) = re.findall(r"^kubectl (delete -k .*)$", (ROOT / "docs" / "kubernetes.md").read_text(),
+                                re.MULTILINE)
+        for helm in HELMS:
+            with self.subTest(helm):
+                server().kubectl("apply", "-k", MANIFESTS / "default")
+                server().wait_until_served(ALL_JOBS)
+                server().create(job(f"moved-{helm}"))
+                server().kubectl(*shlex.split(removal.replace("manifests", str(MANIFESTS))))
+                release = Release(helm, NAMESPACE)
+                self.addCleanup(release.remove)
+                self.hand_the_crd_over(NAMESPACE)
+                release.install()
+                self.assertEqual(200, server().call("GET", f"{JOBS}/moved-{helm}")[0])
                 release.call("uninstall", "lockstep")
                 self.remove_crd()
 
@@ -340,7 +370,8 @@ class ReleaseTest(unittest.TestCase):
             with self.subTest(helm):
                 release = self.release(helm, "election")
                 release.install()
-                for on, strategy in ((False, "Recreate"), (True, "RollingUpdate")):
+                # The first one with a Lease must not meet one without.
+                for on, strategy in ((False, "Recreate"), (True, "Recreate"), (True, "RollingUpdate")):
                     release.call("upgrade", "lockstep", CHART,
                                  *set_flags({"leaderElection.enabled": on}))
                     deployment = server().call("GET", f"/apis/apps/v1/namespaces/{release.namespace}"

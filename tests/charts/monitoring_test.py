@@ -184,6 +184,28 @@ class DashboardsTest(unittest.TestCase):
             done = promtool("test", "rules", path)
         self.assertEqual(0, done.returncode, done.stdout)
 
+    def test_jobs_of_operators_side_by_side_are_added_up(self):
+        """Each has its own namespaces; but of one operator a former leader's series may linger."""
+        shown = {"Jobs": ('lockstep_operator_jobs{{namespace="{}", job="{}", instance="{}", state="Running"}}',
+                          '{state="Running"}', "fleet"),
+                 "Jobs without series": (
+                     'lockstep_operator_job_series_left_out{{namespace="{}", job="{}", instance="{}"}}', "{}",
+                     "operator")}
+        cases = []
+        for title, (series, labels, dashboard) in shown.items():
+            (query,) = [query for panel, query in queries(made()[dashboard]) if panel == title]
+            of = [(series.format("tools", "a", 1), 10), (series.format("tools", "a", 2), 9),
+                  (series.format("tools", "b", 1), 5)]
+            cases.append({
+                "interval": "1m", "input_series": [{"series": name, "values": f"{n}x5"} for name, n in of],
+                "promql_expr_test": [{"expr": expand(query), "eval_time": "3m",
+                                      "exp_samples": [{"labels": labels, "value": 15}]}]})
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "test.yaml"
+            path.write_text(yaml.safe_dump({"tests": cases}))
+            done = promtool("test", "rules", path)
+        self.assertEqual(0, done.returncode, done.stdout)
+
     def test_panels_do_not_overlap(self):
         for dashboard in made().values():
             taken = set()

@@ -1,5 +1,6 @@
 """The manifests: kubectl renders them, the server takes them, and they grant no more than they should."""
 import contextlib
+import copy
 import functools
 import json
 import pathlib
@@ -78,6 +79,13 @@ class ManifestsTest(unittest.TestCase):
             with self.subTest(f"{components} on {base}"), overlay(base, components) as path:
                 self.dry_run(path)
 
+    def test_without_its_crd_and_namespace_the_default_is_manifests_operator(self):
+        """What is deleted to remove the operator and to keep the jobs, see docs/kubernetes.md."""
+        kept = [entry for entry in render(MANIFESTS / "default")
+                if entry["kind"] not in ("CustomResourceDefinition", "Namespace")]
+        key = lambda entry: (entry["kind"], entry["metadata"]["name"])
+        self.assertEqual(sorted(kept, key=key), sorted(render(MANIFESTS / "operator"), key=key))
+
     def test_the_namespaced_overlay_has_nothing_cluster_wide(self):
         kinds = {entry["kind"] for entry in render(MANIFESTS / "overlays" / "namespaced")}
         self.assertEqual({"ServiceAccount", "Role", "RoleBinding", "Deployment"}, kinds)
@@ -98,7 +106,7 @@ class ManifestsTest(unittest.TestCase):
     def test_the_pod_passes_the_restricted_profile_of_its_namespace(self):
         deployment = of_kind(render(MANIFESTS / "default"), "Deployment")
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"},
-               "spec": {**deployment["spec"]["template"]["spec"]}}
+               "spec": copy.deepcopy(deployment["spec"]["template"]["spec"])}  # render() keeps it
         pods = "/api/v1/namespaces/lockstep-system/pods?dryRun=All"
         code, answer = server().call("POST", pods, pod)
         self.assertEqual(201, code, answer.get("message"))

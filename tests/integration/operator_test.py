@@ -115,13 +115,25 @@ class OperatorTest(unittest.TestCase):
         self.assertIn("lockstep_operator_leader 0\n", second.page("/metrics")[1])
         calls = re.findall(r"^lockstep_operator_kube_client_requests_total\{.*",
                            second.page("/metrics")[1], re.MULTILINE)
-        self.assertEqual([], [call for call in calls if '"leases"' not in call])
+        self.assertEqual([], [call for call in calls if '"leases"' not in call and 'verb="list"' not in call])
         first.process.send_signal(signal.SIGTERM)
         self.assertEqual(0, first.end())
         began = time.monotonic()
         second.wait_for("leading")
         self.assertLess(time.monotonic() - began, 10)  # a released lease is not waited out
         self.ready(second)
+
+    def test_one_that_could_not_serve_jobs_is_not_ready_and_so_replaces_none_that_can(self):
+        """In a rolling upgrade, say, to a gang scheduler whose CRD the cluster lacks."""
+        first = self.start()
+        first.wait_for("leading")
+        self.ready(first)
+        second = self.start("--gang-scheduler-name=volcano")
+        second.wait_for("standing for election")
+        eventually(lambda: "[-]access: podgroups: " in second.page("/readyz")[1])
+        self.assertIn("[+]leader-election: ok", second.page("/readyz")[1])
+        self.assertEqual(503, second.page("/readyz")[0])
+        self.assertEqual((200, None), (first.page("/readyz")[0], second.said("leading")))
 
     def test_operators_with_leases_of_different_names_both_lead(self):
         self.addCleanup(server().call, "DELETE", LEASE.replace("lockstep-operator", "other"))

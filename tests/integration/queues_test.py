@@ -49,6 +49,7 @@ class Case(unittest.TestCase):
     def check_rights(self, group):
         """No request was forbidden, and every right granted on the group's resources was used."""
         needed = {entry for entry in self.granted if entry[0] == group} - AFTER_LOST_ANSWERS
+        self.assertTrue(needed, f"nothing is granted on {group}")
         with contextlib.suppress(AssertionError):  # the audit log lags a little
             eventually(lambda: needed <= audited()[0])
         used, forbidden = audited()
@@ -61,9 +62,9 @@ class GangTest(Case):
         groups = f"/apis/{group}/{version}{DEFAULT}podgroups"
         eventually(lambda: self.get(groups))
         server().create(job("gang", replicaSpecs={"Worker": role(2, [container(**MORE)])}))
-        group = eventually(lambda: self.get(f"{groups}/gang"))
+        made = eventually(lambda: self.get(f"{groups}/gang"))
         self.assertLessEqual({"minMember": 2, "minResources": {"cpu": "1"}}.items(),
-                             group["spec"].items())
+                             made["spec"].items())
         pod = eventually(lambda: self.get(f"{PODS}/gang-worker-1"))
         self.assertEqual("gang", mark(pod["metadata"]))
         self.assertIn(component, pod["spec"]["schedulerName"])

@@ -60,6 +60,10 @@ def slowness():
     return f"{own} / on ({OF_JOB}) group_left () quantile by ({OF_JOB}) (0.5, {own})"
 
 
+# Replicas of one operator see the same; of operators with different namespaces each has jobs of its own.
+BY_OPERATOR = "namespace, job"
+
+
 def quantile(q, histogram, matchers, by=""):
     labels = ", ".join(filter(None, ["le", by]))
     return f"histogram_quantile({q}, sum by ({labels}) (rate({histogram}_bucket{{{matchers}}}[WINDOW])))"
@@ -82,8 +86,9 @@ TO_JOB = [{"title": "Training job ${__data.fields.trainingjob}", "url":
 JOB_COLUMNS = {"namespace": "Namespace", "trainingjob": "Training job"}
 
 FLEET = [
-    Panel("Jobs", "TrainingJobs that there are, by state, as the leading operator sees them.", "short",
-          [("max by (state) (lockstep_operator_jobs{OPERATOR})", "{{state}}")], width=12, stacked=True),
+    Panel("Jobs", "TrainingJobs that there are, by state, as the leading operators see them.", "short",
+          [(f"sum by (state) (max by ({BY_OPERATOR}, state) (lockstep_operator_jobs{{OPERATOR}}))", "{{state}}")],
+          width=12, stacked=True),
     Panel("Replicas in training", "Ranks of all jobs that are up, and how many seconds of each second "
           "they spend on steps: what is between the two lines is lost.", "short",
           [("count(lockstep_trainer_step{TRAINER})", "up"),
@@ -228,8 +233,8 @@ OPERATOR = [
           [("time() - min(lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR})", "")],
           kind="stat", width=4, height=4),
     Panel("Jobs without series", "Jobs that have no series of their own because there are too many.",
-          "short", [("max(lockstep_operator_job_series_left_out{OPERATOR})", "")], kind="stat", width=4,
-          height=4),
+          "short", [(f"sum(max by ({BY_OPERATOR}) (lockstep_operator_job_series_left_out{{OPERATOR}}))", "")],
+          kind="stat", width=4, height=4),
     Row("Work"),
     Panel("Looks at jobs", "Per second, by how they ended.", "ops",
           [("sum by (result) (rate(lockstep_operator_reconcile_total{OPERATOR}[WINDOW]))", "{{result}}")]),

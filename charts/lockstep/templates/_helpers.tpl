@@ -49,6 +49,16 @@
 {{- end -}}
 {{- end -}}
 
+{{/* "true" if the operator that this release replaces elects no leader: its successor would find the Lease free. */}}
+{{- define "lockstep.runsWithoutLease" -}}
+{{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "lockstep.operator" .) -}}
+{{- $without := false -}}
+{{- range dig "spec" "template" "spec" "containers" list $live -}}
+{{- $without = or $without (has "--leader-elect=false" (.args | default list)) -}}
+{{- end -}}
+{{- if $without }}true{{ end -}}
+{{- end -}}
+
 {{/* Where the pods of `helm test` may run: where the operator may. Affinity to other pods is left out, because
      it is about the operator's own. */}}
 {{- define "lockstep.placement" -}}

@@ -1,5 +1,10 @@
 #include "operator/controller/rules/suspend_rule.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -13,6 +18,17 @@ bool MustStop(const Observed& observed) {
   return observed.job.spec.suspend || IsStoppedByKueue(observed);
 }
 
+// An operator with --kueue may have suspended the job, and would have resumed it.
+std::string WhySuspended(const Observed& observed) {
+  if (!observed.job.spec.suspend) return "Kueue has taken back what the job runs on";
+  const std::string queue = QueueName(observed.job);
+  if (queue.empty() || observed.settings.kueue) return "spec.suspend is true";
+  return fmt::format(
+      "spec.suspend is true; the job names the queue {}, but the operator runs without --kueue and "
+      "does not resume it",
+      queue);
+}
+
 }  // namespace
 
 std::optional<Plan> PlanSuspended(const Observed& observed) {
@@ -21,8 +37,7 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   plan.status.start_time.reset();
-  const std::string message =
-      job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
+  const std::string message = WhySuspended(observed);
   SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   if (IsTrue(job.status, kSuspended)) {
     // The strategy may be edited once more before the job is resumed.

@@ -63,6 +63,7 @@ void Reflector::Run(std::stop_token stop) {
   std::mt19937 random{std::random_device{}()};
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   int failures = 0;
+  bool was_listing = false;
   while (!stop.stop_requested()) {
     const bool listing = must_list_;
     saw_event_ = false;
@@ -70,9 +71,15 @@ void Reflector::Run(std::stop_token stop) {
     if (stop.stop_requested()) return;
     if (status.ok()) failures = 0;
     NoteEnd(status);
+    const bool is_first_watch = !listing && was_listing;
+    was_listing = listing;
     if (status.ok() && (listing || saw_event_)) continue;
     // The server no longer has our version: list everything again.
     if (absl::IsOutOfRange(status)) must_list_ = true;
+    if (absl::IsOutOfRange(status) && is_first_watch) {
+      LogWarning("a list took so long that its version cannot be watched any more",
+                 {{"kind", kind_.kind}, {"namespace", options_.namespace_name}});
+    }
     if (!status.ok() && !absl::IsOutOfRange(status)) {
       LogWarning("informer failed; retrying", {{"kind", kind_.kind},
                                                {"namespace", options_.namespace_name},
@@ -110,7 +117,9 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
       return page.status();
     }
     listing_->failures = 0;
-    if (page->next_limit > 0) limit_ = std::min(page->next_limit, options_.page_size);
+    if (page->next_limit > 0) {
+      limit_ = std::min(page->next_limit, std::max(options_.page_size, options_.largest_page));
+    }
     // The version of the first page counts: see Client::List.
     if (listing_->version.empty()) listing_->version = std::move(page->resource_version);
     listing_->continue_token = std::move(page->continue_token);

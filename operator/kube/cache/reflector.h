@@ -36,10 +36,13 @@ class ReflectorSink {
 struct ReflectorOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
-  // A page is held as text and as objects at once. Servers before Kubernetes 1.33 send it in one
-  // piece, which the HTTP library reads whole before it checks the length, and a tenant's pod can
-  // take 9 MB.
+  // Objects of the first page, and the most of a later one. A list must end while the server still
+  // knows the changes since its beginning, little more than a minute, so pages grow while their
+  // objects are small (Page::next_limit). Servers before Kubernetes 1.33 send a page in one piece,
+  // which the HTTP library reads whole before it checks the length. See
+  // RestClientOptions::most_listed.
   int page_size = 8;
+  int largest_page = 64;
   std::optional<FieldMask> keep;              // the members to read; nullopt: all
   Duration watch_timeout = Duration::zero();  // WatchOptions::timeout
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
@@ -92,7 +95,7 @@ class Reflector {
     int failures = 0;  // consecutive failures of one page
   };
   std::optional<Listing> listing_;  // used by the thread only
-  int limit_;  // used by the thread only: page size, reduced to what could be read lately
+  int limit_;  // used by the thread only: page size, fitted to what could be read lately
   bool must_list_ = true;   // used by the thread only
   bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
   std::atomic<bool> synced_{false};

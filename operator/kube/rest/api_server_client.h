@@ -26,7 +26,8 @@ class ApiServerClient final : public RestClient {
       : options_(options),
         credentials_(std::move(config), clock_),
         limiter_(options.qps, options.burst, options.max_in_flight),
-        answers_(options.most_answered) {}
+        answers_(options.most_answered),
+        pages_(options.most_listed) {}
 
   absl::Status Connect(const RestConfig& config);
 
@@ -54,9 +55,11 @@ class ApiServerClient final : public RestClient {
                                        const FieldMask* keep = nullptr);
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request);
 
-  // Returns a successful response, or one that is too long to read. Waits and retries if the server
-  // asks for it.
+  // Returns a successful response, or one that is too long to read. Waits for the rate limit, and
+  // waits and retries if the server asks for it.
   absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  // The same outside the rate limit.
+  absl::StatusOr<HttpResponse> CallAtOnce(const std::string& what, HttpRequest request);
   // Sends a request that the server passes on to a program of somebody else. Sends it once, and
   // keeps our credentials, whatever the answer is.
   absl::StatusOr<HttpResponse> CallThrough(const std::string& what, HttpRequest request,
@@ -82,7 +85,7 @@ class ApiServerClient final : public RestClient {
   const RestClientOptions options_;
   Credentials credentials_;
   RequestLimiter limiter_;
-  ByteBudget answers_;
+  ByteBudget answers_, pages_;
   std::unique_ptr<HttpTransport> transport_;  // its callbacks use credentials_
 };
 

@@ -56,7 +56,13 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
   request.accept = AcceptOf(kind, options.keep);
   // A page of one object keeps the larger default, so that any object can be read.
   if (options.limit > 1) request.most_bytes = options_.longest_page;
-  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
+  // Held until the page is parsed. No limit: any number of objects.
+  const ByteBudget::Share share(
+      pages_, options.limit > 0 ? static_cast<std::size_t>(options.limit) * kLongestStored
+                                : options_.most_listed);
+  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, options.continue_token.empty()
+                                                           ? Call(what, std::move(request))
+                                                           : CallAtOnce(what, std::move(request)));
   if (answer.too_long) return std::nullopt;
   absl::StatusOr<Object> list = IsProtobuf(answer.body)
                                     ? ParseProtobuf(answer.body, options.keep)

@@ -83,6 +83,11 @@ absl::StatusOr<HttpResponse> ApiServerClient::CallThrough(const std::string& wha
 
 absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
   limiter_.WaitForTurn();
+  return CallAtOnce(what, std::move(request));
+}
+
+absl::StatusOr<HttpResponse> ApiServerClient::CallAtOnce(const std::string& what,
+                                                         HttpRequest request) {
   const SteadyTime deadline = Now() + options_.request_deadline;
   bool renewed = false, repeated = false;
   Duration waited{};  // for the server, not for a turn of our own

@@ -20,9 +20,14 @@ namespace lockstep::kube {
 // An answer to Get or GetMetadata is expected to be as long.
 inline constexpr std::size_t kLongestObject = 10U << 20U;
 
+// The longest object that etcd takes, about as long as its protobuf, or its JSON for a custom
+// resource.
+inline constexpr std::size_t kLongestStored = 1536U << 10U;
+
 struct RestClientOptions {
   std::string user_agent = "lockstep";
-  // Requests per second, except watches; 0: no client-side limit.
+  // Requests per second, except watches and all but the first page of a list, which must not take
+  // long (ReflectorOptions::page_size); 0: no client-side limit.
   double qps = 0;
   int burst = 0;
   // Concurrent requests, except watches. A busy API server serves clients by their number of open
@@ -33,6 +38,9 @@ struct RestClientOptions {
   // which takes three in memory. Tenants decide how long the answers are, and a tenant can have one
   // job ask for many. See kLongestObject.
   std::size_t most_answered = 40U << 20U;
+  // Bytes of the pages that are awaited or read at a time, if each object is as large as etcd takes
+  // it: the server may send a page in one piece, however long it is.
+  std::size_t most_listed = 64 * kLongestStored;
   // In all, including retries after 429 and 5xx.
   Duration request_deadline = std::chrono::seconds(30);
   // A server that takes this long for an error is overloaded (MarkOverloaded).

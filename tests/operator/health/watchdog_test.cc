@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/kube/silence.h"
 #include "tests/support/fake_clock.h"
 
 namespace lockstep::health {
@@ -44,6 +45,28 @@ TEST_F(WatchdogTest, ACallThatFailsIsASignOfLifeToo) {
     Fail(kPodKind);
     EXPECT_TRUE(watchdog.Check().ok());
   }
+}
+
+// As by a proxy that accepts streams and passes nothing on.
+TEST_F(WatchdogTest, WatchesThatAreSilentToTheirEndAreNoSignsOfLife) {
+  const auto silent_watch = [this] {
+    watchdog.OnWatchStart(kPodKind, "");
+    clock.Advance(seconds(255));
+    watchdog.OnCall(Verb::kWatch, kPodKind, "",
+                    kube::MarkSilent(absl::UnavailableError("nothing came for too long")),
+                    seconds(255));
+  };
+  watchdog.Expect(kPodKind, "", minutes(8));
+  silent_watch();
+  EXPECT_TRUE(watchdog.Check().ok());
+  silent_watch();
+  EXPECT_THAT(watchdog.Check().message(), HasSubstr("pods: no progress for 510 s"));
+  watchdog.OnWatchEvent(kPodKind, "");
+  EXPECT_TRUE(watchdog.Check().ok());
+  silent_watch();
+  Fail(kPodKind);  // it cannot reach the server: a restart would not help
+  silent_watch();
+  EXPECT_TRUE(watchdog.Check().ok());
 }
 
 TEST_F(WatchdogTest, OnlyExpectedKindsAreChecked) {

@@ -147,6 +147,22 @@ TEST_F(OperatorMetricsTest, OfSeveralNamespacesTheQuietestWatchIsShown) {
   EXPECT_NE(LineOf(Text(), kLastEvent), LineOf(first, kLastEvent));
 }
 
+TEST_F(OperatorMetricsTest, AWatchThatNeverBringsAnythingIsOldFromItsFirstStart) {
+  metrics.OnWatchEvent(kPodKind, "team-a");
+  metrics.OnWatchStart(kPodKind, "team-b");
+  const std::string first = LineOf(Text(), kLastEvent);
+  for (int i = 0; i < 4; ++i) {
+    clock.Advance(std::chrono::minutes(4));
+    metrics.OnCall(Verb::kWatch, kPodKind, "team-b", kube::MarkSilent(absl::UnavailableError("x")),
+                   {});
+    metrics.OnWatchStart(kPodKind, "team-b");
+    metrics.OnWatchEvent(kPodKind, "team-a");
+    EXPECT_EQ(LineOf(Text(), kLastEvent), first);
+  }
+  metrics.OnCall(Verb::kWatch, kPodKind, "team-b", absl::OkStatus(), {});  // its time was over
+  EXPECT_NE(LineOf(Text(), kLastEvent), first);
+}
+
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));

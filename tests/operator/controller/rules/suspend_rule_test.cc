@@ -53,6 +53,23 @@ TEST(SuspendRuleTest, AJobThatIsBornSuspendedMakesNothing) {
   EXPECT_EQ(plan.status.attempt, 0);
 }
 
+// Kueue was switched off: nobody else resumes what it has suspended.
+TEST(SuspendRuleTest, AJobOfAQueueSaysThatTheOperatorRunsWithoutKueue) {
+  const auto message = [](bool kueue) {
+    Seen seen(Job("j").Workers(1).Suspended());
+    seen.With([kueue](Observed& observed) {
+      observed.job.metadata.labels["kueue.x-k8s.io/queue-name"] = "gpus";
+      observed.settings.kueue = kueue;
+    });
+    const auto plan = PlanSuspended(seen.Build());
+    return plan ? FindCondition(plan->status, kSuspended)->message : "";
+  };
+  EXPECT_EQ(message(false),
+            "spec.suspend is true; the job names the queue gpus, but the operator runs without "
+            "--kueue and does not resume it");
+  EXPECT_EQ(message(true), "spec.suspend is true");
+}
+
 TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
   Seen seen(Job("j").Workers(2));
   seen.Running().Worker(0, kReady).Worker(1, kReady);

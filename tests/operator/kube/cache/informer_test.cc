@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "tests/support/hooked_client.h"
 #include "tests/support/whole_object.h"
@@ -495,6 +497,56 @@ TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {
   informer.SetHandler(journal.Handler());
   informer.Start();
   EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "-a", "+b"));
+}
+
+// A server of 3000 small objects, which tells how many would fit on a page. Something changes
+// whenever a page is read, and it remembers no more than 100 changes.
+class BusyClient final : public ReadingClient {
+ public:
+  absl::StatusOr<Page> List(const Kind&, const ListOptions& options) override {
+    int next = options.continue_token.empty() ? 0 : std::stoi(options.continue_token);
+    Page page;
+    page.resource_version = std::to_string(version_);
+    for (int n = 0; n < options.limit && next < kObjects; ++n, ++next) {
+      page.items.push_back(PodAt("pod-" + std::to_string(next), "1"));
+    }
+    if (next < kObjects) page.continue_token = std::to_string(next);
+    page.next_limit = 2 * options.limit;
+    largest = std::max(largest.load(), options.limit);
+    ++version_;
+    return page;
+  }
+  absl::Status Watch(const Kind&, const WatchOptions& options, std::stop_token stop,
+                     const std::function<void(WatchEvent)>& on_event) override {
+    if (std::stoi(options.resource_version) < version_ - 100) {
+      refused = true;
+      return absl::OutOfRangeError("too old resource version");
+    }
+    on_event({WatchEvent::Type::kAdded, PodAt("new", std::to_string(++version_))});
+    while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return absl::OkStatus();
+  }
+  std::atomic<bool> refused{false};
+  std::atomic<int> largest{0};
+
+ private:
+  static constexpr int kObjects = 3000;
+  int version_ = 10;  // used by the informer's thread only
+};
+
+TEST(InformerOrderTest, AListOfManySmallObjectsEndsWhileItsVersionIsStillRemembered) {
+  BusyClient client;
+  Journal journal;
+  Informer<Object> informer(client, kPodKind, {}, WholeObject);
+  informer.SetHandler(journal.Handler());
+  informer.Start();
+  ASSERT_TRUE(informer.WaitForSync());
+  while (!client.refused && informer.size() <= 3000) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_FALSE(client.refused) << "the watch never begins";
+  EXPECT_EQ(journal.WaitFor(3001).back(), "+new");
+  EXPECT_EQ(client.largest, 64);  // a page may be sent in one piece, see ReflectorOptions
 }
 
 }  // namespace

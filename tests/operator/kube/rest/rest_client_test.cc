@@ -219,6 +219,45 @@ TEST_F(RestClientTest, TheNextPageMayBeLargerWhereThereIsRoom) {
   }
 }
 
+// It must end while the server still knows what has changed since its beginning.
+TEST_F(RestClientTest, OfAListOnlyTheFirstPageWaitsForTheRateLimit) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9","continue":"more"},"items":[]})");
+  });
+  client_ = Connect({.qps = 0.2, .burst = 1});
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(client_->List(kPodKind, {.limit = 5, .continue_token = i == 0 ? "" : "c"}).ok());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(4500));
+  ASSERT_TRUE(client_->List(kPodKind, {.limit = 5}).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(4500));
+}
+
+// Tenants decide how large objects are, and the server may send a page in one piece.
+TEST_F(RestClientTest, SoManyObjectsAreListedAtATimeAndNoMore) {
+  std::atomic<int> inside{0}, most{0};
+  Serve([&](const Request& request, Connection& to) {
+    const int objects = request.target.find("limit=64") != std::string::npos ? 64 : 8;
+    const int now = inside += objects;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+    inside -= objects;
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9"},"items":[]})");
+  });
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] {
+      for (int n = 0; n < 5; ++n) {
+        EXPECT_TRUE(client_->List(kPodKind, {.limit = i % 2 == 0 ? 64 : 8}).ok());
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_LE(most, 64);
+}
+
 TEST_F(RestClientTest, AListThatTheServerHasForgottenGoesOnWithWhatThereIs) {
   std::vector<std::string> asked;
   bool goes_on = true;
