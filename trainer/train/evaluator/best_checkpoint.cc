@@ -81,7 +81,7 @@ void BestCheckpoint::RemoveOthers(const std::vector<FolderName>& names, const Fo
 absl::Status BestCheckpoint::Open() {
   if (!was_ours_) {
     LOCKSTEP_ASSIGN_OR_RETURN(const auto owner, ReadOwner(files_, options_.directory));
-    was_ours_ = owner && owner->job_uid == options_.owner.job_uid;
+    was_ours_ = owner && owner->process.job_uid == options_.owner.job_uid;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<CheckpointStore> store,
