@@ -26,17 +26,17 @@ class FolderStore final : public CheckpointStore {
   FolderStore(FileSystem& files, std::string directory, int keep, FolderClaim claim)
       : files_(files), directory_(std::move(directory)), keep_(keep), claim_(std::move(claim)) {}
 
-  absl::Status Open() { return Begin(claim_.TakeUnlessAnothers()); }
+  absl::Status Open() { return Begin(Own(&FolderClaim::TakeUnlessAnothers)); }
 
   absl::StatusOr<bool> Claim() override {
     if (claim_.is_taken()) return false;
-    LOCKSTEP_RETURN_IF_ERROR(Begin(claim_.Take()));
+    LOCKSTEP_RETURN_IF_ERROR(Begin(Own(&FolderClaim::Take)));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
     return NewestOf(folders) != newest_;
   }
 
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
-    LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
+    LOCKSTEP_RETURN_IF_ERROR(Own(&FolderClaim::Check));
     RemoveLeftovers();
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
@@ -93,6 +93,15 @@ class FolderStore final : public CheckpointStore {
     WarnIfError(claimed, "the checkpoint folder cannot be claimed yet");
     if (claim_.is_taken()) RemoveLeftovers();
     return absl::OkStatus();
+  }
+
+  // Calls the claim's function. If the disk is full, what an unfinished save has left behind may be
+  // just the room that is missing. The claim has found by then that the folder may be taken over.
+  absl::Status Own(absl::Status (FolderClaim::*take)()) {
+    absl::Status owned = (claim_.*take)();
+    if (!absl::IsResourceExhausted(owned)) return owned;
+    RemoveLeftovers();
+    return (claim_.*take)();
   }
 
   // Removes folders without a manifest, which unfinished saves left behind. Only the folder's owner

@@ -238,5 +238,34 @@ TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
   EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kSecondOwner);
 }
 
+TEST_F(OwnerTest, WhatAnUnfinishedSaveHasLeftMakesRoomForTheClaim) {
+  Open(files_, kFirstOwner);
+  const auto other_job = Open(files_, OwnerOf("uid-b"));
+  const auto fill_disk = [&] {
+    const std::vector<std::byte> tensors(100'000);
+    files_.LimitBytes(tensors.size());
+    ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());
+    EXPECT_TRUE(absl::IsResourceExhausted(
+        files_.WriteFile("/ckpt/step-00000020/model.safetensors", {tensors})));
+  };
+  fill_disk();
+  const auto successor = Open(files_, kSecondOwner);
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kSecondOwner);
+  EXPECT_TRUE(successor->Save(SnapshotOfStep(10)).ok());
+  fill_disk();
+  EXPECT_TRUE(other_job->Claim().ok());
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, OwnerOf("uid-b"));
+  EXPECT_TRUE(other_job->Save(SnapshotOfStep(20)).ok());
+}
+
+TEST_F(OwnerTest, AProcessThatMayNotClaimTheFolderRemovesNothingFromAFullDisk) {
+  const auto owner = Open(files_, kSecondOwner);
+  ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());
+  files_.LimitBytes(0);
+  EXPECT_TRUE(absl::IsAborted(CheckpointStore::Open(files_, "/ckpt", 2, kFirstOwner).status()));
+  const auto other_job = Open(files_, OwnerOf("uid-b"));
+  EXPECT_THAT(Names(), UnorderedElementsAre("owner.json", "step-00000020"));
+}
+
 }  // namespace
 }  // namespace lockstep::train
