@@ -370,8 +370,9 @@ absl::Status TrainLoop::SaveAtEnd() {
   if (saver == nullptr || on_disk) return absl::OkStatus();
   absl::Status saved = WaitForSave();  // this step's save may still be running
   // Not by the outcome's step: parameter servers that have lost their values take a run back, and
-  // what was saved at this step before that may be damaged.
-  if (last_save.step != state.step || !saved.ok()) {
+  // what was saved at this step before that may be damaged. Nor by last_save's: the stop of another
+  // pod may have been saved before this step was evaluated.
+  if (last_save != state || !saved.ok()) {
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.

@@ -711,6 +711,16 @@ TEST_F(PreemptionTest, ALeaderThatHasLostItsFolderEndsWhenAPeerIsAskedToStop) {
   EXPECT_EQ(store_.saves, 1);
 }
 
+TEST_F(PreemptionTest, TheLastCheckpointHasTheEvaluationThatAStopHasInterrupted) {
+  training_.evaluation.every_epochs = 4;
+  const std::jthread second = ReplaceWorker(kInEvaluation);
+  const auto leader = MakeLeader(store_);
+  EXPECT_EQ(RunGenerations(leader->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(leader->loop.state.evaluated_step, 20);
+  ASSERT_THAT(store_.saved, ElementsAre(Key(20)));
+  EXPECT_EQ(store_.saved.at(20).state["run"]["evaluatedStep"], 20);
+}
+
 TEST_F(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {
   const std::jthread second = ReplaceWorker(kInStep5);
   const auto leader = MakeLeader(store_);
