@@ -98,8 +98,14 @@ absl::Status FaultFileSystem::WriteFile(const std::string& path,
     node->content.resize(Philox(0x57, choices_++, node->content.size())[0] %
                          (node->content.size() + 1));
   }
-  parent->now[Split(path).back()] = node;
-  if (fault == Fault::kFull) return Full(path);
+  NodePtr& child = parent->now[Split(path).back()];
+  child = nullptr;
+  const std::size_t used = BytesOf(*root_);
+  const std::size_t room = most_bytes_ - std::min(used, most_bytes_);
+  const bool fits = node->content.size() <= room;
+  if (!fits) node->content.resize(room);
+  child = node;
+  if (!fits || fault == Fault::kFull) return Full(path);
   return fault == Fault::kCrash ? Crashed(path) : absl::OkStatus();
 }
 
@@ -141,7 +147,10 @@ absl::StatusOr<std::vector<std::string>> FaultFileSystem::ListDirectory(const st
   if (crashed_) return Crashed(path);
   if (NextReadFails()) return BadDisk(path);
   const NodePtr node = Find(path);
-  if (node == nullptr || !node->is_folder) return NoSuch(path);
+  if (node == nullptr) return NoSuch(path);
+  if (!node->is_folder) {
+    return absl::FailedPreconditionError(fmt::format("{}: not a directory", path));
+  }
   std::vector<std::string> names;
   for (const auto& [name, child] : node->now) names.push_back(name);
   return names;
@@ -179,6 +188,11 @@ void FaultFileSystem::FillDiskInOperation(int n, bool stays_full) {
   stays_full_ = stays_full;
 }
 
+void FaultFileSystem::LimitBytes(std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  most_bytes_ = most;
+}
+
 void FaultFileSystem::FailInSync(int n) {
   const std::lock_guard lock(mutex_);
   syncs_until_failure_ = n;
@@ -202,6 +216,7 @@ void FaultFileSystem::Reboot(std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   SettleAfterCrash(*root_, seed);
   crash_at_ = full_at_ = fail_read_at_ = syncs_until_failure_ = 0;
+  most_bytes_ = std::numeric_limits<std::size_t>::max();
   crashed_ = stays_full_ = false;
   choices_ = 0;
 }
@@ -216,6 +231,12 @@ std::string& FaultFileSystem::Content(const std::string& path) {
 bool FaultFileSystem::Exists(const std::string& path) const {
   const std::lock_guard lock(mutex_);
   return Find(path) != nullptr;
+}
+
+std::size_t FaultFileSystem::BytesOf(const Node& node) {
+  std::size_t bytes = node.content.size();
+  for (const auto& [name, child] : node.now) bytes += child ? BytesOf(*child) : 0;
+  return bytes;
 }
 
 FaultFileSystem::NodePtr FaultFileSystem::Find(const std::string& path) const {

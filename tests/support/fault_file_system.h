@@ -1,6 +1,7 @@
 // An in-memory file system that can fail, fill up and lose power.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -41,6 +42,8 @@ class FaultFileSystem final : public FileSystem {
   // The disk is full half-way through operation `n` (counted from 1, starting now). Fails that
   // operation only, or also all later changes if `stays_full`.
   void FillDiskInOperation(int n, bool stays_full);
+  // From now on, the disk has room for files of so many bytes in all, with those that it has.
+  void LimitBytes(std::size_t most);
   // Fails read `n` (counted from 1, starting now), and only that one, as a bad disk does.
   void FailInRead(int n);
   // Fails SyncDirectory `n` (counted from 1, starting now), and only that one. It makes nothing
@@ -67,6 +70,7 @@ class FaultFileSystem final : public FileSystem {
   using NodePtr = std::shared_ptr<Node>;
   enum class Fault { kNone, kCrash, kFull };
 
+  static std::size_t BytesOf(const Node& node);
   NodePtr Find(const std::string& path) const;
   NodePtr FindParent(const std::string& path) const;
   Fault NextFault();
@@ -77,6 +81,7 @@ class FaultFileSystem final : public FileSystem {
   NodePtr root_;
   int operations_ = 0;
   int crash_at_ = 0, full_at_ = 0;  // 0: never
+  std::size_t most_bytes_ = std::numeric_limits<std::size_t>::max();
   int reads_ = 0, fail_read_at_ = 0;
   int syncs_until_failure_ = 0;  // 0: none fails
   bool stays_full_ = false, crashed_ = false;

@@ -80,6 +80,11 @@ absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder) {
   return std::ranges::find(*content, kManifestName) != content->end();
 }
 
+bool IsGone(FileSystem& files, const std::string& folder) {
+  const absl::StatusOr<bool> committed = IsCommitted(files, folder);
+  return committed.ok() ? !*committed : absl::IsNotFound(committed.status());
+}
+
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path, kMostJsonBytes));

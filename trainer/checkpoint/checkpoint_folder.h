@@ -39,6 +39,10 @@ absl::StatusOr<std::vector<FolderName>> ListFolders(FileSystem& files,
 // True if the checkpoint in `folder` (a path) is complete: it has its manifest.
 absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder);
 
+// True if the checkpoint in `folder`, which was complete, was removed since, or is being removed:
+// its owner removes the manifest first.
+bool IsGone(FileSystem& files, const std::string& folder);
+
 // Errors: see DecodeManifest and FileSystem.
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& folder);
 

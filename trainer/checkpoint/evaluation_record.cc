@@ -32,14 +32,17 @@ absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directo
                                    const EvaluationRecord& record) {
   const auto present = ReadEvaluationRecord(files, directory, record.job_uid);
   if (present.ok() && present->has_value() && (*present)->test_set == record.test_set &&
-      (*present)->step > record.step) {
+      (*present)->loss_function == record.loss_function && (*present)->step > record.step) {
     return absl::OkStatus();
   }
-  const nlohmann::ordered_json json = {
-      {"jobUid", record.job_uid}, {"testSet", record.test_set},
-      {"step", record.step},      {"savedTime", UnixTime(record.saved)},
-      {"testLoss", record.loss},  {"testMetric", record.metric},
-      {"skipped", record.skipped}};
+  const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
+                                       {"testSet", record.test_set},
+                                       {"lossFunction", record.loss_function},
+                                       {"step", record.step},
+                                       {"savedTime", UnixTime(record.saved)},
+                                       {"testLoss", record.loss},
+                                       {"testMetric", record.metric},
+                                       {"skipped", record.skipped}};
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const std::string path = RecordPath(directory), draft = path + ".tmp";
@@ -65,6 +68,7 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
   try {
     json.at("jobUid").get_to(record.job_uid);
     record.test_set = json.value("testSet", "");
+    record.loss_function = json.value("lossFunction", "");
     json.at("step").get_to(record.step);
     record.saved = Time(std::chrono::seconds(json.value("savedTime", std::int64_t{0})));
     record.loss = NumberOrNan(json, "testLoss");

@@ -16,15 +16,16 @@ namespace lockstep::train {
 struct EvaluationRecord {
   std::string job_uid;
   std::string test_set;         // what tells it from another; empty: not known
+  std::string loss_function;    // the same of the loss; empty: not known, by an earlier version
   std::int64_t step = -1;       // of the checkpoint that was evaluated last
   Time saved;                   // as in its Snapshot
   double loss = 0, metric = 0;  // NaN or infinite if the evaluation was; see EvaluationResult
   std::int64_t skipped = 0;     // see CheckpointFollower
 };
 
-// Replaces the file in `directory`, unless it has a later step of the same job and test set:
-// another process of the Evaluator is further. A process that dies meanwhile leaves the old file.
-// Errors: see FileSystem.
+// Replaces the file in `directory`, unless it has a later step of the same job, test set and
+// loss: another process of the Evaluator is further. A process that dies meanwhile leaves the old
+// file. Errors: see FileSystem.
 absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
                                    const EvaluationRecord& record);
 

@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<Snapshot>> CheckpointFollower::Next(const std::stri
       return std::optional<Snapshot>(*std::move(snapshot));
     }
     if (absl::IsFailedPrecondition(snapshot.status())) return snapshot.status();
-    if (!IsGone(name)) PassOver(name, snapshot.status());
+    if (!IsGone(files_, PathOf(name))) PassOver(name, snapshot.status());
   }
   return std::optional<Snapshot>();
 }
@@ -71,12 +71,6 @@ void CheckpointFollower::PassOver(const FolderName& name, const absl::Status& wh
   LogWarning(is_damaged ? "a damaged checkpoint is passed over"
                         : "a checkpoint that cannot be read is passed over",
              {{"checkpoint", PathOf(name)}, {"reason", std::string(why.message())}});
-}
-
-// The owner removes the manifest first.
-bool CheckpointFollower::IsGone(const FolderName& name) const {
-  const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
-  return committed.ok() ? !*committed : absl::IsNotFound(committed.status());
 }
 
 void CheckpointFollower::Returned(std::int64_t step) {

@@ -55,7 +55,6 @@ class CheckpointFollower {
 
  private:
   std::string PathOf(const FolderName& name) const { return directory_ + "/" + name.ToString(); }
-  bool IsGone(const FolderName& name) const;
   std::vector<FolderName> Due() const;
   void PassOver(const FolderName& name, const absl::Status& why);
   void Returned(std::int64_t step);

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <tuple>
 
+#include "absl/strings/cord.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -14,14 +16,13 @@ namespace {
 
 constexpr char kOwner[] = "owner.json";
 constexpr char kOwnerDraft[] = "owner.json.tmp";
+constexpr char kAnotherJob[] = "lockstep/folder-taken-by-another-job";  // payload of a status
 
 }  // namespace
 
 bool CheckpointOwner::Supersedes(const CheckpointOwner& other) const {
-  // Attempts of different jobs cannot be compared.
-  const bool same_job = job_uid == other.job_uid;
-  return std::tuple(same_job ? attempt : 0, pod_started, process_number) >=
-         std::tuple(same_job ? other.attempt : 0, other.pod_started, other.process_number);
+  return std::tuple(attempt, pod_started, process_number) >=
+         std::tuple(other.attempt, other.pod_started, other.process_number);
 }
 
 std::string CheckpointOwner::ToString() const {
@@ -29,48 +30,84 @@ std::string CheckpointOwner::ToString() const {
                      pod_started, process_number);
 }
 
-std::string EncodeOwner(const CheckpointOwner& owner) {
-  const nlohmann::ordered_json json = {{"jobUid", owner.job_uid},
-                                       {"attempt", owner.attempt},
-                                       {"podStarted", owner.pod_started},
-                                       {"processNumber", owner.process_number}};
+std::string EncodeOwner(const FolderOwner& owner) {
+  nlohmann::ordered_json json = {{"jobUid", owner.process.job_uid},
+                                 {"attempt", owner.process.attempt},
+                                 {"podStarted", owner.process.pod_started},
+                                 {"processNumber", owner.process.process_number}};
+  if (!owner.earlier_jobs.empty()) json["earlierJobs"] = owner.earlier_jobs;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path) {
+absl::StatusOr<FolderOwner> DecodeOwner(const std::string& text, const std::string& path) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
-    CheckpointOwner owner;
-    json.at("jobUid").get_to(owner.job_uid);
-    json.at("attempt").get_to(owner.attempt);
-    json.at("podStarted").get_to(owner.pod_started);
-    // Absent in files of older versions; the pod's start time is then decisive.
-    owner.process_number = json.value("processNumber", std::int64_t{0});
+    FolderOwner owner;
+    json.at("jobUid").get_to(owner.process.job_uid);
+    json.at("attempt").get_to(owner.process.attempt);
+    json.at("podStarted").get_to(owner.process.pod_started);
+    // Both are absent in files of older versions; without a number, the pod's start is decisive.
+    owner.process.process_number = json.value("processNumber", std::int64_t{0});
+    owner.earlier_jobs = json.value("earlierJobs", std::vector<std::string>());
     return owner;
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("{}: {}", path, error.what()));
   }
 }
 
-absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
-                                                         const std::string& directory) {
+absl::StatusOr<std::optional<FolderOwner>> ReadOwner(FileSystem& files,
+                                                     const std::string& directory) {
   const std::string path = directory + "/" + kOwner;
   const absl::StatusOr<std::string> text = files.ReadFile(path, kMostJsonBytes);
-  if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
-  absl::StatusOr<CheckpointOwner> owner = text.ok() ? DecodeOwner(*text, path) : text.status();
-  if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));
+  if (absl::IsNotFound(text.status())) return std::optional<FolderOwner>();
+  absl::StatusOr<FolderOwner> owner = text.ok() ? DecodeOwner(*text, path) : text.status();
+  if (owner.ok()) return std::optional<FolderOwner>(*std::move(owner));
   if (!absl::IsDataLoss(owner.status())) return owner.status();
   LogWarning("the checkpoint folder's owner cannot be told",
              {{"error", std::string(owner.status().message())}});
-  return std::optional<CheckpointOwner>();
+  return std::optional<FolderOwner>();
+}
+
+bool IsTakenByAnotherJob(const absl::Status& status) {
+  return status.GetPayload(kAnotherJob).has_value();
 }
 
 absl::Status FolderClaim::Take() {
   taken_ = false;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> before,
-                            ReadOwner(files_, directory_));
-  if (before && !owner_.Supersedes(*before)) return Superseded(*before);
-  const std::string text = EncodeOwner(owner_), draft = directory_ + "/" + kOwnerDraft;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> before, ReadOwner(files_, directory_));
+  return TakeFrom(before);
+}
+
+absl::Status FolderClaim::TakeUnlessAnothers() {
+  taken_ = false;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> before, ReadOwner(files_, directory_));
+  const bool is_anothers = before && before->process.job_uid != owner_.job_uid;
+  // A job that has lost the folder need not load a checkpoint to learn it.
+  if (is_anothers && !HasLost(*before)) return absl::OkStatus();
+  return TakeFrom(before);
+}
+
+bool FolderClaim::HasLost(const FolderOwner& to) const {
+  return std::ranges::find(to.earlier_jobs, owner_.job_uid) != to.earlier_jobs.end();
+}
+
+absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
+  FolderOwner claimed{.process = owner_};
+  if (before) {
+    const bool is_ours = before->process.job_uid == owner_.job_uid;
+    if (is_ours ? !owner_.Supersedes(before->process) : HasLost(*before)) {
+      return Superseded(before->process);
+    }
+    claimed.earlier_jobs = before->earlier_jobs;
+    // A job without a uid cannot be told from others of its kind.
+    if (!is_ours && !before->process.job_uid.empty()) {
+      claimed.earlier_jobs.push_back(before->process.job_uid);
+    }
+    while (claimed.earlier_jobs.size() > FolderOwner::kMostEarlierJobs) {
+      claimed.earlier_jobs.erase(claimed.earlier_jobs.begin());
+    }
+  }
+  const std::string text = EncodeOwner(claimed), draft = directory_ + "/" + kOwnerDraft;
   LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
   const std::string path = directory_ + "/" + kOwner;
   const absl::Status renamed = files_.Rename(draft, path);
@@ -86,16 +123,24 @@ absl::Status FolderClaim::Take() {
 
 absl::Status FolderClaim::Check() {
   if (!taken_) return Take();
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> now,
-                            ReadOwner(files_, directory_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> now, ReadOwner(files_, directory_));
   if (!now) return Take();
-  return *now == owner_ ? absl::OkStatus() : Superseded(*now);
+  return now->process == owner_ ? absl::OkStatus() : Superseded(now->process);
 }
 
 absl::Status FolderClaim::Superseded(const CheckpointOwner& by) const {
-  return absl::AbortedError(
-      fmt::format("{}/{}: the folder belongs to a newer process ({}), this one is {}", directory_,
-                  kOwner, by.ToString(), owner_.ToString()));
+  const std::string path = directory_ + "/" + kOwner;
+  if (by.job_uid == owner_.job_uid) {
+    return absl::AbortedError(
+        fmt::format("{}: the folder belongs to a newer process ({}), this one is {}", path,
+                    by.ToString(), owner_.ToString()));
+  }
+  absl::Status status = absl::AbortedError(
+      fmt::format("{}: another job has taken the folder ({}), this process is {}: give each job a "
+                  "checkpoint directory of its own",
+                  path, by.ToString(), owner_.ToString()));
+  status.SetPayload(kAnotherJob, absl::Cord());
+  return status;
 }
 
 }  // namespace lockstep::train

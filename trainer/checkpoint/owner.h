@@ -1,13 +1,17 @@
 // Decides which process may write to a checkpoint folder: the newest that has claimed it. A process
 // that was given up as lost may live on behind a network partition with the same volume mounted.
-// Its saves must not mix with those of its successor.
+// Its saves must not mix with those of its successor. Of two jobs the one that came last has the
+// folder, for good: if a new process of the other could take it back, two that run at once would
+// take it from each other in turn.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/file_system.h"
@@ -23,19 +27,32 @@ struct CheckpointOwner {
   std::int64_t pod_started = 0, process_number = 0;
 
   bool operator==(const CheckpointOwner&) const = default;
-  // True if this process may take over the folder from `other`.
+  // True if this process is `other` or came after it. Requires: they are of the same job.
   bool Supersedes(const CheckpointOwner& other) const;
   std::string ToString() const;
 };
 
-std::string EncodeOwner(const CheckpointOwner& owner);  // JSON
+// What owner.json says.
+struct FolderOwner {
+  // So many are remembered. An older one has long ended.
+  static constexpr std::size_t kMostEarlierJobs = 100;
+
+  CheckpointOwner process;
+  std::vector<std::string> earlier_jobs = {};  // uids; each lost the folder to the next one
+};
+
+std::string EncodeOwner(const FolderOwner& owner);  // JSON
 // DataLoss: `text` is not what EncodeOwner writes.
-absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path);
+absl::StatusOr<FolderOwner> DecodeOwner(const std::string& text, const std::string& path);
 
 // Returns the owner of a checkpoint folder; nullopt if it was never claimed or its owner's file is
 // damaged or not a file. Other errors: see FileSystem::ReadFile.
-absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
-                                                         const std::string& directory);
+absl::StatusOr<std::optional<FolderOwner>> ReadOwner(FileSystem& files,
+                                                     const std::string& directory);
+
+// True for an Aborted of a FolderClaim that no later process of this job can undo: another job has
+// taken the folder.
+bool IsTakenByAnotherJob(const absl::Status& status);
 
 // One process's claim to a folder. Not thread-safe.
 class FolderClaim {
@@ -43,15 +60,23 @@ class FolderClaim {
   FolderClaim(FileSystem& files, std::string directory, CheckpointOwner owner)
       : files_(files), directory_(std::move(directory)), owner_(std::move(owner)) {}
 
-  // Takes over the folder from its previous owner, if any. Aborted: the owner is a newer process.
+  // Takes over the folder from its previous owner, if any, even from another job. Aborted: the
+  // owner is a newer process of this job, or a job that has taken the folder from this one.
   // FailedPrecondition: there is a folder in the place of the owner's file. Other errors: that file
-  // could not be read or written.
+  // could not be read or written. ResourceExhausted: this process may take the folder over, but the
+  // disk is full.
   absl::Status Take();
+  // The same, but leaves the folder to the owner if that is another job.
+  absl::Status TakeUnlessAnothers();
   // Checks that this process still owns the folder; takes it if it does not own it yet or the
   // owner's file is gone. Aborted: another process has taken it.
   absl::Status Check();
+  bool is_taken() const { return taken_; }
 
  private:
+  // True if the owner has taken the folder from this job, directly or through others.
+  bool HasLost(const FolderOwner& to) const;
+  absl::Status TakeFrom(const std::optional<FolderOwner>& before);
   absl::Status Superseded(const CheckpointOwner& by) const;
 
   FileSystem& files_;

@@ -26,8 +26,17 @@ class FolderStore final : public CheckpointStore {
   FolderStore(FileSystem& files, std::string directory, int keep, FolderClaim claim)
       : files_(files), directory_(std::move(directory)), keep_(keep), claim_(std::move(claim)) {}
 
+  absl::Status Open() { return Begin(Own(&FolderClaim::TakeUnlessAnothers)); }
+
+  absl::StatusOr<bool> Claim() override {
+    if (claim_.is_taken()) return false;
+    LOCKSTEP_RETURN_IF_ERROR(Begin(Own(&FolderClaim::Take)));
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
+    return NewestOf(folders) != newest_;
+  }
+
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
-    LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
+    LOCKSTEP_RETURN_IF_ERROR(Own(&FolderClaim::Check));
     RemoveLeftovers();
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
@@ -46,6 +55,7 @@ class FolderStore final : public CheckpointStore {
   absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) override {
     LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
+    newest_ = NewestOf(folders);
     std::vector<std::string> damages;
     bool may_pass = false;
     for (const FolderName& name : folders) {
@@ -75,6 +85,25 @@ class FolderStore final : public CheckpointStore {
     return std::nullopt;
   }
 
+ private:
+  // What follows an attempt to claim the folder. A full disk can still be read, and may have room
+  // when the first save is due.
+  absl::Status Begin(const absl::Status& claimed) {
+    if (absl::IsAborted(claimed) || absl::IsFailedPrecondition(claimed)) return claimed;
+    WarnIfError(claimed, "the checkpoint folder cannot be claimed yet");
+    if (claim_.is_taken()) RemoveLeftovers();
+    return absl::OkStatus();
+  }
+
+  // Calls the claim's function. If the disk is full, what an unfinished save has left behind may be
+  // just the room that is missing. The claim has found by then that the folder may be taken over.
+  absl::Status Own(absl::Status (FolderClaim::*take)()) {
+    absl::Status owned = (claim_.*take)();
+    if (!absl::IsResourceExhausted(owned)) return owned;
+    RemoveLeftovers();
+    return (claim_.*take)();
+  }
+
   // Removes folders without a manifest, which unfinished saves left behind. Only the folder's owner
   // may commit a checkpoint, so no data is lost. A previous owner may not know yet that it lost the
   // folder and may still write there, so these names are not reused.
@@ -89,11 +118,21 @@ class FolderStore final : public CheckpointStore {
     }
   }
 
- private:
   std::string PathOf(const FolderName& name) const { return directory_ + "/" + name.ToString(); }
 
   absl::StatusOr<std::vector<FolderName>> Folders() const {
     return ListFolders(files_, directory_);
+  }
+
+  // Of the complete ones; nullopt: none is.
+  std::optional<FolderName> NewestOf(const std::vector<FolderName>& folders) const {
+    std::optional<FolderName> newest;
+    for (const FolderName& name : folders) {
+      if (newest && name < *newest) continue;
+      const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
+      if (committed.ok() && *committed) newest = name;
+    }
+    return newest;
   }
 
   // Creates a folder for that step that no other process writes to.
@@ -189,8 +228,9 @@ class FolderStore final : public CheckpointStore {
   const std::string directory_;
   const int keep_;
   FolderClaim claim_;
-  std::set<FolderName> damaged_;    // found by LoadLatest
-  std::set<FolderName> left_over_;  // found by RemoveLeftovers
+  std::optional<FolderName> newest_;  // complete at the last LoadLatest
+  std::set<FolderName> damaged_;      // found by it
+  std::set<FolderName> left_over_;    // found by RemoveLeftovers
 };
 
 }  // namespace
@@ -205,17 +245,9 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
     FileSystem& files, const std::string& directory, int keep, const CheckpointOwner& owner) {
   LOCKSTEP_CHECK(keep >= 1 || keep == kKeepLastSaved, "keep is {}", keep);
   LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(directory));
-  FolderClaim claim(files, directory, owner);
-  const absl::Status claimed = claim.Take();
-  if (absl::IsAborted(claimed) || absl::IsFailedPrecondition(claimed)) return claimed;
-  auto store = std::make_unique<FolderStore>(files, directory, keep, std::move(claim));
-  if (claimed.ok()) {
-    store->RemoveLeftovers();
-  } else {
-    // A full disk can still be read, and may have room when the first save is due.
-    LogWarning("the checkpoint folder cannot be claimed yet",
-               {{"error", std::string(claimed.message())}});
-  }
+  auto store =
+      std::make_unique<FolderStore>(files, directory, keep, FolderClaim(files, directory, owner));
+  LOCKSTEP_RETURN_IF_ERROR(store->Open());
   return store;
 }
 

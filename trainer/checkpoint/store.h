@@ -38,17 +38,23 @@ inline constexpr int kKeepLastSaved = 0;
 // Not thread-safe.
 class CheckpointStore {
  public:
-  // For the one process that saves: creates the folder if necessary and claims it for `owner`.
-  // Keeps the newest `keep` >= 1 checkpoints and those of later steps than the one saved last,
-  // which another run has saved; or see kKeepLastSaved. Aborted: a newer process has claimed the
-  // folder. FailedPrecondition: a folder is where the owner's file belongs. Other errors: the
-  // folder cannot be created. If the claim fails for another reason, logs a warning and returns the
-  // store; Save claims the folder again.
+  // For the one process that saves: creates the folder if necessary and claims it for `owner`,
+  // unless it belongs to another job: see Claim. Keeps the newest `keep` >= 1 checkpoints and those
+  // of later steps than the one saved last, which another run has saved; or see kKeepLastSaved.
+  // Aborted: a newer process has claimed the folder. FailedPrecondition: a folder is where the
+  // owner's file belongs. Other errors: the folder cannot be created. If the claim fails for
+  // another reason, logs a warning and returns the store; Claim and Save claim the folder again.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
                                                                const std::string& directory,
                                                                int keep,
                                                                const CheckpointOwner& owner);
   virtual ~CheckpointStore() = default;
+  // For a process that is about to train, from the checkpoint of the last LoadLatest if it returned
+  // one: claims the folder if that is not done, even from another job. Not before: that job may
+  // still run, and would lose the folder to one that is refused because of what it finds there.
+  // Returns true if there is a newer checkpoint by now, which is the one to begin with. Aborted,
+  // and if the claim fails for another reason: as Open.
+  virtual absl::StatusOr<bool> Claim() = 0;
   // Saves a checkpoint and returns its folder. Then removes old checkpoints. On failure, such as
   // ResourceExhausted for a full disk, earlier checkpoints are unchanged and no incomplete one is
   // visible; but a complete one is, if only its last sync failed: it may or may not survive a

@@ -1,55 +1,89 @@
 #include "trainer/export/checkpoint_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace lockstep::train {
 namespace {
 
-absl::StatusOr<std::string> FindFolder(FileSystem& files, const std::string& path) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const bool is_checkpoint, IsCommitted(files, path));
-  if (is_checkpoint) return path;
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, ListFolders(files, path));
-  std::ranges::sort(folders, std::greater());
-  for (const FolderName& folder : folders) {
-    std::string candidate = path + "/" + folder.ToString();
-    LOCKSTEP_ASSIGN_OR_RETURN(const bool is_complete, IsCommitted(files, candidate));
-    if (is_complete) return candidate;
+// Of a directory in which a checkpoint is removed each time it is about to be read.
+constexpr int kMostListings = 20;
+
+absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& folder) {
+  TrainedModel result{.origin = folder};
+  LOCKSTEP_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, folder));
+  if (!manifest.state.is_object() || !manifest.state.contains("model")) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}/{}: found no state.model, expected the model's layers: an earlier version "
+                    "of this program has saved the checkpoint. Resume the job to save another",
+                    folder, kManifestName));
   }
-  return absl::NotFoundError(fmt::format(
-      "{}: found no checkpoint, expected a folder with {} or a directory of such folders", path,
-      kManifestName));
+  const absl::StatusOr<ModelDescription> model = DescriptionFromJson(manifest.state["model"]);
+  if (!model.ok()) {
+    return absl::DataLossError(fmt::format("{}/{}: state.{}", folder, kManifestName,
+                                           std::string(model.status().message())));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      Snapshot snapshot, LoadSnapshot(files, folder, manifest.model_hash, CheckpointParts::kModel));
+  result.step = snapshot.step;
+  result.model = *model;
+  result.tensors = std::move(snapshot.model);
+  return result;
+}
+
+// As CheckpointStore::LoadLatest, but the job that owns the directory may still run. Nullopt: it
+// has removed a checkpoint before that was read, so that there may be a newer one.
+absl::StatusOr<std::optional<TrainedModel>> LoadNewest(FileSystem& files,
+                                                       const std::string& directory) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, ListFolders(files, directory));
+  std::ranges::sort(folders, std::greater());
+  std::vector<std::string> damages;
+  absl::StatusCode code = absl::StatusCode::kDataLoss;
+  for (const FolderName& name : folders) {
+    const std::string folder = directory + "/" + name.ToString();
+    const absl::StatusOr<bool> committed = IsCommitted(files, folder);
+    if (committed.ok() && !*committed) continue;
+    absl::StatusOr<TrainedModel> model =
+        committed.ok() ? LoadFrom(files, folder) : committed.status();
+    if (model.ok()) return *std::move(model);
+    if (absl::IsFailedPrecondition(model.status())) return model.status();
+    if (IsGone(files, folder)) return std::optional<TrainedModel>();
+    damages.emplace_back(model.status().message());
+    if (!absl::IsDataLoss(model.status())) code = absl::StatusCode::kUnavailable;
+    LogWarning("a damaged checkpoint is passed over",
+               {{"checkpoint", folder}, {"damage", damages.back()}});
+  }
+  if (damages.empty()) {
+    return absl::NotFoundError(fmt::format(
+        "{}: found no checkpoint, expected a folder with {} or a directory of such folders",
+        directory, kManifestName));
+  }
+  return absl::Status(
+      code, fmt::format("{}: no checkpoint can be read: {}", directory, fmt::join(damages, "; ")));
 }
 
 }  // namespace
 
 absl::StatusOr<TrainedModel> LoadCheckpointModel(FileSystem& files, const std::string& path) {
-  TrainedModel result;
-  LOCKSTEP_ASSIGN_OR_RETURN(result.origin, FindFolder(files, path));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, result.origin));
-  if (!manifest.state.is_object() || !manifest.state.contains("model")) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}/{}: found no state.model, expected the model's layers: an earlier version "
-                    "of this program has saved the checkpoint. Resume the job to save another",
-                    result.origin, kManifestName));
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool is_checkpoint, IsCommitted(files, path));
+  if (is_checkpoint) return LoadFrom(files, path);
+  for (int i = 0; i < kMostListings; ++i) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<TrainedModel> model, LoadNewest(files, path));
+    if (model) return *std::move(model);
   }
-  const absl::StatusOr<ModelDescription> model = DescriptionFromJson(manifest.state["model"]);
-  if (!model.ok()) {
-    return absl::DataLossError(fmt::format("{}/{}: state.{}", result.origin, kManifestName,
-                                           std::string(model.status().message())));
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      Snapshot snapshot,
-      LoadSnapshot(files, result.origin, manifest.model_hash, CheckpointParts::kModel));
-  result.step = snapshot.step;
-  result.model = *model;
-  result.tensors = std::move(snapshot.model);
-  return result;
+  return absl::UnavailableError(fmt::format(
+      "{}: a running job has removed each checkpoint before it was read: raise checkpoint.keep",
+      path));
 }
 
 }  // namespace lockstep::train

@@ -15,7 +15,7 @@ struct EvaluationResult {
   // Means over the test set. The metric is the accuracy, or the mean absolute error: api::MetricOf.
   double loss = 0, metric = 0;
   bool misses_checkpoints = false;  // that the leading pod has told of: see UnseenCheckpoints
-  std::string test_set = {};        // see IdentityOf
+  std::string test_set = {};        // what the numbers are of: see IdentityOf; and the loss
   bool voids_earlier = false;       // step is -1, but there were results on another test set
 };
 

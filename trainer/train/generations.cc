@@ -9,6 +9,7 @@
 
 #include "api/v1/names.h"
 #include "base/log.h"
+#include "trainer/checkpoint/owner.h"
 #include "trainer/train/pause.h"
 
 namespace lockstep::train {
@@ -22,6 +23,7 @@ constexpr int kMostLosses = 200;
 // For errors of input, configuration and peers. Those of the checkpoints' disk have the same codes,
 // and a LoopEnd of their own.
 int ExitCodeOf(const absl::Status& status) {
+  if (IsTakenByAnotherJob(status)) return api::kExitBadConfig;
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kFailedPrecondition:

@@ -251,4 +251,7 @@ class Session {
   std::unique_ptr<StepRecorder> recorder_;  // uses the memory above
 };
 
+// Tells the loss of a job from another: evaluations by two losses do not compare.
+std::string LossText(const api::TrainingSpec& training);
+
 }  // namespace lockstep::train

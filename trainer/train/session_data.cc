@@ -87,7 +87,11 @@ std::string Session::Fingerprint() const {
 std::uint64_t Session::EvaluationDigest() const {
   if (test_data_ == nullptr) return 0;
   return Digest(fmt::format("{} of {}, {:016x}, {}", test_data_->size(), ElementsOf(*test_data_),
-                            test_digest_, api::TrainingSpecToJson(training_)["loss"].dump()));
+                            test_digest_, LossText(training_)));
+}
+
+std::string LossText(const api::TrainingSpec& training) {
+  return api::TrainingSpecToJson(training)["loss"].dump();
 }
 
 }  // namespace lockstep::train

@@ -210,9 +210,32 @@ std::vector<std::span<float>> TrainLoop::StateRanges() const {
   return ranges;
 }
 
+// The folder may belong to another job that still trains, and gives it up only to one that goes on
+// from what is there. It may save until then.
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
-  last_save = {};
+  if (Ended ended = EndLastSave()) return ended;
+  for (bool has_newer = true; has_newer;) {
+    if (Ended ended = RestoreNewest()) return ended;
+    if (store == nullptr) return std::nullopt;
+    absl::StatusOr<bool> claimed = store->Claim();
+    if (!claimed.ok()) return EndOfStore(std::move(claimed).status());
+    has_newer = *claimed;
+  }
+  return std::nullopt;
+}
+
+// Waits for the save that may be the checkpoint to restore. If it fails, an older one is. Aborted
+// is as in LookAtSaver.
+TrainLoop::Ended TrainLoop::EndLastSave() {
+  if (std::exchange(last_save, {}).step < 0) return std::nullopt;
+  absl::Status saved = WaitForSave();
+  rendezvous.SetActivity(api::Activity::kSharingState);
+  if (absl::IsAborted(saved)) return FailedFor(std::move(saved));
+  return std::nullopt;
+}
+
+TrainLoop::Ended TrainLoop::RestoreNewest() {
   std::optional<Snapshot> snapshot;
   if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
@@ -347,8 +370,9 @@ absl::Status TrainLoop::SaveAtEnd() {
   if (saver == nullptr || on_disk) return absl::OkStatus();
   absl::Status saved = WaitForSave();  // this step's save may still be running
   // Not by the outcome's step: parameter servers that have lost their values take a run back, and
-  // what was saved at this step before that may be damaged.
-  if (last_save.step != state.step || !saved.ok()) {
+  // what was saved at this step before that may be damaged. Nor by last_save's: the stop of another
+  // pod may have been saved before this step was evaluated.
+  if (last_save != state || !saved.ok()) {
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.

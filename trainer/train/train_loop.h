@@ -55,6 +55,7 @@ struct TrainLoop {
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
+  // Claims the checkpoint folder once the state is there.
   Ended RestoreOrInitialize();
   // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
   bool IsAtEnd() const { return state.step >= session.total_steps(); }
@@ -77,6 +78,8 @@ struct TrainLoop {
 
  private:
   Ended Enter(const Membership& membership);
+  Ended EndLastSave();
+  Ended RestoreNewest();
   Ended Initialize();
   LoopOutcome RunSteps(int rank);
   Ended EvaluateAndSaveIfDue(int rank);

@@ -13,6 +13,7 @@ namespace {
 // Saves when the test says so, with the outcome it says.
 class GatedStore final : public CheckpointStore {
  public:
+  absl::StatusOr<bool> Claim() override { return false; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     std::unique_lock lock(mutex_);
     ++begun_;

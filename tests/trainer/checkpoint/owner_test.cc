@@ -7,56 +7,28 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/watched_file_system.h"
 #include "tests/trainer/checkpoint/make_socket.h"
 #include "tests/trainer/checkpoint/snapshots.h"
 
 namespace lockstep::train {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Calls back before a file is written: what another process does meanwhile.
-class Watched final : public FileSystem {
- public:
-  explicit Watched(FileSystem& files) : files_(files) {}
-  std::function<void(const std::string& path)> before_writing = [](const std::string&) {};
-
-  absl::StatusOr<Kind> KindOf(const std::string& path) override { return files_.KindOf(path); }
-  absl::Status CreateDirectories(const std::string& path) override {
-    return files_.CreateDirectories(path);
-  }
-  absl::Status CreateDirectory(const std::string& path) override {
-    return files_.CreateDirectory(path);
-  }
-  absl::Status WriteFile(const std::string& path,
-                         const std::vector<std::span<const std::byte>>& pieces) override {
-    before_writing(path);
-    return files_.WriteFile(path, pieces);
-  }
-  absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) override {
-    return files_.ReadFile(path, most);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return files_.Rename(from, to);
-  }
-  absl::Status SyncDirectory(const std::string& path) override {
-    return files_.SyncDirectory(path);
-  }
-  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
-    return files_.ListDirectory(path);
-  }
-  absl::Status RemoveRecursively(const std::string& path) override {
-    return files_.RemoveRecursively(path);
-  }
-
- private:
-  FileSystem& files_;
-};
+// Of another job than kFirstOwner and kSecondOwner; its pod may have started at any time.
+CheckpointOwner OwnerOf(const std::string& job, std::int64_t pod_started = 150) {
+  return {.job_uid = job, .pod_started = pod_started};
+}
 
 class OwnerTest : public testing::Test {
  protected:
@@ -81,15 +53,16 @@ TEST(CheckpointOwnerTest, TheLaterPodSupersedesWhateverItsProcessesDo) {
   CheckpointOwner next_attempt = kFirstOwner;
   next_attempt.attempt = 1;
   EXPECT_TRUE(next_attempt.Supersedes(kSecondOwner));
-  CheckpointOwner other_job = kSecondOwner;  // its attempts are no measure
-  other_job.job_uid = "uid-b";
-  EXPECT_TRUE(other_job.Supersedes(next_attempt));
 }
 
 TEST(CheckpointOwnerTest, SurvivesJsonAndNamesWhatIsMissing) {
-  const auto read = DecodeOwner(EncodeOwner(kFirstOwner), "p");
+  const auto read = DecodeOwner(EncodeOwner({kFirstOwner}), "p");
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, kFirstOwner);
+  EXPECT_EQ(read->process, kFirstOwner);
+  EXPECT_THAT(read->earlier_jobs, IsEmpty());
+  const auto later = DecodeOwner(EncodeOwner({kFirstOwner, {"uid-x", "uid-y"}}), "p");
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_THAT(later->earlier_jobs, ElementsAre("uid-x", "uid-y"));
   for (const char* text : {"", "[]", "{}", R"({"jobUid":1})"}) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeOwner(text, "p").status())) << text;
   }
@@ -100,8 +73,8 @@ TEST(CheckpointOwnerTest, OneOfAnotherVersionIsKnownByItsPod) {
   const auto read = DecodeOwner(
       R"({"jobUid": "u", "attempt": 0, "podStarted": 2000, "processStarted": 2001})", "p");
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_FALSE((CheckpointOwner{"u", 0, 1999, 5}).Supersedes(*read));
-  EXPECT_TRUE((CheckpointOwner{"u", 0, 2001, 0}).Supersedes(*read));
+  EXPECT_FALSE((CheckpointOwner{"u", 0, 1999, 5}).Supersedes(read->process));
+  EXPECT_TRUE((CheckpointOwner{"u", 0, 2001, 0}).Supersedes(read->process));
 }
 
 TEST_F(OwnerTest, ALostProcessSavesNothingOnceItsSuccessorIsThere) {
@@ -122,15 +95,15 @@ TEST_F(OwnerTest, ALostPodsNextProcessDoesNotGetTheFolderBack) {
   restarted.process_number = 1000;
   const auto refused = CheckpointStore::Open(files_, "/ckpt", 2, restarted);
   EXPECT_TRUE(absl::IsAborted(refused.status())) << refused.status();
-  EXPECT_EQ(*DecodeOwner(files_.Content("/ckpt/owner.json"), ""), kSecondOwner);
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kSecondOwner);
 }
 
 TEST_F(OwnerTest, AFolderThatIsLostInTheMiddleOfASaveGetsNoManifest) {
-  Watched watched(files_);
+  WatchedFileSystem watched(files_);
   const auto lost = Open(watched, kFirstOwner);
   watched.before_writing = [&](const std::string& path) {
     if (!path.ends_with("manifest.json.tmp")) return;
-    const std::string claim = EncodeOwner(kSecondOwner);
+    const std::string claim = EncodeOwner({kSecondOwner});
     ASSERT_TRUE(files_.WriteFile("/ckpt/owner.json", {std::as_bytes(std::span(claim))}).ok());
   };
   const absl::Status refused = lost->Save(SnapshotOfStep(10)).status();
@@ -139,7 +112,7 @@ TEST_F(OwnerTest, AFolderThatIsLostInTheMiddleOfASaveGetsNoManifest) {
 }
 
 TEST_F(OwnerTest, TwoProcessesNeverWriteToOneFolder) {
-  Watched watched(files_);
+  WatchedFileSystem watched(files_);
   const auto lost = Open(watched, kFirstOwner);
   std::unique_ptr<CheckpointStore> successor;
   Snapshot newer = SnapshotOfStep(10);
@@ -155,12 +128,79 @@ TEST_F(OwnerTest, TwoProcessesNeverWriteToOneFolder) {
   EXPECT_TRUE(SameSnapshot(**loaded, newer));
 }
 
+// That job may still run, and this one may be refused because of what it finds there.
+TEST_F(OwnerTest, TheFolderOfAnotherJobIsLeftAloneUntilItIsClaimed) {
+  const auto running = Open(files_, kFirstOwner);
+  ASSERT_TRUE(running->Save(SnapshotOfStep(10)).ok());
+  ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());  // it is about to save that
+  const auto next = Open(files_, OwnerOf("uid-b"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(next->LoadLatest("model-b").status()));
+  EXPECT_THAT(Names(), UnorderedElementsAre("owner.json", "step-00000010", "step-00000020"));
+  EXPECT_TRUE(running->Save(SnapshotOfStep(30)).ok());
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kFirstOwner);
+}
+
+TEST_F(OwnerTest, AClaimTellsOfACheckpointThatTheOtherJobHasSavedMeanwhile) {
+  const auto running = Open(files_, kFirstOwner);
+  const auto next = Open(files_, OwnerOf("uid-b"));
+  EXPECT_EQ(*next->LoadLatest("model-a"), std::nullopt);
+  ASSERT_TRUE(running->Save(SnapshotOfStep(10)).ok());
+  EXPECT_EQ(*next->Claim(), true);
+  EXPECT_EQ((**next->LoadLatest("model-a")).step, 10);
+  EXPECT_EQ(*next->Claim(), false);
+  const absl::Status lost = running->Save(SnapshotOfStep(20)).status();
+  EXPECT_TRUE(absl::IsAborted(lost)) << lost;
+  EXPECT_TRUE(IsTakenByAnotherJob(lost)) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("uid-b"));
+}
+
+TEST_F(OwnerTest, WithoutANewCheckpointAClaimTellsOfNone) {
+  ASSERT_TRUE(Open(files_, kFirstOwner)->Save(SnapshotOfStep(10)).ok());
+  ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());
+  ASSERT_TRUE(files_.WriteFile("/ckpt/step-00000030", {}).ok());
+  const auto next = Open(files_, OwnerOf("uid-b"));
+  EXPECT_EQ((**next->LoadLatest("model-a")).step, 10);
+  EXPECT_EQ(*next->Claim(), false);
+  EXPECT_THAT(Names(), UnorderedElementsAre("owner.json", "step-00000010", "step-00000030"));
+}
+
+// Two jobs that run at once would else take the folder from each other with each new pod.
+TEST_F(OwnerTest, AJobThatHasLostTheFolderToAnotherNeverGetsItBack) {
+  Open(files_, OwnerOf("uid-b", 1));
+  for (const char* job : {"uid-c", "uid-d"}) {
+    ASSERT_TRUE(Open(files_, OwnerOf(job, 2))->Claim().ok());
+    Open(files_, OwnerOf(job, 3));  // its next pod does not forget it
+  }
+  for (const char* job : {"uid-b", "uid-c"}) {
+    const absl::Status refused =
+        CheckpointStore::Open(files_, "/ckpt", 2, OwnerOf(job, 1000)).status();
+    EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+    EXPECT_TRUE(IsTakenByAnotherJob(refused)) << refused;
+  }
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, OwnerOf("uid-d", 3));
+  const absl::Status lost = CheckpointStore::Open(files_, "/ckpt", 2, OwnerOf("uid-d", 2)).status();
+  EXPECT_TRUE(absl::IsAborted(lost)) << lost;
+  EXPECT_FALSE(IsTakenByAnotherJob(lost)) << "its own job has the folder";
+}
+
+TEST_F(OwnerTest, TheOldestOfVeryManyEarlierJobsAreForgotten) {
+  const auto most = FolderOwner::kMostEarlierJobs;
+  for (std::size_t i = 0; i < most + 3; ++i) {
+    ASSERT_TRUE(Open(files_, OwnerOf(std::to_string(i)))->Claim().ok());
+  }
+  const auto owner = DecodeOwner(files_.Content("/ckpt/owner.json"), "");
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  EXPECT_EQ(owner->earlier_jobs.size(), most);
+  EXPECT_EQ(owner->earlier_jobs.front(), "2");
+  EXPECT_EQ(owner->earlier_jobs.back(), std::to_string(most + 1));
+}
+
 TEST(FolderClaimTest, AnOwnerThatCannotBeReadIsNone) {
   const std::vector<std::function<void(const std::string&)>> kinds = {
       &MakeSocket, [](const std::string& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
       [](const std::string& path) { WriteTextFile(path, R"({"jobUid": 7})"); },
       [](const std::string& path) {
-        WriteTextFile(path, EncodeOwner({.job_uid = "later", .pod_started = 1'000'000}));
+        WriteTextFile(path, EncodeOwner({{.job_uid = "later", .pod_started = 1'000'000}}));
         std::filesystem::resize_file(path, std::uintmax_t{60} << 30U);  // sparse
       }};
   for (const auto& make : kinds) {
@@ -170,7 +210,7 @@ TEST(FolderClaimTest, AnOwnerThatCannotBeReadIsNone) {
     ASSERT_TRUE(store.ok()) << store.status();
     const auto saved = (*store)->Save(SnapshotOfStep(10));
     EXPECT_TRUE(saved.ok()) << saved.status();
-    EXPECT_EQ(*DecodeOwner(ReadTextFile(folder.At("owner.json")), ""), kFirstOwner);
+    EXPECT_EQ(DecodeOwner(ReadTextFile(folder.At("owner.json")), "")->process, kFirstOwner);
   }
 }
 
@@ -195,7 +235,36 @@ TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
   EXPECT_TRUE(absl::IsResourceExhausted(store->Save(SnapshotOfStep(20)).status()));
   files_.Reboot(FaultFileSystem::kKeepAll);  // and there is room
   EXPECT_TRUE(store->Save(SnapshotOfStep(20)).ok());
-  EXPECT_EQ(*DecodeOwner(files_.Content("/ckpt/owner.json"), ""), kSecondOwner);
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kSecondOwner);
+}
+
+TEST_F(OwnerTest, WhatAnUnfinishedSaveHasLeftMakesRoomForTheClaim) {
+  Open(files_, kFirstOwner);
+  const auto other_job = Open(files_, OwnerOf("uid-b"));
+  const auto fill_disk = [&] {
+    const std::vector<std::byte> tensors(100'000);
+    files_.LimitBytes(tensors.size());
+    ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());
+    EXPECT_TRUE(absl::IsResourceExhausted(
+        files_.WriteFile("/ckpt/step-00000020/model.safetensors", {tensors})));
+  };
+  fill_disk();
+  const auto successor = Open(files_, kSecondOwner);
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, kSecondOwner);
+  EXPECT_TRUE(successor->Save(SnapshotOfStep(10)).ok());
+  fill_disk();
+  EXPECT_TRUE(other_job->Claim().ok());
+  EXPECT_EQ(DecodeOwner(files_.Content("/ckpt/owner.json"), "")->process, OwnerOf("uid-b"));
+  EXPECT_TRUE(other_job->Save(SnapshotOfStep(20)).ok());
+}
+
+TEST_F(OwnerTest, AProcessThatMayNotClaimTheFolderRemovesNothingFromAFullDisk) {
+  const auto owner = Open(files_, kSecondOwner);
+  ASSERT_TRUE(files_.CreateDirectory("/ckpt/step-00000020").ok());
+  files_.LimitBytes(0);
+  EXPECT_TRUE(absl::IsAborted(CheckpointStore::Open(files_, "/ckpt", 2, kFirstOwner).status()));
+  const auto other_job = Open(files_, OwnerOf("uid-b"));
+  EXPECT_THAT(Names(), UnorderedElementsAre("owner.json", "step-00000020"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/fault_file_system.h"
+#include "tests/support/watched_file_system.h"
 #include "tests/trainer/export/exported.h"
 #include "trainer/checkpoint/store.h"
 
@@ -22,7 +23,7 @@ const ModelDescription& SmallModel() {
 class ExportModelTest : public ::testing::Test {
  protected:
   void Save(std::int64_t step, const nlohmann::json& state, float first = 0) {
-    auto store = *CheckpointStore::Open(files_, "/saved", 3, {.job_uid = "job"});
+    auto store = *CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"});
     Snapshot snapshot{.step = step,
                       .state = state,
                       .model = TensorsOf(SmallModel()),
@@ -38,11 +39,13 @@ class ExportModelTest : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(files_.CreateDirectories("/out").ok()); }
 
   absl::StatusOr<std::string> Export(const std::string& checkpoint, const std::string& file) {
-    return ExportModel({.checkpoint = checkpoint, .file = file}, files_);
+    return ExportModel({.checkpoint = checkpoint, .file = file}, watched_);
   }
   std::string Content(const std::string& path) { return *files_.ReadFile(path, kMostJsonBytes); }
 
+  int keep_ = 3;
   FaultFileSystem files_;
+  WatchedFileSystem watched_{files_};
 };
 
 TEST_F(ExportModelTest, ADirectoryStandsForItsNewestCheckpoint) {
@@ -79,7 +82,7 @@ TEST_F(ExportModelTest, ACheckpointOfAnEarlierVersionDoesNotSayItsLayers) {
 
 TEST_F(ExportModelTest, AMalformedDescriptionIsNamed) {
   Save(5, {{"model", {{"layers", 3}}}});
-  EXPECT_EQ(Export("/saved", "/out/model.onnx").status().message(),
+  EXPECT_EQ(Export("/saved/step-00000005", "/out/model.onnx").status().message(),
             "/saved/step-00000005/manifest.json: state.model.layers: found 3, expected a list");
 }
 
@@ -89,6 +92,44 @@ TEST_F(ExportModelTest, DamagedTensorsAreNotExported) {
   const auto exported = Export("/saved", "/out/model.safetensors");
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_FALSE(files_.Exists("/out/model.safetensors"));
+}
+
+// As the job itself goes on.
+TEST_F(ExportModelTest, ADamagedCheckpointOfADirectoryIsPassedOver) {
+  SaveStep(4);
+  SaveStep(5);
+  ASSERT_TRUE(files_.WriteFile("/saved/step-00000007", {}).ok());
+  files_.Content("/saved/step-00000005/model.safetensors").back() ^= 1;
+  const auto exported = Export("/saved", "/out/model.safetensors");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(*exported, HasSubstr("/saved/step-00000004, step 4"));
+  const auto given = Export("/saved/step-00000005", "/out/model.safetensors");
+  EXPECT_EQ(given.status().code(), absl::StatusCode::kDataLoss) << "no other one was asked for";
+}
+
+TEST_F(ExportModelTest, ACheckpointThatARunningJobRemovesGivesWayToTheNext) {
+  keep_ = 1;
+  for (const char* opened : {"manifest.json", "model.safetensors"}) {
+    ASSERT_TRUE(files_.RemoveRecursively("/saved").ok());
+    SaveStep(5);
+    watched_.before_reading = [&](const std::string& path) {
+      if (path == std::string("/saved/step-00000005/") + opened) SaveStep(10);
+    };
+    const auto exported = Export("/saved", "/out/model.safetensors");
+    ASSERT_TRUE(exported.ok()) << exported.status();
+    EXPECT_THAT(*exported, HasSubstr("/saved/step-00000010, step 10"));
+  }
+}
+
+TEST_F(ExportModelTest, AJobThatRemovesEachCheckpointBeforeItIsReadEndsTheExport) {
+  keep_ = 1;
+  SaveStep(5);
+  watched_.before_reading = [&, step = 5](const std::string& path) mutable {
+    if (path.ends_with("model.safetensors")) SaveStep(++step);
+  };
+  const auto exported = Export("/saved", "/out/model.safetensors");
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnavailable) << exported.status();
+  EXPECT_THAT(std::string(exported.status().message()), HasSubstr("checkpoint.keep"));
 }
 
 TEST_F(ExportModelTest, OtherEndingsAreRefused) {

@@ -23,6 +23,7 @@
 #include "tests/support/fault_file_system.h"
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/train/rank.h"
+#include "trainer/checkpoint/owner.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -41,6 +42,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // In memory; fails as often as it is told to.
 class FlakyStore final : public CheckpointStore {
  public:
+  absl::StatusOr<bool> Claim() override { return false; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     at_save();
     const std::lock_guard lock(mutex_);
@@ -170,6 +172,82 @@ TEST_F(GenerationsTest, AFullDiskAndALostFolderAreFinal) {
   store_.error = absl::AbortedError("it belongs to a newer process");
   EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitPeerLost);
   EXPECT_EQ(store_.saves, 2);
+}
+
+// Two jobs in one folder, of which the one that came later trains.
+class TwoJobsTest : public GenerationsTest {
+ protected:
+  std::unique_ptr<CheckpointStore> OpenFor(const std::string& job) {
+    return *CheckpointStore::Open(files_, "/checkpoints", 3, {.job_uid = job, .pod_started = 1});
+  }
+  std::string Owner() { return (*ReadOwner(files_, "/checkpoints"))->process.job_uid; }
+
+  FaultFileSystem files_;
+};
+
+TEST_F(TwoJobsTest, AJobThatIsRefusedLeavesTheFolderToTheOneThatTrainsThere) {
+  const auto running = OpenFor("uid-a");
+  api::TrainingSpec training = SmallTraining();
+  const auto first = std::make_unique<Rank>(training, 1, hub_, 0);
+  ASSERT_TRUE(running->Save(MakeSnapshot(*first->session, {.step = 0}, Time())).ok());
+  api::TrainingSpec another_batch = training, another_model = training;
+  another_batch.batch_size.global = 32;
+  another_model.model.layers =
+      api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 3}}});
+  for (const api::TrainingSpec& refused : {another_batch, another_model}) {
+    LocalRendezvousHub hub(1);
+    const auto store = OpenFor("uid-b");
+    Rank rank(refused, 1, hub, 0, nullptr, "reference", store.get());
+    EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitBadConfig);
+    EXPECT_EQ(Owner(), "uid-a");
+    const auto saved = running->Save(MakeSnapshot(*first->session, {.step = 5}, Time()));
+    EXPECT_TRUE(saved.ok()) << saved.status();
+  }
+}
+
+TEST_F(TwoJobsTest, TheEarlierJobEndsForGoodOnceTheLaterHasItsFolder) {
+  const auto store = OpenFor("uid-a"), later = OpenFor("uid-b");
+  const auto rank =
+      std::make_unique<Rank>(SmallTraining(), 1, hub_, 0, nullptr, "reference", store.get());
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kStep && rank->loop.state.step == 5;
+    return now ? later->Claim().status() : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitBadConfig);
+  EXPECT_EQ(Owner(), "uid-b");
+  EXPECT_EQ(rank->saver->outcome().failures, 1) << "a second save would be refused, too";
+}
+
+TEST_F(TwoJobsTest, TheLaterJobGoesOnFromWhatTheEarlierSavesUntilItLosesItsFolder) {
+  const auto running = OpenFor("uid-a"), store = OpenFor("uid-b");
+  const auto first = std::make_unique<Rank>(SmallTraining(), 1, hub_, 0);
+  // After the look at the folder, and before the claim.
+  class SavesMeanwhile final : public CheckpointStore {
+   public:
+    SavesMeanwhile(CheckpointStore& inner, std::function<void()> at_load)
+        : inner_(inner), at_load_(std::move(at_load)) {}
+    absl::StatusOr<bool> Claim() override { return inner_.Claim(); }
+    absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+      return inner_.Save(snapshot);
+    }
+    absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) override {
+      auto loaded = inner_.LoadLatest(model_hash);
+      std::exchange(at_load_, [] {})();
+      return loaded;
+    }
+    absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return inner_.Newest(); }
+
+   private:
+    CheckpointStore& inner_;
+    std::function<void()> at_load_;
+  } watched(*store, [&] {
+    ASSERT_TRUE(running->Save(MakeSnapshot(*first->session, {.step = 5}, Time())).ok());
+  });
+  LocalRendezvousHub hub(1);
+  Rank rank(SmallTraining(), 1, hub, 0, nullptr, "reference", &watched);
+  EXPECT_EQ(rank.loop.RestoreOrInitialize(), std::nullopt);
+  EXPECT_EQ(rank.loop.state.step, 5);
+  EXPECT_EQ(Owner(), "uid-b");
 }
 
 // A library that has no memory says it as a disk does that has no space.
@@ -631,6 +709,16 @@ TEST_F(PreemptionTest, ALeaderThatHasLostItsFolderEndsWhenAPeerIsAskedToStop) {
   const std::jthread second([this] { StopWorker(kInStep5); });
   EXPECT_EQ(RunGenerations(MakeLeader(store_)->loop, kThreeMore), api::kExitPeerLost);
   EXPECT_EQ(store_.saves, 1);
+}
+
+TEST_F(PreemptionTest, TheLastCheckpointHasTheEvaluationThatAStopHasInterrupted) {
+  training_.evaluation.every_epochs = 4;
+  const std::jthread second = ReplaceWorker(kInEvaluation);
+  const auto leader = MakeLeader(store_);
+  EXPECT_EQ(RunGenerations(leader->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(leader->loop.state.evaluated_step, 20);
+  ASSERT_THAT(store_.saved, ElementsAre(Key(20)));
+  EXPECT_EQ(store_.saved.at(20).state["run"]["evaluatedStep"], 20);
 }
 
 TEST_F(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {

@@ -518,6 +518,7 @@ TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
 class FullStore final : public CheckpointStore {
  public:
   explicit FullStore(Snapshot held) : held_(std::move(held)) {}
+  absl::StatusOr<bool> Claim() override { return false; }
   absl::StatusOr<std::string> Save(const Snapshot&) override {
     return absl::ResourceExhaustedError("the disk is full");
   }
@@ -569,6 +570,7 @@ TEST(SnapshotTest, AStateThatIsReachedAgainAfterItsCheckpointIsLostIsSaved) {
 class SlowStore final : public CheckpointStore {
  public:
   explicit SlowStore(Rank*& rank) : rank_(rank) {}
+  absl::StatusOr<bool> Claim() override { return false; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     saved = snapshot.saved;
     return "folder";

@@ -16,6 +16,7 @@ namespace {
 constexpr char kResultKey[] = "evaluation";
 constexpr char kJobKey[] = "jobUid";
 constexpr char kTestSetKey[] = "testSet";
+constexpr char kLossKey[] = "lossFunction";
 
 const char* MetricKey(api::LossType loss) {
   return api::IsCrossentropy(loss) ? "testAccuracy" : "testMeanAbsoluteError";
@@ -30,7 +31,7 @@ double BestCheckpoint::Goodness(double loss, double metric) const {
   return std::isfinite(value) ? value : -std::numeric_limits<double>::infinity();
 }
 
-// Returns nullopt if the copy is incomplete, damaged, or of another job, model or test set.
+// Returns nullopt if the copy is incomplete, damaged, or of another job, model, test set or loss.
 absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const FolderName& name) const {
   const std::string folder = options_.directory + "/" + name.ToString();
   const std::optional<double> none;
@@ -40,7 +41,7 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
   if (absl::IsDataLoss(manifest.status())) return none;
   LOCKSTEP_RETURN_IF_ERROR(manifest.status());
   const nlohmann::json result = manifest->state.value(kResultKey, nlohmann::json::object());
-  // Copies of earlier versions do not name their job and their test set.
+  // Copies of earlier versions do not name their job, their test set and their loss.
   const bool was_ours = was_ours_.value_or(false);
   const auto is_ours = [&](const char* key, const std::string& own) {
     const auto found = result.find(key);
@@ -48,8 +49,8 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
     return found->is_string() && *found == own;
   };
   if (!is_ours(kJobKey, options_.owner.job_uid) || !is_ours(kTestSetKey, options_.test_set) ||
-      manifest->model_hash != options_.model_hash) {
-    LogWarning("the best checkpoint of another job, model or test set will be replaced",
+      !is_ours(kLossKey, options_.loss_function) || manifest->model_hash != options_.model_hash) {
+    LogWarning("the best checkpoint of another job, model, test set or loss will be replaced",
                {{"folder", folder}, {"step", manifest->step}});
     return none;
   }
@@ -77,11 +78,16 @@ void BestCheckpoint::RemoveOthers(const std::vector<FolderName>& names, const Fo
   }
 }
 
-// A process that died before it had removed the previous copy has left several.
 absl::Status BestCheckpoint::Open() {
+  if (store_ == nullptr) opened_ = Look();
+  return opened_;
+}
+
+// A process that died before it had removed the previous copy has left several.
+absl::Status BestCheckpoint::Look() {
   if (!was_ours_) {
     LOCKSTEP_ASSIGN_OR_RETURN(const auto owner, ReadOwner(files_, options_.directory));
-    was_ours_ = owner && owner->job_uid == options_.owner.job_uid;
+    was_ours_ = owner && owner->process.job_uid == options_.owner.job_uid;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<CheckpointStore> store,
@@ -103,11 +109,13 @@ absl::Status BestCheckpoint::Open() {
 }
 
 absl::Status BestCheckpoint::Offer(Snapshot snapshot, const EvaluationResult& result) {
-  if (store_ == nullptr) LOCKSTEP_RETURN_IF_ERROR(Open());
+  if (store_ == nullptr) return opened_;
   const double goodness = Goodness(result.loss, result.metric);
   if (best_ && goodness <= *best_) return absl::OkStatus();
   nlohmann::json& state = snapshot.state[kResultKey];
-  state = {{kJobKey, options_.owner.job_uid}, {kTestSetKey, options_.test_set}};
+  state = {{kJobKey, options_.owner.job_uid},
+           {kTestSetKey, options_.test_set},
+           {kLossKey, options_.loss_function}};
   if (std::isfinite(result.loss)) state["testLoss"] = result.loss;
   if (std::isfinite(result.metric)) state[MetricKey(options_.loss)] = result.metric;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string folder, store_->Save(snapshot));

@@ -21,7 +21,8 @@ struct BestCheckpointOptions {
   api::LossType loss = {};  // of the job
   CheckpointOwner owner;    // its job is that of the copies
   std::string model_hash;
-  std::string test_set;  // see IdentityOf
+  std::string test_set;       // see IdentityOf
+  std::string loss_function;  // see LossText
 };
 
 // Not thread-safe.
@@ -30,16 +31,19 @@ class BestCheckpoint {
   BestCheckpoint(FileSystem& files, BestCheckpointOptions options)
       : files_(files), options_(std::move(options)) {}
 
+  // Reads what the directory has: the caller holds no checkpoint meanwhile, because this takes as
+  // much memory as reading one. If a process that died has left several copies of this job, removes
+  // all but the best. Does nothing once it has succeeded. Errors: see CheckpointStore.
+  absl::Status Open();
   // Saves `snapshot`, with the result in its state, if the result is better than that of the best
   // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
-  // steps. Of equal ones the first is kept. A copy of another job, model or test set does not count
-  // as one: its numbers do not compare. If a process that died has left several copies of this
-  // job, the first call removes all but the best. On failure, an earlier copy is unchanged. Errors:
-  // see CheckpointStore.
+  // steps. Of equal ones the first is kept. A copy of another job, model, test set or loss does not
+  // count as one: its numbers do not compare. On failure, an earlier copy is unchanged. Errors: of
+  // the latest Open, or see CheckpointStore. Requires: Open was called.
   absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);
 
  private:
-  absl::Status Open();
+  absl::Status Look();
   absl::StatusOr<std::optional<double>> GoodnessOfCopy(const FolderName& name) const;
   void RemoveOthers(const std::vector<FolderName>& names, const FolderName& best);
   double Goodness(double loss, double metric) const;
@@ -47,6 +51,7 @@ class BestCheckpoint {
   FileSystem& files_;
   const BestCheckpointOptions options_;
   std::unique_ptr<CheckpointStore> store_;  // null: not opened yet
+  absl::Status opened_;                     // why not
   std::optional<double> best_;              // of the best copy; nullopt: there is none
   // Whether the directory belonged to this job before this process claimed it; nullopt: not known.
   std::optional<bool> was_ours_;

@@ -16,20 +16,28 @@ namespace {
 // A listing may be a call to a file server.
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
-// What was evaluated on another test set is not done; `starts_over` says if something was.
+// What was evaluated on another test set or by another loss is not done; `starts_over` says if
+// something was.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
-                          const EvaluatorOptions& options, bool& starts_over) {
+                          const EvaluatorOptions& options, const std::string& loss_function,
+                          bool& starts_over) {
   const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
     LogWarning("it is not known what has been evaluated",
                {{"reason", std::string(record.status().message())}});
   }
-  EvaluationRecord none{.job_uid = options.job_uid, .test_set = options.test_set};
+  EvaluationRecord none{
+      .job_uid = options.job_uid, .test_set = options.test_set, .loss_function = loss_function};
   if (!record.ok() || !record->has_value()) return none;
-  if ((*record)->test_set == options.test_set) return **record;
-  LogWarning("the test set is another than before: checkpoints are evaluated again",
-             {{"before", (*record)->test_set}, {"now", options.test_set}});
-  none.skipped = (*record)->skipped;
+  EvaluationRecord found = **record;
+  if (found.loss_function.empty()) found.loss_function = loss_function;
+  if (found.test_set == options.test_set && found.loss_function == loss_function) return found;
+  LogWarning("the test set or the loss is another than before: checkpoints are evaluated again",
+             {{"before", found.test_set},
+              {"now", options.test_set},
+              {"lossBefore", found.loss_function},
+              {"lossNow", loss_function}});
+  none.skipped = found.skipped;
   starts_over = true;
   return none;
 }
@@ -65,7 +73,8 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       clock_(clock),
       options_(std::move(options)),
       directory_(training_.checkpoint.directory),
-      last_(RecordOf(files, directory_, options_, starts_over_)),
+      loss_function_(LossText(training_)),
+      last_(RecordOf(files, directory_, options_, loss_function_, starts_over_)),
       summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
       retry_in_(options_.look_every),
       skipped_before_(last_.skipped) {
@@ -91,7 +100,9 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
                                                 .loss = training_.loss.type,
                                                 .owner = options_.owner,
                                                 .model_hash = model_hash_,
-                                                .test_set = options_.test_set});
+                                                .test_set = options_.test_set,
+                                                .loss_function = loss_function_});
+    best_->Open().IgnoreError();  // Offer reports it
   }
   return std::nullopt;
 }
@@ -173,6 +184,7 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
     // A run that has recovered since has not diverged.
     if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
   }
+  if (best_) best_->Open().IgnoreError();  // if it has failed before
   if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }
@@ -218,7 +230,7 @@ void Evaluator::Report() {
                        .loss = last_.loss,
                        .metric = last_.metric,
                        .misses_checkpoints = unseen_.is_told(),
-                       .test_set = options_.test_set,
+                       .test_set = options_.test_set + ", loss " + loss_function_,
                        .voids_earlier = Voids()});
   const SteadyTime now = clock_.SteadyNow();
   is_reported_ = answer.ok() || (last_.step < 0 && !starts_over_);

@@ -52,10 +52,10 @@ class Evaluator {
   Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
             EvaluatorOptions options);
 
-  // Evaluates each complete checkpoint once on this test set, the oldest first; once training has
-  // ended, that of the run's last step first, and then the others for at most kForTheOthers. A
-  // checkpoint may be skipped if it cannot be read or is removed, or if the Evaluator is too slow:
-  // see CheckpointFollower. Returns
+  // Evaluates each complete checkpoint once on this test set by this loss, the oldest first; once
+  // training has ended, that of the run's last step first, and then the others for at most
+  // kForTheOthers. A checkpoint may be skipped if it cannot be read or is removed, or if the
+  // Evaluator is too slow: see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
   //   kStopped: stop_requested before that;
   //   kDiverged: a test loss is not finite; it is noted and reported like any other result;
@@ -74,7 +74,7 @@ class Evaluator {
   std::optional<LoopOutcome> Prepare();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
-  // Tells the leading pod that numbers on another test set are void.
+  // Tells the leading pod that numbers on another test set, or by another loss, are void.
   bool Voids() const { return starts_over_ && last_.step < 0; }
   bool HasEnded() const { return session_ != nullptr && last_.step >= session_->total_steps(); }
   bool HasAccuracy() const { return api::IsCrossentropy(training_.loss.type); }
@@ -93,7 +93,8 @@ class Evaluator {
   const Clock& clock_;
   const EvaluatorOptions options_;
   const std::string directory_;
-  bool starts_over_ = false;  // checkpoints were evaluated, but on another test set
+  const std::string loss_function_;  // see LossText
+  bool starts_over_ = false;         // checkpoints were evaluated, but on another test set or loss
   EvaluationRecord last_;
   // Made by Prepare.
   std::unique_ptr<Session> session_;

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr std::int64_t kLastStep = 20;  // SmallTraining: 4 epochs of 5 steps
 const CheckpointOwner kTraining{.job_uid = "uid", .attempt = 0, .pod_started = 1};
@@ -320,8 +321,8 @@ TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
   EXPECT_EQ(shown_.evaluations, 0) << "the third has nothing to do";
   EXPECT_THAT(Reported(), ElementsAre(kLastStep, -1, kLastStep, kLastStep))
       << "the numbers on the first test set are void at once";
-  EXPECT_EQ(reports_[0].test_set, "test set");
-  EXPECT_EQ(reports_[1].test_set, "another");
+  EXPECT_THAT(reports_[0].test_set, StartsWith("test set, loss "));
+  EXPECT_THAT(reports_[1].test_set, StartsWith("another, loss "));
   reports_.clear();
   test_set_ = "a third";
   EXPECT_EQ(Run(training).end, LoopEnd::kDone);
@@ -333,6 +334,56 @@ TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
     const auto manifest = ReadManifest(files_, "/ckpt/best/" + name);
     EXPECT_EQ(manifest->state["evaluation"]["testSet"], "a third");
   }
+}
+
+// It may be edited while the job is suspended.
+TEST_F(EvaluatorTest, ByAnotherLossAllIsEvaluatedAgain) {
+  for (const std::int64_t step : {15, 20}) Save(step);
+  api::TrainingSpec training = FollowedTraining();
+  training.checkpoint.keep_best = api::BestMetric::kLoss;
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  const std::string before = reports_.back().test_set;
+  // As a version has written it that did not note the loss.
+  std::string& record = files_.Content("/ckpt/evaluation.json");
+  const auto at = record.find("lossFunction");
+  ASSERT_NE(at, std::string::npos);
+  record.replace(at, 4, "old ");
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 0);
+  record.replace(at, 4, "loss");
+  reports_.clear();
+  training.loss.from_logits = true;  // it was so without being said
+  for (const int evaluations : {2, 0}) {
+    EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+    EXPECT_EQ(shown_.evaluations, evaluations);
+  }
+  ASSERT_THAT(Reported(), ElementsAre(-1, kLastStep, kLastStep));
+  EXPECT_TRUE(reports_[0].voids_earlier);
+  EXPECT_NE(reports_[1].test_set, before);
+}
+
+// Reading it takes as much memory as the checkpoint that is evaluated.
+TEST_F(EvaluatorTest, TheBestCopyIsReadBeforeACheckpointIsHeld) {
+  api::TrainingSpec training = FollowedTraining();
+  training.checkpoint.keep_best = api::BestMetric::kLoss;
+  const auto session = NewSession(training);
+  BestCheckpoint earlier(files_, {.directory = "/ckpt/best",
+                                  .by = api::BestMetric::kLoss,
+                                  .loss = training.loss.type,
+                                  .owner = kTraining,
+                                  .model_hash = ModelHash(*session),
+                                  .test_set = test_set_,
+                                  .loss_function = LossText(training)});
+  ASSERT_TRUE(earlier.Open().ok());
+  const Snapshot best = MakeSnapshot(*session, {.step = 5}, Time());
+  ASSERT_TRUE(earlier.Offer(best, {.step = 5, .loss = -1}).ok());
+  Save(kLastStep);
+  stop_ = [&] {  // before each batch, too
+    if (shown_.batches > 0) files_.Content("/ckpt/best/step-00000005/model.safetensors").clear();
+    return false;
+  };
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_TRUE(files_.Exists("/ckpt/best/step-00000005")) << "it was whole when it was read";
 }
 
 // While the first evaluation on it goes on, the leading pod may be replaced.
@@ -423,12 +474,16 @@ TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
 class BestCheckpointTest : public ::testing::Test {
  protected:
   std::unique_ptr<BestCheckpoint> New(api::BestMetric by, api::LossType loss = {}) {
-    return std::make_unique<BestCheckpoint>(files_, BestCheckpointOptions{.directory = "/best",
-                                                                          .by = by,
-                                                                          .loss = loss,
-                                                                          .owner = kTraining,
-                                                                          .model_hash = "h",
-                                                                          .test_set = test_set_});
+    auto best =
+        std::make_unique<BestCheckpoint>(files_, BestCheckpointOptions{.directory = "/best",
+                                                                       .by = by,
+                                                                       .loss = loss,
+                                                                       .owner = kTraining,
+                                                                       .model_hash = "h",
+                                                                       .test_set = test_set_,
+                                                                       .loss_function = loss_});
+    EXPECT_TRUE(best->Open().ok());
+    return best;
   }
   void Offer(BestCheckpoint& best, const EvaluationResult& result) {
     Snapshot snapshot{.step = result.step, .state = nlohmann::json::object(), .model_hash = "h"};
@@ -442,7 +497,7 @@ class BestCheckpointTest : public ::testing::Test {
     return names;
   }
 
-  std::string test_set_ = "test set";
+  std::string test_set_ = "test set", loss_ = "MSE";
   FaultFileSystem files_;
 };
 
@@ -519,10 +574,12 @@ TEST_F(BestCheckpointTest, TheCopyOfAnotherJobOrModelIsReplaced) {
                               .owner = {.job_uid = "another", .pod_started = 2},
                               .model_hash = "h"};
   BestCheckpoint of_other_job(files_, other);
+  EXPECT_TRUE(of_other_job.Open().ok());
   Offer(of_other_job, {.step = 50, .loss = 1, .metric = 0.25});
   EXPECT_THAT(Kept(), ElementsAre("step-00000050"));
   other.model_hash = "of another model";
   BestCheckpoint of_other_model(files_, other);
+  EXPECT_TRUE(of_other_model.Open().ok());
   Offer(of_other_model, {.step = 10, .loss = 1, .metric = 0.125});
   EXPECT_THAT(Kept(), ElementsAre("step-00000010"));
 }
@@ -534,6 +591,33 @@ TEST_F(BestCheckpointTest, TheCopyOfAnotherTestSetIsReplaced) {
   EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
   Offer(*New(api::BestMetric::kAccuracy), {.step = 3, .loss = 1, .metric = 0.4});
   EXPECT_THAT(Kept(), ElementsAre("step-00000002")) << "of the same test set";
+}
+
+TEST_F(BestCheckpointTest, TheCopyByAnotherLossIsReplaced) {
+  Offer(*New(api::BestMetric::kLoss), {.step = 1, .loss = 0.01, .metric = 1});
+  loss_ = "MAE";
+  Offer(*New(api::BestMetric::kLoss), {.step = 2, .loss = 0.08, .metric = 1});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
+  Offer(*New(api::BestMetric::kLoss), {.step = 3, .loss = 0.09, .metric = 1});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002")) << "by the same loss";
+}
+
+TEST_F(BestCheckpointTest, AnOfferReadsNothing) {
+  Offer(*New(api::BestMetric::kLoss), {.step = 1, .loss = 1, .metric = 1});
+  const auto best = New(api::BestMetric::kLoss);
+  const int reads = files_.reads();
+  Offer(*best, {.step = 2, .loss = 2, .metric = 1});
+  EXPECT_EQ(files_.reads(), reads);
+}
+
+TEST_F(BestCheckpointTest, WhatCannotBeOpenedIsOpenedLater) {
+  BestCheckpoint best(files_, {.directory = "/best", .owner = kTraining, .model_hash = "h"});
+  files_.FillDiskInOperation(1, /*stays_full=*/false);
+  EXPECT_TRUE(absl::IsResourceExhausted(best.Open()));
+  EXPECT_TRUE(absl::IsResourceExhausted(best.Offer({.step = 1, .model_hash = "h"}, {.step = 1})));
+  EXPECT_TRUE(best.Open().ok());
+  Offer(best, {.step = 2, .loss = 1, .metric = 1});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
 }
 
 TEST_F(BestCheckpointTest, ByLossTheLowestIsTheBest) {
