@@ -109,7 +109,8 @@ void ParameterWorker::CountBatches(const proto::Next& told, const proto::TaskRep
   for (int i = 0; i < std::min(told.done_size(), reply.counted_size()); ++i) {
     if (!reply.counted(i)) continue;
     const proto::TaskDone& done = told.done(i);
-    loop_.reporter.BatchCounted(done.step(), static_cast<std::int64_t>(done.examples()));
+    loop_.reporter.BatchCounted(told.fence(), done.step(),
+                                static_cast<std::int64_t>(done.examples()));
   }
 }
 
