@@ -56,7 +56,7 @@ class ParameterClientTest : public ::testing::Test {
       clock_.Advance(tick_);
       return ++ticks_ == patience_;
     };
-    return std::make_unique<ParameterClient>(std::move(options), *session_, clock_);
+    return std::make_unique<ParameterClient>(std::move(options), *session_, clock_, phases_);
   }
 
   // The server's pod is gone, and has no address.
@@ -89,6 +89,7 @@ class ParameterClientTest : public ::testing::Test {
   }
 
   testing::FakeClock clock_;
+  PhaseClock phases_{clock_};
   Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
   int ticks_ = 0, patience_ = 30;  // ticks
   Duration connection_patience_ = std::chrono::seconds(5);
