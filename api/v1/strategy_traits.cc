@@ -52,4 +52,13 @@ StrategyTraits TraitsOf(const TrainingJobSpec& spec) {
   return RowOf(spec.strategy ? spec.strategy->type : StrategyType::kMultiWorkerMirrored);
 }
 
+std::int64_t BatchParts(const StrategySpec& strategy, std::int64_t processes) {
+  const StrategyTraits traits = TraitsOf(strategy.type);
+  if (traits.trains_alone) return 1;
+  if (!traits.has_parameter_servers) return processes;
+  const auto servers = strategy.parameter_server.value_or(ParameterServerSpec{});
+  if (servers.mode == ParameterServerMode::kAsync) return 1;
+  return std::max<std::int64_t>(1, processes - servers.backup_workers);
+}
+
 }  // namespace lockstep::api

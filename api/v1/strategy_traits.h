@@ -2,6 +2,7 @@
 // type: then a new strategy is a row of strategy_traits.cc for all of them. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "api/v1/training_job.h"
@@ -41,5 +42,9 @@ StrategyTraits TraitsOf(StrategyType type);
 // Those of the job's strategy. A job without `training` may have none: its replicas then count as
 // those of MultiWorkerMirrored, which may all depend on each other.
 StrategyTraits TraitsOf(const TrainingJobSpec& spec);
+
+// Returns among how many of a job's `processes` that train each batch is divided: all but the
+// backup workers; 1 if each process has batches of its own, as with asynchronous parameter servers.
+std::int64_t BatchParts(const StrategySpec& strategy, std::int64_t processes);
 
 }  // namespace lockstep::api

@@ -180,11 +180,11 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   }
 }
 
-// Every process needs at least one sample of each batch.
+// Every process that has a part of each batch needs at least one sample of it.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
-  if (TraitsOf(job.spec).trains_alone) return;  // each has a batch of its own
-  const std::int64_t processes = TrainingProcesses(job.spec);
+  const std::int64_t processes =
+      BatchParts(job.spec.strategy.value_or(StrategySpec{}), TrainingProcesses(job.spec));
   const std::int64_t global = *job.spec.training->batch_size.global;
   if (global >= processes) return;
   errors.push_back({"spec.training.batchSize.global",

@@ -167,6 +167,14 @@ GOOD = {
     "steps that may be skipped": training_job(maxSkippedSteps=3),
     "a batch of one sample for each process": training_job(
         batchSize={"global": 2}, replicas={"Worker": {"replicas": 2}}),
+    "fewer samples than asynchronous workers": changed(
+        training_job(batchSize={"global": 1}, replicas={"Worker": {"replicas": 2}, "PS": {}}),
+        strategy={"type": "ParameterServer"}),
+    "fewer samples than asynchronous workers of parameter servers with settings": changed(
+        training_job(batchSize={"global": 1}, replicas={"Worker": {"replicas": 2}, "PS": {}}),
+        strategy={"type": "ParameterServer", "parameterServer": {"placement": "RoundRobin"}}),
+    "fewer samples than workers beside parameter servers and no strategy":
+        training_job(batchSize={"global": 1}, replicas={"Worker": {"replicas": 2}, "PS": {}}),
     "a batch per replica": training_job(batchSize={"perReplica": 1}),
     "layers": layers({"type": "Conv2D", "filters": 8, "kernelSize": [3, 3], "strides": 1},
                      {"type": "LeakyReLU", "negativeSlope": 0.1},
@@ -522,6 +530,10 @@ TRAINING = [
         "spec.training.batchSize"),
     Bad("a batch of 0", training_job(batchSize={"global": 0}), "spec.training.batchSize.global"),
     Bad("fewer samples than workers", training_job(batchSize={"global": 1}),
+        "spec.training.batchSize.global"),
+    Bad("fewer samples than synchronous workers of parameter servers", changed(
+        training_job(batchSize={"global": 1}, replicas={"Worker": {"replicas": 2}, "PS": {}}),
+        strategy={"type": "ParameterServer", "parameterServer": {"mode": "Sync"}}),
         "spec.training.batchSize.global"),
     Bad("fewer samples than processes", changed(
         training_job(batchSize={"global": 7}), strategy={"processesPerPod": 4}),

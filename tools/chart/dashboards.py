@@ -46,8 +46,15 @@ def time_rate(phases, by=OF_JOB):
     return f'sum by ({by}) (rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{phases}"}}[WINDOW]))'
 
 
+def ranks():
+    """How many ranks a job has that are not done. Variants that train independently are each a group of one."""
+    size = "lockstep_trainer_world_size{TRAINER}"
+    done = "lockstep_trainer_step{TRAINER} >= lockstep_trainer_total_steps{TRAINER} > 0"
+    return f"(max by ({OF_JOB}) ({size} > 1) or count by ({OF_JOB}) ({size} unless on ({OF_RANK}) ({done})))"
+
+
 def goodput():
-    return f"{time_rate(STEP_PHASES)} / max by ({OF_JOB}) (lockstep_trainer_world_size{{TRAINER}})"
+    return f"{time_rate(STEP_PHASES)} / {ranks()}"
 
 
 def own_time_of_a_step():

@@ -79,8 +79,9 @@ struct GlobalAveragePool2dSpec {
 };
 // Normalizes over N,H,W (or N) of the valid rows. As in Keras, the variance is biased, in the step
 // and in the moving averages (moving = momentum * moving + (1 - momentum) * step's). Padding rows
-// of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
-// the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
+// of y and of dx are 0: one valid row has a variance of 0, and another row divided by its deviation
+// would grow from layer to layer until it overflows. Without valid rows, or in evaluation, uses the
+// moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
 struct BatchNormSpec {
   static constexpr std::string_view kName = "BatchNormalization";
   static constexpr bool kDiffersInEvaluation = true;

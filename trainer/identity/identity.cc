@@ -158,10 +158,7 @@ int Identity::Processes() const {
 }
 
 int Identity::BatchParts() const {
-  if (!Traits().has_parameter_servers) return World();
-  const auto servers = strategy.parameter_server.value_or(api::ParameterServerSpec{});
-  if (servers.mode == api::ParameterServerMode::kAsync) return 1;
-  return std::max(1, World() - servers.backup_workers);
+  return static_cast<int>(api::BatchParts(strategy, World()));
 }
 
 int Identity::World() const {

@@ -117,9 +117,7 @@ class MetricsTable {
                         "Times that the supervisor has started the replica again.",
                         kCounter,
                         {}});
-    AddSamples(families.back(), [](const ReplicaSeries& replica) {
-      return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
-    });
+    AddRestarts(families.back());
     AddHistograms(families);
     if (server_) AddServer(*server_, families);
     if (evaluator_) AddEvaluator(*evaluator_, families);
@@ -134,6 +132,20 @@ class MetricsTable {
     for (const auto& [local_rank, replica] : replicas_) {
       if (replica.has_values()) family.metric.push_back(make_sample(replica));
     }
+  }
+
+  // The process of a server or of an Evaluator, which has no rank, is the pod's only one.
+  void AddRestarts(MetricFamily& family) const {
+    AddSamples(family, [](const ReplicaSeries& replica) {
+      return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
+    });
+    if (!server_ && !evaluator_) return;
+    const auto process = replicas_.find(0);
+    const std::int64_t restarts = process == replicas_.end() ? 0 : process->second.restarts();
+    ClientMetric sample;
+    if (server_) sample.label.push_back({"server", std::to_string(server_->server)});
+    sample.counter.value = static_cast<double>(restarts);
+    family.metric.push_back(std::move(sample));
   }
 
   // Rank 0 has its histograms from its first report on, because rate() misses the first count of a

@@ -27,6 +27,9 @@ struct ReplicaMetrics {
   double mean_absolute_error = 0, test_mean_absolute_error = 0;
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
+  // The step from which the process goes on with the values that it has; -1: it has none yet. A
+  // lower one than was reached before says that steps are repeated.
+  std::int64_t first_step = -1;
   std::int64_t evaluation_batches = 0;
   std::int64_t examples_total = 0;  // of this rank's share
   DurationHistogram step_seconds;   // rank 0 only: all ranks step together

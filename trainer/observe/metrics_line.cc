@@ -26,6 +26,7 @@ constexpr auto kReplicaFields = std::to_array<MetricField<ReplicaMetrics>>({
     {"remainingSeconds", &ReplicaMetrics::remaining_seconds},
     {"stepSeconds", &ReplicaMetrics::step_seconds},
     {"stepsTotal", &ReplicaMetrics::steps_total},
+    {"firstStep", &ReplicaMetrics::first_step, -1},
     {"evaluationBatches", &ReplicaMetrics::evaluation_batches},
     {"examplesTotal", &ReplicaMetrics::examples_total},
     {"inputSeconds", &ReplicaMetrics::input_seconds},

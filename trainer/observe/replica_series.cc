@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -129,16 +130,18 @@ double ReplicaSeries::TakeDelta(double total, double& process_total) const {
 }
 
 // Returns the share of the steps since the last update that had been done before. If no step was
-// completed, returns 1 if the current one had been done before, else 0.
+// completed, returns 1 if the current one had been done before, else 0. Only positions tell: with
+// parameter servers, the batches of a process are not as many as the steps that the run has made.
 double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
-  const std::int64_t steps = metrics.steps_total >= process_steps_
-                                 ? metrics.steps_total - process_steps_
-                                 : metrics.steps_total;
-  process_steps_ = metrics.steps_total;
-  const std::int64_t first = std::max<std::int64_t>(0, metrics.step - steps);
-  const std::int64_t redone = std::clamp<std::int64_t>(furthest_step_ - first, 0, steps);
+  if (metrics.first_step < 0) return 0;
+  if (metrics.first_step != first_step_ || metrics.step < step_) {
+    first_step_ = step_ = metrics.first_step;
+    redone_until_ = furthest_step_;
+  }
+  const std::int64_t first = std::exchange(step_, metrics.step), steps = metrics.step - first;
   furthest_step_ = std::max(furthest_step_, metrics.step);
-  if (steps == 0) return metrics.step < furthest_step_ ? 1 : 0;
+  if (steps <= 0) return first < redone_until_ ? 1 : 0;
+  const std::int64_t redone = std::clamp<std::int64_t>(redone_until_ - first, 0, steps);
   return static_cast<double>(redone) / static_cast<double>(steps);
 }
 
@@ -182,7 +185,7 @@ void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
 void ReplicaSeries::CountRestart() {
   ++restarts_;
   std::ranges::fill(process_totals_, 0.0);
-  process_steps_ = 0;
+  first_step_ = -1;
   std::ranges::fill(process_histograms_, DurationHistogram{});
 }
 

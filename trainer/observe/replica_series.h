@@ -36,7 +36,7 @@ class ReplicaSeries {
  public:
   ReplicaSeries();
   // Adds a process's totals. Each process counts from 0, so a total that decreased is from a new
-  // process. Time for steps that an earlier process of this replica had done already (training
+  // process. Time for steps that this replica had reached before its values were loaded (training
   // resumes from an older checkpoint) counts as phase `rework` instead of the phases of a step.
   void Update(const ReplicaMetrics& metrics);
   // Declares that later updates are from a new process.
@@ -56,7 +56,9 @@ class ReplicaSeries {
   std::string rank_;
   bool has_values_ = false;
   std::vector<double> values_, process_totals_;  // by row
-  std::int64_t process_steps_ = 0, furthest_step_ = 0;
+  std::int64_t first_step_ = -1;                 // as the last update has it
+  std::int64_t step_ = 0, furthest_step_ = 0;
+  std::int64_t redone_until_ = 0;  // steps below it had been reached when the values were loaded
   std::vector<DurationHistogram> histograms_, process_histograms_;  // by row
   std::int64_t restarts_ = 0;
 };

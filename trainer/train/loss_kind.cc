@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,29 @@
 #include "base/check.h"
 
 namespace lockstep::train {
+namespace {
+
+// The gradient of a crossentropy of classes, p - label, is that of its loss only for labels which
+// are a distribution. The sum leaves room for those that a program has divided in float32.
+absl::Status CheckLabel(api::LossType type, std::span<const float> label) {
+  double sum = 0;
+  for (const float number : label) {
+    sum += number;
+    if (number >= 0 && number <= 1) continue;
+    return absl::DataLossError(
+        fmt::format("found {} in its label, expected 0 to 1 for {}", number, api::NameOf(type)));
+  }
+  constexpr double kRounding = 1e-3;
+  const bool is_binary = type == api::LossType::kBinaryCrossentropy;
+  if (is_binary || std::abs(sum - 1) <= kRounding) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      fmt::format("found numbers in its label that add up to {:.6g}, expected 1 for {}", sum,
+                  api::NameOf(type)));
+}
+
+}  // namespace
 
 bool ReadsTargets(api::LossType type) {
   return type != api::LossType::kSparseCategoricalCrossentropy;
@@ -40,15 +65,15 @@ std::optional<ElementwiseLoss> ElementwiseLossOf(api::LossType type) {
 }
 
 absl::Status CheckLabels(api::LossType type, const Dataset& data) {
-  if (type != api::LossType::kBinaryCrossentropy) return absl::OkStatus();
+  if (!api::IsCrossentropy(type)) return absl::OkStatus();
+  const bool is_binary = type == api::LossType::kBinaryCrossentropy;
+  if (!is_binary && data.targets() < 2) return absl::OkStatus();  // CountOutputs refuses them
   std::vector<float> numbers(static_cast<std::size_t>(data.targets()));
   for (std::int64_t i = 0; !numbers.empty() && i < data.size(); ++i) {
     data.ReadTargets(i, numbers);
-    for (const float number : numbers) {
-      if (number >= 0 && number <= 1) continue;
-      return absl::DataLossError(fmt::format(
-          "sample {}: found {} in its label, expected 0 to 1 for BinaryCrossentropy", i, number));
-    }
+    const absl::Status checked = CheckLabel(type, numbers);
+    if (checked.ok()) continue;
+    return absl::DataLossError(fmt::format("sample {}: {}", i, std::string(checked.message())));
   }
   return absl::OkStatus();
 }

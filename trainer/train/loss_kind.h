@@ -19,7 +19,8 @@ bool ReadsTargets(api::LossType type);
 LabelKind LabelKindOf(api::LossType type, api::DatasetFormat format);
 // Nullopt: the loss is a softmax cross-entropy.
 std::optional<ElementwiseLoss> ElementwiseLossOf(api::LossType type);
-// DataLoss: a number of a label is not one that the loss takes, from 0 to 1 for a binary loss.
+// DataLoss: a label is not one that the loss takes: numbers from 0 to 1 for a crossentropy, which
+// add up to 1 if they are those of classes.
 absl::Status CheckLabels(api::LossType type, const Dataset& data);
 // How many values the last layer must give for a sample of `data`. InvalidArgument: the labels do
 // not fit the loss.

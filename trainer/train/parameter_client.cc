@@ -81,10 +81,11 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
 }
 
 ParameterClient::ParameterClient(ParameterClientOptions options, Session& session,
-                                 const Clock& clock)
+                                 const Clock& clock, PhaseClock& phases)
     : options_(std::move(options)),
       session_(session),
       clock_(clock),
+      phases_(phases),
       shards_(ShardOptions(options_, session)),
       tasks_(options_.servers.front(), WithFingerprint(options_.caller, session)),
       addresses_(options_.has_address),
@@ -134,6 +135,7 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
 
 absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call) {
   Duration pause = kBetweenAttempts;
+  std::optional<PhaseTimer> outage;
   for (;;) {
     absl::Status status = call();
     // A name or an address may lead to a pod of another run while the right one is being replaced.
@@ -148,6 +150,7 @@ absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call)
       outage_began_.reset();
       return status;
     }
+    if (!outage) outage.emplace(phases_, Phase::kRendezvous);
     LOCKSTEP_RETURN_IF_ERROR(CheckOutage(status));
     if (lacks_memory) {
       Pause(clock_, pause, options_.stop_requested);

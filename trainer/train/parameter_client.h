@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "trainer/identity/identity.h"
+#include "trainer/observe/phase_clock.h"
 #include "trainer/rendezvous/address_watch.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
 #include "trainer/strategy/parameter_server/task_link.h"
@@ -42,7 +43,8 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
 ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session);
 
 // Not thread-safe; has a thread of its own after StayConnected. While a server cannot be reached,
-// calls connect anew and repeat. So does a Load while a server lacks memory for it. Errors:
+// calls connect anew and repeat; this time is kRendezvous, whatever phase the caller is in. So does
+// a Load while a server lacks memory for it. Errors:
 //   FailedPrecondition: a server no longer has the values of this fence.
 //   DeadlineExceeded: a server was out of reach for too long; names it.
 //   ResourceExhausted: a server lacked memory for a load for too long; names it.
@@ -51,8 +53,9 @@ ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& s
 //     process has this one's place.
 class ParameterClient {
  public:
-  // Requires: `session` outlives the client.
-  ParameterClient(ParameterClientOptions options, Session& session, const Clock& clock);
+  // Requires: `session`, `clock` and `phases` outlive the client.
+  ParameterClient(ParameterClientOptions options, Session& session, const Clock& clock,
+                  PhaseClock& phases);
 
   // From now on, this process is connected to server 0 whatever it does meanwhile, so that a server
   // that has taken server 0's place knows that it is here. Call it at most once.
@@ -94,6 +97,7 @@ class ParameterClient {
   const ParameterClientOptions options_;
   Session& session_;
   const Clock& clock_;
+  PhaseClock& phases_;
   ShardGroup shards_;
   std::mutex tasks_mutex_;
   TaskLink tasks_;  // guarded by tasks_mutex_

@@ -107,13 +107,13 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     fence_ = 0;
     return std::nullopt;
   }
-  for (const proto::StepRecord& record : reply.records()) {
-    if (Ended ended = Record(record)) return ended;
+  for (int i = 0; i < reply.records_size(); ++i) {
+    if (Ended ended = Record(reply.records(i), reply.records_size() - i)) return ended;
   }
   return loop_.LookAtSaver();
 }
 
-ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record) {
+ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record, int left) {
   RunState& state = loop_.state;
   LOCKSTEP_CHECK(record.step() == state.step, "found the record of step {}, expected {}",
                  record.step(), state.step);
@@ -132,7 +132,7 @@ ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record) {
                            "spec.training.optimizer.learningRate",
                            state.step))};
   }
-  loop_.reporter.StepRecorded(totals, state);
+  loop_.reporter.StepRecorded(totals, state, left);
   if (loop_.session.plan().StepInEpoch(state.step) == 0) loop_.reporter.EpochDone(state);
   return std::nullopt;
 }

@@ -51,7 +51,8 @@ class ParameterOwner {
 
  private:
   Ended Restore();
-  Ended Record(const proto::StepRecord& record);
+  // `left`: as Reporter::StepRecorded takes it.
+  Ended Record(const proto::StepRecord& record, int left);
   Ended Pull();
   Ended Evaluate();
   Ended LookAtServers();

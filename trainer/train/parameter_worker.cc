@@ -35,7 +35,7 @@ LoopOutcome Stopped() {
 ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop)
     : options_(std::move(options)),
       loop_(loop),
-      client_(options_.client, loop.session, loop.clock),
+      client_(options_.client, loop.session, loop.clock, loop.phases),
       gradient_(loop.session, loop.phases, /*keeps_states=*/!options_.sync),
       generation_ended_(std::make_shared<std::atomic<bool>>(false)) {
   loop.rendezvous.OnGenerationEnd(
@@ -91,9 +91,10 @@ LoopOutcome ParameterWorker::Train() {
     next_.set_wants_task(true);
     if (owner_) owner_->Report(next_);
     absl::StatusOr<proto::TaskReply> reply = [&] {
-      const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+      const PhaseTimer timer(loop_.phases, is_halted_ ? Phase::kRendezvous : Phase::kCommunication);
       return client_.Next(next_);
     }();
+    is_halted_ = reply.ok() && reply->wait().is_halted();
     const proto::Next told = std::exchange(next_, {});
     if (!reply.ok()) return *NoteFailure(reply.status());
     CountBatches(told, *reply);
@@ -109,7 +110,8 @@ void ParameterWorker::CountBatches(const proto::Next& told, const proto::TaskRep
   for (int i = 0; i < std::min(told.done_size(), reply.counted_size()); ++i) {
     if (!reply.counted(i)) continue;
     const proto::TaskDone& done = told.done(i);
-    loop_.reporter.BatchCounted(done.step(), static_cast<std::int64_t>(done.examples()));
+    loop_.reporter.BatchCounted(told.fence(), done.step(),
+                                static_cast<std::int64_t>(done.examples()));
   }
 }
 

@@ -61,6 +61,7 @@ class ParameterWorker {
   std::optional<ParameterOwner> owner_;
   std::uint64_t fence_ = 0;  // of the task at hand
   proto::Next next_;         // the next report
+  bool is_halted_ = false;   // server 0 said at the last question that nobody gets a batch
   // Set by the rendezvous' thread, which may outlive this.
   const std::shared_ptr<std::atomic<bool>> generation_ended_;
 };

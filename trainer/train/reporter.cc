@@ -55,6 +55,7 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
     metrics_.world = membership.world();
   }
   metrics_.generations += 1;
+  metrics_.first_step = state.step;
   generation_ = membership.generation;
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
@@ -89,12 +90,13 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
   StepRecorded(totals, state);
 }
 
-void Reporter::StepRecorded(const StepTotals& totals, const RunState& state) {
+void Reporter::StepRecorded(const StepTotals& totals, const RunState& state, std::int64_t left) {
   const SteadyTime now = clock_.SteadyNow();
+  const Duration took = (now - step_began_) / left;
   if (IsRankZero()) {
-    metrics_.step_seconds.Observe(std::chrono::duration<double>(now - step_began_).count());
+    metrics_.step_seconds.Observe(std::chrono::duration<double>(took).count());
   }
-  step_began_ = now;
+  step_began_ += took;
   meter_.AddStep({.examples = totals.skipped ? 0 : static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
@@ -141,14 +143,18 @@ void Reporter::CountStep(std::int64_t step) {
   }
 }
 
-void Reporter::BatchCounted(std::int64_t step, std::int64_t examples) {
+void Reporter::BatchCounted(std::uint64_t fence, std::int64_t step, std::int64_t examples) {
   metrics_.steps_total += 1;
   metrics_.examples_total += examples;
   if (IsRankZero()) {  // the run's own step follows, by StepRecorded
     Publish();
     return;
   }
-  metrics_.step = step + 1;
+  if (std::exchange(fence_, fence) != fence) {  // of values that were loaded since
+    metrics_.first_step = metrics_.step = step;
+  }
+  // The step of a worker that has left may be lower than its own last one; it is done only once.
+  metrics_.step = std::max(metrics_.step, step + 1);
   Publish();
   if (!std::exchange(first_step_of_generation_, false)) return;
   LogInfo("first batch of the generation", {{"generation", generation_}, {"step", step}});

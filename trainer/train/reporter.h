@@ -36,13 +36,16 @@ class Reporter {
   // Called after every step, applied or skipped. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);
   // As StepDone, for a step that other processes may have computed: under the strategy
-  // ParameterServer, where each process counts its own batches by BatchCounted.
-  void StepRecorded(const StepTotals& totals, const RunState& state);
+  // ParameterServer, where each process counts its own batches by BatchCounted. Of several that are
+  // heard of at once, `left` are yet to be recorded, this one included: each has taken an equal
+  // part of the time since the last one.
+  void StepRecorded(const StepTotals& totals, const RunState& state, std::int64_t left = 1);
   // Called instead of GenerationStarted by a process that trains in a run whose state it does not
   // know. Its rank remains its place in the job: it is the only member of its rendezvous.
   void Joined(const Membership& membership);
-  // Called when a batch of this process, with `examples` samples, has become part of step `step`.
-  void BatchCounted(std::int64_t step, std::int64_t examples);
+  // Called when a batch of this process, with `examples` samples, has become part of step `step` of
+  // the values of fence `fence`.
+  void BatchCounted(std::uint64_t fence, std::int64_t step, std::int64_t examples);
   void BatchEvaluated();
   // Called when the run is done. Logs a checksum of the parameters and the optimizer's state, which
   // must be equal on all ranks.
@@ -91,6 +94,7 @@ class Reporter {
   SteadyTime step_began_;
   int rank_ = 0;
   std::uint64_t generation_ = 0;
+  std::uint64_t fence_ = 0;  // of the newest batch
   bool first_step_of_generation_ = false;
   SteadyTime next_progress_, next_speed_, next_summaries_;
   ProgressMeter meter_;

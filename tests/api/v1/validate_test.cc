@@ -550,6 +550,21 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
             "each process");
 }
 
+TEST(ValidateTest, ABatchOfAsynchronousParameterServersIsThatOfOneWorker) {
+  const auto job = [](ParameterServerMode mode) {
+    return Faults(MnistWith([](TrainingSpec& training) { training.batch_size.global = 1; })
+                      .ParameterServers(1)
+                      .Strategy(StrategyType::kParameterServer)
+                      .With([mode](TrainingJob& changed) {
+                        changed.spec.strategy->parameter_server.emplace().mode = mode;
+                      }));
+  };
+  EXPECT_EQ(job(ParameterServerMode::kAsync), "");
+  EXPECT_EQ(job(ParameterServerMode::kSync),
+            "spec.training.batchSize.global: found 1, expected at least 2: one sample for each "
+            "process");
+}
+
 TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
   const auto with = [](const std::function<void(TrainingSpec&)>& change, int evaluators = 1) {
     return Faults(MnistWith([&](TrainingSpec& training) {

@@ -2,10 +2,13 @@
 // come once dense and once in the layout that the back end's own convolution puts out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/expect_oracle.h"
@@ -78,6 +81,32 @@ TEST_P(OpsTest, RunningTwiceGivesTheSameBits) {
   EXPECT_EQ(first.y, second.y);
   EXPECT_EQ(first.dx, second.dx);
   EXPECT_EQ(first.gradients, second.gradients);
+}
+
+// One valid row has a variance of 0: what stands in the others would be divided by sqrt(epsilon).
+TEST(BatchNormPaddingTest, PaddingRowsAreZero) {
+  const Shape image = {3, 20, 5, 4}, matrix = {3, 37};
+  for (const std::string& name : kBackendsUnderTest) {
+    const auto backend = MakeBackend({.name = name, .threads = 2});
+    for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      for (const TensorDesc& x :
+           {TensorDesc{.shape = matrix, .dtype = type}, TensorDesc{.shape = image, .dtype = type},
+            NativeDesc(*backend, image, type)}) {
+        SCOPED_TRACE(name + " " + x.shape.ToString() + " " + std::string(DTypeName(type)));
+        const auto op = backend->MakeOp(BatchNormSpec{.x = x, .epsilon = 1e-9f});
+        OpInputs inputs = RandomInputs(*op, 1);
+        const auto row = inputs.x.size() / 3;
+        const std::vector<float> zeros(2 * row, 0.0f);
+        std::ranges::copy(zeros, inputs.dy.begin() + static_cast<std::ptrdiff_t>(row));
+        for (const bool training : {true, false}) {
+          const OpOutputs found = RunOp(*backend, *op, inputs, {.training = training, .valid = 1});
+          EXPECT_TRUE(std::ranges::equal(std::span(found.y).subspan(row), zeros));
+          if (!training) continue;
+          EXPECT_TRUE(std::ranges::equal(std::span(found.dx).subspan(row), zeros));
+        }
+      }
+    }
+  }
 }
 
 std::string NameOfCase(const testing::TestParamInfo<OpsTest::ParamType>& info) {

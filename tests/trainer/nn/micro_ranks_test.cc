@@ -2,9 +2,11 @@
 // added up, are those of one rank that sees the whole batch; padding rows count for nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/nn/model_bench.h"
 
 namespace lockstep::train {
@@ -85,6 +87,35 @@ TEST_P(MicroRanksTest, WhatStandsInPaddingRowsDoesNotMatter) {
 // 8 leave ranks with nothing but padding.
 INSTANTIATE_TEST_SUITE_P(Ranks, MicroRanksTest, testing::Values(2, 3, 4, 5, 8),
                          [](const auto& ranks) { return std::to_string(ranks.param); });
+
+// The variance of one row is 0: each normalization would make its padding rows 1 / sqrt(epsilon)
+// times as large, and 0 * inf in the gradient of a weight is NaN.
+TEST(PaddingUnderBatchNormTest, OneRowInFloat16HasTheGradientsOfABatchOfOne) {
+  std::vector<nlohmann::json> layers = {LayerJson("Flatten")};
+  for (int i = 0; i < 8; ++i) {
+    layers.push_back(LayerJson("Dense", {{"units", 64}}));
+    layers.push_back(LayerJson("BatchNormalization", {{"epsilon", 1e-5}}));
+    layers.push_back(LayerJson("ReLU"));
+  }
+  layers.push_back(LayerJson("Dense", {{"units", 3}}));
+  const Batch full = FullBatch();
+  for (const std::string& name : kBackendsUnderTest) {
+    const auto gradients = [&](std::int64_t size) {
+      ModelBench bench(
+          layers,
+          {.batch = size, .input = kInput, .classes = kClasses, .seed = 5, .type = DType::kFloat16},
+          name);
+      bench.Step(Slice(full, 0, 1, size), {.valid = 1}, 1.0f);
+      return bench.Gradients();
+    };
+    const std::vector<float> padded = gradients(8), alone = gradients(1);
+    ASSERT_EQ(padded.size(), alone.size());
+    EXPECT_NE(std::ranges::count(alone, 0.0f), std::ssize(alone)) << name;
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      ASSERT_NEAR(padded[i], alone[i], 1e-3) << name << " " << i;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace lockstep::train

@@ -171,6 +171,19 @@ TEST(MetricsServerTest, OnlyAnEvaluatorHasItsSeries) {
   EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_evaluations_total 2\n"));
 }
 
+TEST(MetricsServerTest, RestartsOfAProcessWithoutARankAreCounted) {
+  const auto of_server = StartServer(), of_evaluator = StartServer();
+  of_server->UpdateServer({.server = 2});
+  of_evaluator->UpdateEvaluator({});
+  EXPECT_THAT(Scrape(*of_server),
+              HasSubstr("lockstep_trainer_replica_restarts_total{server=\"2\"} 0\n"));
+  of_server->CountReplicaRestart(0);
+  of_evaluator->CountReplicaRestart(0);
+  EXPECT_THAT(Scrape(*of_server),
+              HasSubstr("lockstep_trainer_replica_restarts_total{server=\"2\"} 1\n"));
+  EXPECT_THAT(Scrape(*of_evaluator), HasSubstr("lockstep_trainer_replica_restarts_total 1\n"));
+}
+
 TEST(MetricsServerTest, OnlyALeadingPodHasRefusals) {
   const auto server = StartServer();
   EXPECT_THAT(Scrape(*server), Not(HasSubstr("refusals")));

@@ -27,6 +27,7 @@ ReplicaMetrics Process(std::int64_t first, std::int64_t steps, double checkpoint
   ReplicaMetrics metrics;
   metrics.step = first + steps;
   metrics.steps_total = steps;
+  metrics.first_step = first;
   metrics.compute_seconds = static_cast<double>(steps);
   metrics.input_seconds = 0.5 * static_cast<double>(steps);
   metrics.checkpoint_seconds = checkpoint;
@@ -80,6 +81,44 @@ TEST(ReplicaSeriesTest, AStepUnderWayThatHadBeenDoneIsReworkToo) {
   series.Update(next);
   EXPECT_EQ(Phase(series, "rework"), 30);
   EXPECT_EQ(Phase(series, "compute"), 101);
+}
+
+TEST(ReplicaSeriesTest, StepsAfterALoadOfOlderValuesAreReworkWithoutARestart) {
+  ReplicaSeries series;
+  series.Update(Process(0, 100));
+  ReplicaMetrics loaded = Process(0, 110);  // ten more, of which the last is step 90
+  loaded.first_step = 80;
+  loaded.step = 90;
+  series.Update(loaded);
+  EXPECT_EQ(Phase(series, "rework"), 15);
+  EXPECT_EQ(Phase(series, "compute"), 100);
+}
+
+// With parameter servers, a process may do several parts of a step, or batches of later steps while
+// another process is at an earlier one.
+TEST(ReplicaSeriesTest, MoreBatchesThanStepsAreNoRework) {
+  ReplicaSeries series;
+  const auto update = [&](std::int64_t batches, std::int64_t step) {
+    ReplicaMetrics metrics = Process(0, batches);
+    metrics.step = step;
+    series.Update(metrics);
+  };
+  for (const std::int64_t step : {1, 2, 3}) update(2 * step, step);
+  update(8, 3);
+  EXPECT_EQ(Phase(series, "rework"), 0);
+  EXPECT_EQ(Phase(series, "compute"), 8);
+}
+
+TEST(ReplicaSeriesTest, AProcessWithoutValuesDoesNoRework) {
+  ReplicaSeries series;
+  series.Update(Process(0, 100));
+  series.CountRestart();
+  ReplicaMetrics joined;
+  joined.communication_seconds = 3;
+  series.Update(joined);
+  EXPECT_EQ(Phase(series, "communication"), 3);
+  series.Update(Process(105, 1));
+  EXPECT_EQ(Phase(series, "rework"), 0);
 }
 
 // A stalled job whose replicas start again would else seem to make steps.

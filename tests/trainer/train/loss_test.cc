@@ -149,6 +149,30 @@ TEST_P(LossTest, OneHotLabelsTrainAsTheirClassesDo) {
   EXPECT_NEAR(Train(training).test_loss, of_one_hot.test_loss, 1e-6);
 }
 
+// The gradient is that of the loss only where a label is a distribution.
+TEST_P(LossTest, LabelsOfClassesThatAreNoDistributionAreRefused) {
+  api::TrainingSpec training =
+      TrainingOf({.type = api::LossType::kCategoricalCrossentropy}, api::Json::array({Dense(2)}));
+  training.dataset.format = api::DatasetFormat::kNpy;
+  const auto refusal = [&](float first, float second) {
+    std::vector<float> labels(64 * 2, 0.5f);
+    labels[6] = first;
+    labels[7] = second;
+    for (const char* split : {"train", "test"}) {
+      WriteTextFile(folder_.At(std::string("x_") + split + ".npy"),
+                    NpyFile<float>("<f4", "(64, 1)", std::vector<float>(64, 1.0f)));
+      WriteTextFile(folder_.At(std::string("y_") + split + ".npy"),
+                    NpyFile<float>("<f4", "(64, 2)", labels));
+    }
+    const auto session = Session::Create({.training = training, .world = 1, .backend = GetParam()});
+    return std::string(session.status().message());
+  };
+  EXPECT_EQ(refusal(0.3334f, 0.6667f), "");
+  EXPECT_THAT(refusal(1, 1), HasSubstr("sample 3: found numbers in its label that add up to 2, "
+                                       "expected 1 for CategoricalCrossentropy"));
+  EXPECT_THAT(refusal(-0.5f, 1.5f), HasSubstr("sample 3: found -0.5 in its label"));
+}
+
 TEST_P(LossTest, ALastLayerOrLabelsThatDoNotFitAreRefused) {
   WriteTables(Plane);
   const api::TrainingSpec wide =

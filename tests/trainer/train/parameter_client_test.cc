@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <atomic>
 #include <chrono>
@@ -56,7 +57,7 @@ class ParameterClientTest : public ::testing::Test {
       clock_.Advance(tick_);
       return ++ticks_ == patience_;
     };
-    return std::make_unique<ParameterClient>(std::move(options), *session_, clock_);
+    return std::make_unique<ParameterClient>(std::move(options), *session_, clock_, phases_);
   }
 
   // The server's pod is gone, and has no address.
@@ -89,6 +90,7 @@ class ParameterClientTest : public ::testing::Test {
   }
 
   testing::FakeClock clock_;
+  PhaseClock phases_{clock_};
   Duration longest_outage_ = std::chrono::minutes(5), tick_ = std::chrono::minutes(1);
   int ticks_ = 0, patience_ = 30;  // ticks
   Duration connection_patience_ = std::chrono::seconds(5);
@@ -256,6 +258,19 @@ TEST_F(ParameterClientTest, AProcessThatEndsDoesNotWaitForAServerThatIsSilent) {
   const auto ended = std::async(std::launch::async, [&] { client.reset(); });
   EXPECT_EQ(ended.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   silent.HangUp();
+}
+
+TEST_F(ParameterClientTest, AProcessThatEndsDoesNotWaitForAServerThatCannotBeConnected) {
+  const auto deaf = ListenAt("127.0.0.1:0", 8);  // connections wait, and nobody says a word
+  ASSERT_TRUE(deaf.ok());
+  connection_patience_ = std::chrono::hours(1);
+  auto client = ClientOf({fmt::format("127.0.0.1:{}", deaf->port)}, true);
+  client->StayConnected();
+  pollfd caller{.fd = deaf->socket.fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&caller, 1, /*timeout=*/60'000), 1);
+  const auto ended = std::async(std::launch::async, [&] { client.reset(); });
+  // The attempt to connect ends after two seconds.
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(1)), std::future_status::ready);
 }
 
 TEST_F(ParameterClientTest, WhatOneServerSaysOfItsValuesIsNotKeptWaitingForAnotherThatIsAway) {

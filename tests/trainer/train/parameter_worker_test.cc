@@ -185,6 +185,22 @@ TEST_F(ParameterWorkerTest, AStopWhoseStateCannotBeSavedIsNotFinal) {
 }
 
 // The process is started again in its place, where that of a deadline is not.
+TEST_F(ParameterWorkerTest, AnOutageOfAServerIsNoTimeOfAStep) {
+  StartServer();
+  const auto rank = MakeRank([this](int call) {
+    if (call == 40) server_.reset();
+  });
+  while_server_is_away_ = [this](Rank& leading) {
+    if (server_ != nullptr) return;
+    leading.clock.Advance(std::chrono::minutes(1));
+    Serve();
+  };
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  PhaseTimes times = rank->loop.phases.Read();
+  EXPECT_GE(times.Seconds(Phase::kRendezvous), 60);
+  EXPECT_LT(times.Seconds(Phase::kCommunication), 60);
+}
+
 TEST_F(ParameterWorkerTest, ALackOfMemoryThatDoesNotPassEndsTheProcessRetryably) {
   StartServer();
   make_content_ = [](std::int64_t) { return absl::ResourceExhaustedError("no memory"); };
@@ -711,6 +727,7 @@ TEST_F(ServerThatStopsTest, MayBeReplacedInALongEvaluationAndTheOtherWorkerStays
   };
   const std::jthread other_process([&] {
     EXPECT_EQ(Run(other, 1).end, LoopEnd::kDone);
+    EXPECT_LT(other.loop.phases.Read().Seconds(Phase::kCommunication), 300) << "it waits";
     has_left = true;
   });
   RunToTheEnd(nullptr);

@@ -207,11 +207,11 @@ TEST_F(ReporterTest, TheRunsStateIsReportedBeforeTheFirstStep) {
 TEST_F(SecondRankReporterTest, ABatchOfAProcessThatDoesNotKnowTheRunsStateIsProgress) {
   reporter_->Joined({.generation = 5, .rank = 0, .members = {{}}});
   reader_->Lines();
-  reporter_->BatchCounted(/*step=*/11, /*examples=*/16);
+  reporter_->BatchCounted(/*fence=*/1, /*step=*/11, /*examples=*/16);
   const auto lines = reader_->Lines();
   ASSERT_FALSE(lines.empty()) << "the first is sent at once";
   EXPECT_EQ(DecodeMetrics(lines.back())->step, 12);
-  reporter_->BatchCounted(14, 6);
+  reporter_->BatchCounted(1, 14, 6);
   const ReplicaMetrics line = LastLine();
   EXPECT_EQ(line.step, 15);
   EXPECT_EQ(line.steps_total, 2);
@@ -220,7 +220,7 @@ TEST_F(SecondRankReporterTest, ABatchOfAProcessThatDoesNotKnowTheRunsStateIsProg
 }
 
 TEST_F(ReporterTest, TheLeadingProcessesOwnBatchIsNotTheFirstStepOfTheGeneration) {
-  reporter_->BatchCounted(/*step=*/0, /*examples=*/16);
+  reporter_->BatchCounted(/*fence=*/1, /*step=*/0, /*examples=*/16);
   reader_->Lines();
   ApplyStep({.loss = 1, .examples = 16}, session_->plan(), state_);
   reporter_->StepRecorded({.loss = 1, .examples = 16}, state_);
@@ -232,11 +232,34 @@ TEST_F(ReporterTest, TheLeadingProcessesOwnBatchIsNotTheFirstStepOfTheGeneration
 TEST_F(ReporterTest, AStepOfOtherProcessesIsNotItsOwn) {
   ApplyStep({.loss = 1, .examples = 16}, session_->plan(), state_);
   reporter_->StepRecorded({.loss = 1, .examples = 16}, state_);
-  reporter_->BatchCounted(0, 5);
+  reporter_->BatchCounted(1, 0, 5);
   const ReplicaMetrics line = LastLine();
   EXPECT_EQ(line.step, 1);
   EXPECT_EQ(line.steps_total, 1);
   EXPECT_EQ(line.examples_total, 5);
+}
+
+// A step that a worker returned is done late, and no step is done again.
+TEST_F(SecondRankReporterTest, OnlyNewValuesMakeAStepLowerThanItWas) {
+  reporter_->BatchCounted(/*fence=*/1, /*step=*/14, /*examples=*/16);
+  reporter_->BatchCounted(1, 12, 16);
+  EXPECT_EQ(LastLine().step, 15);
+  EXPECT_EQ(LastLine().first_step, 14);
+  reporter_->BatchCounted(/*fence=*/2, 9, 16);
+  EXPECT_EQ(LastLine().step, 10);
+  EXPECT_EQ(LastLine().first_step, 9);
+}
+
+TEST_F(ReporterTest, StepsThatAreHeardOfAtOnceShareTheTimeSinceTheLast) {
+  clock_.Advance(std::chrono::seconds(2));
+  for (const int left : {4, 3, 2, 1}) {
+    const StepTotals totals{.loss = 1, .examples = 16};
+    ApplyStep(totals, session_->plan(), state_);
+    reporter_->StepRecorded(totals, state_, left);
+  }
+  const DurationHistogram histogram = LastLine().step_seconds;
+  EXPECT_EQ(histogram.counts[8], 4);  // up to 500 ms
+  EXPECT_EQ(histogram.sum, 2);
 }
 
 TEST_F(ReporterTest, EvaluatedBatchesAreCounted) {

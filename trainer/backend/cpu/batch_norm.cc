@@ -46,7 +46,8 @@ class BatchNorm final : public BoundOp {
       } else {
         TakeMovingAverages(group);
       }
-      Normalize(group);
+      Normalize(group, step.valid);
+      ZeroPaddingRows(group, step.valid, y());
     });
   }
 
@@ -123,7 +124,7 @@ class BatchNorm final : public BoundOp {
     moments()[view_.channels + c] = 1 / std::sqrt(variance + spec_.epsilon);
   }
 
-  void Normalize(const Group& group) {
+  void Normalize(const Group& group, std::int64_t valid) {
     std::array<float, kGroup> mean{}, scale{}, shift{};
     for (std::int64_t i = 0; i < group.used; ++i) {
       const std::int64_t c = group.channel + i;
@@ -132,7 +133,7 @@ class BatchNorm final : public BoundOp {
           static_cast<float>(memory().parameters[0][c] * moments()[view_.channels + c]);
       shift[index(i)] = memory().parameters[1][c];
     }
-    ForPixels(group, view_.rows, [&](std::int64_t at) {
+    ForPixels(group, valid, [&](std::int64_t at) {
       for (std::int64_t i = 0; i < group.size; ++i) {
         const float value = (x()[at + i] - mean[index(i)]) * scale[index(i)] + shift[index(i)];
         y()[at + i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
@@ -174,13 +175,13 @@ class BatchNorm final : public BoundOp {
             factor[index(i)] * (Gradient(at + i) - offset[index(i)] - centered * slope[index(i)]);
       }
     });
-    ZeroPaddingRows(group, valid);
+    ZeroPaddingRows(group, valid, dx());
   }
 
-  void ZeroPaddingRows(const Group& group, std::int64_t valid) {
+  void ZeroPaddingRows(const Group& group, std::int64_t valid, float* target) const {
     for (std::int64_t n = valid; n < view_.rows; ++n) {
       for (std::int64_t pixel = 0; pixel < view_.area(); ++pixel) {
-        std::fill_n(dx() + n * view_.row_floats() + group.at + pixel * inner_, group.size, 0.0f);
+        std::fill_n(target + n * view_.row_floats() + group.at + pixel * inner_, group.size, 0.0f);
       }
     }
   }

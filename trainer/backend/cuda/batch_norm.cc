@@ -32,7 +32,7 @@ class BatchNorm final : public BoundOp {
                       inverse_deviations());
     }
     device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), sums_.WalkGrid(), x(), y(), type(),
-                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu,
+                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu, &step,
                     input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
                     sums_.columns());
   }

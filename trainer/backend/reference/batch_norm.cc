@@ -34,12 +34,13 @@ class BatchNorm final : public BoundOp {
       const double scale = 1 / std::sqrt(moments.variance + spec_.epsilon);
       mean(c) = moments.mean;
       inverse_deviation(c) = scale;
-      ForEachElement(c, batch_, [&](std::int64_t i) {
+      ForEachElement(c, step.valid, [&](std::int64_t i) {
         const auto value =
             static_cast<float>(parameter(0)[c] * (x()[i] - moments.mean) * scale + parameter(1)[c]);
         y()[i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
       });
     }
+    ZeroPaddingRows(step, y());
   }
 
   // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
@@ -61,9 +62,7 @@ class BatchNorm final : public BoundOp {
             scale * (Gradient(i) - dbeta / count - Normalized(c, i) * dgamma / count));
       });
     }
-    if (dx() == nullptr) return;
-    const std::int64_t row = channels_ * area_;
-    std::fill_n(dx() + step.valid * row, (batch_ - step.valid) * row, 0.0f);
+    if (dx() != nullptr) ZeroPaddingRows(step, dx());
   }
 
  private:
@@ -77,6 +76,11 @@ class BatchNorm final : public BoundOp {
     for (std::int64_t n = 0; n < rows; ++n) {
       for (std::int64_t i = 0; i < area_; ++i) visit((n * channels_ + c) * area_ + i);
     }
+  }
+
+  void ZeroPaddingRows(const StepContext& step, float* target) const {
+    const std::int64_t row = channels_ * area_;
+    std::fill_n(target + step.valid * row, (batch_ - step.valid) * row, 0.0f);
   }
 
   Moments MeasureAndTrack(std::int64_t c, std::int64_t valid) {

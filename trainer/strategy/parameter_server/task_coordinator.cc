@@ -271,6 +271,7 @@ proto::Wait TaskCoordinator::WhatIsAwaited() const {
     wait.set_reason("the batches of other workers");
     return wait;
   }
+  wait.set_is_halted(true);
   wait.set_reason(
       stage_ == Stage::kRunning
           ? fmt::format("{}, which evaluates or saves at step {}", OwnerName(), book_->complete())

@@ -46,12 +46,13 @@ absl::Status TaskLink::Connect(const std::stop_token& stop) {
   if (stream_ != nullptr && stream_->IsConnected()) return absl::OkStatus();
   stream_ = std::make_unique<Stream>(address_);
   CallTimer timer(stream_->context, caller_.patience);
-  stream_->stream = stream_->stub->Coordinate(&stream_->context);
   proto::WorkerRequest request;
   *request.mutable_introduction() = caller_.who;
   proto::TaskReply reply;
   absl::Status met = [&] {
+    // Before the call, which waits for the connection; a context that is cancelled remembers it.
     const std::stop_callback cancel(stop, [this] { stream_->context.TryCancel(); });
+    stream_->stream = stream_->stub->Coordinate(&stream_->context);
     return Introduce(timer, *stream_->stream, caller_, ServerName(0, address_), reply, request);
   }();
   if (!met.ok()) {

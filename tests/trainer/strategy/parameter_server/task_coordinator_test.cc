@@ -72,6 +72,7 @@ TEST_F(TaskCoordinatorTest, WorkersWaitUntilTheLeadingProcessHasLoadedTheValues)
   EXPECT_EQ(Ask(other, 0).wait().missing(), "worker 0");
   const Session owner = Enter(0);
   EXPECT_EQ(Ask(other, 0).wait().missing(), "");
+  EXPECT_TRUE(Ask(other, 0).wait().is_halted());
   proto::Next next;
   next.mutable_owner();
   const proto::TaskReply order = tasks_.Next(owner, next);

@@ -37,23 +37,24 @@ LOCKSTEP_KERNEL(TakeMovingMoments, const float* moving_means, const float* movin
 
 LOCKSTEP_KERNEL(NormalizeChannels, const void* x, void* y, int type, const float* gamma,
                 const float* beta, const double* means, const double* inverse_deviations, bool relu,
-                std::int64_t rows, std::int64_t channels, std::int64_t area, bool are_inner,
-                int columns) {
+                const StepContext* step, std::int64_t rows, std::int64_t channels,
+                std::int64_t area, bool are_inner, int columns) {
   const Channels shape{channels, area, are_inner};
+  const std::int64_t valid = step->valid * area;
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
       ForEachPixel<kCount, 2>(
           shape, rows * area, static_cast<unsigned>(columns), [=](std::int64_t channel) {
             const ChannelNorms<kCount> norms(channel, means, inverse_deviations, gamma, beta);
             return [=]<unsigned kAhead>(const Places<kAhead>& places) {
-              Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
+              const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);
               for (unsigned a = 0; a < kAhead; ++a) {
-                for (unsigned k = 0; k < kCount; ++k) {
-                  T& element = values.at[a].elements[k];
-                  const float x_hat = norms.normalized[k](ToFloat(element));
-                  element = FromFloat<T>(Rectified(norms.affine[k](x_hat), relu));
+                Neighbors<T, kCount> result{};
+                for (unsigned k = 0; k < kCount && places.pixel[a] < valid; ++k) {
+                  const float x_hat = norms.normalized[k](ToFloat(values.at[a].elements[k]));
+                  result.elements[k] = FromFloat<T>(Rectified(norms.affine[k](x_hat), relu));
                 }
-                Store(static_cast<T*>(y), places.index[a], values.at[a]);
+                Store(static_cast<T*>(y), places.index[a], result);
               }
             };
           });

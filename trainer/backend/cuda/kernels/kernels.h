@@ -151,12 +151,13 @@ LOCKSTEP_DECLARE_KERNEL MeasureChannels(const double* sums, std::int64_t parts,
 LOCKSTEP_DECLARE_KERNEL TakeMovingMoments(const float* moving_means, const float* moving_variances,
                                           std::int64_t channels, float epsilon, double* means,
                                           double* inverse_deviations);
-// y = act(x_hat * gamma + beta), where act is relu or nothing
+// y = act(x_hat * gamma + beta) of the valid rows, where act is relu or nothing; 0 beyond.
 LOCKSTEP_DECLARE_KERNEL NormalizeChannels(const void* x, void* y, int type, const float* gamma,
                                           const float* beta, const double* means,
                                           const double* inverse_deviations, bool relu,
-                                          std::int64_t rows, std::int64_t channels,
-                                          std::int64_t area, bool are_inner, int columns);
+                                          const StepContext* step, std::int64_t rows,
+                                          std::int64_t channels, std::int64_t area, bool are_inner,
+                                          int columns);
 // dx of the valid rows; 0 beyond. `gradient_means`: of WriteGradients.
 LOCKSTEP_DECLARE_KERNEL NormalizeChannelsBackward(
     const void* x, const void* dy, void* dx, int type, const float* gamma, const float* beta,
