@@ -26,7 +26,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone.code : kExitUsage.code;
   }
-  RaiseDescriptorLimit();  // a pod of `run` takes two descriptors, one of `logs --all` a connection
+  RaiseDescriptorLimit();  // a pod of `run` takes three descriptors, one of `logs --all` a connection
   const auto is_called = [&app](const Verb& verb) { return app.got_subcommand(verb.command); };
   return Run(*std::ranges::find_if(verbs, is_called));  // parse() has required one
 }
