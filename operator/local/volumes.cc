@@ -302,7 +302,8 @@ std::map<std::string, std::string> EntriesOf(const Object& object) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       if (!encoded) {
         entries[key] = std::move(text);
-      } else if (std::string bytes; absl::Base64Unescape(text, &bytes)) {  // cannot be in place
+      } else if (std::string bytes;
+                 absl::Base64Unescape(text, &bytes)) {  // a job's file has no other
         entries[key] = std::move(bytes);
       }
     }
