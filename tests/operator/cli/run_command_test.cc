@@ -311,6 +311,23 @@ TEST_F(RunCommandTest, SetChangesTheJob) {
       0);
 }
 
+// A script reads report.json to tell the CLI's own 2 from a replica's.
+TEST_F(RunCommandTest, ARefusedRunLeavesNoReportOfAnEarlierOneInTheFolderThatIsNamed) {
+  WriteJob(1, "exit 2");
+  const std::string typo = "spec.replicaSpec=1";
+  const std::string lacks =
+      "spec.replicaSpecs.Worker.template.spec.containers[0].envFrom=[{secretRef: {name: keys}}]";
+  for (const std::string& fault : {typo, lacks}) {
+    EXPECT_EQ(Run(JsonIn("w")).code, 2);
+    EXPECT_EQ(ReportOf("w")["state"], "Failed");
+    EXPECT_EQ(Run(JsonIn("w", {"--set", fault})).code, 2);
+    EXPECT_FALSE(Exists(folder_.At("w/report.json"))) << fault;
+  }
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 2);
+  EXPECT_EQ(Run({"run", "job.yaml", "--set", lacks}).code, 2);
+  EXPECT_EQ(ReportOf("runs/job")["state"], "Failed") << "nobody named the folder";
+}
+
 TEST_F(RunCommandTest, AVolumeCanBeAFolderOfTheUsers) {
   fs::create_directory(folder_.At("mine"));
   WriteTextFile(folder_.At("mine/input"), "in");
