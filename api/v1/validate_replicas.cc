@@ -100,6 +100,28 @@ void ValidateContainer(const Json& container, const std::string& path, std::set<
     errors.push_back({path + ".name", fmt::format("found \"{}\" a second time, expected names to "
                                                   "differ",
                                                   name->get<std::string>())});
+  } else if (!IsDnsLabel(name->get_ref<const std::string&>(), false)) {
+    // Of a pod; and `lockstep run` makes paths of it.
+    errors.push_back(
+        {path + ".name",
+         fmt::format("found \"{}\", expected at most {} lower-case letters, digits and "
+                     "'-', and no '-' first or last",
+                     name->get<std::string>(), kLongestLabel)});
+  }
+}
+
+// A pod's init containers share the names of the others.
+void ValidateInitContainers(const Json& spec, const std::string& path, std::set<std::string>& names,
+                            Errors& errors) {
+  const auto list = spec.find("initContainers");
+  if (list == spec.end() || list->is_null()) return;
+  if (list->size() > kMostContainers) {
+    errors.push_back({path, fmt::format("found {} containers, expected at most {}", list->size(),
+                                        kMostContainers)});
+    return;
+  }
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    ValidateContainer((*list)[i], fmt::format("{}[{}]", path, i), names, errors);
   }
 }
 
@@ -119,6 +141,10 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
   const bool has_spec = spec != tmpl.end() && !spec->is_null();
   const std::string containers_path = path + ".spec.containers";
   if (!has_spec || !spec->contains("containers")) {
+    if (has_spec) {
+      std::set<std::string> names;
+      ValidateInitContainers(*spec, path + ".spec.initContainers", names, errors);
+    }
     if (may_lack_containers) return;
     errors.push_back({containers_path,
                       "found none, expected at least 1: a job without `training` brings its own"});
@@ -138,6 +164,7 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
   for (std::size_t i = 0; i < containers.size(); ++i) {
     ValidateContainer(containers[i], fmt::format("{}[{}]", containers_path, i), names, errors);
   }
+  ValidateInitContainers(*spec, path + ".spec.initContainers", names, errors);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct ExitCode {
 
 // Each verb can end with one of these.
 inline constexpr ExitCode kExitDone{0, "Success"};
-inline constexpr ExitCode kExitInternalError{1, "An internal error"};
+inline constexpr ExitCode kExitInternalError{
+    1, "An internal error, or the output cannot be written, for example because the disk is full"};
 inline constexpr ExitCode kExitUsage{
     2,
     "The command line or its input cannot be used: an unknown option, a file that is missing or "

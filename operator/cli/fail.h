@@ -1,5 +1,5 @@
 // Reports why a verb failed. Each function prints to stderr, with control characters replaced since
-// others may have written parts of the message, and returns `code`.
+// others may have written parts of the message. Those that take a status return `code`.
 #pragma once
 
 #include <exception>
@@ -18,5 +18,10 @@ ExitCode FailOnCluster(const ExitCode& code, const absl::Status& status);
 // Prints an exception that nobody expected: one of this program's faults. Returns
 // kExitInternalError.
 ExitCode FailInternally(const std::exception& error);
+
+// Call it last, with the exit code so far. If stdout could not be written, for another reason than
+// that its reader has ended, says so, and returns kExitInternalError's code instead of 0: whoever
+// reads the file that stdout is would take a part for the whole.
+int CodeWithOutput(int code);
 
 }  // namespace lockstep::cli

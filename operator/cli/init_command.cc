@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -159,20 +158,25 @@ absl::StatusOr<DatasetFormat> FormatOf(const InitOptions& options) {
       options.data));
 }
 
-// Creates the file: a job that somebody has edited is not replaced.
+// Creates the file: a job that somebody has edited is not replaced. ResourceExhausted: there was no
+// room for it, and no part of it is left, so that the next attempt does not find one.
 absl::Status WriteNewFile(const std::string& path, const std::string& text) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"),
-                                                             &std::fclose);
+  std::FILE* const file = std::fopen(path.c_str(), "wx");
   if (file == nullptr && errno == EEXIST) {
     return absl::AlreadyExistsError(
         fmt::format("{}: found a file of this name, expected none", path));
   }
-  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-      std::fflush(file.get()) != 0) {
+  if (file == nullptr) {
     return absl::UnavailableError(
-        fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+        fmt::format("{}: cannot be created: {}", path, std::strerror(errno)));
   }
-  return absl::OkStatus();
+  int error = std::fwrite(text.data(), 1, text.size(), file) == text.size() ? 0 : errno;
+  if (std::fclose(file) != 0 && error == 0) error = errno;
+  if (error == 0) return absl::OkStatus();
+  std::error_code ignored;  // of two errors, the first says why
+  fs::remove(path, ignored);
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
 }
 
 }  // namespace
@@ -247,6 +251,7 @@ ExitCode RunInit(const InitOptions& options) {
     return kExitDone;
   }
   const absl::Status written = WriteNewFile(options.file, *text);
+  if (absl::IsResourceExhausted(written)) return Fail(kExitInternalError, written);
   return written.ok() ? kExitDone : Fail(kExitUsage, written);
 }
 

@@ -1,7 +1,9 @@
 // The `lockstep` program: reads the command line and calls the verb.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <exception>
+#include <system_error>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -26,7 +28,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone.code : kExitUsage.code;
   }
-  RaiseDescriptorLimit();  // a pod of `run` takes two descriptors, one of `logs --all` a connection
+  RaiseDescriptorLimit();  // a pod of `run` takes three, one of `logs --all` a connection
   const auto is_called = [&app](const Verb& verb) { return app.got_subcommand(verb.command); };
   return Run(*std::ranges::find_if(verbs, is_called));  // parse() has required one
 }
@@ -36,9 +38,14 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   lockstep::OpenStandardStreams();
+  int code = lockstep::cli::kExitInternalError.code;
   try {
-    return lockstep::cli::Main(argc, argv);
+    code = lockstep::cli::Main(argc, argv);
+  } catch (const std::system_error& error) {
+    // fmt::print throws one where it cannot write.
+    if (std::ferror(stdout) == 0) return lockstep::cli::FailInternally(error).code;
   } catch (const std::exception& error) {
     return lockstep::cli::FailInternally(error).code;
   }
+  return lockstep::cli::CodeWithOutput(code);
 }

@@ -226,13 +226,13 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const WorkDir work_dir,
                             WorkDir::Open(options.work_dir, file.job.metadata.name));
   run_options.work_dir = work_dir.path();
-  work_dir.RemoveReport();
   work_dir.RemoveMetricsAddresses();  // of a run that was killed
   run_options.mark = local::MarkOfThisRun();
   const local::Guardian guardian(run_options.mark);
   const SystemClock clock;
   Inbox inbox;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, run_options, inbox, clock));
+  work_dir.RemoveReport();  // of the run before, which a job that is refused does not replace
   Session session(options, file, work_dir, *run, inbox, clock);
   session.console().Note(
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
@@ -244,6 +244,15 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   const absl::Status written = work_dir.WriteReport(AsciiJson(ToJson(report)));
   if (!written.ok()) session.console().Warn(std::string(written.message()));
   return report;
+}
+
+// Whoever names a folder reads the report there, and must not take an earlier run's for that of one
+// that was refused.
+void RemoveOldReport(const std::string& folder) {
+  std::error_code unknown;
+  if (folder.empty() || !fs::exists(folder + "/report.json", unknown)) return;
+  const absl::StatusOr<WorkDir> dir = WorkDir::Open(folder, "", Duration::zero());
+  if (dir.ok()) dir->RemoveReport();  // else it is that of the run which has the folder
 }
 
 }  // namespace
@@ -272,7 +281,10 @@ ExitCode RunRun(const RunOptions& options) {
   // A reader that ends, such as head or, at Ctrl-C, tee, must not end the run before pods can save.
   IgnoreBrokenPipes();
   const absl::StatusOr<RunReport> report = RunToEnd(options);
-  if (!report.ok()) return Fail(kExitUsage, report.status());
+  if (!report.ok()) {
+    RemoveOldReport(options.work_dir);
+    return Fail(kExitUsage, report.status());
+  }
   const bool json = options.output == "json";
   const std::string text = json ? AsciiJson(ToJson(*report)) + '\n' : ToText(*report);
   std::fputs(text.c_str(), stdout);  // does not throw if nobody reads it

@@ -38,14 +38,18 @@ std::string NameOf(const api::TrainingJob& job, api::Role role, int index) {
   return fmt::format("{}/{}", job.metadata.namespace_name, controller::PodName(job, role, index));
 }
 
-absl::StatusOr<bool> CanBind(in_addr_t host, int port) {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Returns the bound socket, or no descriptor if the address is in use.
+absl::StatusOr<Descriptor> TryBind(int type, in_addr_t host, int port) {
+  Descriptor socket(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return absl::ErrnoToStatus(errno, "cannot try a pod's port");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = host;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  return bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    socket.Close();
+  }
+  return socket;
 }
 
 // Returns the lock, or no descriptor if another run holds it. The kernel releases it when we end.
@@ -114,7 +118,10 @@ absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::OpenDefault() {
 }
 
 LocalAddresses::~LocalAddresses() {
-  for (const auto& [pod, reservation] : reservations_) close(reservation.lock_fd);
+  for (const auto& [pod, reservation] : reservations_) {
+    close(reservation.lock_fd);
+    close(reservation.guard_fd);
+  }
 }
 
 absl::Status LocalAddresses::ReserveAll(const api::TrainingJob& job) const {
@@ -154,10 +161,16 @@ absl::StatusOr<LocalAddresses::Reservation> LocalAddresses::Reserve() const {
     // If all descriptors are in use, no other port will do.
     LOCKSTEP_ASSIGN_OR_RETURN(Descriptor lock, TryLock(path));
     if (lock.fd() < 0) continue;
-    // Another user, or a program that does not use our locks, may have the port. Binding all
-    // addresses fails if any address has it in use.
-    LOCKSTEP_ASSIGN_OR_RETURN(const bool is_free, CanBind(htonl(INADDR_ANY), address.port));
-    if (is_free) return Reservation{address, lock.Release()};
+    // The locks of another user lie in another folder, and so may those of this user's other
+    // sessions. Pods bind TCP ports, so nobody needs the UDP port of the same number.
+    LOCKSTEP_ASSIGN_OR_RETURN(Descriptor guard,
+                              TryBind(SOCK_DGRAM, inet_addr(address.host.c_str()), address.port));
+    if (guard.fd() < 0) continue;
+    // A program that is no run may have the port. Binding all addresses fails if any address has
+    // it in use.
+    LOCKSTEP_ASSIGN_OR_RETURN(const Descriptor probe,
+                              TryBind(SOCK_STREAM, htonl(INADDR_ANY), address.port));
+    if (probe.fd() >= 0) return Reservation{address, lock.Release(), guard.Release()};
   }
   return absl::ResourceExhaustedError(fmt::format(
       "no port from {} to {} is free for the next of the pods", ports_.first, ports_.last));

@@ -29,8 +29,9 @@ PortRange ReservablePorts(PortRange ephemeral);
 // returns /tmp/lockstep-<uid>; Open fails if another user has created that. Either may be null.
 std::string LockFolder(const char* runtime, const char* home);
 
-// Thread-safe. An address is reserved on first use, by a locked file in `lock_dir`, until this
-// object or the process ends.
+// Thread-safe. An address is reserved on first use, by a locked file in `lock_dir` and, for those
+// whose files are elsewhere, by a UDP socket that is bound to it, until this object or the process
+// ends.
 class LocalAddresses final : public controller::Addresses {
  public:
   // FailedPrecondition if `lock_dir` cannot be created or belongs to another user.
@@ -43,7 +44,7 @@ class LocalAddresses final : public controller::Addresses {
   LocalAddresses& operator=(const LocalAddresses&) = delete;
 
   // Reserves the addresses of all replicas. ResourceExhausted: this process may not open that many
-  // files, one for each, or no port is free.
+  // files, two for each, or no port is free.
   absl::Status ReserveAll(const api::TrainingJob& job) const;
   // Requires: ReserveAll has reserved it, or can.
   controller::Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
@@ -53,7 +54,7 @@ class LocalAddresses final : public controller::Addresses {
  private:
   struct Reservation {
     controller::Address address;
-    int lock_fd = -1;
+    int lock_fd = -1, guard_fd = -1;
   };
 
   LocalAddresses(std::string lock_dir, PortRange ports);

@@ -201,7 +201,11 @@ absl::StatusOr<ProcessSpec> Assemble(const Object& pod, const Object& container,
   spec.env["HOSTNAME"] = kube::Name(pod);
   for (const auto& [name, value] : own) spec.env[name] = paths.Rewrite(value);
   std::string& path = spec.env["PATH"];
-  path = host.program_dir + ":" + (path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path);
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  // The trainer is that of this version. Other programs are those that the user's PATH finds: where
+  // we are installed there may be another Python than that of a virtual environment.
+  path = spec.argv.front() == "lockstep-trainer" ? host.program_dir + ":" + path
+                                                 : path + ":" + host.program_dir;
   const std::string folder = paths.Rewrite(container.value("workingDir", ""));
   if (folder.starts_with('/')) {
     spec.working_dir = folder;

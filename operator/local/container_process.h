@@ -14,7 +14,7 @@ namespace lockstep::local {
 
 struct HostFacts {
   Environment env;          // inherited; the container's own variables override it
-  std::string program_dir;  // first on PATH: contains lockstep-trainer
+  std::string program_dir;  // contains lockstep-trainer: first on its PATH, last on others'
   std::string current_dir;  // for containers without workingDir
 };
 

@@ -38,7 +38,7 @@ bool IsPathCharacter(char c) {
 void PathMap::Add(std::string container_path, std::string host_path) {
   while (container_path.size() > 1 && container_path.back() == '/') container_path.pop_back();
   while (host_path.size() > 1 && host_path.back() == '/') host_path.pop_back();
-  if (container_path == host_path) return;
+  // One that maps a path to itself counts too: a mount above it must not apply there.
   entries_.push_back({std::move(container_path), std::move(host_path)});
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.from.size() > b.from.size(); });

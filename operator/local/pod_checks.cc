@@ -104,6 +104,22 @@ absl::Status CheckPods(const std::vector<Object>& pods, const VolumeOptions& opt
   return absl::OkStatus();
 }
 
+absl::Status CheckStarts(const std::vector<Object>& pods, const VolumeOptions& options,
+                         const HostFacts& host, kube::Client& client) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckSources(pods, options, client));
+  for (const Object& pod : pods) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, LocateVolumes(pod, options));
+    for (const char* list : kContainerLists) {
+      for (const Object& container : pod["spec"].value(list, Object::array())) {
+        LOCKSTEP_ASSIGN_OR_RETURN(const PathMap paths, MapMounts(container, locations));
+        const absl::Status made = MakeProcess(pod, container, paths, host, client).status();
+        if (!made.ok()) return absl::InvalidArgumentError(std::string(made.message()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& pod, const Object& container) {
   return LimitOf(pod, container, kCpuRange);
 }

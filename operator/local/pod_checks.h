@@ -1,5 +1,6 @@
 // What the pods of a job must be like to run on one machine, and what their containers may use: the
-// same for `lockstep run` and `lockstep plan`. Pure.
+// same for `lockstep run` and `lockstep plan`. Pure, except for CheckStarts, which is for `run`
+// alone: a plan may be made for a cluster, which has objects that are not in the job's file.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
+#include "operator/kube/client.h"
 #include "operator/kube/object.h"
+#include "operator/local/container_process.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {
@@ -18,6 +21,13 @@ namespace lockstep::local {
 // which are the same for all pods of a role, and that each folder in `options` is that of some
 // volume. InvalidArgument names the pod, the volume or the field.
 absl::Status CheckPods(const std::vector<kube::Object>& pods, const VolumeOptions& options);
+
+// Says why pods that CheckPods has accepted cannot be started with the objects that `client` has:
+// a container without a command, an absent ConfigMap, Secret or key, an unknown field of the pod,
+// and what CheckSources finds. No restart would change any of it. InvalidArgument names the pod and
+// the container or the volume.
+absl::Status CheckStarts(const std::vector<kube::Object>& pods, const VolumeOptions& options,
+                         const HostFacts& host, kube::Client& client);
 
 // The limits of one of the pod's containers: thousandths of a core, and bytes. Nullopt: it has
 // none, or 0, which Kubernetes, too, takes for none. InvalidArgument names the field of the job,

@@ -15,7 +15,8 @@ namespace {
 
 using kube::Object;
 
-// The shell's code for "command not found"; TFJob's rule treats it as permanent, as it should be.
+// The shell's code for "command not found"; restartPolicy ExitCode treats it as permanent, as it
+// should be.
 constexpr int kStartErrorCode = 127;
 // How often to check leftovers of a stopped process during the grace period.
 constexpr Duration kLeftoverCheck = std::chrono::milliseconds(20);

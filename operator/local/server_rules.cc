@@ -42,7 +42,8 @@ std::string PhaseOf(const Object& pod) {
   return pod.contains(phase) ? pod[phase].get<std::string>() : std::string();
 }
 
-// A Secret's stringData is write-only and is stored in data.
+// A Secret's stringData is write-only and is stored in data. Its values are texts: those of a job's
+// file have been checked, and we write no others.
 void EncodeStringData(Object& secret) {
   if (!secret.contains("stringData")) return;
   for (const auto& [key, value] : secret["stringData"].items()) {

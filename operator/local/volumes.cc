@@ -108,17 +108,24 @@ absl::StatusOr<mode_t> ModeOf(const Object& source, const Object& item, bool sec
   return mode.get<mode_t>() & (secret ? 0700U : 0777U);
 }
 
-absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
-                          const std::string& what) {
+struct ConfigFile {
+  std::string path;  // below the volume
+  std::string text;
+  mode_t mode = 0;
+};
+
+absl::StatusOr<std::vector<ConfigFile>> FilesIn(const Object& source, const Object& object,
+                                                const std::string& what) {
+  std::vector<ConfigFile> files;
   const bool secret = object.value("kind", "") == "Secret";
   const std::map<std::string, std::string> entries = EntriesOf(object);
   if (!source.contains("items")) {
     LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, Object::object(), secret, what));
     for (const auto& [key, text] : entries) {
       LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
-      LOCKSTEP_RETURN_IF_ERROR(WriteAnew(fs::path(folder) / key, text, mode));
+      files.push_back({key, text, mode});
     }
-    return absl::OkStatus();
+    return files;
   }
   for (const Object& item : source["items"]) {
     const auto entry = entries.find(item.value("key", ""));
@@ -127,17 +134,35 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     }
     const std::string below = item.value("path", entry->first);
     LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
-    const fs::path path = fs::path(folder) / below;
-    LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
     LOCKSTEP_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(source, item, secret, what));
-    LOCKSTEP_RETURN_IF_ERROR(WriteAnew(path, entry->second, mode));
+    files.push_back({below, entry->second, mode});
   }
-  return absl::OkStatus();
+  return files;
 }
 
-absl::Status FillHostPath(const Object& source, const std::string& path, const std::string& what) {
-  const std::string type = source.value("type", "");
-  if (type == "DirectoryOrCreate") return MakeFolder(path, what);
+// Returns the files of a volume of a ConfigMap or Secret; none if that is optional and absent.
+absl::StatusOr<std::vector<ConfigFile>> FilesOf(const std::string& name_space, const Object& volume,
+                                                kube::Client& client) {
+  const std::string type = TypeOf(volume);
+  const std::string what = fmt::format("volume \"{}\"", volume.value("name", ""));
+  const Object source = SourceOf(volume, type);
+  const kube::Kind& kind = type == "secret" ? kube::kSecretKind : kConfigMapKind;
+  const std::string name = source.value(type == "secret" ? "secretName" : "name", "");
+  const absl::StatusOr<Object> object = client.Get(kind, {name_space, name});
+  if (object.ok()) return FilesIn(source, *object, what);
+  if (absl::IsNotFound(object.status()) && source.value("optional", false)) {
+    return std::vector<ConfigFile>();
+  }
+  return absl::NotFoundError(
+      fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
+}
+
+bool IsMadeAtStart(const Object& volume) {
+  return TypeOf(volume) == "hostPath" &&
+         SourceOf(volume, "hostPath").value("type", "") == "DirectoryOrCreate";
+}
+
+absl::Status CheckHostPath(const std::string& path, const std::string& what) {
   const std::string why = WhyAbsent(path);
   if (why.empty()) return absl::OkStatus();
   return absl::NotFoundError(fmt::format("{}: hostPath {} {}", what, path, why));
@@ -155,19 +180,16 @@ absl::Status MakeEmptyFolder(const std::string& path, const std::string& what) {
 
 absl::Status FillConfig(const std::string& name_space, const Object& volume,
                         const std::string& path, kube::Client& client) {
-  const std::string type = TypeOf(volume);
   const std::string what = fmt::format("volume \"{}\"", volume.value("name", ""));
-  const Object source = SourceOf(volume, type);
   LOCKSTEP_RETURN_IF_ERROR(MakeEmptyFolder(path, what));
-  const kube::Kind& kind = type == "secret" ? kube::kSecretKind : kConfigMapKind;
-  const std::string name = source.value(type == "secret" ? "secretName" : "name", "");
-  const absl::StatusOr<Object> object = client.Get(kind, {name_space, name});
-  if (object.ok()) return WriteEntries(source, *object, path, what);
-  if (absl::IsNotFound(object.status()) && source.value("optional", false)) {
-    return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<ConfigFile> files,
+                            FilesOf(name_space, volume, client));
+  for (const ConfigFile& file : files) {
+    const fs::path at = fs::path(path) / file.path;
+    LOCKSTEP_RETURN_IF_ERROR(MakeFolder(at.parent_path().string(), what));
+    LOCKSTEP_RETURN_IF_ERROR(WriteAnew(at, file.text, file.mode));
   }
-  return absl::NotFoundError(
-      fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -224,6 +246,39 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
   return locations;
 }
 
+absl::Status CheckSources(const std::vector<Object>& pods, const VolumeOptions& options,
+                          kube::Client& client) {
+  std::vector<std::map<std::string, std::string>> locations;
+  std::set<std::string> made;
+  for (const Object& pod : pods) {
+    LOCKSTEP_ASSIGN_OR_RETURN(auto of_pod, LocateVolumes(pod, options));
+    for (const Object& volume : VolumesOf(pod)) {
+      if (IsMadeAtStart(volume)) made.insert(of_pod[volume.value("name", "")] + "/");
+    }
+    locations.push_back(std::move(of_pod));
+  }
+  const auto will_be_made = [&](const std::string& path) {  // it, or a folder in it
+    const auto next = made.lower_bound(path + "/");
+    return next != made.end() && next->starts_with(path + "/");
+  };
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    for (const Object& volume : VolumesOf(pods[i])) {
+      const std::string name = volume.value("name", "");
+      const std::string type = TypeOf(volume);
+      absl::Status found;
+      if (type == "hostPath" && !will_be_made(locations[i][name])) {
+        found = CheckHostPath(locations[i][name], fmt::format("volume \"{}\"", name));
+      } else if (IsConfig(type) && NamedFolder(volume, options) == nullptr) {
+        found = FilesOf(kube::Namespace(pods[i]), volume, client).status();
+      }
+      if (found.ok()) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("pod {}: {}", kube::Name(pods[i]), std::string(found.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
                          const std::map<std::string, std::string>& locations,
                          kube::Client& client) {
@@ -234,8 +289,8 @@ absl::Status FillVolumes(const Object& pod, const VolumeOptions& options,
     const std::string& path = location->second;
     const std::string type = TypeOf(volume);
     const std::string what = fmt::format("volume \"{}\"", name);
-    if (type == "hostPath") {
-      LOCKSTEP_RETURN_IF_ERROR(FillHostPath(SourceOf(volume, type), path, what));
+    if (type == "hostPath" && !IsMadeAtStart(volume)) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckHostPath(path, what));
     } else if (IsConfig(type) && NamedFolder(volume, options) == nullptr) {
       LOCKSTEP_RETURN_IF_ERROR(FillConfig(kube::Namespace(pod), volume, path, client));
     } else {
@@ -302,7 +357,8 @@ std::map<std::string, std::string> EntriesOf(const Object& object) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       if (!encoded) {
         entries[key] = std::move(text);
-      } else if (std::string bytes; absl::Base64Unescape(text, &bytes)) {  // cannot be in place
+      } else if (std::string bytes;
+                 absl::Base64Unescape(text, &bytes)) {  // a job's file has no other
         entries[key] = std::move(bytes);
       }
     }

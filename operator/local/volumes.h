@@ -34,6 +34,12 @@ std::set<std::string> ClaimsOf(const std::vector<kube::Object>& pods);
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
+// Says what the pods' volumes lack before any pod is started: a ConfigMap, a Secret or a key of one
+// that `client` does not have, or a hostPath that is not there and that no pod's volume of type
+// DirectoryOrCreate makes. InvalidArgument names the pod and the volume. Writes nothing.
+absl::Status CheckSources(const std::vector<kube::Object>& pods, const VolumeOptions& options,
+                          kube::Client& client);
+
 // Creates the folders, and writes the entries of ConfigMaps and Secrets as files with the modes
 // that their volumes say, a Secret's only for its owner, without what an earlier pod of this name
 // left there. The content of a folder in `options.folders` is the user's and stays as it is.

@@ -43,8 +43,8 @@ class BadInputTest(unittest.TestCase):
 
     def test_a_pod_that_the_server_refuses_fails_the_job_with_its_words(self):
         server().create(job("refused", replicaSpecs={"Worker": role(containers=[
-            container(name="Not_A_Label")])}))
-        self.assertIn("Not_A_Label", self.failed("refused")["message"])
+            container(volumeMounts=[{"name": "no-volume", "mountPath": "/data"}])])}))
+        self.assertIn("no-volume", self.failed("refused")["message"])
 
     def test_a_running_job_outlives_a_policy_that_denies_a_replacement(self):
         """Its answer has the code and the reason of an invalid pod (422 Invalid)."""

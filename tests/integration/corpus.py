@@ -327,6 +327,12 @@ TEMPLATES = [
         CONTAINERS + "[0].name"),
     Bad("two containers of one name", with_containers(container(), container()),
         CONTAINERS + "[1]"),
+    Bad("a container's name that is a path", with_containers(container("../x")),
+        CONTAINERS + "[0].name", PROGRAM),
+    Bad("an init container of a container's name", job(replicaSpecs={"Worker": {
+        "replicas": 1, "template": {"spec": {"containers": [container("one")],
+                                             "initContainers": [container("one")]}}}}),
+        "spec.replicaSpecs.Worker.template.spec.initContainers[0].name", PROGRAM),
     Bad("a template as text", job(replicaSpecs=workers(template="none")),
         "spec.replicaSpecs.Worker.template"),
     Bad("an unknown field of a container", with_containers(container(imagee="x")),

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
@@ -22,6 +24,9 @@ namespace lockstep::cli {
 namespace {
 
 using kube::Object;
+
+constexpr char kData[] = "data";
+constexpr std::size_t kLongestKey = 253;
 
 constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeClaim"};
 
@@ -72,12 +77,68 @@ absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std:
   return job;
 }
 
-absl::Status CheckCompanion(const Object& document) {
-  if (!document.contains("metadata") || kube::Name(document).empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: metadata.name is missing", KindOf(document)));
+// As an API server: it takes padded base64 only, and text of any length in several lines.
+bool IsBase64(const std::string& text) {
+  std::string bytes;
+  const auto characters =
+      std::ranges::count_if(text, [](char c) { return c != '\n' && c != '\r'; });
+  return characters % 4 == 0 && absl::Base64Unescape(text, &bytes);
+}
+
+bool IsKey(const std::string& key) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  return !key.empty() && key.size() <= kLongestKey && key != "." && !key.starts_with("..") &&
+         std::ranges::all_of(key, is_part);
+}
+
+// Checks a map of texts. Messages do not repeat a value, which may be a secret. As an API server,
+// takes null for an empty text.
+void CheckTexts(Object& document, const char* field, bool encoded, const std::string& what,
+                std::vector<FieldError>& faults) {
+  if (!document.contains(field) || document[field].is_null()) return;
+  const std::string path = fmt::format("{}: {}", what, field);
+  if (!document[field].is_object()) {
+    faults.push_back({path, fmt::format("found a {}, expected an object of texts",
+                                        document[field].type_name())});
+    return;
   }
-  return absl::OkStatus();
+  for (auto& [key, value] : document[field].items()) {
+    const std::string of_key = fmt::format("{}.{}", path, key);
+    if (value.is_null()) value = "";
+    if (!IsKey(key)) {
+      faults.push_back({of_key, "expected a key of letters, digits, '-', '_' and '.'"});
+    } else if (!value.is_string()) {
+      faults.push_back({of_key, fmt::format("found a {}, expected a text: put it in quotes",
+                                            value.type_name())});
+    } else if (encoded && !IsBase64(value.get_ref<const std::string&>())) {
+      faults.push_back({of_key,
+                        "found a text that is not base64, which data of a Secret and "
+                        "binaryData are"});
+    }
+  }
+}
+
+// What an API server refuses. Whoever reads a companion later relies on it.
+absl::Status CheckCompanion(Object& document) {
+  const std::string kind = KindOf(document);
+  if (!document.contains("metadata") || kube::Name(document).empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}: metadata.name is missing", kind));
+  }
+  const std::string what = fmt::format("{} \"{}\"", kind, kube::Name(document));
+  std::vector<FieldError> faults;
+  if (!document.contains("apiVersion") || document["apiVersion"] != "v1") {
+    faults.push_back({what + ": apiVersion", "expected v1"});
+  }
+  if (kind == "Secret") {
+    CheckTexts(document, kData, /*encoded=*/true, what, faults);
+    CheckTexts(document, "stringData", /*encoded=*/false, what, faults);
+  } else if (kind == "ConfigMap") {
+    CheckTexts(document, kData, /*encoded=*/false, what, faults);
+    CheckTexts(document, "binaryData", /*encoded=*/true, what, faults);
+  }
+  return api::ToStatus(faults);
 }
 
 }  // namespace

@@ -210,7 +210,16 @@ void SetTorchVariable(const char* name, const std::string& value, OrderedJson& t
   }
 }
 
-// [{key: timeout, value: "900"}] is --rdzv-conf=timeout=900.
+constexpr char kHost[] = "is_host";
+
+bool NamesHost(const api::Json& entries) {
+  return entries.is_array() && std::ranges::any_of(entries, [](const api::Json& entry) {
+           return kube::TextMember(entry, "key") == kHost;
+         });
+}
+
+// [{key: timeout, value: "900"}] is --rdzv-conf=timeout=900. Without the host, which is one of the
+// pods, and here would be all or none.
 std::optional<std::string> RendezvousConf(const api::Json& entries) {
   if (!entries.is_array()) return std::nullopt;
   std::string conf;
@@ -218,6 +227,7 @@ std::optional<std::string> RendezvousConf(const api::Json& entries) {
     const std::string key = kube::TextMember(entry, "key");
     const std::string value = kube::TextMember(entry, "value");
     if (key.empty() || value.empty()) return std::nullopt;
+    if (key == kHost) continue;
     conf += fmt::format("{}{}={}", conf.empty() ? "" : ",", key, value);
   }
   return conf;
@@ -235,7 +245,10 @@ void ConvertTorchrun(Parts& source, OrderedJson& to) {
   }
   if (const auto entries = source.Take("rdzvConf")) {
     if (const auto conf = RendezvousConf(*entries)) {
-      SetTorchVariable("PET_RDZV_CONF", *conf, to);
+      if (!conf->empty()) SetTorchVariable("PET_RDZV_CONF", *conf, to);
+      if (NamesHost(*entries)) {
+        source.NoteField("rdzvConf", "is_host is left out: the leading pod hosts the store");
+      }
     } else {
       source.NoteField("rdzvConf", "expected a list of keys with values; left out");
     }

@@ -86,6 +86,10 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
 
   std::unique_ptr<LocalRun> run(
       new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
+  LOCKSTEP_RETURN_IF_ERROR(run->CreateCompanions(file));
+  // A pod that fails for this is started again until the job's budget is spent.
+  LOCKSTEP_RETURN_IF_ERROR(
+      InFile(file.source, local::CheckStarts(pods, kubelet.volumes, kubelet.host, run->client_)));
   const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
   if (main != nullptr) {
     run->leading_ = kube::KeyOf(pods.front());
@@ -97,7 +101,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   run->Watch(kube::kEventKind, job.metadata.namespace_name);
   run->kubelet_.Start();
   run->controller_.Start();
-  LOCKSTEP_RETURN_IF_ERROR(run->CreateObjects(file));
+  LOCKSTEP_RETURN_IF_ERROR(run->CreateJob(file.job));
   return run;
 }
 
@@ -110,11 +114,14 @@ LocalRun::~LocalRun() {
   watches_.clear();  // before the client that they use
 }
 
-absl::Status LocalRun::CreateObjects(const JobFile& file) {
+absl::Status LocalRun::CreateCompanions(const JobFile& file) {
   for (const Object& object : file.objects) {
     LOCKSTEP_RETURN_IF_ERROR(client_.Create(CompanionKind(object), object).status());
   }
-  api::TrainingJob job = file.job;
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::CreateJob(api::TrainingJob job) {
   job.spec.managed_by.clear();  // no other controller runs here
   return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).status();
 }

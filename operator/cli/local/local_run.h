@@ -25,8 +25,9 @@ struct LocalRunOptions {
 
 class LocalRun {
  public:
-  // Starts the job. InvalidArgument if a pod of the job cannot run on one machine; nothing has been
-  // started then. `inbox` and `clock` must outlive the run.
+  // Starts the job. InvalidArgument if a pod of the job cannot run on one machine, or lacks what
+  // the file should have, such as a Secret; nothing has been started then. `inbox` and `clock` must
+  // outlive the run.
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(const JobFile& file,
                                                          const LocalRunOptions& options,
                                                          Inbox& inbox, const Clock& clock);
@@ -56,7 +57,8 @@ class LocalRun {
  private:
   LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox, const Clock& clock,
            local::KubeletOptions kubelet, const std::string& namespace_name);
-  absl::Status CreateObjects(const JobFile& file);
+  absl::Status CreateCompanions(const JobFile& file);
+  absl::Status CreateJob(api::TrainingJob job);
   void Watch(const kube::Kind& kind, const std::string& namespace_name);
 
   Inbox& inbox_;

@@ -131,6 +131,28 @@ std::set<std::string> EnvNames(const Object& container) {
   return names;
 }
 
+// Whether the entry is a template's settings of torchrun's rendezvous that leave open who hosts the
+// store. Who does depends on the pod, so a template cannot say it.
+bool LacksHost(const Object& entry) {
+  if (kube::TextMember(entry, "name") != kEnvTorchRendezvous) return false;
+  return !entry.contains("valueFrom") &&
+         kube::TextMember(entry, "value").find("is_host") == std::string::npos;
+}
+
+bool HasOpenRendezvous(const Object& container) {
+  return container.contains("env") && std::ranges::any_of(container.at("env"), LacksHost);
+}
+
+// Adds the host to such settings. torchrun takes the last of two, so what a variable that the
+// template's text refers to says of the host counts.
+void AddHost(const std::vector<EnvVar>& env, Object& entry) {
+  if (!LacksHost(entry)) return;
+  const auto ours = std::ranges::find(env, std::string(kEnvTorchRendezvous), &EnvVar::name);
+  if (ours == env.end()) return;
+  const std::string settings = kube::TextMember(entry, "value");
+  entry["value"] = ours->source.get<std::string>() + (settings.empty() ? "" : ",") + settings;
+}
+
 // Ours come first, so that the user's variables can refer to them by $(NAME).
 void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   const std::set<std::string> own = EnvNames(container);
@@ -143,7 +165,10 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
     entry[key] = variable.source;
   }
   if (container.contains("env")) {
-    for (Object& entry : container.at("env")) merged.push_back(std::move(entry));
+    for (Object& entry : container.at("env")) {
+      AddHost(env, entry);
+      merged.push_back(std::move(entry));
+    }
   }
   if (!merged.empty()) container["env"] = std::move(merged);
 }
@@ -275,7 +300,8 @@ std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {
     const std::vector<EnvVar> main_env = ReplicaEnv(cluster, {role, 0}, 0);
     const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, {role, 0}, 0);
     for (const Object& container : spec.tmpl->at(kContainers)) {
-      const std::set<std::string> own = EnvNames(container);
+      std::set<std::string> own = EnvNames(container);
+      if (HasOpenRendezvous(container)) own.erase(kEnvTorchRendezvous);
       for (const EnvVar& variable : &container == main ? main_env : sidecar_env) {
         if (own.contains(variable.name)) overridden.insert(variable.name);
       }

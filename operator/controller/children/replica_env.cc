@@ -132,7 +132,7 @@ void AddTorch(const api::TrainingJob& job, const World& world, int processes,
     // Else torchrun compares the endpoint's host with its own full name, which has the cluster's
     // domain too, and with its addresses, which DNS may not have yet: then nobody would be the
     // host.
-    env.push_back({"PET_RDZV_CONF", fmt::format("is_host={}", rank == 0)});
+    env.push_back({kEnvTorchRendezvous, fmt::format("is_host={}", rank == 0)});
     return;
   }
   env.push_back({"PET_MASTER_ADDR", leader.host});

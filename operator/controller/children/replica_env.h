@@ -12,6 +12,7 @@ namespace lockstep::controller {
 
 inline constexpr char kEnvTorchNodes[] = "PET_NNODES";
 inline constexpr char kEnvTorchRank[] = "RANK";
+inline constexpr char kEnvTorchRendezvous[] = "PET_RDZV_CONF";
 
 struct EnvVar {
   std::string name;

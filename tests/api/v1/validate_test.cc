@@ -292,6 +292,30 @@ TEST(ValidateTest, TheTrainersConfigurationFitsAVariable) {
                                                    "expected at most 128000: .*"));
 }
 
+// As an API server says when it gets the pod; and `lockstep run` makes paths of them.
+TEST(ValidateTest, NamesOfContainersAreDnsLabels) {
+  const auto faults = [](const std::string& list, const std::string& name) {
+    Json tmpl = Template("pytorch");
+    tmpl["spec"][list].push_back({{"name", name}});
+    return Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, tmpl));
+  };
+  for (const std::string name : {"a/b", "x/../y", "..", "A", "-a", "a-", "a.b"}) {
+    EXPECT_EQ(
+        faults("containers", name),
+        fmt::format("spec.replicaSpecs.Worker.template.spec.containers[1].name: found \"{}\", "
+                    "expected at most 63 lower-case letters, digits and '-', and no '-' first "
+                    "or last",
+                    name));
+    EXPECT_THAT(
+        faults("initContainers", name),
+        ::testing::StartsWith("spec.replicaSpecs.Worker.template.spec.initContainers[0].name"));
+  }
+  EXPECT_NE(faults("containers", std::string(64, 'a')), "");
+  EXPECT_EQ(faults("containers", std::string(63, 'a')), "");
+  EXPECT_EQ(faults("initContainers", "0-a"), "");
+  EXPECT_THAT(faults("initContainers", "pytorch"), ::testing::HasSubstr("a second time"));
+}
+
 TEST(ValidateTest, APodHasAtMost256Containers) {
   const auto faults = [](int count) {
     Json crowded = {{"spec", {{"containers", Json::array()}}}};

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
@@ -90,6 +92,20 @@ TEST(InitCommandTest, WhatItWritesCanBePlannedAndIsNotReplaced) {
   const testing::Ended shown = testing::RunProgram(folder.path(), {"init"});
   EXPECT_EQ(shown.code, 0);
   EXPECT_THAT(shown.out, HasSubstr("lockstep run FILE\n"));
+}
+
+TEST(InitCommandTest, AFileThatCannotBeWrittenWholeIsNotLeftBehind) {
+  const TempDirectory folder;
+  testing::Program full(folder.path(), {"init", "job.yaml"}, [] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{64, 64};  // as a disk that becomes full
+    setrlimit(RLIMIT_FSIZE, &small);
+  });
+  const testing::Ended failed = full.Wait();
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_EQ(failed.err, "job.yaml: cannot be written: File too large\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.At("job.yaml")));
+  EXPECT_EQ(testing::RunProgram(folder.path(), {"init", "job.yaml"}).code, 0);
 }
 
 }  // namespace

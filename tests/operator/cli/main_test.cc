@@ -1,6 +1,8 @@
 // Runs the `lockstep` program without a verb. tests/cli_docs_test.py reads what --help prints.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/program.h"
@@ -34,6 +36,42 @@ TEST(MainTest, EachVerbOfAClusterDeclaresHowItEndsWithoutAnAnswer) {
     EXPECT_THAT(ended.err, StartsWith("lockstep: ")) << verb;
     EXPECT_THAT(ended.err, Not(HasSubstr("internal error"))) << verb;
   }
+}
+
+// Else a script would take an empty or cut file for the whole.
+TEST(MainTest, AFullDiskBehindStdoutIsNoSuccess) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("job.yaml"), testing::ShellJob("job", 1, "exit 0"));
+  WriteTextFile(folder.At("failing.yaml"), testing::ShellJob("job", 1, "exit 3"));
+  WriteTextFile(folder.At("many.yaml"), testing::ShellJob("job", 100, "exit 0"));
+  WriteTextFile(folder.At("tfjob.yaml"),
+                R"({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "j"},
+                    "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec":
+                    {"containers": [{"name": "tensorflow", "image": "a"}]}}}}}})");
+  const auto run = [&](const std::vector<std::string>& args, int code) {
+    testing::Program program(folder.path(), args,
+                             [] { dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO); });
+    const testing::Ended ended = program.Wait();
+    EXPECT_EQ(ended.code, code) << args.front();
+    EXPECT_THAT(ended.err, HasSubstr("lockstep: cannot write the output: ")) << args.front();
+    EXPECT_THAT(ended.err, Not(HasSubstr("internal error"))) << args.front();
+    return ended.err;
+  };
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"--version"},
+                                             {"--help"},
+                                             {"init"},
+                                             {"completion", "bash"},
+                                             {"validate", "job.yaml"},
+                                             {"render", "job.yaml"},
+                                             {"render", "many.yaml"},  // more than stdio keeps
+                                             {"convert", "tfjob.yaml"},
+                                             {"run", "job.yaml"}}) {
+    run(args, 1);
+  }
+  EXPECT_THAT(run({"run", "job.yaml", "--output", "json"}, 1),
+              HasSubstr("No space left on device"));
+  run({"run", "failing.yaml", "--output", "json"}, 3);
 }
 
 // `logs --all` has a connection for each pod.

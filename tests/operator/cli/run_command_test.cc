@@ -311,6 +311,23 @@ TEST_F(RunCommandTest, SetChangesTheJob) {
       0);
 }
 
+// A script reads report.json to tell the CLI's own 2 from a replica's.
+TEST_F(RunCommandTest, ARefusedRunLeavesNoReportOfAnEarlierOneInTheFolderThatIsNamed) {
+  WriteJob(1, "exit 2");
+  const std::string typo = "spec.replicaSpec=1";
+  const std::string lacks =
+      "spec.replicaSpecs.Worker.template.spec.containers[0].envFrom=[{secretRef: {name: keys}}]";
+  for (const std::string& fault : {typo, lacks}) {
+    EXPECT_EQ(Run(JsonIn("w")).code, 2);
+    EXPECT_EQ(ReportOf("w")["state"], "Failed");
+    EXPECT_EQ(Run(JsonIn("w", {"--set", fault})).code, 2);
+    EXPECT_FALSE(Exists(folder_.At("w/report.json"))) << fault;
+  }
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 2);
+  EXPECT_EQ(Run({"run", "job.yaml", "--set", lacks}).code, 2);
+  EXPECT_EQ(ReportOf("runs/job")["state"], "Failed") << "nobody named the folder";
+}
+
 TEST_F(RunCommandTest, AVolumeCanBeAFolderOfTheUsers) {
   fs::create_directory(folder_.At("mine"));
   WriteTextFile(folder_.At("mine/input"), "in");
@@ -354,12 +371,31 @@ TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   EXPECT_THAT(Run({"run", "absent.yaml"}).err, HasSubstr("absent.yaml: the job cannot be read"));
 }
 
-TEST_F(RunCommandTest, AnImageWithoutCommandFailsWithTheReason) {
-  WriteJob(1, "exit 0");
-  const Ended ended = Run(
-      JsonIn("w", {"--set", "spec.replicaSpecs.Worker.template.spec.containers[0].command=[]"}));
-  EXPECT_EQ(ended.code, 127);
-  EXPECT_THAT(ended.Report()["failure"]["message"].get<std::string>(), HasSubstr("no command"));
+// With the restart policy of most jobs, pods would be started again and again for it.
+TEST_F(RunCommandTest, WhatNoRestartChangesIsRefusedBeforeAnyPodStarts) {
+  WriteJob(1, "touch /scratch/started");
+  const auto refused = [&](const std::string& field, const std::string& value) {
+    const std::string spec = "spec.replicaSpecs.Worker.template.spec.";
+    const Ended ended =
+        Run(JsonIn("w", {"--set", "spec.replicaSpecs.Worker.restartPolicy=OnFailure", "--timeout",
+                         "60", "--set", spec + field + "=" + value}));
+    EXPECT_EQ(ended.code, 2) << field;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_FALSE(Exists(Scratch("started")));
+    return ended.err;
+  };
+  EXPECT_THAT(refused("containers[0].command", "[]"),
+              StartsWith("job.yaml: pod job-worker-0: container main: no command: "));
+  EXPECT_THAT(refused("containers[0].envFrom", "[{secretRef: {name: keys}}]"),
+              HasSubstr("container main: envFrom: no Secret \"keys\" in namespace default"));
+  EXPECT_THAT(refused("containers[0].env",
+                      "[{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodename}}}]"),
+              HasSubstr("env A: fieldPath \"spec.nodename\" is not one of a pod's"));
+  EXPECT_THAT(
+      refused("volumes", "[{name: scratch, emptyDir: {}}, {name: c, configMap: {name: m}}]"),
+      HasSubstr("pod job-worker-0: volume \"c\": no ConfigMap \"m\" in namespace default"));
+  EXPECT_THAT(refused("volumes", "[{name: scratch, hostPath: {path: /no/such}}]"),
+              HasSubstr("volume \"scratch\": hostPath /no/such does not exist"));
 }
 
 }  // namespace

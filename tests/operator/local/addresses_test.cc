@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <set>
+#include <string>
+
 #include "base/descriptor.h"
 #include "tests/support/builders.h"
 #include "tests/support/temp_directory.h"
@@ -33,6 +36,20 @@ TEST(LocalAddressesTest, ItsFolderIsMadeWithThoseAboveIt) {
     ASSERT_TRUE(addresses.ok()) << addresses.status();
     EXPECT_GE((*addresses)->OfPod("x/a").port, 20000);
   }
+}
+
+// Two users, or one in two sessions, do not share the folder of the locks.
+TEST(LocalAddressesTest, RunsWithoutCommonLocksHaveNoCommonAddress) {
+  const TempDirectory one, other;
+  const auto first = LocalAddresses::Open(one.path(), {20000, 20999});
+  const auto second = LocalAddresses::Open(other.path(), {20000, 20999});
+  ASSERT_TRUE(first.ok() && second.ok());
+  std::set<std::string> hosts;
+  for (const char* pod : {"x/a", "x/b"}) {
+    hosts.insert((*first)->OfPod(pod).host);
+    hosts.insert((*second)->OfPod(pod).host);
+  }
+  EXPECT_EQ(hosts.size(), 4U);
 }
 
 TEST(LocalAddressesTest, MoreReplicasThanDescriptorsAreRefused) {

@@ -44,8 +44,19 @@ TEST_F(ContainerProcessTest, MakesWhatTheImageWouldHaveStarted) {
   EXPECT_THAT(process->argv, ElementsAre("run", "/srv/d/x", "--n", "$(MISSING)", "$(DIR)"));
   EXPECT_EQ(process->env.at("DIR"), "/srv/d");
   EXPECT_EQ(process->env.at("HOME"), "/root");
-  EXPECT_EQ(process->env.at("PATH"), "/opt/bin:/bin");
+  EXPECT_EQ(process->env.at("PATH"), "/bin:/opt/bin");
   EXPECT_EQ(process->working_dir, "/here");
+}
+
+// An installed `lockstep` may have another Python beside it than that of a virtual environment.
+TEST_F(ContainerProcessTest, OnlyTheTrainerIsLookedForBesideThisProgramFirst) {
+  const auto path_of = [&](const Object& command, const Object& env) {
+    return Make({{"name", "c"}, {"command", command}, {"env", env}})->env.at("PATH");
+  };
+  EXPECT_EQ(path_of({"python3", "train.py"}, Object::array()), "/bin:/opt/bin");
+  EXPECT_EQ(path_of({"python3"}, {{{"name", "PATH"}, {"value", "/venv/bin"}}}),
+            "/venv/bin:/opt/bin");
+  EXPECT_EQ(path_of(Object::array({"lockstep-trainer"}), Object::array()), "/opt/bin:/bin");
 }
 
 TEST_F(ContainerProcessTest, AnOuterJobsVariablesAreNotPassedOn) {

@@ -26,6 +26,14 @@ TEST(PathMapTest, TheLongestMountWins) {
   EXPECT_EQ(Paths().Rewrite("/data/deeper"), "/srv/u/d/deeper");
 }
 
+TEST(PathMapTest, AMountAtItsOwnPathIsNotThatAboveIt) {
+  PathMap paths;
+  paths.Add("/mnt", "/w/volumes/work");
+  paths.Add("/mnt/sets", "/mnt/sets");
+  EXPECT_EQ(paths.Rewrite("--data=/mnt/sets/x --out=/mnt/out"),
+            "--data=/mnt/sets/x --out=/w/volumes/work/out");
+}
+
 TEST(PathMapTest, LeavesOtherNamesAlone) {
   for (const char* text : {"/database", "/mnt/data", "s3://b/data", "data", "/data.old", ""}) {
     EXPECT_EQ(Paths().Rewrite(text), text);

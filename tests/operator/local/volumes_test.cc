@@ -207,6 +207,39 @@ TEST_F(ConfigVolumeTest, FilesHaveTheModesThatTheirVolumeSays) {
               HasSubstr("volume \"v\": a file's mode: found 755, expected 0 to 511"));
 }
 
+TEST_F(ConfigVolumeTest, WhatPodsLackIsSaidBeforeTheyStart) {
+  ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", ""}})).ok());
+  const auto lacks = [&](const Object& pod) {
+    return CheckSources({PodThatMounts("first", "a"), pod}, options_, client_).ToString();
+  };
+  EXPECT_EQ(lacks(PodThatMounts("p", "a")), "OK");
+  EXPECT_THAT(lacks(PodThatMounts("p", "b")),
+              HasSubstr("pod p: volume \"v\": no ConfigMap \"b\" in namespace default"));
+  Object pod = PodThatMounts("p", "b");
+  pod["spec"]["volumes"][0]["configMap"]["optional"] = true;
+  EXPECT_EQ(lacks(pod), "OK");
+  pod = PodThatMounts("p", "a");
+  pod["spec"]["volumes"][0]["configMap"]["items"] = {{{"key", "other"}, {"path", "f"}}};
+  EXPECT_THAT(lacks(pod), HasSubstr("pod p: volume \"v\": no key other"));
+  options_.folders = {{"v", directory_.path()}};
+  EXPECT_EQ(lacks(PodThatMounts("p", "b")), "OK") << "the user's folder is the content";
+  EXPECT_FALSE(std::filesystem::exists(directory_.At("config"))) << "nothing is written";
+}
+
+TEST_F(ConfigVolumeTest, AFolderThatAnyPodMakesIsNotMissing) {
+  const auto pod_at = [&](const std::string& path, const std::string& type) {
+    return PodWith({{"name", "v"}, {"hostPath", {{"path", directory_.At(path)}, {"type", type}}}});
+  };
+  const Object maker = pod_at("new/folder", "DirectoryOrCreate");
+  const auto check = [&](const Object& pod) {
+    return CheckSources({pod, maker}, options_, client_).ToString();
+  };
+  EXPECT_EQ(check(pod_at("new/folder", "Directory")), "OK");
+  EXPECT_EQ(check(pod_at("new", "")), "OK");
+  EXPECT_THAT(check(pod_at("new/fold", "")), HasSubstr("new/fold does not exist"));
+  EXPECT_THAT(check(pod_at("new/folder/below", "")), HasSubstr("below does not exist"));
+}
+
 TEST_F(ConfigVolumeTest, PodsWhoseVolumesShareANameKeepTheirOwnSources) {
   ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "a"}, {"old", ""}})).ok());
   ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("b", {{"key", "b"}})).ok());

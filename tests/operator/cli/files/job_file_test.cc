@@ -44,6 +44,36 @@ TEST(JobFileTest, NullInATemplateIsAbsentAsInACluster) {
   EXPECT_EQ(spec["containers"][0]["envFrom"].dump(), "[{}]");
 }
 
+// As an API server refuses it.
+TEST(JobFileTest, WhatIsNoTextOfAConfigMapOrASecretIsNamed) {
+  const std::string job = "\n---\n" + testing::ShellJob("j", 1, "x");
+  const auto fault = [&](const std::string& kind, const std::string& fields) {
+    return Fault("apiVersion: v1\nkind: " + kind + "\nmetadata: {name: m}\n" + fields + job);
+  };
+  EXPECT_EQ(
+      fault("Secret", "stringData: {port: 5432}"),
+      "f.yaml: Secret \"m\": stringData.port: found a number, expected a text: put it in quotes");
+  EXPECT_EQ(fault("Secret", "data: x\nstringData: {a: b}"),
+            "f.yaml: Secret \"m\": data: found a string, expected an object of texts");
+  for (const char* plain : {"hunter2!", "abcde", "aGk"}) {
+    const std::string found = fault("Secret", "data: {token: " + std::string(plain) + "}");
+    EXPECT_THAT(found, HasSubstr("Secret \"m\": data.token: found a text that is not base64"))
+        << plain;
+    EXPECT_EQ(found.find(plain), std::string::npos) << "a secret is not repeated";
+  }
+  EXPECT_THAT(fault("ConfigMap", "data: {batch: 128, fast: true}"),
+              HasSubstr("data.batch: found a number, expected a text: put it in quotes\n"
+                        "f.yaml: ConfigMap \"m\": data.fast: found a boolean"));
+  EXPECT_THAT(fault("ConfigMap", "binaryData: {a: \"?\"}"),
+              HasSubstr("binaryData.a: found a text that"));
+  EXPECT_THAT(fault("ConfigMap", "data: {a/b: x}"),
+              HasSubstr("data.a/b: expected a key of letters"));
+  EXPECT_EQ(fault("Secret", "data: {a: aGk=, b: }\nstringData: {c: \"1\"}"), "");
+  EXPECT_EQ(fault("ConfigMap", "data: {a: x}\nbinaryData: {b: aGk=}"), "");
+  EXPECT_THAT(Fault("kind: Secret\nmetadata: {name: m}" + job),
+              HasSubstr("Secret \"m\": apiVersion: expected v1"));
+}
+
 TEST(JobFileTest, EveryFaultHasALineOfItsOwn) {
   const auto file = ParseJobFile(testing::ShellJob("j", 1, "x"), "f.yaml",
                                  {"spec.a=1", "spec.runPolicy.backoffLimit=many"});

@@ -160,7 +160,8 @@ TEST(KubeflowJobTest, WhatAnElasticPolicySaysToTorchrunIsSaidByVariables) {
   worker["template"] = lockstep::testing::Template("pytorch");
   job["spec"]["elasticPolicy"] = {
       {"maxRestarts", 9},
-      {"rdzvConf", {{{"key", "timeout"}, {"value", "900"}}, {{"key", "is_host"}, {"value", "0"}}}}};
+      {"rdzvConf",
+       {{{"key", "timeout"}, {"value", "900"}}, {{"key", "last_call_timeout"}, {"value", "5"}}}}};
   const auto env = [](const Json& from) {
     const auto converted = ConvertKubeflowJob(from);
     EXPECT_TRUE(converted.ok()) << converted.status();
@@ -168,11 +169,33 @@ TEST(KubeflowJobTest, WhatAnElasticPolicySaysToTorchrunIsSaidByVariables) {
     return Spec(*converted).at("/replicaSpecs/Worker/template/spec/containers/0/env"_json_pointer);
   };
   const Json restarts{{"name", "PET_MAX_RESTARTS"}, {"value", "9"}};
-  const Json conf{{"name", "PET_RDZV_CONF"}, {"value", "timeout=900,is_host=0"}};
+  const Json conf{{"name", "PET_RDZV_CONF"}, {"value", "timeout=900,last_call_timeout=5"}};
   EXPECT_EQ(env(job), Json::array({restarts, conf}));
   const Json own{{"name", "PET_MAX_RESTARTS"}, {"value", "3"}};
   worker["template"]["spec"]["containers"][0]["env"] = Json::array({own});
   EXPECT_EQ(env(job), Json::array({own, conf})) << "the template's own wins, as elsewhere";
+}
+
+// All pods have one template, and one of them hosts.
+TEST(KubeflowJobTest, WhoHostsTheRendezvousIsLeftToTheOperator) {
+  Json job = PyTorchJob();
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"] = lockstep::testing::Template("pytorch");
+  const auto env_with = [&](const Json& conf) {
+    job["spec"]["elasticPolicy"] = {{"rdzvConf", conf}};
+    const auto converted = ConvertKubeflowJob(job);
+    EXPECT_TRUE(converted.ok()) << converted.status();
+    EXPECT_THAT(converted->notes,
+                Contains("spec.elasticPolicy.rdzvConf: is_host is left out: the leading pod hosts "
+                         "the store"));
+    return Spec(*converted)
+        .at("/replicaSpecs/Worker/template/spec/containers/0"_json_pointer)
+        .value("env", Json::array());
+  };
+  const Json host{{"key", "is_host"}, {"value", "0"}};
+  EXPECT_EQ(env_with({{{"key", "timeout"}, {"value", "900"}}, host}),
+            (Json{{{"name", "PET_RDZV_CONF"}, {"value", "timeout=900"}}}));
+  EXPECT_EQ(env_with(Json::array({host})), Json::array());
 }
 
 TEST(KubeflowJobTest, WhatTorchrunCannotReadIsLeftOut) {

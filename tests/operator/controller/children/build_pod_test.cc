@@ -289,6 +289,27 @@ TEST(BuildPodTest, WhatAnElasticJobsPodsAreToldIsNotedWhereTheirProgramReadsIt) 
   EXPECT_EQ(ObservePod(Pod(Job("j").Workers(2)))->elastic_bounds, "");
 }
 
+// Else every pod would be a client of a store that nobody hosts.
+TEST(BuildPodTest, SettingsOfTheRendezvousLeaveTheLeaderTheHost) {
+  const auto settings = [](const std::string& own, int index) {
+    api::Json pod_template = testing::Template("pytorch");
+    pod_template["spec"]["containers"][0]["env"] = {{{"name", "PET_RDZV_CONF"}, {"value", own}}};
+    auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+    job.With([](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
+    const DnsAddresses addresses;
+    const api::TrainingJob made = job.BuildWithDefaults();
+    const Object pod = BuildPod({made, addresses}, {}, {Role::kWorker, index}, 0);
+    for (const Object& variable : pod["spec"]["containers"][0]["env"]) {
+      if (variable["name"] == "PET_RDZV_CONF") return variable["value"].get<std::string>();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(settings("timeout=900", 0), "is_host=true,timeout=900");
+  EXPECT_EQ(settings("timeout=900", 1), "is_host=false,timeout=900");
+  EXPECT_EQ(settings("", 1), "is_host=false");
+  EXPECT_EQ(settings("is_host=0", 0), "is_host=0") << "the template's own wins, as elsewhere";
+}
+
 TEST(BuildPodTest, BoundsThatTheTemplateSetsItselfAreNotNoted) {
   api::Json pod_template = testing::Template("pytorch");
   pod_template["spec"]["containers"][0]["env"] = {{{"name", "PET_NNODES"}, {"value", "1:99"}}};
