@@ -246,15 +246,6 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   return report;
 }
 
-// Whoever names a folder reads the report there, and must not take an earlier run's for that of one
-// that was refused.
-void RemoveOldReport(const std::string& folder) {
-  std::error_code unknown;
-  if (folder.empty() || !fs::exists(folder + "/report.json", unknown)) return;
-  const absl::StatusOr<WorkDir> dir = WorkDir::Open(folder, "", Duration::zero());
-  if (dir.ok()) dir->RemoveReport();  // else it is that of the run which has the folder
-}
-
 }  // namespace
 
 CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
@@ -281,10 +272,7 @@ ExitCode RunRun(const RunOptions& options) {
   // A reader that ends, such as head or, at Ctrl-C, tee, must not end the run before pods can save.
   IgnoreBrokenPipes();
   const absl::StatusOr<RunReport> report = RunToEnd(options);
-  if (!report.ok()) {
-    RemoveOldReport(options.work_dir);
-    return Fail(kExitUsage, report.status());
-  }
+  if (!report.ok()) return Fail(kExitUsage, report.status());
   const bool json = options.output == "json";
   const std::string text = json ? AsciiJson(ToJson(*report)) + '\n' : ToText(*report);
   std::fputs(text.c_str(), stdout);  // does not throw if nobody reads it

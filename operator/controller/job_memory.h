@@ -21,6 +21,7 @@
 #include "operator/controller/seen_completions.h"
 #include "operator/controller/seen_evaluator.h"
 #include "operator/controller/seen_failures.h"
+#include "operator/controller/seen_restarts.h"
 #include "operator/controller/seen_workers.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/stores.h"
@@ -41,21 +42,6 @@ struct Moment {
   SteadyTime InstantOf(Time time) const { return steady - (now - time); }
 };
 
-// The latest end of a program that the kubelet starts again, as far as needed to tell it from
-// others. The number of the run is counted up at some time between its end and the next start, and
-// so it only helps where the kubelet does not know when the run ended.
-struct EndedRun {
-  explicit EndedRun(const ObservedPod& pod)
-      : exit_code(pod.last_end->exit_code),
-        signal(pod.last_end->signal),
-        finished_at(pod.last_end->finished_at),
-        number(finished_at ? 0 : pod.last_run) {}
-  int exit_code, signal;
-  std::optional<Time> finished_at;
-  int number;
-  bool operator==(const EndedRun&) const = default;
-};
-
 // When this process first saw each condition of a pod.
 struct Sight {
   std::optional<SteadyTime> failed, succeeded, deleting, node_silent;
@@ -65,10 +51,6 @@ struct Sight {
   bool is_pending = false;
   bool is_at_work = false;  // a peer of the present attempt that ran, and was not about to end
   Place place;              // set if is_at_work
-  // Of the kubelet's restarts that this process has seen: how many followed ends that are explained
-  // by another loss; and since when the latest end, which may be, has not been.
-  int excused = 0;
-  std::optional<SteadyTime> unexplained_since;
   std::optional<EndedRun> last_run;  // of its main container
   bool operator==(const Sight&) const = default;
 };
@@ -135,6 +117,7 @@ struct JobMemory {
   std::map<std::string, Sight> sights;  // by pod uid
   SeenCompletions seen_completions;
   SeenFailures seen_failures;
+  SeenRestarts seen_restarts;
   SeenWorkers seen_workers;
   SeenEvaluator seen_evaluator;
   std::optional<SeenEnd> training_end;

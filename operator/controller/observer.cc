@@ -61,29 +61,6 @@ bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const S
   return IsPeer(observed, pod) && has_failed && !is_old && !MayBeConsequence(observed.job, end);
 }
 
-// Returns true if the pod's program, which the kubelet starts again, has ended since the last look
-// and may have done so since it lost a peer.
-bool MayHaveFollowed(const Observed& observed, const ObservedPod& pod, const Sight& sight) {
-  if (!pod.last_end || pod.termination || EndedRun(pod) == sight.last_run) return false;
-  return IsPeer(observed, pod) && IsSharedWork(observed.job) &&
-         MayBeConsequence(observed.job, *pod.last_end);
-}
-
-// Excuses the latest restart of the pod if a cause is known, and waits for one for `settling`.
-void ExcuseRestarts(const Moment& moment, bool has_recent_cause, Sight& sight, ObservedPod& pod,
-                    Observed& observed) {
-  if (sight.unexplained_since && has_recent_cause) {
-    ++sight.excused;
-    sight.unexplained_since.reset();
-  }
-  pod.excused_restarts = sight.excused;
-  if (!sight.unexplained_since) return;
-  const Duration left = *sight.unexplained_since + observed.settings.settling - moment.steady;
-  if (left <= Duration::zero()) return sight.unexplained_since.reset();
-  ++pod.excused_restarts;
-  observed.until_restarts_count = std::min(observed.until_restarts_count.value_or(left), left);
-}
-
 // Keeps since when a condition has held at each look: `since` if it holds for the first time.
 void NoteSince(bool holds, SteadyTime since, std::optional<SteadyTime>& noted) {
   if (!holds) noted.reset();
@@ -155,8 +132,6 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const auto known = context.memory.sights.extract(pod.uid);
     Sight sight = known.empty() ? Sight() : known.mapped();
     saw_cause |= HasEndedForACause(observed, pod, sight, known.empty());
-    const bool may_have_followed = !known.empty() && MayHaveFollowed(observed, pod, sight);
-    if (may_have_followed) sight.unexplained_since = moment.steady;
     if (pod.last_end && !pod.termination) sight.last_run = EndedRun(pod);
     const NodeState node = NodeStateOf(pod.node, moment.steady, nodes_are_current, sight);
     // If its node ends the pod afterwards, neither the phase nor the 0 says that it has succeeded.
@@ -192,13 +167,6 @@ void Observer::ObserveSights(ReconcileContext& context) const {
   if (saw_cause) {
     context.memory.last_cause = moment.steady;
     observed.last_cause = moment.now;
-  }
-  const std::optional<SteadyTime>& cause = context.memory.last_cause;
-  const bool has_recent_cause = cause && moment.steady - *cause <= observed.settings.settling;
-  for (ObservedPod& pod : observed.pods) {
-    const auto sight = context.memory.sights.find(pod.uid);
-    if (sight == context.memory.sights.end()) continue;
-    ExcuseRestarts(moment, has_recent_cause, sight->second, pod, observed);
   }
   // A pod that never began may have waited for a guard that somebody had deleted.
   if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
@@ -260,6 +228,7 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveSights(context);
   if (!is_decided) {
     context.memory.seen_failures.AddGone(observed);  // those that have just been missed
+    context.memory.seen_restarts.Note(observed, context.moment.steady);
     context.memory.seen_completions.Note(observed, context.moment.steady);
     context.memory.seen_failures.Note(observed);
   }

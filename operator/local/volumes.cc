@@ -130,6 +130,7 @@ absl::StatusOr<std::vector<ConfigFile>> FilesIn(const Object& source, const Obje
   for (const Object& item : source["items"]) {
     const auto entry = entries.find(item.value("key", ""));
     if (entry == entries.end()) {
+      if (source.value("optional", false)) continue;
       return absl::NotFoundError(fmt::format("{}: no key {}", what, item.value("key", "")));
     }
     const std::string below = item.value("path", entry->first);
@@ -250,16 +251,20 @@ absl::Status CheckSources(const std::vector<Object>& pods, const VolumeOptions& 
                           kube::Client& client) {
   std::vector<std::map<std::string, std::string>> locations;
   std::set<std::string> made;
+  const auto folder_of = [](const std::string& path) {
+    return path.ends_with('/') ? path : path + "/";
+  };
   for (const Object& pod : pods) {
     LOCKSTEP_ASSIGN_OR_RETURN(auto of_pod, LocateVolumes(pod, options));
     for (const Object& volume : VolumesOf(pod)) {
-      if (IsMadeAtStart(volume)) made.insert(of_pod[volume.value("name", "")] + "/");
+      if (IsMadeAtStart(volume)) made.insert(folder_of(of_pod[volume.value("name", "")]));
     }
     locations.push_back(std::move(of_pod));
   }
   const auto will_be_made = [&](const std::string& path) {  // it, or a folder in it
-    const auto next = made.lower_bound(path + "/");
-    return next != made.end() && next->starts_with(path + "/");
+    const std::string folder = folder_of(path);
+    const auto next = made.lower_bound(folder);
+    return next != made.end() && next->starts_with(folder);
   };
   for (std::size_t i = 0; i < pods.size(); ++i) {
     for (const Object& volume : VolumesOf(pods[i])) {

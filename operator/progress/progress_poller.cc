@@ -26,6 +26,7 @@ namespace {
 constexpr int kLongestAnswer = 16 * 1024;
 // Bytes that a pod may send per question: an answer with framing, headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
+constexpr auto kHungIsKnownFor = std::chrono::minutes(1);
 constexpr std::size_t kMostStragglers = 8;  // as trainer_status.proto promises
 constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
@@ -140,6 +141,7 @@ struct ProgressPoller::Peer {
   std::shared_ptr<Link> link;  // null before the first question and after a failed one
   Known known;
   std::vector<std::string> lost;
+  std::vector<controller::Straggler> stragglers;
   bool has_answered = false;
   int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
@@ -185,7 +187,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
       retired_.push_back(std::move(peer));
     }
     if (std::exchange(known.attempt, target.attempt) != target.attempt) known.proves = false;
-    if (!target.is_evaluator) known.stragglers.clear();
+    if (!target.is_evaluator) known.hung.clear();
     peer = std::make_shared<Peer>(target, known);
     must_look_ = true;  // ask a new peer at once
     changed_.notify_all();
@@ -210,15 +212,19 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
     if (!known.evaluated_at) return std::nullopt;
     return std::chrono::steady_clock::now() - *known.evaluated_at;
   };
+  const auto hung = [](const Known& known) {
+    const bool is_old = std::chrono::steady_clock::now() - known.hung_at > kHungIsKnownFor;
+    return is_old ? std::vector<controller::Straggler>() : known.hung;
+  };
   const auto found = peers_.find(job_uid);
   if (found == peers_.end()) {
     const auto paused = paused_.find(job_uid);
     if (paused == paused_.end()) return {};
-    return {.stragglers = paused->second.stragglers, .since_evaluation = since(paused->second)};
+    return {.hung = hung(paused->second), .since_evaluation = since(paused->second)};
   }
   const Peer& peer = *found->second;
   if (peer.target.is_evaluator) {
-    return {.stragglers = peer.known.stragglers, .since_evaluation = since(peer.known)};
+    return {.hung = hung(peer.known), .since_evaluation = since(peer.known)};
   }
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
@@ -233,7 +239,8 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
           .evaluator_misses_checkpoints = misses_checkpoints,
           .in_step_for = in_step_for,
-          .stragglers = peer.known.stragglers,
+          .stragglers = peer.stragglers,
+          .hung = hung(peer.known),
           .since_evaluation = since(peer.known)};
 }
 
@@ -393,7 +400,9 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
     return;
   }
   peer.lost = NamesIn(said.missing_members(), IsPodName);
-  peer.known.stragglers = StragglersIn(said);
+  peer.stragglers = StragglersIn(said);
+  peer.known.hung = said.missing().empty() ? std::vector<controller::Straggler>() : peer.stragglers;
+  peer.known.hung_at = std::chrono::steady_clock::now();
   peer.group = GroupFromProto(said);
   const api::Progress progress = FromProto(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
@@ -420,6 +429,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
+  peer.stragglers.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {
     // The first answer of a pod with a token contains only the nonce that a proof is made for.
     if (peer.nonce.empty() && !said.nonce().empty()) {

@@ -78,10 +78,11 @@ class ProgressPoller final : public controller::ProgressSource {
   // What is known of a job, whichever of its pods has told it.
   struct Known {
     std::optional<api::Progress> latest;
-    bool proves = false;                     // the attempt's pods prove their answers: one has
-    int attempt = 0;                         // of the job, in which it did
-    std::optional<SteadyTime> evaluated_at;  // when an Evaluator last told of new batches
-    std::vector<controller::Straggler> stragglers;  // as the present leading pod told last
+    bool proves = false;                      // the attempt's pods prove their answers: one has
+    int attempt = 0;                          // of the job, in which it did
+    std::optional<SteadyTime> evaluated_at;   // when an Evaluator last told of new batches
+    std::vector<controller::Straggler> hung;  // see GroupReport; told at hung_at
+    SteadyTime hung_at;
   };
 
   void Loop(std::stop_token stop);

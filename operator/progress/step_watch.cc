@@ -1,6 +1,9 @@
 #include "operator/progress/step_watch.h"
 
+#include <algorithm>
+
 #include "api/proto/trainer_status.pb.h"
+#include "operator/progress/replica_names.h"
 
 namespace lockstep::progress {
 namespace {
@@ -14,8 +17,8 @@ bool IsInStep(const proto::GetStatusResponse& said) {
 
 // Returns true if those who left a step wait only for processes that have not noticed its end.
 bool WaitsForStragglers(const proto::GetStatusResponse& said) {
-  return said.missing_size() > 0 && said.missing_size() == said.stragglers_size() &&
-         said.missing_members().empty();
+  return said.missing_size() > 0 && said.missing_members().empty() &&
+         said.missing_size() == std::min(said.straggler_count(), static_cast<int>(kMostNames));
 }
 
 }  // namespace

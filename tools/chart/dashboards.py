@@ -47,10 +47,10 @@ def time_rate(phases, by=OF_JOB):
 
 
 def ranks():
-    """How many ranks a job has that are not done. Variants that train independently are each a group of one."""
+    """How many ranks a job has, or has had in WINDOW. Variants that train independently are each a group of one."""
     size = "lockstep_trainer_world_size{TRAINER}"
-    done = "lockstep_trainer_step{TRAINER} >= lockstep_trainer_total_steps{TRAINER} > 0"
-    return f"(max by ({OF_JOB}) ({size} > 1) or count by ({OF_JOB}) ({size} unless on ({OF_RANK}) ({done})))"
+    runs = f"sum by ({OF_RANK}) (rate(lockstep_trainer_time_seconds_total{{TRAINER}}[WINDOW])) > 0"
+    return f"(max by ({OF_JOB}) ({size} > 1) or count by ({OF_JOB}) ({runs}))"
 
 
 def goodput():

@@ -23,7 +23,7 @@ absl::Status CheckLabel(api::LossType type, std::span<const float> label) {
     return absl::DataLossError(
         fmt::format("found {} in its label, expected 0 to 1 for {}", number, api::NameOf(type)));
   }
-  constexpr double kRounding = 1e-3;
+  constexpr double kRounding = 0.05;  // of numbers that were written with two decimals
   const bool is_binary = type == api::LossType::kBinaryCrossentropy;
   if (is_binary || std::abs(sum - 1) <= kRounding) {
     return absl::OkStatus();

@@ -28,8 +28,8 @@ Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
   if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
   const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  // Replicas that train alone are all told of a world of one, so that only these tell which one it
-  // is.
+  // torchrun tells each replica that trains alone that it is the first, so that only these tell
+  // which one it is.
   const bool alone = api::TraitsOf(job.spec).trains_alone;
   if (name == api::kTensorFlowContainer) return {.lockstep = alone, .tensorflow = true};
   if (name == api::kPyTorchContainer) return {.lockstep = alone, .torch = true};
@@ -95,14 +95,15 @@ int StatedProcesses(const api::TrainingJob& job) {
   return job.spec.strategy ? job.spec.strategy->processes_per_pod.value_or(1) : 1;
 }
 
-// The pods that train together with a replica of the user's own program, and its place among them.
-struct World {
+// What torchrun reads of a group that it forms with others.
+struct TorchGroup {
   Address leader;
   int rank = 0, nodes = 1;
 };
 
-// Of a replica that trains alone, the world is itself. Requires: it trains.
-World WorldOf(const ClusterSpec& cluster, const Replica& replica, int rank) {
+// torchrun waits for all nodes that it is told of, so that one which trains alone is a group of
+// itself. Requires: the replica trains.
+TorchGroup TorchGroupOf(const ClusterSpec& cluster, const Replica& replica, int rank) {
   const api::TrainingJob& job = cluster.job();
   const bool alone = api::TraitsOf(job.spec).trains_alone;
   const Replica leading = alone ? replica : LeadingReplica(job);
@@ -111,15 +112,18 @@ World WorldOf(const ClusterSpec& cluster, const Replica& replica, int rank) {
           .nodes = alone ? 1 : NodeCount(job)};
 }
 
-// torchrun reads only PET_*; a script started without torchrun reads the others.
-void AddTorch(const api::TrainingJob& job, const World& world, int processes,
-              std::vector<EnvVar>& env) {
-  const auto& [leader, rank, nodes] = world;
-  const std::string port = std::to_string(leader.port);
+// A script started without torchrun reads these.
+void AddPlainTorch(const api::TrainingJob& job, const Address& leader, int rank,
+                   std::vector<EnvVar>& env) {
   env.push_back({"MASTER_ADDR", leader.host});
-  env.push_back({"MASTER_PORT", port});
-  env.push_back({"WORLD_SIZE", std::to_string(nodes * StatedProcesses(job))});
+  env.push_back({"MASTER_PORT", std::to_string(leader.port)});
+  env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * StatedProcesses(job))});
   env.push_back({kEnvTorchRank, std::to_string(rank)});
+}
+
+void AddTorchrun(const api::TrainingJob& job, const TorchGroup& group, int processes,
+                 std::vector<EnvVar>& env) {
+  const auto& [leader, rank, nodes] = group;
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
   if (job.spec.elastic) {
     const api::ElasticSpec& elastic = *job.spec.elastic;
@@ -136,15 +140,15 @@ void AddTorch(const api::TrainingJob& job, const World& world, int processes,
     return;
   }
   env.push_back({"PET_MASTER_ADDR", leader.host});
-  env.push_back({"PET_MASTER_PORT", port});
+  env.push_back({"PET_MASTER_PORT", std::to_string(leader.port)});
   env.push_back({kEnvTorchNodes, std::to_string(nodes)});
   env.push_back({"PET_NODE_RANK", std::to_string(rank)});
 }
 
 // jax.distributed.initialize() reads JAX_*; the others are those that Kubeflow sets.
-void AddJax(const World& world, std::vector<EnvVar>& env) {
-  const auto& [leader, rank, nodes] = world;
-  const std::string count = std::to_string(nodes);
+void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
+            std::vector<EnvVar>& env) {
+  const std::string count = std::to_string(NodeCount(job));
   env.push_back({"JAX_COORDINATOR_ADDRESS", leader.HostPort()});
   env.push_back({"JAX_NUM_PROCESSES", count});
   env.push_back({"JAX_PROCESS_ID", std::to_string(rank)});
@@ -182,10 +186,14 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
   std::vector<EnvVar> env;
   if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
-    const World world = WorldOf(cluster, replica, *rank);
+    const Replica leading = LeadingReplica(job);
+    const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
     const int processes = ProcessesPerPod(job, replica.role);
-    if (dialects.torch) AddTorch(job, world, processes, env);
-    if (dialects.jax) AddJax(world, env);
+    if (dialects.torch) {
+      AddPlainTorch(job, leader, *rank, env);
+      AddTorchrun(job, TorchGroupOf(cluster, replica, *rank), processes, env);
+    }
+    if (dialects.jax) AddJax(job, leader, *rank, env);
   }
   return env;
 }
@@ -193,9 +201,7 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
   const api::TrainingJob& job = cluster.job();
   std::vector<EnvVar> env = SidecarEnv(cluster, replica, attempt);
-  // TensorFlow would form a cluster of replicas that train alone.
-  const bool alone = api::TraitsOf(job.spec).trains_alone && !api::UsesBundledTrainer(job);
-  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role) && !alone) {
+  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role)) {
     env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   }
   if (api::UsesBundledTrainer(job)) AddTraining(job, replica.role, env);

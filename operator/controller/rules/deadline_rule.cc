@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/pending_reason.h"
@@ -56,6 +57,18 @@ std::optional<Deadline> FirstDeadline(const Observed& observed) {
   return std::nullopt;
 }
 
+// status.failure is of jobs that end by a replica's failure. What went wrong before a deadline may
+// still be why it passed.
+std::string LastFailure(const api::TrainingJobStatus& status) {
+  if (!status.failure) return "";
+  const api::Failure& last = *status.failure;
+  std::vector<std::string> how;
+  if (!last.reason.empty()) how.push_back(last.reason);
+  if (last.exit_code != 0) how.push_back(fmt::format("exit code {}", last.exit_code));
+  return fmt::format("; the last failure was that of {}-{} ({})", last.role, last.index,
+                     fmt::join(how, ", "));
+}
+
 }  // namespace
 
 bool IsWaiting(const Observed& observed) {
@@ -74,12 +87,14 @@ std::optional<Plan> PlanDeadline(const Observed& observed) {
   if (first->is_active) {
     return FailedPlan(observed, api::FailureReason::kDeadlineExceeded,
                       fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
-                                  *policy.active_deadline_seconds));
+                                  *policy.active_deadline_seconds) +
+                          LastFailure(observed.job.status));
   }
   std::string message =
       fmt::format("the job was Pending for longer than pendingDeadlineSeconds ({})",
                   *policy.pending_deadline_seconds);
   if (const auto reason = FindPendingReason(observed)) message += ": " + reason->message;
+  message += LastFailure(observed.job.status);
   return FailedPlan(observed, api::FailureReason::kPendingDeadlineExceeded, message);
 }
 

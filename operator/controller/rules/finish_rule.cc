@@ -156,6 +156,10 @@ std::optional<Time> EndWithoutLeader(const Observed& observed) {
   for (const auto& [index, seen] : observed.completed_since) {  // their pods are gone
     end = std::min(end.value_or(seen), seen);
   }
+  // An operator before this one has seen these. A pod must tell that they are of a group.
+  const bool is_noted = !job.status.completed_indexes.empty() && CountsCompletedOnes(observed) &&
+                        IsIndependentAttempt(observed) == false;
+  if (!end && is_noted) end = observed.first_seen;
   return end;
 }
 

@@ -25,8 +25,9 @@ bool WantsToken(const api::TrainingJob& job) {
 
 // Returns a pod of the present attempt; null if there is none.
 const ObservedPod* PeerOf(const Observed& observed) {
-  const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
-                                      [](const ObservedPod& pod) { return pod.attempt; });
+  const auto peer = std::ranges::find_if(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.attempt == observed.job.status.attempt && !pod.is_gone;
+  });
   return peer == observed.pods.end() ? nullptr : &*peer;
 }
 

@@ -49,15 +49,6 @@ bool EndedBeforeItsDeletion(const ObservedPod& pod) {
          *pod.termination->finished_at + kClockDifference < pod.deletion->RequestedAt();
 }
 
-// Returns true if nobody saw how the main container ended: its node crashed and came back, and the
-// runtime, or the kubelet, found it gone. The exit code is a placeholder.
-bool HasUnknownEnd(const ObservedPod& pod) {
-  if (!pod.termination) return false;
-  const Termination& end = *pod.termination;
-  return end.reason == "ContainerStatusUnknown" ||
-         (end.reason == "Unknown" && end.exit_code == 255);
-}
-
 // Returns true if the pod was lost to something other than its program: it was preempted, drained,
 // evicted because the node was short of something, or deleted.
 bool WasDisrupted(const ObservedPod& pod) {
@@ -65,7 +56,8 @@ bool WasDisrupted(const ObservedPod& pod) {
       std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
       pod.reason.starts_with(kNoRoomPrefix);
   const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
-  return pod.disruption_target || deleted || named || HasUnknownEnd(pod);
+  return pod.disruption_target || deleted || named ||
+         (pod.termination && HasUnknownEnd(*pod.termination));
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool node_is_lost) {
@@ -174,25 +166,30 @@ bool IsHealthy(const Observed& observed, const ObservedPod& pod) {
          !pod.node_is_unknown && !pod.node_is_in_outage;
 }
 
-// Adds the pods that look healthy, but whose processes the leading pod has told of: they have not
-// left a generation that is over, and members have ended because they waited for them in vain.
-// Without this, the hung ones would stay, and the others be charged for them each time.
+// Adds the pods that look healthy, but whose processes have not left a generation that is over, as
+// the leading pod has told, while members have ended because they waited for them in vain. Without
+// this, the hung ones would stay, and the others be charged for them each time. Adds none if
+// something else explains those ends.
 void AddHung(const Observed& observed, std::vector<PodFailure>& failures) {
-  const bool is_given_up = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
-    return api::UsesBundledTrainer(observed.job) && failure.pod != nullptr &&
-           failure.pod->termination &&
-           failure.pod->termination->exit_code == api::kExitRendezvousDeadline;
-  });
+  const bool is_given_up =
+      api::UsesBundledTrainer(observed.job) && !failures.empty() &&
+      std::ranges::all_of(failures, [&observed](const PodFailure& failure) {
+        return failure.pod != nullptr && MayBeConsequence(observed.job, failure) &&
+               failure.pod->termination->exit_code == api::kExitRendezvousDeadline;
+      });
   if (!is_given_up) return;
   for (const ObservedPod& pod : observed.pods) {
     const std::string name = Describe(Replica{pod.role, pod.index});
-    const auto hung = std::ranges::find(observed.group.stragglers, name, &Straggler::replica);
-    if (hung == observed.group.stragglers.end() || !IsHealthy(observed, pod)) continue;
-    PodFailure failure = FailureOfPod(observed, pod, false);
-    failure.stall = fmt::format("{} hangs: its group has waited for rank {} in vain, which {}",
-                                name, hung->rank, hung->doing);
-    failure.stall_reason = kReplicaHung;
-    failures.push_back(std::move(failure));
+    const auto hung = std::ranges::find(observed.group.hung, name, &Straggler::replica);
+    if (hung == observed.group.hung.end() || !IsHealthy(observed, pod)) continue;
+    failures.push_back(
+        {.pod = &pod,
+         .replica = {pod.role, pod.index},
+         .cause = Classify(observed.job, pod),
+         .rule = FindFailureRule(observed.job, {.pod = &pod, .found = kReplicaHung}),
+         .stall = fmt::format("{} hangs: its group has waited for rank {} in vain, which {}", name,
+                              hung->rank, hung->doing),
+         .stall_reason = kReplicaHung});
   }
 }
 
@@ -236,6 +233,11 @@ PodFailureCause CountsAs(const PodFailure& failure) {
       break;
   }
   return PodFailureCause::kApplication;
+}
+
+bool HasUnknownEnd(const Termination& end) {
+  return end.reason == "ContainerStatusUnknown" ||
+         (end.reason == "Unknown" && end.exit_code == 255);
 }
 
 int ChargedRestarts(const ObservedPod& pod) {

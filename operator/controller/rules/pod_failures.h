@@ -78,6 +78,10 @@ std::optional<Duration> UntilStranded(const Observed& observed);
 // or there is none.
 std::optional<Duration> UntilLeaderFails(const Observed& observed);
 
+// Returns true if nobody saw how a main container ended: its node crashed and came back, and the
+// runtime, or the kubelet, found it gone. The exit code is a placeholder.
+bool HasUnknownEnd(const Termination& end);
+
 // Returns how many of the kubelet's restarts of the pod are charged.
 int ChargedRestarts(const ObservedPod& pod);
 

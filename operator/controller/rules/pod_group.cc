@@ -16,11 +16,13 @@ bool Agrees(const ObservedPodGroup& seen, const ObservedPodGroup& wanted) {
 
 bool IsOutsideGang(const Observed& observed) {
   const GangScheduler scheduler = GangSchedulerOf(observed.settings);
-  return scheduler != GangScheduler::kNone &&
-         std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
-           return pod.attempt == observed.job.status.attempt && pod.role != api::Role::kEvaluator &&
-                  !pod.is_gone && pod.gang != scheduler;
-         });
+  if (scheduler == GangScheduler::kNone) return false;
+  const bool is_volcano = scheduler == GangScheduler::kVolcano;
+  return std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
+    const bool is_peer = pod.attempt == observed.job.status.attempt &&
+                         pod.role != api::Role::kEvaluator && !pod.is_gone;
+    return is_peer && !(is_volcano ? pod.in_volcano_group : pod.in_plugins_group);
+  });
 }
 
 bool AddPodGroup(const Observed& observed, Plan& plan) {

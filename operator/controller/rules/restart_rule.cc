@@ -209,7 +209,9 @@ void AddRestart(const Observed& observed, const std::vector<PodFailure>& failure
   api::TrainingJobStatus& status = plan.status;
   const bool goes_on = GoesOn(observed, failures, gang);
   const bool others_wait = !gang && !HasFailedAgain(observed, failures);
-  if (!goes_on) SetRetryTime(observed, others_wait, status);
+  const bool is_fresh =
+      goes_on && observed.now - observed.incident->since <= observed.settings.settling;
+  if (!is_fresh) SetRetryTime(observed, others_wait, status);
   ReportFailure(first, status);
   const std::string message = RestartMessage(observed, first, gang, status);
   const std::string reason(first.stall.empty() ? kRestarting : first.stall_reason);

@@ -33,7 +33,7 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     wanted += spec.replicas;
   }
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod)) continue;
+    if (!IsMember(observed, pod) || pod.is_gone) continue;
     api::ReplicaStatus& counts = status.replica_statuses[pod.role];
     const bool is_counted = IsCounted(observed, pod);
     // One that is to be deleted would seem to have vanished once it is gone.

@@ -211,10 +211,8 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.report_channel =
       Shortened(TextMember(annotations, api::kAnnotationReportChannel), kLongestReason);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
-  if (annotations.contains(kVolcanoGroup)) pod.gang = GangScheduler::kVolcano;
-  if (Member(metadata, "labels").contains(kPluginsGroup)) {
-    pod.gang = GangScheduler::kSchedulerPlugins;
-  }
+  pod.in_volcano_group = annotations.contains(kVolcanoGroup);
+  pod.in_plugins_group = Member(metadata, "labels").contains(kPluginsGroup);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     const std::int64_t grace = kube::Int64Member(metadata, "deletionGracePeriodSeconds");
     pod.deletion = {*deadline, std::clamp<std::int64_t>(grace, 0, kLongestGrace)};

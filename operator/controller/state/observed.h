@@ -101,7 +101,8 @@ struct ObservedPod {
   bool has_token = false;                     // its job's token is mounted into it
   std::string report_channel;                 // see ChannelOf; empty: it has no bearer of reports
   bool has_network_policy = false;            // one was created before its attempt's pods
-  GangScheduler gang = GangScheduler::kNone;  // whose PodGroup it is in
+  // Whose PodGroup it is in; a template may name that of another scheduler.
+  bool in_volcano_group = false, in_plugins_group = false;
   // The operator's trainer images when it created the pod; empty if the job names its own image.
   // Pods of operators that noted none have the main container's image, which may be the job's own.
   TrainerImages trainer_images;

@@ -44,9 +44,11 @@ struct GroupReport {
   // pod last answered; nullopt: that did not answer lately, or the replica does something else,
   // such as waiting for others, evaluating or saving.
   std::optional<Duration> in_step_for = std::nullopt;
-  // As the leading pod told last, even if it no longer answers, by rank. Empty if no process waits
-  // for another, or all do.
+  // Of the last answer, by rank. Empty if no process waits for another, or all do.
   std::vector<Straggler> stragglers = {};
+  // Those that the others have waited for in vain to form the next generation, as the leading pod
+  // told within the last minute: it ends with the others.
+  std::vector<Straggler> hung = {};
   // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
   bool operator==(const GroupReport&) const = default;
@@ -64,7 +66,7 @@ class ProgressSource {
   // its address by now. Returns the latest report; nullopt for a job that is not polled.
   virtual std::optional<api::Progress> Pause(const std::string& job_uid) = 0;
   // Returns the group's state as of the latest poll. For a job that is not polled, or whose
-  // Evaluator is, only stragglers and since_evaluation may be set.
+  // Evaluator is, only hung and since_evaluation may be set.
   virtual GroupReport Group(const std::string& job_uid) = 0;
   // Stops polling: the job has ended or is gone.
   virtual void Forget(const std::string& job_uid) = 0;

@@ -233,6 +233,81 @@ TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsNotChargedIfALossExplainsIt) {
   EXPECT_EQ(world_.Job()->status.restarts.application, 2);
 }
 
+TEST_F(SeenCausesTest, NorAreRestartsWhileAReplicaIsNotThere) {
+  world_.SetPod("j-worker-1", "Failed", 137);
+  world_.Settle();  // its successor waits for a node
+  for (const int after : {15, 40}) {
+    world_.clock.Advance(seconds(after));
+    RestartServer(1, "Error");
+    world_.Settle();
+  }
+  world_.SetPod("j-worker-1", "Running");
+  world_.Settle();
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  FailServer();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 2) << "of the worker and of the server";
+}
+
+// A program that ignores the SIGTERM ends with its grace period, long after its node is drained.
+TEST_F(SeenCausesTest, NorIsOneAfterTheLateEndOfAPeerThatIsBeingDeleted) {
+  world_.client.Modify(kube::kPodKind, {"default", "j-worker-1"}, [](kube::Object& pod) {
+    pod["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z";
+    pod["metadata"]["deletionGracePeriodSeconds"] = 3600;
+  });
+  world_.Settle();
+  world_.clock.Advance(seconds(30));
+  world_.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  RestartServer(1, "Error");
+  world_.Settle();
+  world_.SetPod("j-worker-1", "Running");
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  FailServer();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1) << "of the server";
+}
+
+TEST_F(SeenCausesTest, NorAreThoseOfANodeThatWasStartedAgain) {
+  RestartServer(255, "Unknown");
+  world_.Settle();
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  FailServer();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 1);
+}
+
+// Two restarts may be seen at once.
+TEST_F(SeenCausesTest, OneCauseExplainsAllRestartsOfThatTime) {
+  RestartServer(1, "Error");
+  RestartServer(1, "Error");
+  world_.Settle();
+  RestartServer(2, "Error");
+  world_.Settle();
+  world_.SetPod("j-worker-1", "Failed", 137);
+  world_.Settle();
+  world_.SetPod("j-worker-1", "Running");
+  world_.clock.Advance(std::chrono::hours(1));
+  world_.Settle();
+  FailServer();
+  EXPECT_EQ(world_.Job()->status.restarts.application, 2);
+}
+
+TEST_F(SeenCausesTest, ANewOperatorFailsNoJobForRestartsThatTheOneBeforeExcused) {
+  for (int i = 0; i < 8; ++i) {  // backoffLimit is 6
+    RestartServer(255, "Unknown");
+    world_.Settle();
+    world_.clock.Advance(std::chrono::minutes(1));
+  }
+  EXPECT_EQ(world_.Job()->status.state, "Running");
+  world_.RestartOperator();
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.state, "Running");
+  world_.clock.Advance(std::chrono::minutes(1));
+  RestartServer(137, "OOMKilled");
+  world_.Settle();
+  EXPECT_EQ(world_.Job()->status.state, "Failed") << "the next one counts";
+}
+
 TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsChargedIfNothingExplainsIt) {
   RestartServer(1, "Error");
   world_.Settle();

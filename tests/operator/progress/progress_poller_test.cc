@@ -552,6 +552,10 @@ TEST(ProgressPollerTest, TellsWhomTheGroupWaitsForAndWhatThoseDo) {
                          Straggler{"worker-2", 4, "computes its gradients"},
                          Straggler{"worker-3", 5, "writes a checkpoint"},
                          Straggler{"worker-4", 6, "does something else"}}));
+  EXPECT_EQ(poller.Group("uid").hung, poller.Group("uid").stragglers) << "worker 1 is missing";
+  poller.Pause("uid");
+  EXPECT_EQ(poller.Group("uid").hung.size(), 4u) << "the leading pod ends with the others";
+  EXPECT_TRUE(poller.Group("uid").stragglers.empty());
   for (int i = 0; i < 20; ++i) trainer.AddStraggler("worker-5", i, proto::ACTIVITY_STEP);
   trainer.SetStep(8);
   ASSERT_TRUE(WaitForStep(poller, trainer, 8).has_value());

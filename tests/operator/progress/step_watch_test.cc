@@ -59,7 +59,7 @@ TEST(StepWatchTest, AStepGoesOnWhileThoseWhoLeftItWaitForOneThatHangsInIt) {
   proto::GetStatusResponse gathering = InStep(7);
   gathering.set_activity(proto::ACTIVITY_UNKNOWN);
   gathering.add_missing("worker 2");
-  gathering.add_stragglers()->set_replica("worker-2");
+  gathering.set_straggler_count(1);  // it is named only later
   watch.Note(gathering, At(305));
   watch.Note(gathering, At(600));
   EXPECT_EQ(watch.InStepFor(), seconds(600));

@@ -24,7 +24,7 @@ Seen WithVolcano(const testing::JobBuilder& job) {
 }
 const testing::PodState kInVolcano = [](ObservedPod& pod) {
   kReady(pod);
-  pod.gang = GangScheduler::kVolcano;
+  pod.in_volcano_group = true;
 };
 void GroupAsWanted(Observed& observed) {
   observed.pod_group = ReadPodGroup(BuildPodGroup(observed.job, observed.settings));
@@ -68,6 +68,9 @@ TEST(PodGroupTest, APodThatReplacesOneOfAnAttemptWithoutAGroupHasNoneEither) {
   Seen switched = other;
   switched.With([](Observed& observed) { observed.settings.gang_scheduler_name = "other"; });
   EXPECT_THAT(switched.Plan().actions, ElementsAre(outside));
+  // A template's mark for the other scheduler says nothing.
+  other.With([](Observed& observed) { observed.pods[0].in_plugins_group = true; });
+  EXPECT_THAT(other.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
 }
 
 TEST(PodGroupTest, ItGoesWhenTheJobEndsOrIsSuspended) {

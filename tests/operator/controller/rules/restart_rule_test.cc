@@ -351,7 +351,7 @@ TEST(RestartRuleTest, AReplicaThatItsGroupHasGivenUpForHangingIsTheCauseAndStart
     seen.Running();
     for (const int i : {0, 1, 3}) seen.Worker(i, Exited(api::kExitRendezvousDeadline));
     seen.Worker(2, kReady).With([](Observed& observed) {
-      observed.group.stragglers = {{"worker-2", 2, "waits for its next batch"}};
+      observed.group.hung = {{"worker-2", 2, "waits for its next batch"}};
     });
   };
   Seen seen(job);
@@ -379,9 +379,26 @@ TEST(RestartRuleTest, AReplicaThatItsGroupHasGivenUpForHangingIsTheCauseAndStart
   crashed.Running().Worker(0, Exited(137));
   for (const int i : {1, 2, 3}) crashed.Worker(i, kReady);
   crashed.With([](Observed& observed) {
-    observed.group.stragglers = {{"worker-2", 2, "computes its gradients"}};
+    observed.group.hung = {{"worker-2", 2, "computes its gradients"}};
   });
   EXPECT_EQ(crashed.Plan().status.failure->index, 0);
+  // Something else explains it.
+  Seen both(job);
+  group(both);
+  both.With([](Observed& observed) {
+    Exited(137)(observed.pods[3]);
+    observed.group.stragglers = observed.group.hung;
+  });
+  EXPECT_EQ(both.Plan().status.failure->index, 3);
+  EXPECT_EQ(both.Plan().status.attempt, 0);
+  // A rule may be about it.
+  Seen ignored(job);
+  group(ignored);
+  ignored.With([](Observed& observed) {
+    observed.job.spec.run_policy.pod_failure_policy.emplace().rules = {
+        {.action = api::FailureAction::kIgnore, .on_reasons = {"ReplicaHung"}}};
+  });
+  EXPECT_EQ(ignored.Plan().status.restarts, (api::RestartCounts{0, 1, 1}));
 }
 
 // They end within a second, but are seen one after another, and the leading one saves first.
@@ -403,7 +420,7 @@ TEST(RestartRuleTest, SupervisorsThatGiveUpTogetherAreOneIncidentHoweverLateEach
     for (ObservedPod& pod : observed.pods) pod.uid += "-3";
   });
   seen.Later(seconds(60)).Write();
-  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 2})) << "it waits a little";
   // A second end of the same replica is another one.
   seen.NoPods().Worker(0, kReady).Worker(1, gave_up).Worker(2, kReady).Worker(3, kReady);
   seen.With([](Observed& observed) {
@@ -423,6 +440,8 @@ TEST(RestartRuleTest, AFailureThatWasRecoveredFromIsNotWhyAJobEndsAtItsDeadline)
   seen.NoPods().Worker(0, kReady).Worker(1, kReady).Later(std::chrono::hours(2));
   const Plan plan = seen.Plan();
   EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "DeadlineExceeded");
+  EXPECT_THAT(FindCondition(plan.status, kFailed)->message,
+              ::testing::EndsWith("; the last failure was that of worker-1 (exit code 137)"));
   EXPECT_FALSE(plan.status.failure);
 }
 
@@ -546,6 +565,12 @@ TEST(RestartRuleTest, ALeaderThatIsLostAfterAPeerHasFinishedNeedsNoneAgain) {
   }
   Seen absent(job);
   EXPECT_EQ(absent.Running().Worker(1, Exited(0)).Plan().status.state, "Succeeded");
+  Seen noted(job);
+  noted.Running().Worker(0, kBeingDeleted).With([](Observed& observed) {
+    observed.job.status.completed_indexes = {1};
+    observed.pods[0].cluster_shape = "worker=2";
+  });
+  EXPECT_EQ(noted.Plan().status.state, "Succeeded");
   // A peer in its place is replaced alone, and the leader that has finished ends the job.
   Seen peer(Job("j").Workers(3).Training());
   peer.Running().Worker(0, kReady).Worker(1, Exited(137)).Worker(2, Exited(0)).Write();
