@@ -23,6 +23,7 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   for (const proto::Straggler& straggler : roster_.Stragglers()) {
     *response.add_stragglers() = straggler;
   }
+  response.set_straggler_count(roster_.StragglerCount());
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
   if (evaluator_misses_checkpoints_) {

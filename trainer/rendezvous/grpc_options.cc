@@ -23,10 +23,12 @@ void LogFromGrpc(gpr_log_func_args* args) {
       {{"source", fmt::format("{}:{}", args->file, args->line)}});
 }
 
-// Strangers can have it write a line for each message that is no valid UTF-8.
-void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+// Strangers can have it write a line for each message that is no valid UTF-8. After a fatal one,
+// the process ends.
+void LogFromProtobuf(google::protobuf::LogLevel level, const char* file, int line,
                      const std::string& message) {
-  Log(LogLevel::kDebug, fmt::format("protobuf: {}", message),
+  const bool is_fatal = level >= google::protobuf::LOGLEVEL_FATAL;
+  Log(is_fatal ? LogLevel::kError : LogLevel::kDebug, fmt::format("protobuf: {}", message),
       {{"source", fmt::format("{}:{}", file, line)}});
 }
 

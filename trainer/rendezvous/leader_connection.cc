@@ -76,6 +76,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       wait_.OnAdmitted();
       if (phase_ != Phase::kJoining) break;
       if (auto membership = FromProto(message.membership(), join_); membership) {
+        lost_member_ = membership_.generation > 0 && message.membership().after_loss();
         membership_ = *std::move(membership);
       } else {
         Distrust("its list of members does not have this process");
@@ -86,7 +87,6 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       break;
     case proto::CoordinatorMessage::kGenerationEnded:
       if (message.generation_ended().generation() != membership_.generation) break;
-      lost_member_ = message.generation_ended().lost_member();
       EndGeneration(lock, message.generation_ended().reason());
       break;
     case proto::CoordinatorMessage::kRejected:
@@ -137,7 +137,6 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   broken_ = true;
   wait_.OnSilence();
   wait_.SetBrokenReason(reason);
-  if (phase_ == Phase::kMember) lost_member_ = true;
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
 }

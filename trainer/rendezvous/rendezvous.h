@@ -74,8 +74,8 @@ class Rendezvous {
   // Sets the callback for a generation's end, which must abort the communicator. It is called on
   // another thread, at most once per generation. Call before Join.
   virtual void OnGenerationEnd(EndCallback callback) = 0;
-  // Returns true if the last generation that this process was in ended because a member's process,
-  // or the leading pod, was lost or started again. Known once Join has returned.
+  // Returns true if a member's process, or the leading pod, was lost or started again between the
+  // last two generations that this process was in. Known once Join has returned.
   virtual bool LostMember() const = 0;
   // The store of the current generation. Its calls return Cancelled once the generation has ended.
   virtual KeyValueStore& store() = 0;

@@ -67,7 +67,6 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
   // forms that generation.
   heartbeat_->SetActivity(api::Activity::kUnknown);
   std::unique_lock lock(mutex_);
-  if (phase_ == Phase::kMember) lost_member_ = false;  // unless the leader says so yet
   wait_.Begin();
   join_.set_step(step);
   join_.set_fingerprint(fingerprint);

@@ -18,6 +18,11 @@ Outgoing Reject(SessionId id, const std::string& reason, bool superseded = false
   return {.to = id, .message = std::move(message), .close = true};
 }
 
+// How long the members of an earlier leader's generation have to find this one before they are
+// named as lost: to notice that leader's death, to connect in vain to whoever has its address now,
+// and for DNS caches to forget that address.
+constexpr Duration kMovesWithin = std::chrono::seconds(30);
+
 std::shared_ptr<const proto::CoordinatorMessage> Released(std::uint64_t generation) {
   auto message = std::make_shared<proto::CoordinatorMessage>();
   message->mutable_released()->set_generation(generation);
@@ -66,6 +71,7 @@ void Roster::Take(SessionId id, Session& session, int rank) {
     awaited_.insert(session.rank);
   }
   session.rank = rank;
+  session.leaves = false;
   holders_[static_cast<std::size_t>(rank)] = id;
   SetState(session, State::kWaiting);
   lost_.erase(rank);
@@ -79,6 +85,8 @@ void Roster::Erase(std::map<SessionId, Session>::iterator at) {
     holders_[static_cast<std::size_t>(session.rank)].reset();
     awaited_.insert(session.rank);
     busy_.erase(session.rank);
+    // Another member may have noticed it first, and have ended the generation with its Join.
+    if (generation_ > 0 && session.last_generation == generation_) after_loss_ = true;
   }
   sessions_.erase(at);
 }
@@ -145,8 +153,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   Session& session = sessions_.at(id);
   if (InGeneration(session)) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
-    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), Loss::kNone,
-                  out);
+    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
   }
   if (holder && *holder != id) Replace(*holder, join, out);
   if (join.last_generation() > 0) NoteEarlierGroup();
@@ -163,12 +170,14 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
 }
 
 // A member of an earlier leader's generation has come, so all of them were there. Whoever does not
-// join again soon was lost together with that leader.
+// join again within kMovesWithin was lost together with that leader.
 void Roster::NoteEarlierGroup() {
   if (generation_ > 0 || std::exchange(knows_earlier_group_, true)) return;
+  after_loss_ = true;
   const std::string own = PodOf(config_.slots.front());
   for (const int rank : awaited_) {
-    if (PodOf(config_.slots[static_cast<std::size_t>(rank)]) != own) lost_.emplace(rank, now_);
+    if (PodOf(config_.slots[static_cast<std::size_t>(rank)]) == own) continue;
+    lost_.emplace(rank, Lost{.since = now_, .named_from = now_ + kMovesWithin});
   }
   UpdateAbsent();
 }
@@ -202,7 +211,7 @@ void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   Erase(sessions_.find(old_id));
   if (InGeneration(old)) {
     const char* what = is_same ? "has lost its connection to the leader" : "was started again";
-    EndGeneration(old_id, fmt::format("{} {}", slot, what), Loss::kMember, out);
+    EndGeneration(old_id, fmt::format("{} {}", slot, what), out);
   }
   if (is_same) {
     out.push_back({.to = old_id, .message = nullptr, .close = true});
@@ -214,12 +223,11 @@ void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
                        /*superseded=*/true));
 }
 
-void Roster::EndGeneration(SessionId culprit, const std::string& reason, Loss loss, Outbox& out) {
+void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
   active_ = false;
   const auto ended = std::make_shared<proto::CoordinatorMessage>();
   ended->mutable_generation_ended()->set_generation(generation_);
   ended->mutable_generation_ended()->set_reason(reason);
-  ended->mutable_generation_ended()->set_lost_member(loss == Loss::kMember);
   for (auto& [id, session] : sessions_) {
     if (!InGeneration(session)) continue;
     SetState(session, State::kLapsed);
@@ -239,11 +247,14 @@ void Roster::StartIfComplete(Outbox& out) {
   const auto message = std::make_shared<proto::CoordinatorMessage>();
   proto::Membership& membership = *message->mutable_membership();
   membership.set_generation(generation_);
+  membership.set_after_loss(std::exchange(after_loss_, false));
   for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
     const Slot& slot = config_.slots[rank];
     Session& session = sessions_.at(*holders_[rank]);
     SetState(session, State::kActive);
     session.last_generation = generation_;
+    session.activity = proto::ACTIVITY_UNKNOWN;  // what it has told was of the last generation
+    session.step_part = proto::STEP_PART_UNKNOWN;
     proto::Member& member = *membership.add_members();
     member.set_role(slot.role);
     member.set_index(slot.index);
@@ -285,10 +296,11 @@ Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
 // Its place stays its own, so that the others wait while it saves its state.
 Outbox Roster::Leave(SessionId id) {
   Session& leaver = sessions_.at(id);
+  leaver.leaves = true;
   Outbox out;
   if (InGeneration(leaver)) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(leaver.rank)];
-    EndGeneration(id, fmt::format("{} leaves", ToString(slot)), Loss::kNone, out);
+    EndGeneration(id, fmt::format("{} leaves", ToString(slot)), out);
   } else if (leaver.state == State::kWaiting) {
     SetState(leaver, State::kLapsed);
     leaver.lapsed = now_;
@@ -302,13 +314,13 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
   const Session lost = at->second;
   Erase(at);
   if (lost.rank >= 0) {
-    lost_.emplace(lost.rank, now_);
+    lost_.emplace(lost.rank, Lost{.since = now_, .named_from = now_});
     if (absent_.size() < kMostNamed) absent_.insert(lost.rank);
   }
   Outbox out;
   if (InGeneration(lost)) {
     const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
-    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), Loss::kMember, out);
+    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), out);
   }
   return out;
 }

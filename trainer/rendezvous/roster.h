@@ -84,13 +84,17 @@ class Roster {
   std::vector<std::string> Missing() const;
   std::set<std::string> MissingHosts() const;
   // Returns the pods, as "worker-1", that have been members, of this leader or an earlier one, but
-  // have no process left, at most 256. Empty once training is done.
+  // have no process left, at most 256. Empty once training is done. Those of an earlier leader are
+  // named only after a while, as they may still be looking for this one.
   std::vector<std::string> LostPods() const;
   // Returns the members that others wait for in a training step, or that others of the generation
-  // that has ended wait for to form the next one; by rank, at most 8. Empty if all members wait, or
-  // none does. As of the members' latest heartbeats: who is named for a moment may just have come
-  // late.
+  // that has ended wait for, and have for 40 s, to form the next one; by rank, at most 8. Empty if
+  // all members wait, or none does. As of the members' latest heartbeats: who is named for a moment
+  // may just have come late.
   std::vector<proto::Straggler> Stragglers() const;
+  // Returns how many processes the next generation waits for because they have not left the last
+  // one, however short ago that ended. Those that still save or share their state do not count.
+  int StragglerCount() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
   // Rank 0's activity; unknown while no generation is active.
@@ -111,6 +115,11 @@ class Roster {
     SteadyTime connected, last_heard, lapsed;
     proto::Activity activity = proto::ACTIVITY_UNKNOWN;
     proto::StepPart step_part = proto::STEP_PART_UNKNOWN;
+    bool leaves = false;  // has said that it takes part in no further generation
+  };
+  struct Lost {
+    SteadyTime since;
+    SteadyTime named_from;  // for LostPods
   };
 
   Outbox Join(SessionId id, const proto::Join& join);
@@ -132,11 +141,11 @@ class Roster {
   void NoteEarlierGroup();
   bool IsBusy(int rank) const;
   bool IsStraggler(const Session& session, int rank) const;
+  bool StaysBehind(const Session& session, int rank) const;
   bool IsGathering() const { return !active_ && !done_; }
   bool InGeneration(const Session& session) const;
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
-  enum class Loss { kNone, kMember };
-  void EndGeneration(SessionId culprit, const std::string& reason, Loss loss, Outbox& out);
+  void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
   void StartIfComplete(Outbox& out);
   std::shared_ptr<const proto::CoordinatorMessage> Waiting() const;
 
@@ -152,7 +161,8 @@ class Roster {
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
   bool knows_earlier_group_ = false;  // an earlier leader had all members in a generation
-  std::map<int, SteadyTime> lost_;    // ranks without a process since it was lost, and when
+  bool after_loss_ = false;           // a member of the latest generation was lost, or its leader
+  std::map<int, Lost> lost_;          // ranks without a process since it was lost
   std::set<std::string> without_address_;
   SteadyTime now_{};  // the latest call's `now`
   SteadyTime last_waiting_{}, last_tick_{};

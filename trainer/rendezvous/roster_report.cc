@@ -12,6 +12,9 @@ constexpr std::uint64_t kHighestGeneration = std::uint64_t{1} << 62;
 
 constexpr std::size_t kMostNames = 256;  // per list of TrainerStatus: see trainer_status.proto
 
+// Longer than a process pauses before it joins again, or its communicator waits for the others.
+constexpr Duration kHangsAfter = std::chrono::seconds(40);
+
 }  // namespace
 
 std::optional<Roster::Refusal> Roster::CheckMembership(const proto::Join& join, int rank) const {
@@ -107,7 +110,7 @@ void Roster::UpdateAbsent() {
     const bool has_none = !config_.hosts.empty() &&
                           without_address_.contains(config_.hosts[static_cast<std::size_t>(rank)]);
     const auto lost = lost_.find(rank);
-    const bool may_go = lost != lost_.end() && now_ - lost->second < config_.given_up_within;
+    const bool may_go = lost != lost_.end() && now_ - lost->second.since < config_.given_up_within;
     if (has_none || may_go) absent_.insert(rank);
   }
 }
@@ -119,7 +122,8 @@ std::vector<std::string> Roster::LostPods() const {
     present.insert(PodOf(config_.slots[static_cast<std::size_t>(session.rank)]));
   }
   std::vector<std::string> lost;
-  for (const auto& [rank, since] : lost_) {  // ascending, so a pod's processes are adjacent
+  for (const auto& [rank, loss] : lost_) {  // ascending, so a pod's processes are adjacent
+    if (now_ < loss.named_from) continue;
     const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
     if (done_ || lost.size() == kMostNames) break;
     if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);
@@ -148,10 +152,26 @@ std::vector<proto::Straggler> Roster::Stragglers() const {
   return stragglers;
 }
 
-// True if it is known what keeps the process busy. Between generations, a process that still is in
-// the last one has not noticed its end, and one that saves or shares its state has its own time.
+int Roster::StragglerCount() const {
+  if (!IsGathering()) return 0;
+  int count = 0;
+  for (const int rank : awaited_) {
+    const std::optional<SessionId> holder = Holder(rank);
+    if (holder && StaysBehind(sessions_.at(*holder), rank)) ++count;
+  }
+  return count;
+}
+
+// True for a process that still is in the last generation, whose end it has not noticed. One that
+// saves or shares its state has its own time.
+bool Roster::StaysBehind(const Session& session, int rank) const {
+  return session.state == State::kLapsed && !session.leaves && !IsBusy(rank);
+}
+
+// True if it is known what keeps the process busy. Between generations, it may just pause before it
+// joins again.
 bool Roster::IsStraggler(const Session& session, int rank) const {
-  if (!active_) return session.state == State::kLapsed && !IsBusy(rank);
+  if (!active_) return StaysBehind(session, rank) && now_ - session.lapsed >= kHangsAfter;
   if (session.activity == proto::ACTIVITY_UNKNOWN) return false;
   return session.activity != proto::ACTIVITY_STEP || session.step_part != proto::STEP_PART_UNKNOWN;
 }

@@ -22,7 +22,11 @@ void StopDeadline::Asked(SteadyTime now) {
 }
 
 void StopDeadline::Failed(SteadyTime now) {
-  last_ = std::min(last_, now + std::max(grace_, longest_save_));
+  Superseded(now, longest_save_);
+}
+
+void StopDeadline::Superseded(SteadyTime now, Duration patience) {
+  last_ = std::min(last_, now + std::max(grace_, std::min(longest_save_, patience)));
   if (!next_) next_ = now + grace_;
 }
 

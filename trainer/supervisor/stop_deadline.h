@@ -23,6 +23,9 @@ class StopDeadline {
   void Asked(SteadyTime now);
   // A replica's failure ends the pod. Nobody else counts the time, so it waits for a save.
   void Failed(SteadyTime now);
+  // Another pod has this one's place. Nobody counts the time here either, but that pod's patience
+  // with the members that are still in this one's group is over after `patience`.
+  void Superseded(SteadyTime now, Duration patience);
 
   bool is_set() const { return next_.has_value(); }
   // When to call IsDue next. Nullopt: the pod does not stop.

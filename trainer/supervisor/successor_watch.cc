@@ -1,7 +1,9 @@
 #include "trainer/supervisor/successor_watch.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace lockstep::train {
@@ -17,25 +19,44 @@ bool NameHistory::Note(const std::set<std::string>& addresses, SteadyTime now) {
   return now - *others_since_ >= after_;
 }
 
-SuccessorWatch::SuccessorWatch(std::string host, const std::string& own, Pipe pipe,
-                               const Clock& clock, SuccessorWatchOptions options)
-    : host_(std::move(host)),
-      clock_(clock),
-      options_(std::move(options)),
-      history_(own, options_.after),
-      pipe_(std::move(pipe)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+// All that the thread uses, as it may outlive the rest of the process's objects.
+struct SuccessorWatch::Search {
+  std::string host;
+  SuccessorWatchOptions options;
+  NameHistory history;
+  Descriptor changed;  // closed to tell of a successor
+  std::mutex mutex = {};
+  std::condition_variable wake = {};
+  bool stops = false;
+};
 
-void SuccessorWatch::Run(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any wake;
-  std::unique_lock lock(mutex);
-  while (!stop.stop_requested()) {
-    if (history_.Note(options_.addresses_of(host_), clock_.SteadyNow())) {
-      pipe_.write.Close();
+SuccessorWatch::SuccessorWatch(std::string host, const std::string& own, Pipe pipe,
+                               SuccessorWatchOptions options)
+    : changed_(std::move(pipe.read)),
+      search_(new Search{.host = std::move(host),
+                         .options = options,
+                         .history = NameHistory(own, options.after),
+                         .changed = std::move(pipe.write)}) {
+  std::thread([search = search_] { Run(*search); }).detach();
+}
+
+SuccessorWatch::~SuccessorWatch() {
+  const std::lock_guard lock(search_->mutex);
+  search_->stops = true;
+  search_->wake.notify_all();
+}
+
+void SuccessorWatch::Run(Search& search) {
+  std::unique_lock lock(search.mutex);
+  while (!search.stops) {
+    lock.unlock();
+    const std::set<std::string> addresses = search.options.addresses_of(search.host);
+    lock.lock();
+    if (search.history.Note(addresses, std::chrono::steady_clock::now())) {
+      search.changed.Close();
       return;
     }
-    wake.wait_for(lock, stop, options_.every, [] { return false; });
+    search.wake.wait_for(lock, search.options.every, [&search] { return search.stops; });
   }
 }
 

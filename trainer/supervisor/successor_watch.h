@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -41,24 +41,25 @@ struct SuccessorWatchOptions {
 
 // If the API server gives up a leading pod that still runs, because its node's kubelet has died,
 // say, nobody tells the pod. Its group would go on without its successor, which waits for members
-// that never come. Looks the name up on a thread of its own.
+// that never come. Looks the name up on a thread of its own, which ends after this object if a look
+// takes long: nothing can interrupt it, and while DNS is down it takes 10 s.
 class SuccessorWatch {
  public:
   // `host` is the pod's name, `own` its address.
-  SuccessorWatch(std::string host, const std::string& own, Pipe pipe, const Clock& clock,
+  SuccessorWatch(std::string host, const std::string& own, Pipe pipe,
                  SuccessorWatchOptions options);
+  ~SuccessorWatch();
+  SuccessorWatch(const SuccessorWatch&) = delete;
+  SuccessorWatch& operator=(const SuccessorWatch&) = delete;
   // A descriptor that is readable for good once a later pod has the name.
-  int fd() const { return pipe_.read.fd(); }
+  int fd() const { return changed_.fd(); }
 
  private:
-  void Run(const std::stop_token& stop);
+  struct Search;
+  static void Run(Search& search);
 
-  const std::string host_;
-  const Clock& clock_;
-  const SuccessorWatchOptions options_;
-  NameHistory history_;  // used by the thread only
-  Pipe pipe_;
-  std::jthread thread_;  // last: uses all of the above
+  const Descriptor changed_;  // the pipe's read end; the search has the other
+  const std::shared_ptr<Search> search_;
 };
 
 }  // namespace lockstep::train

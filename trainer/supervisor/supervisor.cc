@@ -75,6 +75,7 @@ class Supervisor {
   void Wait();
   void HandleSignals();
   void Asked(const std::string& by);
+  void Superseded();
   bool HasSuccessor() const;
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
@@ -164,7 +165,7 @@ absl::Status Supervisor::StartSuccessorWatch() {
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   const std::string leader = identity_.LeaderAddress();
   successor_ = std::make_unique<SuccessorWatch>(leader.substr(0, leader.rfind(':')), *own.begin(),
-                                                std::move(pipe), clock_, options_.successor_watch);
+                                                std::move(pipe), options_.successor_watch);
   return absl::OkStatus();
 }
 
@@ -243,7 +244,7 @@ void Supervisor::HandleSignals() {
     *signal == SIGCHLD ? Reap() : Asked(*signal == SIGTERM ? "SIGTERM" : "SIGINT");
   }
   // The members join the successor as soon as this pod's streams have ended.
-  if (successor_ && !stop_.is_set() && HasSuccessor()) Asked("a later pod has this one's name");
+  if (successor_ && !stop_.is_set() && HasSuccessor()) Superseded();
   if (stop_.IsDue(clock_.SteadyNow(), rendezvous_ && rendezvous_->LeaderSaves())) {
     LogWarning("the time to save and leave is over: killing the replicas");
     SignalAll(SIGKILL);
@@ -256,6 +257,16 @@ void Supervisor::Asked(const std::string& by) {
   stop_.Asked(clock_.SteadyNow());
   if (!is_first) return;
   LogInfo("asked to stop: the replicas save and leave", {{"by", by}});
+  StopReplicas();
+}
+
+// The kubelet that would kill this pod is dead, so a save may take longer than the grace period.
+void Supervisor::Superseded() {
+  const std::chrono::seconds deadline(identity_.training.rendezvous_timeout_seconds);
+  const SuccessorWatchOptions& watch = options_.successor_watch;
+  stop_.Superseded(clock_.SteadyNow(), deadline - watch.after - watch.every);
+  LogInfo("asked to stop: the replicas save and leave",
+          {{"by", "a later pod has this one's name"}});
   StopReplicas();
 }
 

@@ -15,9 +15,9 @@
 namespace lockstep::train {
 namespace {
 
-// How many generations in a row without a step may end since a member was lost. How often a member
-// is started again is limited already, by its supervisor and by backoffLimit, so they are not taken
-// from the budget; but a network may break each time.
+// How many generations in a row without a step may end because a member was lost. How often a
+// member is started again is limited already, by its supervisor and by backoffLimit, so they are
+// not taken from the budget; but a network may break each time.
 constexpr int kMostLosses = 200;
 
 // For errors of input, configuration and peers. Those of the checkpoints' disk have the same codes,
@@ -135,14 +135,29 @@ void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
              {{"step", step}, {"reason", std::string(stopped.reason.message())}});
 }
 
+// A generation that has failed. Whether a member was lost is known once the next one has begun:
+// until then its end is taken from the budget, or could not be as there is none left.
+struct Ended {
+  LoopOutcome outcome;
+  bool is_charged = false;
+};
+
 Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
   const std::string fingerprint = loop.session.Fingerprint();
   RestartBudget budget(options);
   RestartBudget losses({.restarts = kMostLosses});
+  std::optional<Ended> ended;
   for (;;) {
     const absl::StatusOr<Membership> membership = Join(loop, fingerprint);
     if (!membership.ok()) return LeaveWithoutGroup(membership.status());
-    if (loop.rendezvous.LostMember() && losses.Charge()) budget.Refund();
+    if (ended) {
+      const bool is_loss = loop.rendezvous.LostMember() && losses.Charge();
+      if (is_loss && ended->is_charged) budget.Refund();
+      if (!is_loss && !ended->is_charged) {
+        return GiveUp(ended->outcome, budget.used() + losses.used() + 1);
+      }
+      ended.reset();
+    }
     LoopOutcome outcome = loop.Run(*membership);
     if (outcome.end == LoopEnd::kDone) {
       absl::Status finished = Finish(loop);
@@ -159,13 +174,14 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
     budget.Progress(loop.state.step);
     losses.Progress(loop.state.step);
     const std::optional<Duration> pause = budget.Charge();
-    if (!pause) return GiveUp(outcome, budget.used());
+    const Duration waits = pause.value_or(options.longest_delay);
     LogWarning("the generation has ended; joining the next one",
                {{"generation", membership->generation},
                 {"step", loop.state.step},
-                {"pauseSeconds", std::chrono::duration<double>(*pause).count()},
+                {"pauseSeconds", std::chrono::duration<double>(waits).count()},
                 {"reason", std::string(outcome.reason.message())}});
-    Pause(SystemClock(), *pause, [&loop] { return loop.rendezvous.StopRequested(); });
+    ended = Ended{.outcome = std::move(outcome), .is_charged = pause.has_value()};
+    Pause(SystemClock(), waits, [&loop] { return loop.rendezvous.StopRequested(); });
   }
 }
 

@@ -8,9 +8,9 @@
 namespace lockstep::train {
 
 // How many consecutive generations may fail without a step of progress, but for those that ended
-// since a member was lost. The first retry is
-// immediate, as after any loss; later ones wait for a growing delay. A longer series means a fault
-// that a new group does not fix (a policy that blocks ports, a disk that only returns errors).
+// because a member was lost. The first retry is immediate, as after any loss; later ones wait for a
+// growing delay. A longer series means a fault that a new group does not fix (a policy that blocks
+// ports, a disk that only returns errors).
 inline constexpr RestartBudgetOptions kGenerationBudget = {
     .restarts = 20,
     .first_delay = std::chrono::milliseconds(250),

@@ -149,10 +149,12 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
     const PhaseTimer timer(phases, Phase::kCommunication);
     reduced = strategy.FinishGradients();
   }
+  options.entered(api::StepPart::kCompute);  // on a host, the whole update: others may wait for it
   {
     const PhaseTimer timer(phases, Phase::kOptimizer);
     session.Update(std::move(reduced));
   }
+  options.entered(api::StepPart::kPeers);  // a device with a queue may have begun no sum yet
   ShareParameters(session, strategy, phases);
   return std::nullopt;
 }

@@ -1,5 +1,6 @@
 #include "trainer/rendezvous/grpc_options.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +29,13 @@ TEST(StartGrpcTest, AMessageThatIsNoTextIsLoggedForDebuggingOnly) {
   proto::Join received;
   EXPECT_FALSE(received.ParseFromString(bytes));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(StartGrpcTest, WhatEndsTheProcessIsLogged) {
+  StartGrpc();
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(GOOGLE_LOG(FATAL) << "cannot go on", google::protobuf::FatalException);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("cannot go on"), std::string::npos);
 }
 
 }  // namespace

@@ -433,7 +433,7 @@ TEST_F(RendezvousTest, WithoutAnOperatorNobodyIsWaitedForBeyondTheDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(RendezvousTest, AMemberKnowsIfItsGenerationEndedSinceAnotherWasLost) {
+TEST_F(RendezvousTest, AMemberKnowsIfItsGenerationEndedBecauseAnotherWasLost) {
   StartLeader();
   auto replicas = AllReplicas();
   JoinAll(replicas);

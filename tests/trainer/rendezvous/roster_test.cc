@@ -523,7 +523,14 @@ TEST_F(RosterTest, WhoeverHangsInTheLastGenerationIsAStraggler) {
   Start();
   Beat(2, 1, 5, proto::ACTIVITY_STEP);
   EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+  EXPECT_EQ(roster_.StragglerCount(), 0);
   Send(1, JoinOf(0));
+  now_ += 39s;
+  Beat(2, 1, 5, proto::ACTIVITY_STEP);
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty()) << "it may pause before it joins again";
+  EXPECT_EQ(roster_.StragglerCount(), 1);
+  now_ += 1s;
+  Beat(2, 1, 5, proto::ACTIVITY_STEP);
   const std::vector<proto::Straggler> found = roster_.Stragglers();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].replica(), "worker-1");
@@ -531,9 +538,91 @@ TEST_F(RosterTest, WhoeverHangsInTheLastGenerationIsAStraggler) {
   EXPECT_EQ(found[0].activity(), proto::ACTIVITY_STEP);
   Beat(2, 1, 5, proto::ACTIVITY_CHECKPOINT);
   EXPECT_THAT(roster_.Stragglers(), IsEmpty()) << "it may take its time";
+  EXPECT_EQ(roster_.StragglerCount(), 0);
   Beat(2, 1, 5, proto::ACTIVITY_STEP);
   roster_.Disconnect(2, "gone");
   EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+  EXPECT_EQ(roster_.StragglerCount(), 0);
+}
+
+TEST_F(LeavingMemberTest, OneThatLeavesIsNoStraggler) {
+  Start();
+  Send(1, JoinOf(0));
+  Send(2, JoinOf(1));
+  ASSERT_TRUE(roster_.active());
+  Send(1, JoinOf(0));
+  Leave(2);
+  now_ += 1min;
+  Beat(2, 0, 5);
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+  EXPECT_EQ(roster_.StragglerCount(), 0);
+}
+
+TEST_F(RosterTest, WhatWasToldOfAGenerationDoesNotCountInTheNext) {
+  Start();
+  const auto beat = [&](SessionId id, proto::StepPart part) {
+    proto::ReplicaMessage message;
+    message.mutable_heartbeat()->set_generation(1);
+    message.mutable_heartbeat()->set_activity(proto::ACTIVITY_STEP);
+    message.mutable_heartbeat()->set_step_part(part);
+    roster_.Receive(id, message, now_);
+  };
+  beat(1, proto::STEP_PART_PEERS);
+  beat(2, proto::STEP_PART_COMPUTE);
+  ASSERT_EQ(roster_.Stragglers().size(), 1u);
+  Send(1, JoinOf(0));
+  Send(2, JoinOf(1));
+  ASSERT_TRUE(roster_.active());
+  EXPECT_THAT(roster_.Stragglers(), IsEmpty());
+}
+
+TEST_F(RosterTest, OfManyThatHangAFewAreNamedAndAllCounted) {
+  constexpr int kMembers = 10;
+  RosterConfig config = TwoWorkers();
+  for (int worker = 2; worker < kMembers; ++worker) config.slots.push_back({"worker", worker, 0});
+  roster_ = Roster(config);
+  for (int worker = 0; worker < kMembers; ++worker) {
+    Arrive(static_cast<SessionId>(worker + 1), JoinOf(worker));
+  }
+  ASSERT_TRUE(roster_.active());
+  Send(1, JoinOf(0));
+  now_ += 1min;
+  Beat(1);
+  EXPECT_EQ(roster_.Stragglers().size(), 8u);
+  EXPECT_EQ(roster_.StragglerCount(), kMembers - 1);
+  EXPECT_EQ(roster_.Missing().size(), std::size_t{kMembers - 1});
+}
+
+// What the members of the generation that `out` starts learn of the one before.
+bool IsAfterLoss(const Outbox& out) {
+  EXPECT_TRUE(out.back().message->has_membership());
+  return out.back().message->membership().after_loss();
+}
+
+TEST_F(RosterTest, ALossIsToldWhoeverNoticesItFirst) {
+  Arrive(1, JoinOf(0));
+  EXPECT_FALSE(IsAfterLoss(Arrive(2, JoinOf(1))));
+  Send(1, JoinOf(0));  // as after an error of the communicator
+  EXPECT_FALSE(IsAfterLoss(Send(2, JoinOf(1)))) << "all are still there";
+  Send(1, JoinOf(0));
+  roster_.Disconnect(2, "killed");
+  proto::Join successor = JoinOf(1);
+  successor.set_incarnation("second of worker 1");
+  EXPECT_TRUE(IsAfterLoss(Arrive(3, successor))) << "worker 0 has noticed it before the leader";
+  roster_.Disconnect(3, "killed");
+  Send(1, JoinOf(0));
+  EXPECT_TRUE(IsAfterLoss(Arrive(4, JoinOf(1)))) << "the leader has noticed it first";
+  Send(1, JoinOf(0));
+  EXPECT_TRUE(IsAfterLoss(Arrive(5, successor))) << "it was started again";
+  Send(1, JoinOf(0));
+  EXPECT_FALSE(IsAfterLoss(Send(5, successor)));
+}
+
+TEST_F(RosterTest, AWaitingProcessThatWasInNoGenerationIsNoLossOfOne) {
+  Arrive(1, JoinOf(0));
+  roster_.Disconnect(1, "killed");
+  Arrive(2, JoinOf(1));
+  EXPECT_FALSE(IsAfterLoss(Arrive(3, JoinOf(0))));
 }
 
 // A leader that dies together with another member: its successor has never seen that one.
@@ -561,14 +650,21 @@ TEST(RosterOfManyTest, WhoWasLostWithAnEarlierLeaderIsKnownFromThoseThatWereNot)
   join(1, 0, 0, 0);
   EXPECT_THAT(roster.LostPods(), IsEmpty());
   const Outbox out = join(2, 1, 0, 7);
-  EXPECT_THAT(roster.LostPods(), ElementsAre("worker-2"));
+  EXPECT_THAT(roster.LostPods(), IsEmpty()) << "it may still be looking for this leader";
   ASSERT_EQ(out.size(), 1u);
   EXPECT_THAT(out[0].message->waiting().absent(), ElementsAre("worker 2"));
   EXPECT_EQ(out[0].message->waiting().missing_count(), 2u) << "the leader's own second one, too";
+  now += 29s;
+  roster.Tick(now);
+  EXPECT_THAT(roster.LostPods(), IsEmpty());
+  now += 1s;
+  roster.Tick(now);
+  EXPECT_THAT(roster.LostPods(), ElementsAre("worker-2"));
   join(3, 2, 0, 7);
   EXPECT_THAT(roster.LostPods(), IsEmpty());
-  join(4, 0, 1, 0);
-  EXPECT_TRUE(roster.active());
+  const Outbox all = join(4, 0, 1, 0);
+  ASSERT_TRUE(roster.active());
+  EXPECT_TRUE(all.back().message->membership().after_loss()) << "of its leader";
   EXPECT_EQ(roster.generation(), 8u);
 }
 

@@ -56,6 +56,21 @@ TEST_F(StopDeadlineTest, AFailedPodThatIsAskedToStopHasTheGracePeriodFromThenOn)
   EXPECT_EQ(KilledAfter(/*saves=*/true), 35s);
 }
 
+TEST_F(StopDeadlineTest, APodWithASuccessorWaitsForASaveAsLongAsThatOneWaits) {
+  deadline_.Superseded(kStart, 4min);
+  EXPECT_EQ(KilledAfter(/*saves=*/true), 4min);
+}
+
+TEST_F(StopDeadlineTest, APodWithASuccessorHasItsGracePeriodHoweverSoonThatOneGivesUp) {
+  deadline_.Superseded(kStart, -10s);
+  EXPECT_EQ(KilledAfter(/*saves=*/true), 25s);
+}
+
+TEST_F(StopDeadlineTest, APodWithASuccessorDoesNotWaitForAnythingElse) {
+  deadline_.Superseded(kStart, 4min);
+  EXPECT_EQ(KilledAfter(/*saves=*/false), 25s);
+}
+
 TEST_F(StopDeadlineTest, ThereIsOneKill) {
   deadline_.Failed(kStart);
   EXPECT_TRUE(deadline_.IsDue(kStart + 25s, false));

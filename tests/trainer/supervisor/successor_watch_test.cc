@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
 namespace lockstep::train {
 namespace {
 
@@ -32,6 +39,25 @@ TEST(NameHistoryTest, TheAddressOfThePodBeforeIsNoSuccessors) {
   NameHistory name("10.0.0.1", 30s);
   EXPECT_FALSE(name.Note({"10.0.0.0"}, kStart));
   EXPECT_FALSE(name.Note({"10.0.0.0"}, kStart + 1h));
+}
+
+TEST(SuccessorWatchTest, ItsEndWaitsForNoLook) {
+  std::promise<void> asked, answer;
+  const auto looks = [&asked, may_answer = std::shared_future(answer.get_future()),
+                      is_first = true](const std::string&) mutable {
+    if (std::exchange(is_first, false)) asked.set_value();
+    may_answer.wait_for(5s);  // as while DNS is down
+    return std::set<std::string>{};
+  };
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  std::optional<SuccessorWatch> watch;
+  watch.emplace("host", "10.0.0.1", *std::move(pipe), SuccessorWatchOptions{.addresses_of = looks});
+  asked.get_future().wait();
+  const auto began = std::chrono::steady_clock::now();
+  watch.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 1s);
+  answer.set_value();
 }
 
 TEST(AddressesOfTest, EachAddressHasOneForm) {

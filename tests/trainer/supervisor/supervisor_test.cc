@@ -315,6 +315,18 @@ TEST(SupervisorTest, SigtermLetsTheReplicasSaveAndIsPreempted) {
   EXPECT_TRUE(pod.LeavesNothing());
 }
 
+// True once the leading pod at the address says that rank 0 saves.
+bool SaysThatItSaves(const std::string& address) {
+  const auto status = proto::TrainerStatus::NewStub(
+      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  return lockstep::testing::Eventually([&] {
+    grpc::ClientContext context;
+    proto::GetStatusResponse said;
+    return status->GetStatus(&context, {}, &said).ok() &&
+           said.activity() == proto::ACTIVITY_CHECKPOINT;
+  });
+}
+
 // Its node's kubelet has died, say: the pod was given up, and nobody tells it so.
 TEST(SupervisorTest, ALeaderWhoseNameALaterPodHasSavesAndLeaves) {
   const TempDirectory folder;
@@ -328,6 +340,25 @@ TEST(SupervisorTest, ALeaderWhoseNameALaterPodHasSavesAndLeaves) {
   std::ofstream(file) << "127.0.0.9";
   EXPECT_EQ(pod.Wait(), api::kExitPreempted);
   EXPECT_TRUE(pod.LeavesNothing());
+}
+
+// Nobody kills it, so the grace period does not end its save.
+TEST(SupervisorTest, ALeaderWhoseNameALaterPodHasMaySaveForLonger) {
+  const TempDirectory folder;
+  const std::string file = folder.At("address");
+  const std::string address = fmt::format("127.0.0.1:{}", FreePort());
+  std::ofstream(file) << "127.0.0.1";
+  Pod pod(Settings{{api::kEnvTfConfig, TfConfig(0, {address})},
+                   {api::kEnvPodIp, "127.0.0.1"},
+                   {"TEST_REPLICA", "leader saves for 1 s"},
+                   {"TEST_GRACE_MS", "50"},
+                   {"TEST_ADDRESS_FILE", file}});
+  pod.NextJoined();
+  ASSERT_TRUE(SaysThatItSaves(address));
+  EXPECT_EQ(pod.Next("resolved"), "127.0.0.1 127.0.0.1");
+  std::ofstream(file) << "127.0.0.9";
+  EXPECT_TRUE(pod.Next("saved").has_value()) << "it was killed before";
+  EXPECT_EQ(pod.Wait(), api::kExitPreempted);
 }
 
 TEST(SupervisorTest, SigtermReachesAReplicaThatWaitsForItsPeers) {
@@ -400,12 +431,7 @@ class LeadingPodTest : public ::testing::Test {
       if (joined.rank == 1) other_ = joined.pid;
     }
     if (mode.find("saves") == std::string::npos) return;
-    EXPECT_TRUE(lockstep::testing::Eventually([&] {
-      grpc::ClientContext context;
-      proto::GetStatusResponse said;
-      return operator_->GetStatus(&context, {}, &said).ok() &&
-             said.activity() == proto::ACTIVITY_CHECKPOINT;
-    }));
+    EXPECT_TRUE(SaysThatItSaves(address_));
   }
   void FailTheOther() {
     Send(other_, SIGUSR1);
@@ -413,8 +439,6 @@ class LeadingPodTest : public ::testing::Test {
   }
 
   const std::string address_ = fmt::format("127.0.0.1:{}", FreePort());
-  const std::unique_ptr<proto::TrainerStatus::Stub> operator_ = proto::TrainerStatus::NewStub(
-      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
   std::unique_ptr<Pod> pod_;
   pid_t other_ = -1;
 };

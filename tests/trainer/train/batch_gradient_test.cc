@@ -45,5 +45,30 @@ TEST(BatchGradientTest, StatesAreTheShareThatIsKeptAndWhatIsAdded) {
   }
 }
 
+// Layers that keep different shares, and whose tensors have padding between them.
+TEST(BatchGradientTest, EachLayerKeepsItsOwnShare) {
+  api::TrainingSpec training = SmallTraining();
+  api::Json layers = *training.model.layers;
+  layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}, {"momentum", 0.9}});
+  layers.insert(layers.begin(), api::Json{{"type", "BatchNormalization"}, {"momentum", 0.8}});
+  training.model.layers = std::move(layers);
+  LocalRendezvousHub hub(1);
+  Rank rank(training, 1, hub, 0);
+  Session& session = rank.loop.session;
+  BatchGradient gradient(session, rank.loop.phases, /*keeps_states=*/true);
+  const std::span<float> states = session.model().states();
+  const std::vector<float> before(states.begin(), states.end());
+  ASSERT_TRUE(gradient.Compute({.step = 0, .part = 0}).ok());
+  const std::vector<KeptStates> runs = KeptStatesOf(session);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_FLOAT_EQ(runs[0].kept, 0.8f);
+  EXPECT_FLOAT_EQ(runs[1].kept, 0.9f);
+  const float* const added = session.buffer().data() + session.model().gradients().size();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const float kept = static_cast<std::int64_t>(i) < runs[0].end ? 0.8f : 0.9f;
+    EXPECT_NEAR(kept * before[i] + added[i], states[i], 1e-6) << i;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::train

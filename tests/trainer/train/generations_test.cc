@@ -108,7 +108,7 @@ TEST_F(GenerationsTest, AGroupThatCanNeverBeFormedIsGivenUp) {
 }
 
 // How often that is started again is limited elsewhere.
-TEST_F(GenerationsTest, GenerationsThatEndedSinceAMemberWasLostAreNotTakenFromTheBudget) {
+TEST_F(GenerationsTest, GenerationsThatEndedBecauseAMemberWasLostAreNotTakenFromTheBudget) {
   const auto rank = Alone();
   rank->rendezvous.lost_member = true;
   int connects = 0;
@@ -126,7 +126,20 @@ TEST_F(GenerationsTest, GenerationsThatEndedSinceAMemberWasLostAreNotTakenFromTh
     return at == At::kConnect ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
   };
   EXPECT_EQ(RunGenerations(other->loop, kThreeMore), api::kExitRendezvousDeadline);
-  EXPECT_EQ(connects, 200 + kThreeMore.restarts);
+  EXPECT_EQ(connects, 200 + 1 + kThreeMore.restarts);
+}
+
+TEST_F(GenerationsTest, ALostMemberIsNotTheLastFailureThatTheBudgetAllows) {
+  const auto rank = Alone();
+  int connects = 0;
+  rank->faults.before = [&](At at) {
+    if (at != At::kConnect) return absl::OkStatus();
+    rank->rendezvous.lost_member = ++connects == kThreeMore.restarts + 1;
+    return connects <= kThreeMore.restarts + 1 ? absl::UnavailableError("a network that flaps")
+                                               : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(connects, kThreeMore.restarts + 2);
 }
 
 TEST_F(GenerationsTest, EveryStepOfProgressMakesTheBudgetWholeAgain) {

@@ -109,6 +109,23 @@ struct Rank {
   PhaseClock phases{clock};
 };
 
+// With CentralStorage, all others wait for rank 0 meanwhile.
+TEST(TrainStepTest, ARankThatUpdatesWaitsForNobody) {
+  Rank rank(0);
+  ASSERT_FALSE(rank.Step(0));
+  const std::vector<float> offered = rank.strategy.offered;
+  rank.strategy.peer = &offered;
+  std::vector<api::StepPart> parts;
+  rank.loader->Seek(0);
+  rank.session->OpenGate(0);
+  const StepOptions options{.step = 0,
+                            .entered = [&](api::StepPart part) { parts.push_back(part); }};
+  ASSERT_TRUE(std::holds_alternative<StepTotals>(
+      RunStep(*rank.session, rank.strategy, *rank.loader, options, rank.phases)));
+  using enum api::StepPart;
+  EXPECT_EQ(parts, (std::vector{kInput, kCompute, kPeers, kCompute, kPeers}));
+}
+
 TEST(TrainStepTest, RunningStatisticsBecomeTheMeanOverRanks) {
   Rank first(0), second(1);
   ASSERT_FALSE(second.Step(0));  // offers, and no more
