@@ -103,6 +103,8 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
   if (!listing_) {
     sink_.OnListBegin();
     listing_ = Listing();
+    // A large page takes the memory of all others, and the objects may have grown since.
+    limit_ = std::min(limit_, options_.page_size);
   }
   do {
     if (stop.stop_requested()) return absl::CancelledError("stopped");

@@ -95,7 +95,7 @@ class Reflector {
     int failures = 0;  // consecutive failures of one page
   };
   std::optional<Listing> listing_;  // used by the thread only
-  int limit_;  // used by the thread only: page size, fitted to what could be read lately
+  int limit_;  // used by the thread only: page size, fitted to what this list could read
   bool must_list_ = true;   // used by the thread only
   bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
   std::atomic<bool> synced_{false};

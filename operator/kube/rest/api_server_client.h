@@ -58,8 +58,9 @@ class ApiServerClient final : public RestClient {
   // Returns a successful response, or one that is too long to read. Waits for the rate limit, and
   // waits and retries if the server asks for it.
   absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
-  // The same outside the rate limit.
-  absl::StatusOr<HttpResponse> CallAtOnce(const std::string& what, HttpRequest request);
+  // The same outside the rate limit, and until `deadline`.
+  absl::StatusOr<HttpResponse> CallAtOnce(const std::string& what, HttpRequest request,
+                                          SteadyTime deadline);
   // Sends a request that the server passes on to a program of somebody else. Sends it once, and
   // keeps our credentials, whatever the answer is.
   absl::StatusOr<HttpResponse> CallThrough(const std::string& what, HttpRequest request,
@@ -68,7 +69,8 @@ class ApiServerClient final : public RestClient {
     Object list;
     std::size_t bytes = 0;
   };
-  // Returns nullopt if the page is too long to read.
+  // Returns nullopt if the page is too long to read. Unavailable: not sent, because its time
+  // was over while it waited for pages of others, which says nothing about this page's size.
   absl::StatusOr<std::optional<ListAnswer>> ReadPage(const std::string& what, const Kind& kind,
                                                      const ListOptions& options);
   // Returns a page of as many objects as can be read; sets `options` to what was asked for last.

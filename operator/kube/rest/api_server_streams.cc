@@ -56,13 +56,23 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
   request.accept = AcceptOf(kind, options.keep);
   // A page of one object keeps the larger default, so that any object can be read.
   if (options.limit > 1) request.most_bytes = options_.longest_page;
+  // Before the share: a later page, which needs no token, must not wait for a page that sleeps.
+  if (options.continue_token.empty()) limiter_.WaitForTurn();
+  // Before the share, too: who follows a kind must hear of a failure as soon as if it had been
+  // sent.
+  const SteadyTime deadline = std::chrono::steady_clock::now() + options_.request_deadline;
   // Held until the page is parsed. No limit: any number of objects.
-  const ByteBudget::Share share(
-      pages_, options.limit > 0 ? static_cast<std::size_t>(options.limit) * kLongestStored
-                                : options_.most_listed);
-  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, options.continue_token.empty()
-                                                           ? Call(what, std::move(request))
-                                                           : CallAtOnce(what, std::move(request)));
+  const ByteBudget::Share share(pages_,
+                                options.limit > 0
+                                    ? static_cast<std::size_t>(options.limit) * kLongestStored
+                                    : options_.most_listed,
+                                deadline);
+  if (!share.is_held()) {
+    return absl::UnavailableError(
+        what + ": not sent: its time was over while it waited for pages of other lists");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer,
+                            CallAtOnce(what, std::move(request), deadline));
   if (answer.too_long) return std::nullopt;
   absl::StatusOr<Object> list = IsProtobuf(answer.body)
                                     ? ParseProtobuf(answer.body, options.keep)

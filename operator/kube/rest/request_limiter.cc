@@ -50,20 +50,23 @@ RequestLimiter::Slot::~Slot() {
   limiter_.freed_.notify_one();
 }
 
-ByteBudget::Share::Share(ByteBudget& budget, std::size_t bytes)
+ByteBudget::Share::Share(ByteBudget& budget, std::size_t bytes, SteadyTime deadline)
     : budget_(budget), bytes_(std::min(bytes, budget.all_)) {
   {
     std::unique_lock lock(budget_.mutex_);
     const std::uint64_t ticket = budget_.next_ticket_++;
-    budget_.changed_.wait(lock,
-                          [&] { return ticket == budget_.served_ && bytes_ <= budget_.free_; });
-    budget_.free_ -= bytes_;
-    ++budget_.served_;
+    budget_.waiting_.insert(ticket);
+    is_held_ = budget_.changed_.wait_until(lock, deadline, [&] {
+      return ticket == *budget_.waiting_.begin() && bytes_ <= budget_.free_;
+    });
+    if (is_held_) budget_.free_ -= bytes_;
+    budget_.waiting_.erase(ticket);
   }
   budget_.changed_.notify_all();  // the next one may have room as well
 }
 
 ByteBudget::Share::~Share() {
+  if (!is_held_) return;
   {
     const std::lock_guard lock(budget_.mutex_);
     budget_.free_ += bytes_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <set>
 
 #include "base/clock.h"
 
@@ -62,14 +63,19 @@ class ByteBudget {
   // Holds some of the bytes, at most all of them; the constructor blocks until they are free.
   class Share {
    public:
-    Share(ByteBudget& budget, std::size_t bytes);
+    // At `deadline` the share gives up: it holds nothing, and whoever asked later goes on.
+    Share(ByteBudget& budget, std::size_t bytes, SteadyTime deadline = SteadyTime::max());
     ~Share();
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
+    // False if the deadline came first.
+    bool is_held() const { return is_held_; }
+
    private:
     ByteBudget& budget_;
     const std::size_t bytes_;
+    bool is_held_;
   };
 
  private:
@@ -78,7 +84,8 @@ class ByteBudget {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::size_t free_;
-  std::uint64_t next_ticket_ = 0, served_ = 0;
+  std::uint64_t next_ticket_ = 0;
+  std::set<std::uint64_t> waiting_;  // tickets, of which the first is served next
 };
 
 }  // namespace lockstep::kube

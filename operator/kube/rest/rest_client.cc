@@ -83,12 +83,11 @@ absl::StatusOr<HttpResponse> ApiServerClient::CallThrough(const std::string& wha
 
 absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
   limiter_.WaitForTurn();
-  return CallAtOnce(what, std::move(request));
+  return CallAtOnce(what, std::move(request), Now() + options_.request_deadline);
 }
 
 absl::StatusOr<HttpResponse> ApiServerClient::CallAtOnce(const std::string& what,
-                                                         HttpRequest request) {
-  const SteadyTime deadline = Now() + options_.request_deadline;
+                                                         HttpRequest request, SteadyTime deadline) {
   bool renewed = false, repeated = false;
   Duration waited{};  // for the server, not for a turn of our own
   const auto marked = [&](absl::Status error, bool overloaded) {

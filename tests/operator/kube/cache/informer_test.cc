@@ -505,6 +505,7 @@ class BusyClient final : public ReadingClient {
  public:
   absl::StatusOr<Page> List(const Kind&, const ListOptions& options) override {
     int next = options.continue_token.empty() ? 0 : std::stoi(options.continue_token);
+    if (next == 0) first_limits.push_back(options.limit);
     Page page;
     page.resource_version = std::to_string(version_);
     for (int n = 0; n < options.limit && next < kObjects; ++n, ++next) {
@@ -518,6 +519,7 @@ class BusyClient final : public ReadingClient {
   }
   absl::Status Watch(const Kind&, const WatchOptions& options, std::stop_token stop,
                      const std::function<void(WatchEvent)>& on_event) override {
+    if (forgets.exchange(false)) return absl::OutOfRangeError("too old resource version");
     if (std::stoi(options.resource_version) < version_ - 100) {
       refused = true;
       return absl::OutOfRangeError("too old resource version");
@@ -527,7 +529,9 @@ class BusyClient final : public ReadingClient {
     return absl::OkStatus();
   }
   std::atomic<bool> refused{false};
+  std::atomic<bool> forgets{false};  // the next watch finds its version forgotten
   std::atomic<int> largest{0};
+  std::vector<int> first_limits;  // of first pages; used by the informer's thread only
 
  private:
   static constexpr int kObjects = 3000;
@@ -547,6 +551,20 @@ TEST(InformerOrderTest, AListOfManySmallObjectsEndsWhileItsVersionIsStillRemembe
   ASSERT_FALSE(client.refused) << "the watch never begins";
   EXPECT_EQ(journal.WaitFor(3001).back(), "+new");
   EXPECT_EQ(client.largest, 64);  // a page may be sent in one piece, see ReflectorOptions
+}
+
+// Nobody knows how large the objects are by then, and a large page keeps all other lists waiting.
+TEST(InformerOrderTest, AListThatBeginsAgainBeginsWithASmallPage) {
+  BusyClient client;
+  client.forgets = true;
+  Journal journal;
+  {
+    Informer<Object> informer(client, kPodKind, {}, WholeObject);
+    informer.SetHandler(journal.Handler());
+    informer.Start();
+    EXPECT_EQ(journal.WaitFor(3001).back(), "+new");
+  }
+  EXPECT_EQ(client.first_limits, std::vector<int>({8, 8}));
 }
 
 }  // namespace

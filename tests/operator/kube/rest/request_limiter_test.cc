@@ -100,5 +100,31 @@ TEST(ByteBudgetTest, WhoAsksForMoreThanThereIsHoldsEverything) {
   EXPECT_TRUE(has_more);
 }
 
+TEST(ByteBudgetTest, WhoGivesUpLetsTheNextOneThrough) {
+  ByteBudget budget(10);
+  const ByteBudget::Share some(budget, 8);
+  std::atomic<bool> has_rest{false};
+  {
+    // Two who want more than is free, and behind them one who wants what is free.
+    std::vector<std::jthread> waiting;
+    std::atomic<int> given_up{0};
+    for (int i = 0; i < 2; ++i) {
+      waiting.emplace_back([&] {
+        const ByteBudget::Share more(budget, 5,
+                                     std::chrono::steady_clock::now() + milliseconds(100));
+        if (!more.is_held()) ++given_up;
+      });
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+    const ByteBudget::Share rest(budget, 2, std::chrono::steady_clock::now() + seconds(10));
+    has_rest = rest.is_held();
+    waiting.clear();
+    EXPECT_EQ(given_up, 2);
+  }
+  EXPECT_TRUE(has_rest);
+  const ByteBudget::Share again(budget, 2, std::chrono::steady_clock::now());
+  EXPECT_TRUE(again.is_held()) << "what was given up holds nothing";
+}
+
 }  // namespace
 }  // namespace lockstep::kube

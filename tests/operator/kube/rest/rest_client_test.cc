@@ -234,6 +234,40 @@ TEST_F(RestClientTest, OfAListOnlyTheFirstPageWaitsForTheRateLimit) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(4500));
 }
 
+TEST_F(RestClientTest, ALaterPageDoesNotWaitForAFirstOneThatWaitsForTheRateLimit) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9","continue":"more"},"items":[]})");
+  });
+  client_ = Connect({.qps = 0.5, .burst = 1});
+  ASSERT_TRUE(client_->List(kPodKind, {.limit = 8}).ok());  // takes the token
+  const auto begin = std::chrono::steady_clock::now();
+  const std::jthread first([this] { EXPECT_TRUE(client_->List(kPodKind, {.limit = 64}).ok()); });
+  std::this_thread::sleep_for(milliseconds(100));
+  ASSERT_TRUE(client_->List(kPodKind, {.limit = 8, .continue_token = "c"}).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(1500));
+}
+
+// Each failure is a sign of life of who follows a kind, and the lack of one restarts the operator.
+TEST_F(RestClientTest, APageWaitsForThoseOfOthersNoLongerThanForTheServer) {
+  Serve([](const Request&, Connection& to) { to.AwaitClose(); });
+  client_ = Connect({.most_listed = kLongestStored, .request_deadline = milliseconds(400)});
+  std::atomic<int> not_sent{0};
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      const absl::Status error = client_->List(kPodKind, {.limit = 1}).status();
+      EXPECT_TRUE(absl::IsDeadlineExceeded(error) || absl::IsUnavailable(error)) << error;
+      if (!absl::IsUnavailable(error)) return;
+      EXPECT_THAT(std::string(error.message()), HasSubstr("list pods: not sent: "));
+      ++not_sent;
+    });
+  }
+  threads.clear();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(1200));
+  EXPECT_GE(not_sent, 1);
+}
+
 // Tenants decide how large objects are, and the server may send a page in one piece.
 TEST_F(RestClientTest, SoManyObjectsAreListedAtATimeAndNoMore) {
   std::atomic<int> inside{0}, most{0};
