@@ -20,6 +20,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr char kManifestDraft[] = "manifest.json.tmp";
+constexpr int kMostLooks = 5;  // at a folder whose owner removes what is about to be read
 
 class FolderStore final : public CheckpointStore {
  public:
@@ -53,26 +54,11 @@ class FolderStore final : public CheckpointStore {
   }
 
   absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) override {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
-    std::sort(folders.begin(), folders.end(), std::greater<>());
-    newest_ = NewestOf(folders);
-    std::vector<std::string> damages;
-    bool may_pass = false;
-    for (const FolderName& name : folders) {
-      absl::StatusOr<std::optional<Snapshot>> snapshot = LoadIfCommitted(name, model_hash);
-      if (snapshot.ok() && !snapshot->has_value()) continue;
-      if (snapshot.ok() || absl::IsFailedPrecondition(snapshot.status())) return snapshot;
-      damages.emplace_back(snapshot.status().message());
-      // Prune removes damaged checkpoints, but not unreadable ones: the disk may recover.
-      if (absl::IsDataLoss(snapshot.status())) damaged_.insert(name);
-      may_pass = may_pass || !absl::IsDataLoss(snapshot.status());
-      LogWarning("a damaged checkpoint is passed over",
-                 {{"checkpoint", PathOf(name)}, {"damage", damages.back()}});
+    for (int looks = 1;; ++looks) {
+      bool is_gone = false;
+      absl::StatusOr<std::optional<Snapshot>> loaded = LookForLatest(model_hash, is_gone);
+      if (loaded.ok() || !is_gone || looks == kMostLooks) return loaded;
     }
-    if (damages.empty()) return std::optional<Snapshot>();
-    const std::string message =
-        fmt::format("{}: no checkpoint can be read: {}", directory_, fmt::join(damages, "; "));
-    return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
   }
 
   absl::StatusOr<std::optional<CheckpointAge>> Newest() override {
@@ -86,6 +72,36 @@ class FolderStore final : public CheckpointStore {
   }
 
  private:
+  // As LoadLatest. Sets `is_gone` if a checkpoint was removed meanwhile: another job may still own
+  // the folder, and then has a newer one.
+  absl::StatusOr<std::optional<Snapshot>> LookForLatest(const std::string& model_hash,
+                                                        bool& is_gone) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
+    std::sort(folders.begin(), folders.end(), std::greater<>());
+    newest_ = NewestOf(folders);
+    std::vector<std::string> damages;
+    bool may_pass = false;
+    for (const FolderName& name : folders) {
+      absl::StatusOr<std::optional<Snapshot>> snapshot = LoadIfCommitted(name, model_hash);
+      if (snapshot.ok() && !snapshot->has_value()) continue;
+      if (snapshot.ok() || absl::IsFailedPrecondition(snapshot.status())) return snapshot;
+      damages.emplace_back(snapshot.status().message());
+      const bool was_removed = IsGone(files_, PathOf(name));
+      const bool is_damaged = !was_removed && absl::IsDataLoss(snapshot.status());
+      // Prune removes damaged checkpoints, but not unreadable ones: the disk may recover.
+      if (is_damaged) damaged_.insert(name);
+      is_gone = is_gone || was_removed;
+      may_pass = may_pass || !is_damaged;
+      LogWarning(was_removed ? "a checkpoint was removed before it was read"
+                             : "a damaged checkpoint is passed over",
+                 {{"checkpoint", PathOf(name)}, {"damage", damages.back()}});
+    }
+    if (damages.empty()) return std::optional<Snapshot>();
+    const std::string message =
+        fmt::format("{}: no checkpoint can be read: {}", directory_, fmt::join(damages, "; "));
+    return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
+  }
+
   // What follows an attempt to claim the folder. A full disk can still be read, and may have room
   // when the first save is due.
   absl::Status Begin(const absl::Status& claimed) {

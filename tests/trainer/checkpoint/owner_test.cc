@@ -164,6 +164,37 @@ TEST_F(OwnerTest, WithoutANewCheckpointAClaimTellsOfNone) {
   EXPECT_THAT(Names(), UnorderedElementsAre("owner.json", "step-00000010", "step-00000030"));
 }
 
+TEST_F(OwnerTest, ACheckpointThatTheOwnerRemovesWhileItIsReadIsNotDamaged) {
+  const auto running = *CheckpointStore::Open(files_, "/ckpt", 1, kFirstOwner);
+  ASSERT_TRUE(running->Save(SnapshotOfStep(10)).ok());
+  WatchedFileSystem watched(files_);
+  const auto next = Open(watched, OwnerOf("uid-b"));
+  bool saved = false;
+  watched.before_reading = [&](const std::string& path) {
+    if (!path.ends_with("optimizer.safetensors") || std::exchange(saved, true)) return;
+    ASSERT_TRUE(running->Save(SnapshotOfStep(20)).ok());
+  };
+  const auto loaded = next->LoadLatest("model-a");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_TRUE(loaded->has_value());
+  EXPECT_EQ((*loaded)->step, 20);
+}
+
+TEST_F(OwnerTest, CheckpointsThatAreRemovedAgainAndAgainAreATransientError) {
+  const auto running = *CheckpointStore::Open(files_, "/ckpt", 1, kFirstOwner);
+  std::int64_t step = 10;
+  ASSERT_TRUE(running->Save(SnapshotOfStep(step)).ok());
+  WatchedFileSystem watched(files_);
+  const auto next = Open(watched, OwnerOf("uid-b"));
+  watched.before_reading = [&](const std::string& path) {
+    if (!path.ends_with("optimizer.safetensors")) return;
+    ASSERT_TRUE(running->Save(SnapshotOfStep(step += 10)).ok());
+  };
+  const absl::Status failed = next->LoadLatest("model-a").status();
+  EXPECT_TRUE(absl::IsUnavailable(failed)) << failed;
+  EXPECT_GT(step, 20) << "it has looked again";
+}
+
 // Two jobs that run at once would else take the folder from each other with each new pod.
 TEST_F(OwnerTest, AJobThatHasLostTheFolderToAnotherNeverGetsItBack) {
   Open(files_, OwnerOf("uid-b", 1));
