@@ -219,6 +219,9 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     if (Ended ended = RestoreNewest()) return ended;
     if (store == nullptr) return std::nullopt;
     absl::StatusOr<bool> claimed = store->Claim();
+    // If what follows fails, the next generation must not go on from this state: there may be a
+    // newer one.
+    if (!claimed.ok() || *claimed) state = restored = RunState{};
     if (!claimed.ok()) return EndOfStore(std::move(claimed).status());
     has_newer = *claimed;
   }

@@ -263,6 +263,47 @@ TEST_F(TwoJobsTest, TheLaterJobGoesOnFromWhatTheEarlierSavesUntilItLosesItsFolde
   EXPECT_EQ(Owner(), "uid-b");
 }
 
+TEST_F(TwoJobsTest, AfterAFailureTheLaterJobStillGoesOnFromTheNewestCheckpoint) {
+  const auto first = std::make_unique<Rank>(SmallTraining(), 1, hub_, 0);
+  // The other job saves step 10 before the claim. Then the disk fails once.
+  class FailsOnce final : public CheckpointStore {
+   public:
+    FailsOnce(Snapshot older, Snapshot newer, bool fails_in_claim)
+        : older_(std::move(older)), newer_(std::move(newer)), fails_in_claim_(fails_in_claim) {}
+    absl::StatusOr<bool> Claim() override {
+      const bool is_first = !std::exchange(claimed_, true);
+      if (is_first && fails_in_claim_) return Fail();
+      return is_first;
+    }
+    absl::StatusOr<std::string> Save(const Snapshot&) override { return "folder"; }
+    absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
+      if (!claimed_) return std::optional<Snapshot>(older_);
+      if (!failed_) return Fail();
+      return std::optional<Snapshot>(newer_);
+    }
+    absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
+
+   private:
+    absl::Status Fail() {
+      failed_ = true;
+      return absl::UnavailableError("input/output error");
+    }
+    const Snapshot older_, newer_;
+    const bool fails_in_claim_;
+    bool claimed_ = false, failed_ = false;
+  };
+  for (const bool fails_in_claim : {false, true}) {
+    FailsOnce store(MakeSnapshot(*first->session, {.step = 5}, Time()),
+                    MakeSnapshot(*first->session, {.step = 10}, Time()), fails_in_claim);
+    LocalRendezvousHub hub(1);
+    Rank rank(SmallTraining(), 1, hub, 0, nullptr, "reference", &store);
+    EXPECT_NE(rank.loop.RestoreOrInitialize(), std::nullopt);
+    EXPECT_EQ(rank.loop.OfferedStep(), -1) << fails_in_claim;
+    EXPECT_EQ(rank.loop.RestoreOrInitialize(), std::nullopt);
+    EXPECT_EQ(rank.loop.state.step, 10);
+  }
+}
+
 // A library that has no memory says it as a disk does that has no space.
 TEST_F(GenerationsTest, OnlyAFullDiskStopsTheSaveOfAProcessThatLeaves) {
   api::TrainingSpec training = SmallTraining();

@@ -81,8 +81,25 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
   is_reported_ = last_.step < 0;
 }
 
-// Does nothing as long as there is no checkpoint.
+// An earlier job's that this one has not taken yet, and may never take: its group may not form.
+// Until then that job has its own Evaluator there, and what it has kept in best/ is its own.
+bool Evaluator::IsDirectoryOfAnotherJob() {
+  const auto owner = ReadOwner(files_, directory_);
+  if (!owner.ok() || !owner->has_value()) return false;
+  const FolderOwner& found = **owner;
+  const bool is_anothers =
+      found.process.job_uid != options_.job_uid &&
+      std::ranges::find(found.earlier_jobs, options_.job_uid) == found.earlier_jobs.end();
+  if (is_anothers && !std::exchange(waits_for_directory_, true)) {
+    LogInfo("another job has the checkpoint directory: waiting until this one has taken it",
+            {{"directory", directory_}, {"jobUid", found.process.job_uid}});
+  }
+  return is_anothers;
+}
+
+// Does nothing as long as there is no checkpoint that this job has, too.
 std::optional<LoopOutcome> Evaluator::Prepare() {
+  if (IsDirectoryOfAnotherJob()) return std::nullopt;
   const auto run = FindFollowedRun(files_, directory_);
   if (absl::IsFailedPrecondition(run.status())) return FailedFor(run.status());
   NoteListing(run.status());

@@ -52,8 +52,9 @@ class Evaluator {
   Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
             EvaluatorOptions options);
 
-  // Evaluates each complete checkpoint once on this test set by this loss, the oldest first; once
-  // training has ended, that of the run's last step first, and then the others for at most
+  // Waits as long as the directory belongs to another job from which this one has not taken it.
+  // Then evaluates each complete checkpoint once on this test set by this loss, the oldest first;
+  // once training has ended, that of the run's last step first, and then the others for at most
   // kForTheOthers. A checkpoint may be skipped if it cannot be read or is removed, or if the
   // Evaluator is too slow: see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
@@ -71,6 +72,7 @@ class Evaluator {
   std::int64_t total_steps() const { return session_->total_steps(); }
 
  private:
+  bool IsDirectoryOfAnotherJob();
   std::optional<LoopOutcome> Prepare();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
@@ -110,6 +112,7 @@ class Evaluator {
   std::int64_t skipped_before_ = 0;    // by earlier processes
   std::int64_t evaluations_ = 0, batches_ = 0;
   bool is_reported_ = true;
+  bool waits_for_directory_ = false;  // and has said so
   // At the last attempt; a failure is logged when it is new.
   bool may_write_ = true;  // evaluation.json
   bool may_list_ = true;   // the directory

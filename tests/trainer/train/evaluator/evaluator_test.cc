@@ -336,6 +336,28 @@ TEST_F(EvaluatorTest, OnAnotherTestSetAllIsEvaluatedAgain) {
   }
 }
 
+// The other job trains on if the group of this one never forms.
+TEST_F(EvaluatorTest, ItWaitsUntilItsJobHasTakenTheDirectoryOfAnother) {
+  Save(kLastStep);
+  const std::string ours = files_.Content("/ckpt/owner.json");
+  files_.Content("/ckpt/owner.json") =
+      EncodeOwner({.process = {.job_uid = "another", .pod_started = 1}, .earlier_jobs = {}});
+  api::TrainingSpec training = FollowedTraining();
+  training.checkpoint.keep_best = api::BestMetric::kLoss;
+  int looks = 0;
+  stop_ = [&] { return ++looks > 20; };
+  EXPECT_EQ(Run(training).end, LoopEnd::kStopped);
+  EXPECT_FALSE(files_.Exists("/ckpt/evaluation.json"));
+  EXPECT_FALSE(files_.Exists("/ckpt/best"));
+  looks = 0;
+  stop_ = [&] {
+    if (++looks == 20) files_.Content("/ckpt/owner.json") = ours;
+    return false;
+  };
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_TRUE(files_.Exists("/ckpt/best/step-00000020"));
+}
+
 // It may be edited while the job is suspended.
 TEST_F(EvaluatorTest, ByAnotherLossAllIsEvaluatedAgain) {
   for (const std::int64_t step : {15, 20}) Save(step);
