@@ -31,7 +31,7 @@ struct SuccessorWatch::Search {
 };
 
 SuccessorWatch::SuccessorWatch(std::string host, const std::string& own, Pipe pipe,
-                               SuccessorWatchOptions options)
+                               const SuccessorWatchOptions& options)
     : changed_(std::move(pipe.read)),
       search_(new Search{.host = std::move(host),
                          .options = options,

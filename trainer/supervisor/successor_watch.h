@@ -47,7 +47,7 @@ class SuccessorWatch {
  public:
   // `host` is the pod's name, `own` its address.
   SuccessorWatch(std::string host, const std::string& own, Pipe pipe,
-                 SuccessorWatchOptions options);
+                 const SuccessorWatchOptions& options);
   ~SuccessorWatch();
   SuccessorWatch(const SuccessorWatch&) = delete;
   SuccessorWatch& operator=(const SuccessorWatch&) = delete;

@@ -90,11 +90,7 @@ LoopOutcome ParameterWorker::Train() {
     }
     next_.set_wants_task(true);
     if (owner_) owner_->Report(next_);
-    absl::StatusOr<proto::TaskReply> reply = [&] {
-      const PhaseTimer timer(loop_.phases, is_halted_ ? Phase::kRendezvous : Phase::kCommunication);
-      return client_.Next(next_);
-    }();
-    is_halted_ = reply.ok() && reply->wait().is_halted();
+    const absl::StatusOr<proto::TaskReply> reply = Ask();
     const proto::Next told = std::exchange(next_, {});
     if (!reply.ok()) return *NoteFailure(reply.status());
     CountBatches(told, *reply);
@@ -103,6 +99,14 @@ LoopOutcome ParameterWorker::Train() {
     }
     if (Ended ended = Follow(*reply)) return *std::move(ended);
   }
+}
+
+// Sends the next report. While the run is halted, the answer is waited for as in a rendezvous.
+absl::StatusOr<proto::TaskReply> ParameterWorker::Ask() {
+  const PhaseTimer timer(loop_.phases, is_halted_ ? Phase::kRendezvous : Phase::kCommunication);
+  absl::StatusOr<proto::TaskReply> reply = client_.Next(next_);
+  is_halted_ = reply.ok() && reply->wait().is_halted();
+  return reply;
 }
 
 // Server 0 says which batches count: another process may have been faster, or the values are lost.

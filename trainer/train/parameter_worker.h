@@ -47,6 +47,7 @@ class ParameterWorker {
   Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);
+  absl::StatusOr<proto::TaskReply> Ask();
   Ended RunTask(const proto::Task& task, std::uint64_t fence);
   Ended NoteFailure(const absl::Status& status);
   absl::StatusOr<ShardGroup::PushResult> Push(const BatchTotals& totals, BatchTask task,

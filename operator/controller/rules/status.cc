@@ -23,6 +23,10 @@ namespace {
 // Bytes. The CRD allows 32,768 characters; it would reject any status that exceeds them.
 constexpr std::size_t kLongestMessage = 16'384;
 
+bool IsPresentMember(const Observed& observed, const ObservedPod& pod) {
+  return IsMember(observed, pod) && !pod.is_gone;
+}
+
 void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   int wanted = 0, ready = 0, kubelet_restarts = 0;
   // Like a completed index, a finished chief stays finished when its pod is gone.
@@ -33,7 +37,7 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     wanted += spec.replicas;
   }
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod) || pod.is_gone) continue;
+    if (!IsPresentMember(observed, pod)) continue;
     api::ReplicaStatus& counts = status.replica_statuses[pod.role];
     const bool is_counted = IsCounted(observed, pod);
     // One that is to be deleted would seem to have vanished once it is gone.
