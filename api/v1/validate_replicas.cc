@@ -100,13 +100,6 @@ void ValidateContainer(const Json& container, const std::string& path, std::set<
     errors.push_back({path + ".name", fmt::format("found \"{}\" a second time, expected names to "
                                                   "differ",
                                                   name->get<std::string>())});
-  } else if (!IsDnsLabel(name->get_ref<const std::string&>(), false)) {
-    // Of a pod; and `lockstep run` makes paths of it.
-    errors.push_back(
-        {path + ".name",
-         fmt::format("found \"{}\", expected at most {} lower-case letters, digits and "
-                     "'-', and no '-' first or last",
-                     name->get<std::string>(), kLongestLabel)});
   }
 }
 
@@ -165,6 +158,24 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
     ValidateContainer(containers[i], fmt::format("{}[{}]", containers_path, i), names, errors);
   }
   ValidateInitContainers(*spec, path + ".spec.initContainers", names, errors);
+}
+
+// What an API server expects of a pod's containers; and `lockstep run` makes paths of their names.
+// Requires: ValidateTemplate has found no fault.
+void ValidateContainerNames(const Json& tmpl, const std::string& path, Errors& errors) {
+  const auto spec = tmpl.find("spec");
+  if (spec == tmpl.end() || !spec->is_object()) return;
+  for (const char* list : {"containers", "initContainers"}) {
+    const Json containers = spec->value(list, Json());
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      const auto& name = containers[i]["name"].get_ref<const std::string&>();
+      if (IsDnsLabel(name, false)) continue;
+      errors.push_back({fmt::format("{}.spec.{}[{}].name", path, list, i),
+                        fmt::format("found \"{}\", expected at most {} lower-case letters, digits "
+                                    "and '-', and no '-' first or last",
+                                    name, kLongestLabel)});
+    }
+  }
 }
 
 }  // namespace
@@ -256,7 +267,13 @@ void ValidateSize(const TrainingJobSpec& spec, Errors& errors) {
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {
   for (const auto& [role, replicas] : job.spec.replica_specs) {
     const std::string path = RolePath(role) + ".template";
+    const std::size_t before = errors.size();
     ValidateTemplate(*replicas.tmpl, path, UsesBundledTrainer(job), errors);
+    // An API server has not seen the containers of a role without replicas.
+    const bool is_sound = errors.size() == before;
+    if (is_sound && ReplicasOf(job.spec, role) > 0) {
+      ValidateContainerNames(*replicas.tmpl, path, errors);
+    }
   }
 }
 

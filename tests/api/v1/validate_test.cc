@@ -316,6 +316,18 @@ TEST(ValidateTest, NamesOfContainersAreDnsLabels) {
   EXPECT_THAT(faults("initContainers", "pytorch"), ::testing::HasSubstr("a second time"));
 }
 
+// A job that runs must not be held for a template of which no pod is made.
+TEST(ValidateTest, NamesOfContainersOfARoleWithoutReplicasAreNotChecked) {
+  const auto faults = [](int evaluators) {
+    return Faults(Job("a")
+                      .Workers(1)
+                      .Evaluator(evaluators)
+                      .PodTemplate(Role::kEvaluator, Template("my_eval")));
+  };
+  EXPECT_EQ(faults(0), "");
+  EXPECT_THAT(faults(1), ::testing::HasSubstr("found \"my_eval\""));
+}
+
 TEST(ValidateTest, APodHasAtMost256Containers) {
   const auto faults = [](int count) {
     Json crowded = {{"spec", {{"containers", Json::array()}}}};
