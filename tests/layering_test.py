@@ -16,7 +16,7 @@ LAYERS = {
     "base": [],
 
     "api/v1": ["base"],
-    "api/proto": [],
+    "api/proto": ["base"],
 
     "operator/kube": ["base"],
     "operator/kube/cache": ["base", "operator/kube"],
@@ -86,6 +86,7 @@ LIBRARIES = [
     (r"nccl", ["trainer/comm/nccl/"]),
     (r"grpc(pp)?/|.*\.grpc\.pb\.h", ["trainer/rendezvous/", "trainer/strategy/parameter_server",
                                      "operator/progress/", "trainer/main.cc"]),
+    (r"google/protobuf/stubs/logging", ["api/proto/protobuf_log.cc"]),
     (r"cpprest/|pplx/|boost/", ["operator/kube/rest/http_transport.cc", "operator/kube/rest/write_only_buffer.h"]),
     (r"prometheus/", ["trainer/observe/", "operator/metrics/"]),
     (r"simdjson", ["operator/kube/rest/object_json.cc"]),

@@ -42,9 +42,9 @@ void SeenFailures::NoteGone(const std::string& uid, const Place& place) {
 
 void SeenFailures::Note(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
+    if (pod.is_gone) continue;
     const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
     const Place place = PlaceOf(pod);
-    if (pod.is_gone) continue;
     if (counts_here && HasFailed(pod)) {
       lost_[place] = AsGone(pod);
     } else if (const auto known = lost_.find(place);

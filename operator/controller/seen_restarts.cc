@@ -20,9 +20,7 @@ bool IsThere(const ObservedPod& pod) {
 // Returns true if the job has run, and a replica that it requires is not there now.
 bool LacksReplica(const Observed& observed) {
   if (!IsTrue(observed.job.status, kRunning)) return false;
-  return std::ranges::any_of(AllReplicas(observed.job), [&observed](const Replica& replica) {
-    if (!IsRequired(observed.job, replica) || HasCompleted(observed.job, replica)) return false;
-    const ObservedPod* pod = FindPod(observed, replica);
+  return std::ranges::any_of(RequiredPods(observed), [](const ObservedPod* pod) {
     return pod == nullptr || !IsThere(*pod);
   });
 }

@@ -1,7 +1,6 @@
 #include "operator/progress/progress_poller.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/proto/protobuf_log.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/progress_json.h"
 #include "base/hmac.h"
@@ -32,13 +32,6 @@ constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
-
-// A tenant's pod can have it write a line for each answer that is no valid UTF-8.
-void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
-                     const std::string& message) {
-  Log(LogLevel::kDebug, fmt::format("protobuf: {}", message),
-      {{"source", fmt::format("{}:{}", file, line)}});
-}
 
 // Uses an existing connection: gRPC does not reconnect when it breaks.
 std::shared_ptr<grpc::Channel> MakeChannel(Descriptor socket) {
@@ -162,8 +155,7 @@ struct ProgressPoller::Call {
 
 ProgressPoller::ProgressPoller(PollerOptions options)
     : options_(std::move(options)), connections_(kMostBytes) {
-  static std::once_flag once;
-  std::call_once(once, [] { google::protobuf::SetLogHandler(&LogFromProtobuf); });
+  proto::RouteProtobufLog();
   thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
 }
 

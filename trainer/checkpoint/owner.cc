@@ -30,6 +30,10 @@ std::string CheckpointOwner::ToString() const {
                      pod_started, process_number);
 }
 
+bool FolderOwner::HasTakenFrom(const std::string& job_uid) const {
+  return std::ranges::find(earlier_jobs, job_uid) != earlier_jobs.end();
+}
+
 std::string EncodeOwner(const FolderOwner& owner) {
   nlohmann::ordered_json json = {{"jobUid", owner.process.job_uid},
                                  {"attempt", owner.process.attempt},
@@ -83,19 +87,15 @@ absl::Status FolderClaim::TakeUnlessAnothers() {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> before, ReadOwner(files_, directory_));
   const bool is_anothers = before && before->process.job_uid != owner_.job_uid;
   // A job that has lost the folder need not load a checkpoint to learn it.
-  if (is_anothers && !HasLost(*before)) return absl::OkStatus();
+  if (is_anothers && !before->HasTakenFrom(owner_.job_uid)) return absl::OkStatus();
   return TakeFrom(before);
-}
-
-bool FolderClaim::HasLost(const FolderOwner& to) const {
-  return std::ranges::find(to.earlier_jobs, owner_.job_uid) != to.earlier_jobs.end();
 }
 
 absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
   FolderOwner claimed{.process = owner_};
   if (before) {
     const bool is_ours = before->process.job_uid == owner_.job_uid;
-    if (is_ours ? !owner_.Supersedes(before->process) : HasLost(*before)) {
+    if (is_ours ? !owner_.Supersedes(before->process) : before->HasTakenFrom(owner_.job_uid)) {
       return Superseded(before->process);
     }
     claimed.earlier_jobs = before->earlier_jobs;

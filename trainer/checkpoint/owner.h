@@ -39,6 +39,9 @@ struct FolderOwner {
 
   CheckpointOwner process;
   std::vector<std::string> earlier_jobs = {};  // uids; each lost the folder to the next one
+
+  // Returns true if the job has lost the folder to this owner, directly or through others.
+  bool HasTakenFrom(const std::string& job_uid) const;
 };
 
 std::string EncodeOwner(const FolderOwner& owner);  // JSON
@@ -74,8 +77,6 @@ class FolderClaim {
   bool is_taken() const { return taken_; }
 
  private:
-  // True if the owner has taken the folder from this job, directly or through others.
-  bool HasLost(const FolderOwner& to) const;
   absl::Status TakeFrom(const std::optional<FolderOwner>& before);
   absl::Status Superseded(const CheckpointOwner& by) const;
 

@@ -1,13 +1,12 @@
 #include "trainer/rendezvous/grpc_options.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <mutex>
-#include <string>
 
+#include "api/proto/protobuf_log.h"
 #include "base/log.h"
 
 namespace lockstep::train {
@@ -21,15 +20,6 @@ constexpr int kConnectTimeoutMs = 2000;  // a loaded host may need more than one
 void LogFromGrpc(gpr_log_func_args* args) {
   Log(LogLevel::kDebug, fmt::format("gRPC: {}", args->message),
       {{"source", fmt::format("{}:{}", args->file, args->line)}});
-}
-
-// Strangers can have it write a line for each message that is no valid UTF-8. After a fatal one,
-// the process ends.
-void LogFromProtobuf(google::protobuf::LogLevel level, const char* file, int line,
-                     const std::string& message) {
-  const bool is_fatal = level >= google::protobuf::LOGLEVEL_FATAL;
-  Log(is_fatal ? LogLevel::kError : LogLevel::kDebug, fmt::format("protobuf: {}", message),
-      {{"source", fmt::format("{}:{}", file, line)}});
 }
 
 }  // namespace
@@ -82,7 +72,7 @@ void StartGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function(&LogFromGrpc);
-    google::protobuf::SetLogHandler(&LogFromProtobuf);
+    proto::RouteProtobufLog();
     grpc_init();  // never undone
   });
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "api/v1/defaults.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
@@ -14,9 +15,7 @@ namespace {
 // count.
 bool LacksMember(const Observed& observed) {
   if (!api::UsesBundledTrainer(observed.job)) return false;
-  return std::ranges::any_of(AllReplicas(observed.job), [&observed](const Replica& replica) {
-    if (!IsRequired(observed.job, replica) || HasCompleted(observed.job, replica)) return false;
-    const ObservedPod* pod = FindPod(observed, replica);
+  return std::ranges::any_of(RequiredPods(observed), [](const ObservedPod* pod) {
     if (pod == nullptr || pod->being_deleted || pod->node_silent_since) return true;
     return IsActive(*pod) && pod->phase == PodPhase::kPending;
   });

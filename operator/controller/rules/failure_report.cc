@@ -33,6 +33,10 @@ const Blocker* FailedInit(const PodFailure& failure) {
   return has_failed ? &pod.blockers.front() : nullptr;
 }
 
+bool HasVanished(const PodFailure& failure) {
+  return failure.pod == nullptr || failure.pod->is_gone;
+}
+
 api::Failure WithShortTexts(api::Failure failure) {
   failure.node = Shortened(std::move(failure.node), kLongestFailureNode);
   failure.reason = Shortened(std::move(failure.reason), kLongestFailureReason);
@@ -54,8 +58,7 @@ std::string OnNode(const std::string& node) {
 std::string Describe(const PodFailure& failure) {
   const std::string who = Describe(failure.replica);
   if (!failure.stall.empty()) return failure.stall;
-  const bool is_gone = failure.pod == nullptr || failure.pod->is_gone;
-  if (is_gone) return fmt::format("the pod of {} has vanished", who);
+  if (HasVanished(failure)) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *failure.pod;
   const std::string where = OnNode(pod.node);
   if (pod.termination && !WasEndedByNode(pod)) {
@@ -80,7 +83,7 @@ api::Failure FailureOf(const PodFailure& failure) {
                      .exit_code = 0,
                      .reason = "PodVanished",
                      .message = ""};
-  if (failure.pod == nullptr || failure.pod->is_gone) return entry;
+  if (HasVanished(failure)) return entry;
   const ObservedPod& pod = *failure.pod;
   entry.node = pod.node;
   if (!failure.stall.empty()) {

@@ -75,6 +75,15 @@ const ObservedPod* FindPod(const Observed& observed, const Replica& replica) {
   return pod != observed.pods.end() && PlaceOf(*pod) == sought ? &*pod : nullptr;
 }
 
+std::vector<const ObservedPod*> RequiredPods(const Observed& observed) {
+  std::vector<const ObservedPod*> pods;
+  for (const Replica& replica : AllReplicas(observed.job)) {
+    if (!IsRequired(observed.job, replica) || HasCompleted(observed.job, replica)) continue;
+    pods.push_back(FindPod(observed, replica));
+  }
+  return pods;
+}
+
 bool IsMember(const Observed& observed, const ObservedPod& pod) {
   return pod.attempt == observed.job.status.attempt &&
          pod.index < ReplicaCount(observed.job, pod.role);

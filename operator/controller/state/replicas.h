@@ -32,6 +32,9 @@ int NodeCount(const api::TrainingJob& job);
 
 // Returns this replica's pod in the job's present attempt; null if there is none.
 const ObservedPod* FindPod(const Observed& observed, const Replica& replica);
+// Returns the pods of the replicas that the job requires and that have not completed; null for each
+// replica without one.
+std::vector<const ObservedPod*> RequiredPods(const Observed& observed);
 // Returns true if the pod belongs to the present attempt and the spec has its index.
 bool IsMember(const Observed& observed, const ObservedPod& pod);
 std::string Describe(const Replica& replica);  // "worker-1"

@@ -88,8 +88,7 @@ bool Evaluator::IsDirectoryOfAnotherJob() {
   if (!owner.ok() || !owner->has_value()) return false;
   const FolderOwner& found = **owner;
   const bool is_anothers =
-      found.process.job_uid != options_.job_uid &&
-      std::ranges::find(found.earlier_jobs, options_.job_uid) == found.earlier_jobs.end();
+      found.process.job_uid != options_.job_uid && !found.HasTakenFrom(options_.job_uid);
   if (is_anothers && !std::exchange(waits_for_directory_, true)) {
     LogInfo("another job has the checkpoint directory: waiting until this one has taken it",
             {{"directory", directory_}, {"jobUid", found.process.job_uid}});
