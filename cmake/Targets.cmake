@@ -72,7 +72,7 @@ function(lockstep_test_each_isa name)
   foreach(isa AVX2 SSE41)
     add_test(NAME ${name}_${isa} COMMAND ${name} --gtest_filter=${ARG_FILTER}:InstructionSetTest.*)
     set_tests_properties(${name}_${isa} PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${isa})
-    lockstep_limit_tests(120 ${name}_${isa})
+    lockstep_limit_tests(240 ${name}_${isa})  # all tests of the program
   endforeach()
 endfunction()
 

@@ -115,7 +115,7 @@ class Chaos {
     refused_.clear();
     world_.client.SetBefore({});
     world_.client.SetAfter({});
-    if (!variation_.kueue) SetSuspended(false);
+    if (!variation_.kueue) world_.SetSuspend(false);
     for (int i = 0; i < 200 && !IsTerminal(world_.Job()->status); ++i) {
       world_.Settle();
       for (const kube::Object& pod : world_.Pods()) Work(pod, /*healthy=*/true);
@@ -157,7 +157,7 @@ class Chaos {
       case 4:
         return WorkOnAnyPod();
       case 5:
-        return Draw(10) == 0 ? SetSuspended(Draw(2) == 0) : WorkOnAnyPod();
+        return Draw(10) == 0 ? world_.SetSuspend(Draw(2) == 0) : WorkOnAnyPod();
       case 6:
         return ReconcileUnderFire();
       case 7:
@@ -277,11 +277,6 @@ class Chaos {
                            {"reason", "Evicted"},
                            {"conditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}};
     });
-  }
-
-  void SetSuspended(bool suspend) {
-    world_.client.Modify(kTrainingJobKind, world_.key,
-                         [suspend](kube::Object& job) { job["spec"]["suspend"] = suspend; });
   }
 
   std::mt19937 random_;

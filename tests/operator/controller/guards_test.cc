@@ -324,11 +324,9 @@ TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
   EXPECT_EQ(image("j-worker-1"), "trainer:1");
   lose("j-worker-0");  // and also once all were replaced
   EXPECT_EQ(image("j-worker-0"), "trainer:1");
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.Settle();
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.SetSuspend(false);
   world.Settle();
   EXPECT_EQ(image("j-worker-0"), "trainer:2");
   EXPECT_EQ(image("j-worker-1"), "trainer:2");

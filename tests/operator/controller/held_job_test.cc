@@ -78,16 +78,14 @@ TEST(HeldJobTest, ObeysSuspend) {
   World world(Job("j").Workers(2).Build());
   SetRunning(world);
   HoldByLabels(world);
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_EQ(Status(world).at("state"), "Suspended");
   world.clock.Advance(seconds(60));  // counts wait
   world.Settle();
   EXPECT_EQ(Status(world).at("readyReplicas"), "0/2") << "what it wants is still known";
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.SetSuspend(false);
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty()) << "its spec cannot be used";
 }
@@ -132,8 +130,7 @@ TEST(HeldJobTest, ItsSuccessIsNotJudgedByHalfASpec) {
     world.Settle();
     EXPECT_EQ(Status(world).at("state"), "Running") << path;
     EXPECT_EQ(Status(world).at("replicaStatuses").at("Worker").at("desired"), 2) << path;
-    world.client.Modify(kTrainingJobKind, world.key,
-                        [](kube::Object& job) { job["spec"]["suspend"] = true; });
+    world.SetSuspend(true);
     world.Settle();
     EXPECT_EQ(Status(world).at("state"), "Suspended") << path;
   }
@@ -176,8 +173,7 @@ TEST(HeldJobTest, AnAdmittedOneRunsOnAndReportsItsEndToKueue) {
 TEST(HeldJobTest, OneThatCannotStartHoldsNoQuota) {
   World world(Queued().Build(), kKueue);
   HoldAdmitted(world);
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());

@@ -34,11 +34,9 @@ TEST(PodGroupsTest, AGangSchedulerThatIsSwitchedOnLeavesRunningJobsAsTheyAre) {
   for (const kube::Object& member : world.Pods()) {
     world.client.Remove(kube::kPodKind, {"default", kube::Name(member)});
   }
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.Settle();
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.SetSuspend(false);
   world.Settle();
   EXPECT_EQ(world.client.Count("create", "PodGroup"), 1);
 }

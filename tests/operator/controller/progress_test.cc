@@ -74,8 +74,7 @@ TEST(ProgressTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
   world.SetPod("j-worker-0", "Running");
   world.Settle();
   EXPECT_EQ(world.progress.paused, "");
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.Settle();
   ASSERT_THAT(world.Pods(), IsEmpty());
   EXPECT_EQ(world.progress.paused, uid) << "the job is suspended";

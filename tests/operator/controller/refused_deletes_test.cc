@@ -48,8 +48,7 @@ class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {
 TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.SyncAll();
   int deletes = 0;
   bool answers = false;
@@ -81,8 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Codes, OverloadedServerTest,
 TEST(RefusedDeletesTest, DeletesThatAreRefusedKeepNoOthersFromBeingMade) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.client.SetBefore([&world](const HookedClient::Call& call) {
     if (call.verb == "delete") world.clock.Advance(seconds(2));
     const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
@@ -99,8 +97,7 @@ TEST(RefusedDeletesTest, DeletesThatAreRefusedKeepNoOthersFromBeingMade) {
 TEST(RefusedDeletesTest, DeletesThatTakeTheServerLongComeAfterThoseThatHaveNotBeenTried) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   world.client.SetBefore([](const HookedClient::Call& call) {
     const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
     return is_guarded ? kube::MarkOverloaded(absl::ResourceExhaustedError("a webhook says no"))
@@ -161,8 +158,7 @@ TEST(RefusedDeletesTest, ADeleteThatIsRefusedIsNotRepeatedWithEveryChangeOfAPod)
   World world(Job("j").Workers(20).Build());
   world.Settle();
   GuardPods(world, "j-worker-1");  // and 10 to 19
-  world.client.Modify(kTrainingJobKind, world.key,
-                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SetSuspend(true);
   for (int i = 0; i < 20; ++i) {
     world.SyncAll();
     (void)world.Reconcile();

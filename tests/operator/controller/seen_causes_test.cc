@@ -205,8 +205,7 @@ TEST_F(SeenCausesTest, APodThatVanishesAgainAndAgainIsReplacedWithABackOff) {
 }
 
 TEST_F(SeenCausesTest, NoPodOfASuspendedJobHasVanished) {
-  world_.client.Modify(controller::kTrainingJobKind, world_.key,
-                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world_.SetSuspend(true);
   world_.SyncAll();
   EXPECT_TRUE(world_.Reconcile().ok());
   for (const kube::Object& pod : world_.Pods()) {

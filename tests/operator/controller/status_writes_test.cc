@@ -203,23 +203,19 @@ TEST(StatusWritesTest, AJobIsSuspendedThoughTheServerRefusesItsStatus) {
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
   world.Settle();
-  const auto suspend = [&world](bool value) {
-    world.client.Modify(kTrainingJobKind, world.key,
-                        [value](kube::Object& job) { job["spec"]["suspend"] = value; });
-  };
   world.client.SetBefore(RefuseStatuses());
-  suspend(true);
+  world.SetSuspend(true);
   ReconcileThrice(world);
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "StatusRefused"));
-  suspend(false);
+  world.SetSuspend(false);
   ReconcileThrice(world);
   EXPECT_THAT(world.Pods(), IsEmpty()) << "pods that nothing could stop";
-  suspend(true);
+  world.SetSuspend(true);
   world.client.SetBefore({});
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Suspended");
-  suspend(false);
+  world.SetSuspend(false);
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
 }
@@ -227,18 +223,14 @@ TEST(StatusWritesTest, AJobIsSuspendedThoughTheServerRefusesItsStatus) {
 TEST(StatusWritesTest, AStatusWhoseAnswerWasLostReplacesTheOneThatWasRefused) {
   World world(Job("j").Workers(2).Build());
   world.Settle();
-  const auto suspend = [&world](bool value) {
-    world.client.Modify(kTrainingJobKind, world.key,
-                        [value](kube::Object& job) { job["spec"]["suspend"] = value; });
-  };
   world.client.SetBefore(RefuseStatuses());
-  suspend(true);
+  world.SetSuspend(true);
   ReconcileThrice(world);
   world.client.SetBefore({});
   world.client.SetAfter([](const HookedClient::Call& call) {
     return call.verb == "update-status" ? absl::UnavailableError("no answer") : absl::OkStatus();
   });
-  suspend(false);
+  world.SetSuspend(false);
   world.SyncAll();
   EXPECT_FALSE(world.Reconcile().ok());
   const auto start = world.Job()->status.start_time;

@@ -151,6 +151,12 @@ class World {
     });
   }
 
+  // As its user does.
+  void SetSuspend(bool suspend) {
+    client.Modify(controller::kTrainingJobKind, key,
+                  [suspend](kube::Object& job) { job["spec"]["suspend"] = suspend; });
+  }
+
   kube::EventRecorder& events() { return *events_; }
   controller::JobTokens& tokens() { return *tokens_; }
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }

@@ -1,5 +1,6 @@
 #include "operator/controller/rules/restart_rule.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -407,28 +408,22 @@ TEST(RestartRuleTest, SupervisorsThatGiveUpTogetherAreOneIncidentHoweverLateEach
   Seen seen(Job("j").Workers(4).Training());
   seen.Running().Worker(0, kReady).Worker(1, gave_up).Worker(2, gave_up).Worker(3, kReady).Write();
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
-  seen.NoPods().Worker(0, kReady).Worker(1, kReady).Worker(2, kReady).Worker(3, gave_up);
-  seen.With([](Observed& observed) {
-    observed.job.status.counted_pods.clear();
-    for (ObservedPod& pod : observed.pods) pod.uid += "-2";
-  });
-  seen.Later(seconds(5)).Write();
-  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
-  seen.NoPods().Worker(0, gave_up).Worker(1, kReady).Worker(2, kReady).Worker(3, kReady);
-  seen.With([](Observed& observed) {
-    observed.job.status.counted_pods.clear();
-    for (ObservedPod& pod : observed.pods) pod.uid += "-3";
-  });
-  seen.Later(seconds(60)).Write();
-  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 2})) << "it waits a little";
+  // Of four new pods this one has given up, too, so much later.
+  int pods = 1;
+  const auto counts_after = [&](std::chrono::seconds later, int of_worker) {
+    seen.NoPods();
+    for (int i = 0; i < 4; ++i) seen.Worker(i, i == of_worker ? gave_up : kReady);
+    seen.With([&pods](Observed& observed) {
+      ++pods;
+      observed.job.status.counted_pods.clear();
+      for (ObservedPod& pod : observed.pods) pod.uid += fmt::format("-{}", pods);
+    });
+    return seen.Later(later).Write().Build().job.status.restarts;
+  };
+  EXPECT_EQ(counts_after(seconds(5), 3), (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(counts_after(seconds(60), 0), (api::RestartCounts{1, 0, 2})) << "it waits a little";
   // A second end of the same replica is another one.
-  seen.NoPods().Worker(0, kReady).Worker(1, gave_up).Worker(2, kReady).Worker(3, kReady);
-  seen.With([](Observed& observed) {
-    observed.job.status.counted_pods.clear();
-    for (ObservedPod& pod : observed.pods) pod.uid += "-4";
-  });
-  seen.Later(seconds(60)).Write();
-  EXPECT_EQ(seen.Build().job.status.restarts.application, 2);
+  EXPECT_EQ(counts_after(seconds(60), 1).application, 2);
 }
 
 TEST(RestartRuleTest, AFailureThatWasRecoveredFromIsNotWhyAJobEndsAtItsDeadline) {
