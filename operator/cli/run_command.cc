@@ -254,8 +254,9 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   AddJobFileOptions(*command, options.job);
   command
       ->add_option("--work-dir", options.work_dir,
-                   "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
-                   "again in the same folder resumes from its checkpoint")
+                   "Folder for volumes, checkpoints and logs [the first of runs/<job>, "
+                   "runs/<job>.2, ... that no job has succeeded in]; a job that is run again in "
+                   "the same folder resumes from its checkpoint")
       ->type_name(kFolderType);
   AddOutputOption(*command, options.output, {"text", "json"},
                   "text, or json: one object on stdout at the end");

@@ -154,8 +154,9 @@ void AddCluster(CLI::App& app, Flags& flags) {
       ->check(LeaseNameFault)
       ->type_name("NAME");
   app.add_option("--kube-api-qps", flags.kube_api_qps,
-                 "API requests a second that the operator allows itself, watches left out; 0: no "
-                 "limit, the API server's priority and fairness decides")
+                 "API requests per second that the operator allows itself, without watches and "
+                 "the pages of a list after its first; 0: no limit, the API server's priority "
+                 "and fairness decides")
       ->check(CLI::Range(0.0, kMaxQps))
       ->type_name("NUMBER");
   app.add_option("--kube-api-burst", flags.kube_api_burst,
