@@ -39,6 +39,7 @@ class AsyncReferenceBackend final : public Backend {
   bool IsHost() const override { return false; }
   MemorySource& memory() override { return memory_; }
   void Upload(const void* host, void* device, std::size_t bytes) override {
+    if (bytes == 0) return;
     const auto* first = static_cast<const std::byte*>(host);
     queue_.Enqueue([data = std::vector<std::byte>(first, first + bytes), to = Real(device)] {
       std::memcpy(to, data.data(), data.size());
@@ -49,9 +50,11 @@ class AsyncReferenceBackend final : public Backend {
     queue_.Synchronize();
   }
   void Copy(const void* from, void* to, std::size_t bytes) override {
+    if (bytes == 0) return;
     queue_.Enqueue([from = Real(from), to = Real(to), bytes] { std::memcpy(to, from, bytes); });
   }
   void Zero(void* memory, std::size_t bytes) override {
+    if (bytes == 0) return;
     queue_.Enqueue([real = Real(memory), bytes] { std::memset(real, 0, bytes); });
   }
   Stream& stream() override { return queue_; }
