@@ -51,6 +51,15 @@ std::int64_t OwnStep(const EvaluatorMetrics& metrics) {
   return metrics.step;
 }
 
+// Returns true if a new process in the same pod may get further than one that ended with the code.
+bool MayPassInPlace(int exit_code) {
+  // It would only wait out the rendezvous deadline again for the same peers.
+  if (exit_code == api::kExitRendezvousDeadline) return false;
+  // A pod keeps its GPUs for life, and a container that has lost access never regains it.
+  if (exit_code == api::kExitGpuGone) return false;
+  return api::IsRetryableExitCode(exit_code);
+}
+
 class Supervisor {
  public:
   Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
@@ -303,9 +312,7 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
 
 // Starts it again if its exit code and its budget allow that; else stops the pod.
 void Supervisor::ReplicaFailed(Replica& replica) {
-  // A new process would only wait out the rendezvous deadline again for the same peers.
-  if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
-      replica.exit_code != api::kExitRendezvousDeadline) {
+  if (options_.restart_in_place && MayPassInPlace(replica.exit_code)) {
     RestartBudget& budget = BudgetOf(replica);
     if (const std::optional<Duration> delay = budget.Charge()) {
       replica.restart_at = clock_.SteadyNow() + *delay;

@@ -41,9 +41,10 @@ class Device {
  public:
   // Opens GPU `ordinal` of those that the process may see, and NVIDIA's libraries. Throws
   // DeviceMissing if there is no driver, no such GPU, a library is not there, or this build has no
-  // kernels for the GPU; DeviceError if the driver refuses it.
-  // `rounds_to_tf32`: see BackendOptions.
-  Device(int ordinal, bool rounds_to_tf32);
+  // kernels for the GPU; DeviceGone if there are fewer GPUs than `devices`, although
+  // CUDA_VISIBLE_DEVICES hides none of them; DeviceError if the driver refuses it.
+  // `rounds_to_tf32`, `devices`: see BackendOptions.
+  Device(int ordinal, bool rounds_to_tf32, int devices = 0);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -104,6 +105,7 @@ class Device {
   static unsigned ThreadsFor(std::int64_t size);
 
  private:
+  void RequireGpu(int ordinal, int devices) const;
   void LoadKernels();
   void Close() noexcept;
   int Attribute(int attribute) const;
