@@ -60,6 +60,13 @@ bool MayPassInPlace(int exit_code) {
   return api::IsRetryableExitCode(exit_code);
 }
 
+// NVSwitches may add in another order each time, so NCCL must not leave its sums to them (NVLS)
+// unless the pod's environment says how it is to sum. It reads that when it is opened, and other
+// threads read the environment by then: so the process has it from its start.
+void AskForReproducibleSums(Environment& env) {
+  if (!env.contains("NCCL_ALGO")) env.emplace("NCCL_NVLS_ENABLE", "0");
+}
+
 class Supervisor {
  public:
   Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
@@ -214,6 +221,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   // The threads of a server's team would spin for milliseconds after each update, on cores that
   // workers of the same machine need.
   if (identity_.role == api::Role::kParameterServer) spec.env.emplace("OMP_WAIT_POLICY", "PASSIVE");
+  if (identity_.gpus > 0) AskForReproducibleSums(spec.env);
   // The results of processes that train alone are written by LeaveResults.
   if (identity_.Traits().trains_alone) spec.env[api::kEnvTerminationMessagePath] = "";
   if (rendezvous_) {

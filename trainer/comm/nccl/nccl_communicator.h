@@ -11,11 +11,13 @@
 // - NCCL must not be aborted while a thread is in one of its functions. Its functions are called
 //   with a mutex locked and without blocking (ncclInProgress, and then again until it is done).
 //   One thread of the communicator's own aborts, whatever the cause: Abort(), a stop request, a
-//   failed call, an error that NCCL reports later, or the timeout.
+//   failed call, an error that NCCL reports later, or the timeout. ncclCommAbort itself may wait
+//   for a GPU or a thread of NCCL's that answers no more. Nothing can end that but the process's
+//   end.
 //
 // All ranks get the same bits. NCCL chooses the order of a sum by the GPUs' topology and the count,
-// so runs on the same machines with the same count of ranks are reproducible; the order is not that
-// of host sums.
+// so runs on the same machines with the same count of ranks are reproducible, except where switches
+// add for it (NVLS; see the supervisor); the order is not that of host sums.
 #pragma once
 
 #include <condition_variable>
