@@ -46,6 +46,7 @@ class NcclCommunicator final : public StreamCommunicator {
     Duration connect_timeout = std::chrono::seconds(30);  // for Create and Try together
     Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
     std::stop_token cancel = {};  // a stop request acts as Abort(), even during Create
+    Duration abort_limit = std::chrono::minutes(1);  // for ncclCommAbort, before the process ends
   };
   // Blocks until all ranks have called it. `stream`: of this rank's GPU. Unavailable: NCCL has
   // failed, or a rank did not come within connect_timeout. Cancelled: see Options::cancel.
@@ -105,7 +106,7 @@ class NcclCommunicator final : public StreamCommunicator {
   void LookForError();
 
   const nccl::Api& api_;
-  const Duration timeout_;
+  const Duration timeout_, abort_limit_;
   const Deadline connected_by_;
   bool is_ok_ = true;  // used only by the stream's work
 
