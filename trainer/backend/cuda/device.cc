@@ -50,9 +50,10 @@ Device::Device(int ordinal, bool rounds_to_tf32, int devices)
   CheckCall(driver_.PrimaryContextRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   try {
     CheckCall(driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+    // First, since it names a driver that is too old for the kernels, too.
+    matmul_library_ = std::make_unique<MatmulLibrary>(DriverVersion());
     LoadKernels();
     CheckCall(driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
-    matmul_library_ = std::make_unique<MatmulLibrary>();
     dnn_library_ = std::make_unique<DnnLibrary>(stream_);
   } catch (const DeviceError&) {
     Close();
@@ -86,9 +87,10 @@ void Device::RequireGpu(int ordinal, int devices) const {
   }
   const int given = std::min(devices, MostVisible());
   if (ordinal >= 0 && ordinal < given && count < given) {
-    throw DeviceGone(fmt::format("back end cuda: found {} GPUs, expected the {} of this pod; one "
-                                 "has failed, or the container may not use it any more",
-                                 count, given));
+    throw DeviceGone(
+        fmt::format("back end cuda: found {} GPUs, expected the {} of this pod; one "
+                    "has failed, or the container may not use it any more",
+                    count, given));
   }
   if (ordinal < 0 || ordinal >= count) {
     throw DeviceMissing(
@@ -156,6 +158,12 @@ const MatmulLibrary& Device::matmul_library() const {
 const DnnLibrary& Device::dnn_library() const {
   driver();
   return *dnn_library_;
+}
+
+int Device::DriverVersion() const {
+  int version = 0;
+  CheckCall(driver_.DriverGetVersion(&version), "cuDriverGetVersion");
+  return version;
 }
 
 int Device::Attribute(int attribute) const {

@@ -52,6 +52,7 @@ class Device {
   const std::string& name() const { return name_; }  // "NVIDIA H100 80GB HBM3"
   int multiprocessors() const { return multiprocessors_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
+  int DriverVersion() const;  // 1000 * major + 10 * minor of the newest CUDA that it knows
   const std::array<std::byte, 16>& uuid() const { return uuid_; }
   // Products of float32 may be of factors in TF32.
   bool rounds_to_tf32() const { return rounds_to_tf32_; }
