@@ -21,11 +21,18 @@ absl::Status GoneError(const DeviceGone& error) {
 
 }  // namespace
 
+bool ComputesOnGpu(const Identity& identity) {
+  const bool is_worker_of_servers =
+      identity.Traits().has_parameter_servers && identity.role != api::Role::kEvaluator;
+  return identity.gpus > 0 && !is_worker_of_servers;
+}
+
 BackendOptions DeviceOf(const Identity& identity, int threads) {
-  if (identity.gpus == 0) return BackendOptions{.threads = threads};
-  if (identity.Traits().has_parameter_servers && identity.role != api::Role::kEvaluator) {
-    LogWarning("workers of parameter servers compute on the CPU yet: the pod's GPUs are idle",
-               {{"gpus", identity.gpus}});
+  if (!ComputesOnGpu(identity)) {
+    if (identity.gpus > 0) {
+      LogWarning("workers of parameter servers compute on the CPU yet: the pod's GPUs are idle",
+                 {{"gpus", identity.gpus}});
+    }
     return BackendOptions{.threads = threads};
   }
   return BackendOptions{.name = "cuda",

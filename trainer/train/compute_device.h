@@ -10,6 +10,9 @@
 
 namespace lockstep::train {
 
+// False for a pod that asks for none, and for workers of parameter servers.
+bool ComputesOnGpu(const Identity& identity);
+
 // The processes of a pod that asks for GPUs take them in turns, in the order of their local ranks;
 // those of other pods compute on the CPU with `threads`, and so do workers of parameter servers.
 BackendOptions DeviceOf(const Identity& identity, int threads);
