@@ -53,7 +53,7 @@ LAYERS = {
     "trainer/optim": ["base", "api/*", "trainer/core", "trainer/backend", "trainer/nn"],
     "trainer/models": ["base", "trainer/core", "trainer/backend", "trainer/nn"],
     "trainer/data": ["base", "api/*", "trainer/core"],
-    "trainer/comm": ["base", "trainer/core", "trainer/comm/*"],
+    "trainer/comm": ["base", "api/*", "trainer/core", "trainer/comm/*"],
     "trainer/checkpoint": ["base", "api/*", "trainer/core"],
     "trainer/observe": ["base", "api/*", "trainer/core", "trainer/data"],
     "trainer/identity": ["base", "api/*"],

@@ -102,6 +102,7 @@ inline constexpr int kExitDiverged = 20;
 inline constexpr int kExitPreempted = 200;  // asked to stop; 210 from a leader that could not save
 inline constexpr int kExitPeerLost = 210;   // or another failure that may pass
 inline constexpr int kExitRendezvousDeadline = 211;
+inline constexpr int kExitGpuGone = 212;  // only another pod may have it
 
 // Returns true if a process that ended with this code is worth restarting.
 bool IsRetryableExitCode(int exit_code);

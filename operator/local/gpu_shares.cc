@@ -1,29 +1,58 @@
 #include "operator/local/gpu_shares.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
+#include <string_view>
+
+#include "base/descriptor.h"
 
 namespace lockstep::local {
 
-std::vector<std::string> PermittedGpus(const char* visible, const std::string& driver_folder) {
+namespace {
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Permissions alone do not tell: a container's rules for devices refuse an open.
+bool CanBeOpened(const std::filesystem::path& device) {
+  return Descriptor(::open(device.c_str(), O_RDWR | O_CLOEXEC)).fd() >= 0;
+}
+
+std::size_t CountGpus(const GpuFiles& files) {
+  constexpr std::string_view kPrefix = "nvidia";  // also of nvidiactl, nvidia-uvm, …
+  std::size_t devices = 0, usable = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(files.devices, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix) || !IsNumber(name.substr(kPrefix.size()))) continue;
+    ++devices;
+    if (CanBeOpened(entry.path())) ++usable;
+  }
+  if (devices > 0 || !std::filesystem::exists(files.node_maker, error)) return usable;
+  const std::filesystem::directory_iterator listed(files.driver, error);
+  return static_cast<std::size_t>(std::distance(begin(listed), end(listed)));
+}
+
+}  // namespace
+
+std::vector<std::string> PermittedGpus(const char* visible, const GpuFiles& files) {
   std::vector<std::string> gpus;
   if (visible != nullptr) {
     std::istringstream names(visible);
     for (std::string name; std::getline(names, name, ',');) {
       // As CUDA does, ignores the first name that is not a GPU and every name after it.
-      const bool is_number =
-          !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-      if (!is_number && !name.starts_with("GPU-") && !name.starts_with("MIG-")) break;
+      if (!IsNumber(name) && !name.starts_with("GPU-") && !name.starts_with("MIG-")) break;
       gpus.push_back(name);
     }
     return gpus;
   }
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(driver_folder, error)) {
-    static_cast<void>(entry);  // a folder for each
-    gpus.push_back(std::to_string(gpus.size()));
-  }
+  const std::size_t count = CountGpus(files);
+  while (gpus.size() < count) gpus.push_back(std::to_string(gpus.size()));
   return gpus;
 }
 

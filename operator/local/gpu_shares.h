@@ -8,10 +8,18 @@
 
 namespace lockstep::local {
 
+// Where NVIDIA's driver shows its GPUs.
+struct GpuFiles {
+  std::string devices = "/dev";                     // nvidia0, nvidia1, …: what CUDA opens
+  std::string driver = "/proc/driver/nvidia/gpus";  // a folder for each GPU of the machine
+  std::string node_maker = "/usr/bin/nvidia-modprobe";
+};
+
 // The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: those that `visible`, its
-// value, lists, else all that NVIDIA's driver lists in `driver_folder`.
-std::vector<std::string> PermittedGpus(
-    const char* visible, const std::string& driver_folder = "/proc/driver/nvidia/gpus");
+// value, lists, else those whose device can be opened. The driver also lists those of the machine
+// that a container may not use, and so counts only if there are no devices yet, but what makes them
+// when CUDA is first used.
+std::vector<std::string> PermittedGpus(const char* visible, const GpuFiles& files = {});
 
 class GpuShares {
  public:

@@ -243,6 +243,8 @@ struct BackendOptions {
   // where the device is faster with it: GPUs of "cuda".
   bool rounds_to_tf32 = false;
   int device = 0;  // which of the GPUs that this process may see: of "cuda"
+  // How many of them there must be, because the pod was given so many. 0: unknown.
+  int devices = 0;
 };
 // Throws CheckFailure if the name is unknown or threads < 1, DeviceError if the device is not there
 // or this build has nothing that runs on it.

@@ -1,11 +1,11 @@
-// Why a device cannot be used, where no restart changes that.
+// Why a device cannot be used, where no restart in the same place changes that.
 #pragma once
 
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {
 
-// The device, or a library that it needs, is not there.
+// The device, or a library that it needs, is not there, and would not be in another place.
 class DeviceMissing : public DeviceError {
  public:
   using DeviceError::DeviceError;
@@ -15,6 +15,13 @@ class DeviceMissing : public DeviceError {
 class NotBuiltForDevice : public DeviceMissing {
  public:
   using DeviceMissing::DeviceMissing;
+};
+
+// The device has been there: the pod was given it. It has failed, or the container has lost access
+// to it; a new pod may get another.
+class DeviceGone : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
 };
 
 }  // namespace lockstep::train

@@ -23,7 +23,7 @@ constexpr std::array<KnownBackend, 4> kKnown = {{
     {"cpu", [](const BackendOptions& options) { return MakeCpuBackend(options.threads); }},
     {"cuda",
      [](const BackendOptions& options) {
-       return MakeCudaBackend(options.device, options.rounds_to_tf32);
+       return MakeCudaBackend(options.device, options.devices, options.rounds_to_tf32);
      }},
     {"reference", [](const BackendOptions&) { return MakeReferenceBackend(); }},
     {"async-reference",

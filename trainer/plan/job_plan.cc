@@ -12,6 +12,7 @@
 #include "trainer/plan/process_memory.h"
 #include "trainer/plan/refusal.h"
 #include "trainer/strategy/make_strategy.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -77,7 +78,7 @@ class Planner {
     JobPlan plan{.identity = options_.identity,
                  .variant = member.variant,
                  .training = member.options.training,
-                 .device = session.backend().Device(),
+                 .device = ComputesOnGpu(options_.identity) ? "cuda" : session.backend().Device(),
                  .threads = options_.threads,
                  .data = member.data,
                  .ops = session.model().Report(),

@@ -25,8 +25,8 @@ struct PlanOptions {
   // `lockstep run`; with one they are those of a cluster.
   PodLimits pod_limits;
   std::uint64_t available = 0;
-  int evaluators = 0;  // pods; TF_CONFIG does not name them
-  std::string backend = "cpu";
+  int evaluators = 0;           // pods; TF_CONFIG does not name them, and their GPUs are not known
+  std::string backend = "cpu";  // that the plan itself uses, also for pods with GPUs
 };
 
 struct PlannedSteps {
@@ -45,7 +45,7 @@ struct JobPlan {
   Identity identity;
   std::optional<int> variant;  // that the plan describes; of an Independent job
   api::TrainingSpec training;  // of the replica: a variant's differs from the job's
-  std::string device;          // "cpu:avx2"
+  std::string device;          // "cpu:avx2"; "cuda" for pods with GPUs
   int threads = 1;
   PlannedData data;
   std::vector<OpReport> ops;

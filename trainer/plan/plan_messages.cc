@@ -4,6 +4,7 @@
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/parameter_client.h"
 
 namespace lockstep::train {
@@ -50,7 +51,8 @@ absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote
     messages.buckets.push_back(bytes);
     messages.sent += 2 * (world - 1) * bytes / world;
   }
-  messages.is_memory_shared = identity.Pods() == 1 && AllowsSharedMemory(identity);
+  messages.is_memory_shared =
+      identity.Pods() == 1 && AllowsSharedMemory(identity) && !ComputesOnGpu(identity);
   if (identity.Traits().first_process_updates && !messages.is_memory_shared) {
     messages.broadcast = session.model().parameters().size_bytes();
   }

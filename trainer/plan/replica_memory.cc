@@ -11,6 +11,7 @@
 #include "trainer/export/model_file.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/strategy/make_strategy.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/followed_run.h"
 #include "trainer/train/loss_kind.h"
 #include "trainer/train/parameter_client.h"
@@ -78,8 +79,16 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
   if (!identity.Traits().first_process_updates) return memory;
   memory.optimizer = 0;
   memory.staging = 0;
-  if (AllowsSharedMemory(identity)) memory.parameters -= bytes.model.parameters;
+  if (AllowsSharedMemory(identity) && !ComputesOnGpu(identity))
+    memory.parameters -= bytes.model.parameters;
   return memory;
+}
+
+// Leaves the parts that a replica has in the host's memory, although it computes on a GPU. The sums
+// stay: without NCCL they pass through the host, and the buffer for that is there anyway.
+void LeaveOnlyTheHosts(ReplicaMemory& memory, const SessionMemory& bytes) {
+  memory.parameters = memory.optimizer = memory.activations = memory.scratch = memory.step = 0;
+  memory.gradients = bytes.sums;
 }
 
 // What the checkpoint that a run goes on from needs beyond the memory of a step, which is not in
@@ -120,6 +129,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .scratch = bytes.model.scratch,
                      .staging = BytesOfStaging(session),
                      .step = bytes.step};
+  if (ComputesOnGpu(identity)) LeaveOnlyTheHosts(measured.memory, bytes);
   measured.model = ModelBytes(session);
   measured.snapshot = SnapshotBytes(session);
   const int copies = CheckpointCopies(session.training(), data, session.plan());

@@ -16,7 +16,8 @@ namespace lockstep::train {
 // threads. Measured, of models from mlp to resnet-50: 9 to 11 MiB.
 inline constexpr std::size_t kBytesOnceRunning = std::size_t{10} << 20;
 
-// Bytes of a replica, each in one member.
+// Bytes of a replica, each in one member. Of one that computes on a GPU only those of the host:
+// what lies in the GPU's memory is 0, and what its libraries take of the host's is not known.
 struct ReplicaMemory {
   std::size_t process = 0;     // the program, its libraries, its ops' code, kBytesOnceRunning
   std::size_t data_sets = 0;   // samples that are kept

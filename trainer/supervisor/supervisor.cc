@@ -51,6 +51,22 @@ std::int64_t OwnStep(const EvaluatorMetrics& metrics) {
   return metrics.step;
 }
 
+// Returns true if a new process in the same pod may get further than one that ended with the code.
+bool MayPassInPlace(int exit_code) {
+  // It would only wait out the rendezvous deadline again for the same peers.
+  if (exit_code == api::kExitRendezvousDeadline) return false;
+  // A pod keeps its GPUs for life, and a container that has lost access never regains it.
+  if (exit_code == api::kExitGpuGone) return false;
+  return api::IsRetryableExitCode(exit_code);
+}
+
+// NVSwitches may add in another order each time, so NCCL must not leave its sums to them (NVLS)
+// unless the pod's environment says how it is to sum. It reads that when it is opened, and other
+// threads read the environment by then: so the process has it from its start.
+void AskForReproducibleSums(Environment& env) {
+  if (!env.contains("NCCL_ALGO")) env.emplace("NCCL_NVLS_ENABLE", "0");
+}
+
 class Supervisor {
  public:
   Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
@@ -205,6 +221,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   // The threads of a server's team would spin for milliseconds after each update, on cores that
   // workers of the same machine need.
   if (identity_.role == api::Role::kParameterServer) spec.env.emplace("OMP_WAIT_POLICY", "PASSIVE");
+  if (identity_.gpus > 0) AskForReproducibleSums(spec.env);
   // The results of processes that train alone are written by LeaveResults.
   if (identity_.Traits().trains_alone) spec.env[api::kEnvTerminationMessagePath] = "";
   if (rendezvous_) {
@@ -303,9 +320,7 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
 
 // Starts it again if its exit code and its budget allow that; else stops the pod.
 void Supervisor::ReplicaFailed(Replica& replica) {
-  // A new process would only wait out the rendezvous deadline again for the same peers.
-  if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
-      replica.exit_code != api::kExitRendezvousDeadline) {
+  if (options_.restart_in_place && MayPassInPlace(replica.exit_code)) {
     RestartBudget& budget = BudgetOf(replica);
     if (const std::optional<Duration> delay = budget.Charge()) {
       replica.restart_at = clock_.SteadyNow() + *delay;

@@ -42,8 +42,8 @@ struct SupervisorOptions {
 //   The code of the first replica that failed and is not restarted (128 + the signal's number if a
 //     signal killed it), after the others have been stopped. If rank 0 is among them and saves, it
 //     has kBusyWithin for that, and stop_grace from SIGTERM or SIGINT on. Not restarted are: codes
-//     1 to 127, kExitRendezvousDeadline, any failure without restart_in_place or once the budget is
-//     spent.
+//     1 to 127, kExitRendezvousDeadline, kExitGpuGone, any failure without restart_in_place or once
+//     the budget is spent.
 //   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
 //     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If

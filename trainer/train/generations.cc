@@ -10,6 +10,7 @@
 #include "api/v1/names.h"
 #include "base/log.h"
 #include "trainer/checkpoint/owner.h"
+#include "trainer/train/compute_device.h"
 #include "trainer/train/pause.h"
 
 namespace lockstep::train {
@@ -24,6 +25,7 @@ constexpr int kMostLosses = 200;
 // and a LoopEnd of their own.
 int ExitCodeOf(const absl::Status& status) {
   if (IsTakenByAnotherJob(status)) return api::kExitBadConfig;
+  if (IsDeviceGone(status)) return api::kExitGpuGone;
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kFailedPrecondition:

@@ -90,6 +90,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                                         .threads = device.threads,
                                         .backend = device.name,
                                         .device = device.device,
+                                        .devices = device.devices,
                                         .falls_back_to_cpu = true,
                                         .update_site = duties->update_site});
   if (!session.ok()) return FailWith(session.status());

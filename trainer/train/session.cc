@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
       OpenDevice({.name = options.backend,
                   .threads = options.threads,
                   .rounds_to_tf32 = options.training.precision == api::Precision::kTF32,
-                  .device = options.device},
+                  .device = options.device,
+                  .devices = options.devices},
                  options.falls_back_to_cpu));
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Assemble(options, std::move(parts)));
   LOCKSTEP_RETURN_IF_ERROR(session->DigestData());

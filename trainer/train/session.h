@@ -33,7 +33,7 @@ struct SessionOptions {
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
-  int device = 0;                  // see BackendOptions
+  int device = 0, devices = 0;     // see BackendOptions
   bool falls_back_to_cpu = false;  // see OpenDevice
   UpdateSite update_site = UpdateSite::kEveryRank;
   bool records_steps = true;  // if the back end can: see step_recorder.h

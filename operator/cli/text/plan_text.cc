@@ -129,9 +129,13 @@ std::string MemoryLines(const Json& plan) {
         ByteText(NumberAt(pods, "bytes")),
         limit.is_null() ? ", without a limit" : " of " + ByteText(limit.get<std::int64_t>()));
   }
-  return text + fmt::format("Memory of all pods: {}; this machine has {} available\n",
-                            ByteText(NumberAt(memory, "job")),
-                            ByteText(NumberAt(memory, "available")));
+  text += fmt::format("Memory of all pods: {}; this machine has {} available\n",
+                      ByteText(NumberAt(memory, "job")), ByteText(NumberAt(memory, "available")));
+  if (plan.at("replicas").at("device") != "cuda") return text;
+  return text +
+         "Memory of the GPUs: not known, and in none of these numbers; nor is what CUDA's "
+         "libraries "
+         "take of the pods' memory. Without GPUs, the replicas compute on the CPU and need more\n";
 }
 
 }  // namespace

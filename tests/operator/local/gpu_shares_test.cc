@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/support/temp_directory.h"
 
@@ -42,12 +43,43 @@ TEST(PermittedGpusTest, AreThoseOfTheVariable) {
   EXPECT_THAT(PermittedGpus("NoDevFiles"), IsEmpty());
 }
 
-TEST(PermittedGpusTest, ElseAllThatTheDriverHas) {
-  const TempDirectory driver;
-  std::filesystem::create_directory(driver.At("0000:01:00.0"));
-  std::filesystem::create_directory(driver.At("0000:02:00.0"));
-  EXPECT_THAT(PermittedGpus(nullptr, driver.path()), ElementsAre("0", "1"));
-  EXPECT_THAT(PermittedGpus(nullptr, driver.At("none")), IsEmpty());
+// A machine with two GPUs.
+class GpuFilesTest : public testing::Test {
+ protected:
+  GpuFilesTest() {
+    for (const char* folder : {"dev", "gpus", "gpus/0000:01:00.0", "gpus/0000:02:00.0"}) {
+      std::filesystem::create_directory(root_.At(folder));
+    }
+    for (const char* device : {"dev/nvidiactl", "dev/nvidia-uvm", "dev/null"}) Touch(device);
+  }
+  void Touch(const char* file) { std::ofstream(root_.At(file)) << ""; }
+
+  const TempDirectory root_;
+  const GpuFiles files_{.devices = root_.At("dev"),
+                        .driver = root_.At("gpus"),
+                        .node_maker = root_.At("nvidia-modprobe")};
+};
+
+TEST_F(GpuFilesTest, ElseThoseWhoseDeviceCanBeOpened) {
+  Touch("dev/nvidia0");
+  Touch("dev/nvidia11");
+  EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0", "1"));
+  EXPECT_THAT(PermittedGpus("3", files_), ElementsAre("3"));
+}
+
+TEST_F(GpuFilesTest, AGpuOfTheMachineThatAContainerMayNotUseDoesNotCount) {
+  EXPECT_THAT(PermittedGpus(nullptr, files_), IsEmpty());
+  Touch("dev/nvidia1");  // CUDA counts it as the first
+  EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0"));
+  std::filesystem::create_directory(root_.At("dev/nvidia0"));  // cannot be opened to write
+  EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0"));
+}
+
+TEST_F(GpuFilesTest, DevicesThatAreMadeWhenTheyAreFirstUsedAreTheDrivers) {
+  Touch("nvidia-modprobe");
+  EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0", "1"));
+  Touch("dev/nvidia0");
+  EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0"));
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 // changes after Finalize, and Finalize before what is required is set.
 //
 // Its heuristics rank engines that a program must pass over before the one that works: 2 gives
-// other bits each time, of 3 no plan can be made, and 1 is for tensor cores, which round float32 to
-// TF32. Mode B is not there.
+// other bits each time, of 3 no plan can be made, 4 needs a terabyte to work in, and 1 is for
+// tensor cores, which round float32 to TF32. Mode B is not there. With CUDA_SIM_WORKSPACE=N, the
+// engines that work need N bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -33,8 +35,9 @@ struct Handle {
 };
 
 constexpr std::int64_t kWorkingEngine = 0, kTensorCoreEngine = 1, kOtherBitsEngine = 2,
-                       kEngineWithoutPlan = 3;
-constexpr std::int64_t kWorkspaceBytes = 1024;
+                       kEngineWithoutPlan = 3, kGreedyEngine = 4;
+constexpr std::int64_t kWorkspaceBytes = 1024, kGreedyBytes = std::int64_t{1} << 40;
+constexpr std::uint64_t kWorkspaceAlignment = 256;
 
 // None for more elements than 32 bits count.
 std::vector<std::int64_t> EnginesOf(const Descriptor& graph, int mode) {
@@ -44,7 +47,9 @@ std::vector<std::int64_t> EnginesOf(const Descriptor& graph, int mode) {
     const auto& [n, c, h, w] = tensor->dimensions;
     if (n * c * h * w > kMostElements) return {};
   }
-  if (mode == kModeA) return {kOtherBitsEngine, kEngineWithoutPlan, kTensorCoreEngine};
+  if (mode == kModeA) {
+    return {kOtherBitsEngine, kEngineWithoutPlan, kGreedyEngine, kTensorCoreEngine};
+  }
   return {kWorkingEngine};
 }
 
@@ -52,6 +57,12 @@ std::vector<std::int32_t> NotesOf(std::int64_t engine) {
   if (engine == kTensorCoreEngine) return {kTensorCore};
   if (engine == kOtherBitsEngine) return {kNondeterministic};
   return {};
+}
+
+std::int64_t WorkspaceOf(std::int64_t engine) {
+  if (engine == kGreedyEngine) return kGreedyBytes;
+  const char* set = std::getenv("CUDA_SIM_WORKSPACE");
+  return set == nullptr ? kWorkspaceBytes : std::atoll(set);
 }
 
 // What only the engines know.
@@ -187,7 +198,7 @@ CUDA_SIM_EXPORT int cudnnBackendGetAttribute(const Descriptor* descriptor, int a
     return Give(std::vector{descriptor->engine}, requested, count, values);
   }
   if (descriptor->type == kPlan && attribute == 402 && type == kInt64) {
-    return Give(std::vector{kWorkspaceBytes}, requested, count, values);
+    return Give(std::vector{WorkspaceOf(descriptor->engine)}, requested, count, values);
   }
   return Refuse(kNotSupported,
                 "the simulator does not give attribute " + std::to_string(attribute));
@@ -205,7 +216,7 @@ CUDA_SIM_EXPORT int cudnnBackendExecute(Handle* handle, const Descriptor* plan,
   const auto w = MemoryOf(operation.Named(names.w), *pack);
   const auto y = MemoryOf(operation.Named(names.y), *pack);
   const auto workspace = pack->One<std::uint64_t>(1003);
-  if (!x || !w || !y || workspace == 0) {
+  if (!x || !w || !y || workspace == 0 || workspace % kWorkspaceAlignment != 0) {
     return Refuse(kBadParam, "a tensor's memory is not in the pack, or not aligned");
   }
   const bool rounds = plan->engine == kTensorCoreEngine;

@@ -27,7 +27,9 @@ std::vector<std::string> Names() {
 }  // namespace
 
 int VisibleDevices() {
-  return static_cast<int>(std::min(Names().size(), contexts.size()));
+  const char* gone = std::getenv("CUDA_SIM_GONE");
+  const int names = static_cast<int>(std::min(Names().size(), contexts.size()));
+  return std::max(names - (gone == nullptr ? 0 : std::atoi(gone)), 0);
 }
 
 bool IsDevice(int ordinal) {

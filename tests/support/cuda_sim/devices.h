@@ -8,7 +8,8 @@
 
 namespace cuda_sim {
 
-// As many as CUDA_VISIBLE_DEVICES names; one without it, which is "0".
+// As many as CUDA_VISIBLE_DEVICES names; one without it, which is "0". With CUDA_SIM_GONE=N, the
+// last N of these have fallen off the bus.
 int VisibleDevices();
 bool IsDevice(int ordinal);
 // Processes that see the same name see the same GPU.

@@ -93,6 +93,37 @@ TEST(JobPlanTest, MemoryIsThatOfARealSession) {
   EXPECT_EQ(plan.checkpoint, 3 * bytes) << "the model, and two slots of Adam";
 }
 
+TEST(JobPlanTest, WhatLiesInAGpusMemoryIsNoMemoryOfThePod) {
+  PlanOptions options = JobOf(1, 600);
+  options.identity.processes_per_pod = 2;
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  const JobPlan on_cpu = Plan(options);
+  options.identity.gpus = 2;
+  const JobPlan on_gpu = Plan(options);
+  EXPECT_EQ(on_gpu.device, "cuda");
+  const ReplicaMemory& memory = on_gpu.memory.replica;
+  EXPECT_EQ(memory.parameters + memory.optimizer + memory.activations + memory.scratch, 0u);
+  EXPECT_EQ(memory.gradients, on_cpu.memory.replica.gradients) << "they may pass through the host";
+  EXPECT_EQ(memory.batches, on_cpu.memory.replica.batches);
+  EXPECT_GE(memory.checkpoint, on_gpu.checkpoint);
+  EXPECT_TRUE(on_cpu.messages.is_memory_shared);
+  EXPECT_FALSE(on_gpu.messages.is_memory_shared) << "of the hosts, where the gradients are not";
+  // A limit that the GPU's part does not fit into.
+  options.pod_limits[api::Role::kWorker] = on_cpu.memory.pods.at(0).bytes - 1;
+  EXPECT_EQ(Plan(options).refusal, "");
+  options.identity.gpus = 0;
+  EXPECT_NE(Plan(options).refusal, "");
+}
+
+TEST(JobPlanTest, WithCentralStorageOnGpusEachReplicaHasItsOwnParametersThere) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.strategy.type = api::StrategyType::kCentralStorage;
+  options.identity.processes_per_pod = options.identity.gpus = 2;
+  const JobPlan plan = Plan(options);
+  EXPECT_LT(plan.memory.job, std::size_t{1} << 40) << "nothing is taken from what is not counted";
+  EXPECT_GT(plan.messages.broadcast, 0u);
+}
+
 TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
   PlanOptions options = JobOf(3, 600);  // the memory of a step exceeds that of a restore
   options.identity.training.checkpoint.directory = "/checkpoints";

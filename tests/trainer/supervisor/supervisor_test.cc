@@ -208,6 +208,25 @@ TEST(SupervisorTest, ARetryableExitCodeIsRetriedUntilTheBudgetIsSpent) {
   EXPECT_EQ(starts, 4);  // the first and a budget of three
 }
 
+TEST(SupervisorTest, AGpuThatIsGoneEndsThePodAtOnceSinceOnlyANewOneMayHaveIt) {
+  Pod pod(Settings{{"TEST_REPLICA", std::to_string(api::kExitGpuGone)}});
+  EXPECT_EQ(pod.Wait(), api::kExitGpuGone);
+  int starts = 0;
+  while (pod.Next("started")) ++starts;
+  EXPECT_EQ(starts, 1);
+}
+
+TEST(SupervisorTest, GpusSumReproduciblyUnlessThePodSaysHow) {
+  const auto sums = [](Settings settings) {
+    settings["TEST_REPLICA"] = "tells how NCCL sums";
+    return Pod(settings).Next("sums");
+  };
+  EXPECT_EQ(sums({{api::kEnvGpus, "2"}}), "0");
+  EXPECT_EQ(sums({{api::kEnvGpus, "2"}, {"NCCL_NVLS_ENABLE", "1"}}), "1");
+  EXPECT_EQ(sums({{api::kEnvGpus, "2"}, {"NCCL_ALGO", "NVLS"}}), "as it likes");
+  EXPECT_EQ(sums({}), "as it likes");
+}
+
 TEST(SupervisorTest, AStepOfProgressMakesTheBudgetWholeAgain) {
   Pod pod(Settings{{"TEST_REPLICA", "progress"}});
   for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;

@@ -89,6 +89,10 @@ int RunReplica() {
   if (mode == "leader saves for 1 s") return RunLeader(*identity, true, 1s);
   if (mode == "leader saves for ever") return RunLeader(*identity, true, 1h);
   if (mode == "leader hangs") return RunLeader(*identity, false, 1h);
+  if (mode == "tells how NCCL sums") {
+    Tell(fmt::format("sums {}", Setting("NCCL_NVLS_ENABLE", "as it likes")));
+    return 0;
+  }
   if (mode == "progress") {  // a step, then a crash, at first
     const std::string step =
         std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "api/v1/names.h"
 #include "tests/support/cuda_sim/use_simulator.h"
+#include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/fatbin.h"
+#include "trainer/train/generations.h"
 
 namespace lockstep::train {
 namespace {
@@ -30,6 +35,15 @@ TEST(ComputeDeviceTest, ProcessesTakeTheGpusOfTheirPodInTurns) {
     EXPECT_EQ(device.name, "cuda");
     EXPECT_EQ(device.device, expected) << gpus << " GPUs, process " << local_rank;
   }
+}
+
+TEST(ComputeDeviceTest, AsManyGpusMustBeThereAsAPodsProcessesComputeOn) {
+  for (const auto& [gpus, expected] : {std::pair{8, 4}, {4, 4}, {2, 2}}) {
+    EXPECT_EQ(DeviceOf(WithGpus(gpus, 0), 1).devices, expected) << gpus << " GPUs, 4 processes";
+  }
+  Identity evaluator = WithGpus(8, 0);
+  evaluator.role = api::Role::kEvaluator;
+  EXPECT_EQ(DeviceOf(evaluator, 1).devices, 1);
 }
 
 TEST(ComputeDeviceTest, WorkersOfParameterServersComputeOnTheCpuAndTheirEvaluatorDoesNot) {
@@ -59,6 +73,44 @@ TEST(ComputeDeviceTest, ADeviceThatIsNotThereIsBadConfigurationOnlyForABuildThat
   EXPECT_EQ(OpenDevice({.name = "cuda", .device = 64}, false).status().code(),
             absl::StatusCode::kInvalidArgument)
       << "what asks for the device alone is told that it is not there";
+}
+
+// Opens the device alone, as a build with kernels does.
+std::unique_ptr<Backend> OpenGpu(const BackendOptions& options) {
+  const cuda::Device device(options.device, options.rounds_to_tf32, options.devices);
+  return MakeBackend({});
+}
+
+// Of three GPUs, the last `gone` are not there any more.
+absl::Status Open(int device, int devices, const char* gone) {
+  ::setenv("CUDA_SIM_GONE", gone, /*overwrite=*/1);
+  const auto opened =
+      OpenDevice({.name = "cuda", .device = device, .devices = devices}, true, &OpenGpu);
+  ::unsetenv("CUDA_SIM_GONE");
+  return opened.status();
+}
+
+TEST(ComputeDeviceTest, AGpuThatIsGoneIsLeftToANewPod) {
+  EXPECT_EQ(Open(2, 3, "0"), absl::OkStatus());
+  for (const char* gone : {"1", "3"}) {
+    const absl::Status status = Open(2, 3, gone);
+    EXPECT_TRUE(IsDeviceGone(status)) << status;
+    EXPECT_EQ(FailWith(status), api::kExitGpuGone);
+  }
+  EXPECT_EQ(Open(2, 3, "1").message(),
+            "back end cuda: found 2 GPUs, expected the 3 of this pod; one has failed, or the "
+            "container may not use it any more");
+  // There is still a GPU 0. But which of the three has gone is unknown, and so who uses this one.
+  EXPECT_TRUE(IsDeviceGone(Open(0, 3, "1")));
+}
+
+TEST(ComputeDeviceTest, AGpuThatTheConfigurationHidesIsBadConfiguration) {
+  // CUDA_VISIBLE_DEVICES lists three.
+  EXPECT_EQ(FailWith(Open(3, 8, "0")), api::kExitBadConfig);
+  EXPECT_EQ(Open(2, 8, "0"), absl::OkStatus()) << "what it lists is there";
+  EXPECT_TRUE(IsDeviceGone(Open(2, 8, "1"))) << "and now it is not";
+  // Nobody knows of a pod that was given it.
+  EXPECT_EQ(FailWith(Open(2, 0, "1")), api::kExitBadConfig);
 }
 
 }  // namespace

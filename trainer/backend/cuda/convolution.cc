@@ -19,6 +19,14 @@ DnnTensor TensorOf(std::int64_t id, const std::array<std::int64_t, 4>& dimension
           .type = type};
 }
 
+// x, w and y.
+std::vector<DnnTensor> TensorsOf(const ConvolutionShape& shape) {
+  const WindowAxis &rows = shape.rows, &columns = shape.columns;
+  return {TensorOf(kX, {shape.batch, shape.channels, rows.in, columns.in}, shape.type),
+          TensorOf(kW, {shape.filters, shape.channels, rows.size, columns.size}, shape.type),
+          TensorOf(kY, {shape.batch, shape.filters, rows.out, columns.out}, shape.type)};
+}
+
 DnnDescriptor WindowDescriptor(const DnnLibrary& library, const WindowAxis& rows,
                                const WindowAxis& columns) {
   DnnDescriptor window(library, DnnDescriptorType::kConvolution);
@@ -116,7 +124,7 @@ std::variant<DnnPlan, Matmul> MakePlan(const Device& device, ConvolutionPass pas
                                        const ConvolutionShape& shape) {
   if (shape.IsPointwise()) return Matmul(device, ProductOf(pass, shape));
   const bool keeps_factors = shape.type == DType::kFloat32 && !device.rounds_to_tf32();
-  return DnnPlan(device, ConvolutionParts(device.dnn_library(), pass, shape), {kX, kW, kY},
+  return DnnPlan(device, ConvolutionParts(device.dnn_library(), pass, shape), TensorsOf(shape),
                  fmt::format("{} pass of a {}", NameOf(pass), shape.ToString()),
                  keeps_factors ? Factors::kKept : Factors::kForTensorCores);
 }
@@ -125,15 +133,9 @@ std::variant<DnnPlan, Matmul> MakePlan(const Device& device, ConvolutionPass pas
 
 std::vector<DnnDescriptor> ConvolutionParts(const DnnLibrary& library, ConvolutionPass pass,
                                             const ConvolutionShape& shape) {
-  const WindowAxis &rows = shape.rows, &columns = shape.columns;
   std::vector<DnnDescriptor> parts;
-  parts.push_back(MakeDnnTensor(
-      library, TensorOf(kX, {shape.batch, shape.channels, rows.in, columns.in}, shape.type)));
-  parts.push_back(MakeDnnTensor(
-      library, TensorOf(kW, {shape.filters, shape.channels, rows.size, columns.size}, shape.type)));
-  parts.push_back(MakeDnnTensor(
-      library, TensorOf(kY, {shape.batch, shape.filters, rows.out, columns.out}, shape.type)));
-  parts.push_back(WindowDescriptor(library, rows, columns));
+  for (const DnnTensor& tensor : TensorsOf(shape)) parts.push_back(MakeDnnTensor(library, tensor));
+  parts.push_back(WindowDescriptor(library, shape.rows, shape.columns));
   const Operation names = OperationOf(pass);
   DnnDescriptor operation(library, names.type);
   operation.Set(names.x, parts[0]);

@@ -28,8 +28,8 @@ using namespace cuda;  // NOLINT(google-build-using-namespace): of this folder
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(int device, bool rounds_to_tf32)
-      : device_(device, rounds_to_tf32),
+  CudaBackend(int device, int devices, bool rounds_to_tf32)
+      : device_(device, rounds_to_tf32, devices),
         memory_(device_),
         stream_(device_),
         input_(device_, stream_),
@@ -193,9 +193,9 @@ void CudaBackend::FromDense(const float* source, const TensorDesc& to, void* tar
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeCudaBackend(int device, bool rounds_to_tf32) {
+std::unique_ptr<Backend> MakeCudaBackend(int device, int devices, bool rounds_to_tf32) {
   try {
-    return std::make_unique<CudaBackend>(device, rounds_to_tf32);
+    return std::make_unique<CudaBackend>(device, devices, rounds_to_tf32);
   } catch (const DeviceError&) {
     if (cuda::HasKernels()) throw;
     throw NotBuiltForDevice(

@@ -8,9 +8,9 @@
 namespace lockstep::train {
 
 // `rounds_to_tf32`: see BackendOptions. GPU `device` of those that the process may see
-// (CUDA_VISIBLE_DEVICES), with NVIDIA's libraries. Throws NotBuiltForDevice if this build has no
-// kernels, DeviceMissing if something is not there, and DeviceError if the driver refuses it at
-// present.
-std::unique_ptr<Backend> MakeCudaBackend(int device, bool rounds_to_tf32);
+// (CUDA_VISIBLE_DEVICES), with NVIDIA's libraries. `devices`: see BackendOptions. Throws
+// NotBuiltForDevice if this build has no kernels, DeviceMissing if something is not there,
+// DeviceGone if that is one of `devices` GPUs, and DeviceError if the driver refuses it at present.
+std::unique_ptr<Backend> MakeCudaBackend(int device, int devices, bool rounds_to_tf32);
 
 }  // namespace lockstep::train

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "trainer/backend/cuda/dnn_graph.h"
@@ -16,20 +19,23 @@
 
 namespace lockstep::train::cuda {
 
-Device::Device(int ordinal, bool rounds_to_tf32)
+namespace {
+
+// How many GPUs CUDA_VISIBLE_DEVICES lets this process see; no limit where it is not set.
+int MostVisible() {
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) return std::numeric_limits<int>::max();
+  const std::string_view names = list;
+  return names.empty() ? 0 : 1 + static_cast<int>(std::ranges::count(names, ','));
+}
+
+}  // namespace
+
+Device::Device(int ordinal, bool rounds_to_tf32, int devices)
     : driver_(Driver()),
       rounds_to_tf32_(rounds_to_tf32),
       pinned_(std::make_unique<PinnedPool>(driver_)) {
-  int count = 0;
-  const int initialized = driver_.Init(0);
-  if (initialized != kErrorNoDevice) {  // the driver's answer where no GPU is visible
-    CheckCall(initialized, "cuInit");
-    CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");
-  }
-  if (ordinal < 0 || ordinal >= count) {
-    throw DeviceMissing(
-        fmt::format("back end cuda: found {} GPUs, expected one of number {}", count, ordinal));
-  }
+  RequireGpu(ordinal, devices);
   CheckCall(driver_.DeviceGet(&device_, ordinal), "cuDeviceGet");
   std::array<char, 256> name = {};
   CheckCall(driver_.DeviceGetName(name.data(), static_cast<int>(name.size()), device_),
@@ -44,9 +50,10 @@ Device::Device(int ordinal, bool rounds_to_tf32)
   CheckCall(driver_.PrimaryContextRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   try {
     CheckCall(driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
+    // First, since it names a driver that is too old for the kernels, too.
+    matmul_library_ = std::make_unique<MatmulLibrary>(DriverVersion());
     LoadKernels();
     CheckCall(driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
-    matmul_library_ = std::make_unique<MatmulLibrary>();
     dnn_library_ = std::make_unique<DnnLibrary>(stream_);
   } catch (const DeviceError&) {
     Close();
@@ -67,6 +74,28 @@ void Device::Close() noexcept {
   if (stream_ != nullptr) driver_.StreamDestroy(stream_);
   if (module_ != nullptr) driver_.ModuleUnload(module_);
   driver_.PrimaryContextRelease(device_);
+}
+
+// Where a GPU has gone, those after it take its number and its successors': so the count matters
+// even if there is still one of this number, which another process may use.
+void Device::RequireGpu(int ordinal, int devices) const {
+  int count = 0;
+  const int initialized = driver_.Init(0);
+  if (initialized != kErrorNoDevice) {  // the driver's answer where no GPU is visible
+    CheckCall(initialized, "cuInit");
+    CheckCall(driver_.DeviceGetCount(&count), "cuDeviceGetCount");
+  }
+  const int given = std::min(devices, MostVisible());
+  if (ordinal >= 0 && ordinal < given && count < given) {
+    throw DeviceGone(
+        fmt::format("back end cuda: found {} GPUs, expected the {} of this pod; one "
+                    "has failed, or the container may not use it any more",
+                    count, given));
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    throw DeviceMissing(
+        fmt::format("back end cuda: found {} GPUs, expected one of number {}", count, ordinal));
+  }
 }
 
 void Device::LoadKernels() {
@@ -129,6 +158,12 @@ const MatmulLibrary& Device::matmul_library() const {
 const DnnLibrary& Device::dnn_library() const {
   driver();
   return *dnn_library_;
+}
+
+int Device::DriverVersion() const {
+  int version = 0;
+  CheckCall(driver_.DriverGetVersion(&version), "cuDriverGetVersion");
+  return version;
 }
 
 int Device::Attribute(int attribute) const {

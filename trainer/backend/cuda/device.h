@@ -41,9 +41,10 @@ class Device {
  public:
   // Opens GPU `ordinal` of those that the process may see, and NVIDIA's libraries. Throws
   // DeviceMissing if there is no driver, no such GPU, a library is not there, or this build has no
-  // kernels for the GPU; DeviceError if the driver refuses it.
-  // `rounds_to_tf32`: see BackendOptions.
-  Device(int ordinal, bool rounds_to_tf32);
+  // kernels for the GPU; DeviceGone if there are fewer GPUs than `devices`, although
+  // CUDA_VISIBLE_DEVICES hides none of them; DeviceError if the driver refuses it.
+  // `rounds_to_tf32`, `devices`: see BackendOptions.
+  Device(int ordinal, bool rounds_to_tf32, int devices = 0);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -51,6 +52,7 @@ class Device {
   const std::string& name() const { return name_; }  // "NVIDIA H100 80GB HBM3"
   int multiprocessors() const { return multiprocessors_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
+  int DriverVersion() const;  // 1000 * major + 10 * minor of the newest CUDA that it knows
   const std::array<std::byte, 16>& uuid() const { return uuid_; }
   // Products of float32 may be of factors in TF32.
   bool rounds_to_tf32() const { return rounds_to_tf32_; }
@@ -104,6 +106,7 @@ class Device {
   static unsigned ThreadsFor(std::int64_t size);
 
  private:
+  void RequireGpu(int ordinal, int devices) const;
   void LoadKernels();
   void Close() noexcept;
   int Attribute(int attribute) const;

@@ -23,14 +23,6 @@ std::string KernelModule() {
   return "";
 }
 
-std::string DriverVersion(const Device& device) {
-  int version = 0;  // 1000 * major + 10 * minor
-  device.CheckCall(device.driver().DriverGetVersion(&version), "cuDriverGetVersion");
-  std::string text = fmt::format("for CUDA {}.{}", version / 1000, version % 1000 / 10);
-  const std::string module = KernelModule();
-  return module.empty() ? text : fmt::format("{}, {}", module, text);
-}
-
 std::string Memory(const Device& device) {
   constexpr double kGibibyte = 0x1p30;
   std::size_t free = 0, total = 0;
@@ -40,6 +32,12 @@ std::string Memory(const Device& device) {
 }
 
 }  // namespace
+
+std::string DescribeDriver(int version) {  // 1000 * major + 10 * minor
+  std::string text = fmt::format("for CUDA {}.{}", version / 1000, version % 1000 / 10);
+  const std::string module = KernelModule();
+  return module.empty() ? text : fmt::format("{}, {}", module, text);
+}
 
 std::vector<DeviceFact> DeviceFacts(const Device& device) {
   const DnnLibrary& dnn = device.dnn_library();
@@ -54,7 +52,7 @@ std::vector<DeviceFact> DeviceFacts(const Device& device) {
                                              device.compute_capability() % 10)},
           {"multiprocessors", fmt::format("{}", device.multiprocessors())},
           {"memory", Memory(device)},
-          {"driver", DriverVersion(device)},
+          {"driver", DescribeDriver(device.DriverVersion())},
           {"cuDNN", fmt::format("{} ({})", version(cudnn), dnn.path())},
           {"cuBLASLt", fmt::format("{} ({})", version(cublaslt), matmul.path())}};
 }

@@ -12,6 +12,12 @@
 namespace lockstep::train::cuda {
 namespace {
 
+// An engine may always need so much. One that needs more than the tensors are large would take the
+// memory that the model needs.
+constexpr std::size_t kModestWorkspaceBytes = std::size_t{256} << 20;
+// NVIDIA's frameworks pass no other, so engines may rely on it; cuBLASLt, which some call, does.
+constexpr std::size_t kWorkspaceAlignment = 256;
+
 CudnnApi LoadCudnn(std::string& path) {
   const DeviceLibrary library({"libcudnn.so.9"}, "NVIDIA's cuDNN 9 (libcudnn.so.9)");
   CudnnApi api;
@@ -31,6 +37,18 @@ int DnnTypeOf(DType type) {
     default:
       return kDnnDataFloat;
   }
+}
+
+std::size_t BytesOf(const std::vector<DnnTensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const DnnTensor& tensor : tensors) {
+    std::size_t elements = 1;
+    for (const std::int64_t dimension : tensor.dimensions) {
+      elements *= static_cast<std::size_t>(dimension);
+    }
+    bytes += elements * SizeOf(tensor.type);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -132,13 +150,16 @@ DnnDescriptor MakeDnnTensor(const DnnLibrary& library, const DnnTensor& tensor) 
   return made;
 }
 
+// It depends on shapes alone, as every choice must: what is free on the device may differ in a run
+// that resumes this one.
 DnnPlan::DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
-                 std::vector<std::int64_t> ids, const std::string& name, Factors factors)
+                 const std::vector<DnnTensor>& tensors, const std::string& name, Factors factors)
     : device_(device),
       library_(device.dnn_library()),
       parts_(std::move(parts)),
-      ids_(std::move(ids)),
+      most_workspace_bytes_(std::max(kModestWorkspaceBytes, BytesOf(tensors))),
       factors_(factors) {
+  for (const DnnTensor& tensor : tensors) ids_.push_back(tensor.id);
   const DnnLibraryHandle handle = library_.handle();
   DnnDescriptor graph(library_, DnnDescriptorType::kOperationGraph);
   graph.Set(DnnAttribute::kGraphHandle, DnnType::kHandle, 1, &handle);
@@ -146,10 +167,10 @@ DnnPlan::DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
   graph.Finalize();
   // The first ranks what it is sure of, the last knows something for every operation.
   for (const int heuristic : {kDnnHeuristicA, kDnnHeuristicB, kDnnHeuristicFallback}) {
-    if (!ChooseBy(heuristic, graph)) continue;
-    parts_.push_back(std::move(graph));
-    return;
+    if (ChooseBy(heuristic, graph)) break;
   }
+  parts_.push_back(std::move(graph));
+  if (choice_) return;
   throw DeviceError(
       fmt::format("back end cuda: cuDNN has no engine for {} on {}; its last refusal: {}", name,
                   device.name(), refusal_));
@@ -170,16 +191,14 @@ bool DnnPlan::ChooseBy(int heuristic, const DnnDescriptor& graph) {
   if (count == 0) return false;
   const std::int64_t found = ranking.Get(DnnAttribute::kEngineHeuristicResults,
                                          DnnType::kDescriptor, count, handles.data());
+  parts_.push_back(std::move(ranking));
   for (std::int64_t i = 0; i < found; ++i) {
-    if (TakeIfItServes(std::move(configs[static_cast<std::size_t>(i)]))) {
-      parts_.push_back(std::move(ranking));
-      return true;
-    }
+    if (Consider(std::move(configs[static_cast<std::size_t>(i)]))) return true;
   }
   return false;
 }
 
-bool DnnPlan::TakeIfItServes(DnnDescriptor config) {
+bool DnnPlan::Consider(DnnDescriptor config) {
   DnnDescriptor engine(library_, DnnDescriptorType::kEngine);
   DnnDescriptorHandle engine_handle = engine.handle();
   config.Get(DnnAttribute::kEngineConfigEngine, DnnType::kDescriptor, 1, &engine_handle);
@@ -189,22 +208,35 @@ bool DnnPlan::TakeIfItServes(DnnDescriptor config) {
   plan->Set(DnnAttribute::kPlanHandle, DnnType::kHandle, 1, &handle);
   plan->Set(DnnAttribute::kPlanEngineConfig, config);
   if (!plan->TryFinalize(refusal_)) return false;
-  std::int64_t bytes = 0;
-  plan->Get(DnnAttribute::kPlanWorkspaceSize, DnnType::kInt64, 1, &bytes);
-  engine.Get(DnnAttribute::kEngineGlobalIndex, DnnType::kInt64, 1, &engine_);
-  workspace_bytes_ = static_cast<std::size_t>(bytes);
-  parts_.push_back(std::move(config));
-  plan_ = std::move(plan);
-  return true;
+  std::int64_t needed = 0;
+  plan->Get(DnnAttribute::kPlanWorkspaceSize, DnnType::kInt64, 1, &needed);
+  const auto bytes = static_cast<std::size_t>(needed);
+  if (choice_ && bytes >= choice_->workspace_bytes) return false;
+  std::int64_t index = 0;
+  engine.Get(DnnAttribute::kEngineGlobalIndex, DnnType::kInt64, 1, &index);
+  choice_.reset();  // a plan goes before its configuration
+  choice_.emplace(Choice{.config = std::move(config),
+                         .plan = std::move(plan),
+                         .engine = index,
+                         .workspace_bytes = bytes});
+  return bytes <= most_workspace_bytes_;
+}
+
+std::size_t DnnPlan::WorkspaceBytes() const {
+  const std::size_t bytes = choice_->workspace_bytes;
+  return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
 void DnnPlan::Run(std::span<void* const> memory, void* workspace) {
   device_.driver();  // makes the context current
+  std::size_t space = WorkspaceBytes();
+  if (space > 0) std::align(kWorkspaceAlignment, choice_->workspace_bytes, workspace, space);
   const bool is_packed = pack_ != nullptr && workspace == packed_workspace_ &&
                          std::equal(memory.begin(), memory.end(), packed_.begin(), packed_.end());
   if (!is_packed) Pack(memory, workspace);
-  library_.Check(library_.api().Execute(library_.handle(), plan_->handle(), pack_->handle()),
-                 "cudnnBackendExecute");
+  library_.Check(
+      library_.api().Execute(library_.handle(), choice_->plan->handle(), pack_->handle()),
+      "cudnnBackendExecute");
 }
 
 void DnnPlan::Pack(std::span<void* const> memory, void* workspace) {

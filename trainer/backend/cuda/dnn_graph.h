@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -82,36 +83,45 @@ enum class Factors {
 bool KeepsPrecisionAndBits(const DnnDescriptor& engine, Factors factors);
 
 // An operation with the implementation ("engine") that cuDNN's heuristics rank first among those of
-// which KeepsPrecisionAndBits is true. Requires: the device outlives it.
+// which KeepsPrecisionAndBits is true and which need not too much memory to work in; if all need
+// more, the one that needs least. Requires: the device outlives it.
 class DnnPlan {
  public:
   // `parts`: finalized descriptors, of which the last is the operation and those before are what it
-  // names. `ids`: of the tensors among them. `name`: of the operation, for errors. Throws
-  // DeviceError if no engine serves.
-  DnnPlan(const Device& device, std::vector<DnnDescriptor> parts, std::vector<std::int64_t> ids,
-          const std::string& name, Factors factors);
+  // names. `tensors`: what the operation reads and writes. `name`: of the operation, for errors.
+  // Throws DeviceError if no engine serves.
+  DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
+          const std::vector<DnnTensor>& tensors, const std::string& name, Factors factors);
 
-  std::size_t WorkspaceBytes() const { return workspace_bytes_; }
-  std::int64_t engine() const { return engine_; }
+  std::size_t WorkspaceBytes() const;
+  std::int64_t engine() const { return choice_->engine; }
   // memory: of each tensor, in the order of the ids; workspace: WorkspaceBytes().
   void Run(std::span<void* const> memory, void* workspace);
 
  private:
-  // False if no engine of this heuristic's serves.
+  // An engine that serves.
+  struct Choice {
+    DnnDescriptor config;
+    std::unique_ptr<DnnDescriptor> plan;
+    std::int64_t engine = 0;
+    std::size_t workspace_bytes = 0;
+  };
+  // False if no engine of this heuristic's serves with most_workspace_bytes_.
   bool ChooseBy(int heuristic, const DnnDescriptor& graph);
-  bool TakeIfItServes(DnnDescriptor config);
+  // Keeps the engine as choice_ if it serves and needs less memory than that. True if it is enough.
+  bool Consider(DnnDescriptor config);
   void Pack(std::span<void* const> memory, void* workspace);
 
   const Device& device_;
   const DnnLibrary& library_;
-  std::vector<DnnDescriptor> parts_;  // all that plan_ names
-  std::unique_ptr<DnnDescriptor> plan_, pack_;
-  const std::vector<std::int64_t> ids_;
+  std::vector<DnnDescriptor> parts_;  // all that the plan names
+  std::optional<Choice> choice_;      // always there once it is made
+  std::unique_ptr<DnnDescriptor> pack_;
+  std::vector<std::int64_t> ids_;
+  std::size_t most_workspace_bytes_;
   const Factors factors_;
   std::vector<void*> packed_;  // the memory in pack_
   void* packed_workspace_ = nullptr;
-  std::size_t workspace_bytes_ = 0;
-  std::int64_t engine_ = 0;
   std::string refusal_ = "none";  // cuDNN's last one while the engine was chosen
 };
 

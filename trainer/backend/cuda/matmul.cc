@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/device_facts.h"
 #include "trainer/backend/cuda/device_library.h"
+#include "trainer/backend/device_missing.h"
 #include "trainer/core/arena.h"
 
 namespace lockstep::train::cuda {
@@ -40,7 +42,15 @@ CublasLtApi LoadCublasLt(std::string& path) {
 
 }  // namespace
 
-MatmulLibrary::MatmulLibrary() : api_(LoadCublasLt(path_)) {
+// Of a driver that is too old, a library would only say that it is not initialized. Its major
+// version is that of the CUDA that it belongs to, and so of the other libraries and the kernels.
+MatmulLibrary::MatmulLibrary(int driver_version) : api_(LoadCublasLt(path_)) {
+  const std::size_t needed = api_.GetVersion() / 10000;
+  if (static_cast<std::size_t>(driver_version / 1000) < needed) {
+    throw DeviceMissing(fmt::format(
+        "back end cuda: found a driver {}, expected one for CUDA {}{}, to which {} belongs",
+        DescribeDriver(driver_version), needed, needed == 13 ? " (580 or later)" : "", path_));
+  }
   Check(api_.Create(&handle_), "cublasLtCreate");
 }
 

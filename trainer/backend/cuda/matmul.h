@@ -15,8 +15,9 @@ namespace lockstep::train::cuda {
 // cuBLASLt with a handle for the current context. Not thread-safe.
 class MatmulLibrary {
  public:
-  // Throws DeviceError if the library is not there or refuses the GPU.
-  MatmulLibrary();
+  // Throws DeviceMissing if the library is not there or is for a later CUDA than the driver, whose
+  // cuDriverGetVersion is `driver_version`; DeviceError if it refuses the GPU.
+  explicit MatmulLibrary(int driver_version);
   ~MatmulLibrary();
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "trainer/comm/hang_limit.h"
 
 namespace lockstep::train {
 namespace {
@@ -48,6 +49,7 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const
 NcclCommunicator::NcclCommunicator(const nccl::Api& api, const Options& options)
     : api_(api),
       timeout_(options.timeout),
+      abort_limit_(options.abort_limit),
       connected_by_(In(options.connect_timeout)),
       watching_([this] { Watch(); }),
       on_cancel_(std::make_unique<std::stop_callback<std::function<void()>>>(
@@ -221,7 +223,8 @@ void NcclCommunicator::Watch() {
   lock.unlock();
   // From here on the failure is known to whatever a stream does.
   if (host != nullptr) host->Abort();
-  const std::lock_guard api_lock(api_mutex_);
+  const HangLimit limit("nccl: ncclCommAbort", abort_limit_);
+  const std::lock_guard api_lock(api_mutex_);  // a call that hangs never gives it back
   if (comm_ != nullptr) api_.CommAbort(std::exchange(comm_, nullptr));
 }
 

@@ -11,11 +11,13 @@
 // - NCCL must not be aborted while a thread is in one of its functions. Its functions are called
 //   with a mutex locked and without blocking (ncclInProgress, and then again until it is done).
 //   One thread of the communicator's own aborts, whatever the cause: Abort(), a stop request, a
-//   failed call, an error that NCCL reports later, or the timeout.
+//   failed call, an error that NCCL reports later, or the timeout. ncclCommAbort itself may wait
+//   for a GPU or a thread of NCCL's that answers no more. Nothing can end that but the process's
+//   end.
 //
 // All ranks get the same bits. NCCL chooses the order of a sum by the GPUs' topology and the count,
-// so runs on the same machines with the same count of ranks are reproducible; the order is not that
-// of host sums.
+// so runs on the same machines with the same count of ranks are reproducible, except where switches
+// add for it (NVLS; see the supervisor); the order is not that of host sums.
 #pragma once
 
 #include <condition_variable>
@@ -44,6 +46,7 @@ class NcclCommunicator final : public StreamCommunicator {
     Duration connect_timeout = std::chrono::seconds(30);  // for Create and Try together
     Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
     std::stop_token cancel = {};  // a stop request acts as Abort(), even during Create
+    Duration abort_limit = std::chrono::minutes(1);  // for ncclCommAbort, before the process ends
   };
   // Blocks until all ranks have called it. `stream`: of this rank's GPU. Unavailable: NCCL has
   // failed, or a rank did not come within connect_timeout. Cancelled: see Options::cancel.
@@ -103,7 +106,7 @@ class NcclCommunicator final : public StreamCommunicator {
   void LookForError();
 
   const nccl::Api& api_;
-  const Duration timeout_;
+  const Duration timeout_, abort_limit_;
   const Deadline connected_by_;
   bool is_ok_ = true;  // used only by the stream's work
 

@@ -63,6 +63,14 @@ Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
 }
 
+TEST(PlanTextTest, OfGpusItSaysThatTheirMemoryIsNotKnown) {
+  nlohmann::ordered_json plan = Plan();
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("GPU")));
+  plan["replicas"]["device"] = "cuda";
+  EXPECT_THAT(PlanText(plan), HasSubstr("4 threads each on cuda\n"));
+  EXPECT_THAT(PlanText(plan), HasSubstr("available\nMemory of the GPUs: not known, and in none"));
+}
+
 TEST(PlanTextTest, ANameNeitherActsOnATerminalNorPassesForALine) {
   nlohmann::ordered_json plan = Plan();
   plan["layers"][0]["name"] = "a\x1b[2J\nMemory of all pods: 1 B\u202e" + std::string(1000, 'x');

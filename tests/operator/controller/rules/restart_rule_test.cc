@@ -344,6 +344,25 @@ TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNo
   }
 }
 
+// Its peers have lost it, so what they end with is no cause.
+TEST(RestartRuleTest, APodThatHasLostAGpuIsReplacedAndChargedUntilTheLimitIsReached) {
+  const auto job = Job("j").Workers(3).Training();
+  Seen seen(job);
+  seen.Running().Worker(0, Exited(api::kExitPeerLost)).Worker(1, Exited(api::kExitGpuGone));
+  seen.Worker(2, kReady).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_EQ(seen.Build().job.status.failure->index, 1);
+  EXPECT_EQ(seen.Build().job.status.failure->exit_code, api::kExitGpuGone);
+  EXPECT_FALSE(seen.Plan().actions.empty());
+  // As where no node has the GPUs that the job's containers are to see.
+  Seen spent(job);
+  spent.Running().Worker(0, kReady).Worker(1, Exited(api::kExitGpuGone)).Worker(2, kReady);
+  spent.With([](Observed& observed) {
+    observed.job.status.restarts = {.application = 6, .disruption = 0, .since_progress = 6};
+  });
+  EXPECT_EQ(spent.Plan().status.state, "Failed");
+}
+
 // Its process runs and its pod is ready, but it has not left the generation that the others gave
 // up.
 TEST(RestartRuleTest, AReplicaThatItsGroupHasGivenUpForHangingIsTheCauseAndStartsAgainWithAll) {

@@ -1,6 +1,7 @@
 // What the ops make of the answers of cuDNN and cuBLASLt, on the simulated device.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,12 +45,36 @@ Conv2dSpec ConvOf(DType type, std::int64_t kernel, bool input_gradient = true) {
 }
 
 // The simulator's mode A ranks first an engine that gives other bits each time, one that makes no
-// plan, and one for tensor cores; there is no mode B.
+// plan, one that needs a terabyte to work in, and one for tensor cores; there is no mode B.
 TEST_F(CudaLibrariesTest, TheEngineIsOneThatKeepsPrecisionAndBitsAndMakesAPlan) {
   EXPECT_EQ(ChoicesOf(*backend_, ConvOf(DType::kFloat32, 3)),
             (std::vector<std::string>{"forward: cudnn:engine 0, nchw > nhwc",
                                       "backward data: cudnn:engine 0, nchw > nhwc",
                                       "backward weights: cudnn:engine 0, nchw > nhwc"}));
+}
+
+TEST_F(CudaLibrariesTest, WhereEveryEngineNeedsMuchMemoryItIsTheOneThatNeedsLeast) {
+  ::setenv("CUDA_SIM_WORKSPACE", "1000000000", /*overwrite=*/1);
+  const auto op = backend_->MakeOp(ConvOf(DType::kFloat32, 3));
+  ::unsetenv("CUDA_SIM_WORKSPACE");
+  EXPECT_EQ(op->Choices()[0].implementation, "cudnn:engine 0");
+  EXPECT_GT(op->ScratchBytes(), 1'000'000'000u);
+  EXPECT_LT(op->ScratchBytes(), 1'001'000'000u);
+}
+
+// Of 24 filters: what the scratch memory has before it ends between two multiples of 256.
+TEST_F(CudaLibrariesTest, AnEngineGetsItsMemoryAlignedWhateverIsBeforeIt) {
+  for (const std::int64_t filters : {8, 24}) {
+    Conv2dSpec spec = ConvOf(DType::kFloat32, 3);
+    spec.filters = filters;
+    const auto op = backend_->MakeOp(spec);
+    const std::vector<float> x(2 * 3 * 8 * 8, 1), w(static_cast<std::size_t>(filters) * 27, 1);
+    const std::vector<float> dy(static_cast<std::size_t>(filters) * 2 * 6 * 6, 1);
+    const OpOutputs found = RunOp(
+        *backend_, *op, {.x = x, .dy = dy, .parameters = {w, std::vector<float>(w.size() / 27)}},
+        {.training = true, .valid = 2});
+    EXPECT_EQ(found.y, std::vector<float>(dy.size(), 27));
+  }
 }
 
 TEST_F(CudaLibrariesTest, TensorCoresAreForTypesThatTheyTakeAsTheyAreAndForTf32) {

@@ -1,4 +1,5 @@
 // The GPU's memory and streams, on the simulated device.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,6 +42,20 @@ TEST(CudaDeviceTest, WhereNoGpuIsVisibleItIsMissing) {
   } else {
     ::setenv("CUDA_VISIBLE_DEVICES", before.c_str(), /*overwrite=*/1);
   }
+}
+
+// The libraries would only say that they are not initialized, which seems to pass.
+TEST(CudaDeviceTest, ADriverThatIsTooOldIsNamed) {
+  ::setenv("CUDA_SIM_DRIVER", "12080", /*overwrite=*/1);
+  std::string refusal;
+  try {
+    const cuda::Device device(0, /*rounds_to_tf32=*/false);
+  } catch (const DeviceMissing& error) {
+    refusal = error.what();
+  }
+  ::unsetenv("CUDA_SIM_DRIVER");
+  EXPECT_THAT(refusal, testing::HasSubstr("for CUDA 12.8, expected one for CUDA 13 (580 or later), "
+                                          "to which "));
 }
 
 TEST_F(CudaStreamTest, MemoryIsZeroAndTheHostCannotReadIt) {

@@ -21,6 +21,7 @@ constexpr int kRemoteError = 6;
 struct Script {
   std::atomic<int> async_result = nccl::kSuccess;
   std::atomic<bool> sum_lingers = false, is_in_sum = false;
+  std::atomic<bool> abort_hangs = false;
   std::atomic<bool> was_in_sum_at_abort = false, was_failure_known_at_abort = false;
   std::atomic<int> sums = 0, aborts = 0;
   std::atomic<NcclCommunicator*> communicator = nullptr;
@@ -41,6 +42,7 @@ nccl::Api ScriptedApi() {
     script->was_in_sum_at_abort = script->is_in_sum.load();
     const NcclCommunicator* communicator = script->communicator;
     script->was_failure_known_at_abort = communicator != nullptr && !communicator->status().ok();
+    while (script->abort_hangs) std::this_thread::sleep_for(1ms);
     ++script->aborts;  // last: the test waits for it
     return nccl::kSuccess;
   };
@@ -90,6 +92,31 @@ TEST_F(NcclFaultsTest, ItIsNotAbortedWhileAThreadIsInOneOfItsFunctions) {
   EXPECT_FALSE(script_.was_in_sum_at_abort);
   enqueues.join();
   EXPECT_FALSE(gpu_.IsOk());
+}
+
+// The peers would wait for a process that looks alive, and its own end for the GPU.
+TEST(NcclHangTest, AnAbortThatHangsEndsTheProcessSoThatAnotherTakesItsPlace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const bool hangs_in_sum : {false, true}) {
+    EXPECT_EXIT(
+        {
+          Script own;
+          script = &own;
+          own.abort_hangs = !hangs_in_sum;
+          own.sum_lingers = hangs_in_sum;
+          const nccl::Api api = ScriptedApi();
+          const GpuRank gpu(0, {1});
+          auto communicator = *NcclCommunicator::Create(
+              api, {.rank = 0, .size = 2, .abort_limit = 50ms}, *gpu.stream);
+          if (!hangs_in_sum) communicator.reset();
+          std::jthread aborts([&] {
+            while (!own.is_in_sum) std::this_thread::sleep_for(1ms);
+            communicator->Abort();
+          });
+          communicator->EnqueueAllReduceSum(gpu.memory.data(), 1, DType::kFloat32, *gpu.stream);
+        },
+        testing::ExitedWithCode(210), "ncclCommAbort has not returned within 0.05 s");
+  }
 }
 
 TEST_F(NcclFaultsTest, TheFailureIsKnownBeforeAKernelCanGiveUp) {
