@@ -352,6 +352,14 @@ TEST_F(LeavingTest, APeerThatNeverComesBackCostsNoStep) {
   EXPECT_TRUE(store_.saved.contains(7));
 }
 
+// It is started again in its pod, which has no room for its memory twice.
+TEST_F(LeavingTest, ThePeerThatIsWaitedForIsNotHeldInMemory) {
+  const auto rank = FailingAfterStep7(lost_);
+  rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
+  RunGenerations(rank->loop, kThreeMore);
+  EXPECT_EQ(rank->strategy->CommunicatorName(), "none");
+}
+
 TEST_F(LeavingTest, ASaveThatFailsDoesNotHideWhyTheProcessLeaves) {
   const auto rank = FailingAfterStep7(lost_);
   rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
