@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -28,6 +29,24 @@ TEST(StopSignalTest, NothingIsInstalledUnasked) {
 TEST(StopSignalTest, BothSignalsAskAllThreadsToStop) {
   EXPECT_EXIT(CountThreadsThatStopAt(SIGTERM), ::testing::ExitedWithCode(3), "");
   EXPECT_EXIT(CountThreadsThatStopAt(SIGINT), ::testing::ExitedWithCode(3), "");
+}
+
+// A thread that is in the middle of something for longer than the test's patience.
+[[noreturn]] void BeBusy(bool stops_early) {
+  InstallStopSignal();
+  {
+    const ExitAtStopSignal exits(42, "a long read");
+    if (!stops_early) kill(getpid(), SIGTERM);
+    if (!stops_early) std::this_thread::sleep_for(std::chrono::minutes(5));
+  }
+  kill(getpid(), SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::_Exit(StopSignalled() ? 1 : 2);
+}
+
+TEST(StopSignalTest, OneEndsWhatCannotLookForItAndOnlyThat) {
+  EXPECT_EXIT(BeBusy(/*stops_early=*/false), ::testing::ExitedWithCode(42), "a long read");
+  EXPECT_EXIT(BeBusy(/*stops_early=*/true), ::testing::ExitedWithCode(1), "");
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 from local_run import LOCKSTEP, SLOWNESS, TRAINER, Run, write_job
@@ -49,6 +52,12 @@ def run_trainer(**arguments):
     process = start_trainer(**arguments)
     out, _ = process.communicate(timeout=60 * SLOWNESS)
     return process.returncode, out
+
+
+def holds_back(pid, number):
+    """Whether the process blocks the signal, to look for it by itself."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"^SigBlk:\s+(\w+)$", status, re.M).group(1), 16) >> (number - 1) & 1 == 1
 
 
 class ClusterTest(unittest.TestCase):
@@ -141,6 +150,26 @@ class DataTest(unittest.TestCase):
             code, out = run_trainer(training=training)
         self.assertIn(code, (10, 11), out)
         self.assertIn("12", out)
+
+    def test_a_stop_is_heard_while_the_data_is_opened(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "train.csv"
+            table.write_bytes(b"a,b,c,d,e,f,g,h,i,label\n" + b"1,2,3,4,5,6,7,8,9,1\n" * 4_000_000)
+            training = dict(TRAINING, evaluation={"enabled": False},
+                            dataset={"format": "csv", "path": folder, "csv": {"labelColumn": "label"}})
+            process = start_trainer(training=training)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.kill)
+            line = ""
+            while "replica started" not in line:
+                line = process.stdout.readline()
+                self.assertTrue(line, "the pod has ended")
+            while not holds_back(json.loads(line)["pid"], signal.SIGTERM):
+                time.sleep(0.001)
+            process.terminate()
+            out, _ = process.communicate(timeout=60 * SLOWNESS)
+        self.assertEqual(process.returncode, 200, out)
+        self.assertIn("there is nothing to save yet", out)
 
 
 class CheckpointTest(unittest.TestCase):

@@ -19,26 +19,50 @@ std::uint64_t OfMachine() {
   return kUnknown;
 }
 
+// Where a version of the control groups tells these numbers.
+struct CgroupFiles {
+  const char *limit, *used, *stat;
+  const char *inactive, *active;  // pages of files in `stat`, with those of the groups below
+};
+constexpr CgroupFiles kVersion2 = {.limit = "/memory.max",
+                                   .used = "/memory.current",
+                                   .stat = "/memory.stat",
+                                   .inactive = "inactive_file",
+                                   .active = "active_file"};
+constexpr CgroupFiles kVersion1 = {.limit = "/memory/memory.limit_in_bytes",
+                                   .used = "/memory/memory.usage_in_bytes",
+                                   .stat = "/memory/memory.stat",
+                                   .inactive = "total_inactive_file",
+                                   .active = "total_active_file"};
+
+// Version 1 has no word for "no limit", but a number next to 2^63.
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
+
 // Returns the pages of files that the kernel would drop before it runs out of memory. They count as
 // used, and a program that reads much data fills its whole limit with them.
-std::uint64_t Reclaimable(const std::string& cgroup) {
-  std::ifstream file(cgroup + "/memory.stat");
+std::uint64_t Reclaimable(const std::string& root, const CgroupFiles& files) {
+  std::ifstream file(root + files.stat);
   std::string name;
   std::uint64_t bytes = 0, sum = 0;
   while (file >> name >> bytes)
-    if (name == "inactive_file" || name == "active_file") sum += bytes;
+    if (name == files.inactive || name == files.active) sum += bytes;
   return sum;
+}
+
+std::uint64_t Available(const std::string& root, const CgroupFiles& files) {
+  std::uint64_t limit = 0, used = 0;
+  std::ifstream limit_file(root + files.limit);  // "max": no limit
+  std::ifstream used_file(root + files.used);
+  if (!(limit_file >> limit) || !(used_file >> used) || limit >= kNoLimit) return kUnknown;
+  used -= std::min(used, Reclaimable(root, files));
+  return limit > used ? limit - used : 0;
 }
 
 }  // namespace
 
+// A machine may have the files of both versions, but only one of them has the memory.
 std::uint64_t AvailableInCgroup(const std::string& root) {
-  std::uint64_t limit = 0, used = 0;
-  std::ifstream limit_file(root + "/memory.max");  // "max": no limit
-  std::ifstream used_file(root + "/memory.current");
-  if (!(limit_file >> limit) || !(used_file >> used)) return kUnknown;
-  used -= std::min(used, Reclaimable(root));
-  return limit > used ? limit - used : 0;
+  return std::min(Available(root, kVersion2), Available(root, kVersion1));
 }
 
 std::uint64_t AvailableMemory() {

@@ -10,7 +10,8 @@ namespace lockstep::train {
 // Returns the bytes available to this machine or this container, whichever is less. Returns the
 // largest value if unknown.
 std::uint64_t AvailableMemory();
-// The same for the control group (version 2) whose files are in the folder `root`.
+// The same for the control group whose files are in the folder `root`: of version 2, or of version
+// 1 in its folder `memory`.
 std::uint64_t AvailableInCgroup(const std::string& root);
 
 }  // namespace lockstep::train

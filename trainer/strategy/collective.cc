@@ -76,7 +76,7 @@ class CollectiveStrategy final : public Strategy {
         buckets_(BucketsOf(buffer, options_)) {}
 
   // Sums that are queued on a device may wait for peers that never come.
-  ~CollectiveStrategy() override { Disconnect(); }
+  ~CollectiveStrategy() override { LeaveGroup(); }
 
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     Disconnect();
@@ -113,6 +113,11 @@ class CollectiveStrategy final : public Strategy {
     reducer_ = MakeReducer();
     if (!options.cancel.stop_requested()) return absl::OkStatus();
     return absl::CancelledError("the generation ended while its group was being formed");
+  }
+
+  void Disconnect() override {
+    LeaveGroup();
+    if (options_.root_memory != nullptr) options_.root_memory->Withdraw();
   }
 
   bool TrustsAddresses() const override { return callers_.AreTrusted(); }
@@ -174,7 +179,7 @@ class CollectiveStrategy final : public Strategy {
     return cancel_.get_token();
   }
 
-  void Disconnect() {
+  void LeaveGroup() {
     past_exposed_seconds_ = ExposedSeconds();
     if (communicator_) communicator_->Abort();
     if (collectives_) collectives_->Abort();

@@ -38,6 +38,12 @@ class Strategy {
   // Forms this generation's group. Every member calls it. Cancelled: this pod was asked to stop, or
   // the generation has ended.
   virtual absl::Status Connect(const Membership& membership, KeyValueStore& store) = 0;
+  // Ends this rank's part in the group, if there is one, and gives back the memory of its peers
+  // that is mapped here. A peer that has died is started again in its pod and asks for as much as
+  // the dead process had, so call it before waiting for that. Not after a generation that has ended
+  // well, where a peer may still read the last sums. A rank whose parameters were those of rank 0,
+  // in place, has zeros afterwards. Connect calls it, too.
+  virtual void Disconnect() = 0;
   // False once a Connect has failed in a way that suggests that members do not connect from their
   // own addresses.
   // The caller then withholds this process's address from the next generations, whose members

@@ -173,6 +173,8 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       NoteStopOfOthers(outcome, loop.state.step);
       continue;
     }
+    // Before the pause: a member that was lost may not find room to start in until then.
+    loop.strategy.Disconnect();
     budget.Progress(loop.state.step);
     losses.Progress(loop.state.step);
     const std::optional<Duration> pause = budget.Charge();

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "api/v1/names.h"
 #include "base/log.h"
+#include "base/stop_signal.h"
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/rendezvous/rendezvous.h"
@@ -79,6 +81,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   if (identity.role == api::Role::kEvaluator) {
     return RunEvaluatorPod(identity, OwnerFor(identity), ReplicaThreads(1), clock);
   }
+  // Until it joins, this process has nothing that others lack.
+  std::optional<ExitAtStopSignal> exits(std::in_place, api::kExitPreempted, "the start");
   const absl::StatusOr<ReplicaDuties> duties = DutiesOf(identity);
   if (!duties.ok()) return FailWith(duties.status());
   const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
@@ -127,6 +131,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .phases = sender.phases(),
                  .clock = clock,
                  .writer = WriterFor(identity)};
+  exits.reset();
   if (identity.Traits().has_parameter_servers) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
   if (!duties->variant || exit_code != api::kExitDiverged) return exit_code;

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "base/status.h"
+#include "base/stop_signal.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/export_at_end.h"
 #include "trainer/train/host_view.h"
@@ -215,6 +217,8 @@ std::vector<std::span<float>> TrainLoop::StateRanges() const {
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended ended = EndLastSave()) return ended;
+  // A checkpoint may be large and its volume slow, and what is read of it is still there later.
+  const ExitAtStopSignal exits(api::kExitPreempted, "the restore");
   for (bool has_newer = true; has_newer;) {
     if (Ended ended = RestoreNewest()) return ended;
     if (store == nullptr) return std::nullopt;

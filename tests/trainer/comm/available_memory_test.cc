@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
 #include <string>
 
@@ -39,6 +40,18 @@ TEST_F(AvailableMemoryTest, NumbersThatDoNotFitTogetherAreBounded) {
   EXPECT_EQ(AvailableInCgroup(root.path()), 100 * kMib);
   Write(std::to_string(100 * kMib), 101 * kMib, "inactive_file 4096\n");
   EXPECT_EQ(AvailableInCgroup(root.path()), 0u);
+}
+
+TEST_F(AvailableMemoryTest, ControlGroupsOfVersion1HaveTheirOwnFiles) {
+  std::filesystem::create_directory(root.At("memory"));
+  WriteTextFile(root.At("memory/memory.limit_in_bytes"), std::to_string(1024 * kMib) + "\n");
+  WriteTextFile(root.At("memory/memory.usage_in_bytes"), std::to_string(1000 * kMib) + "\n");
+  WriteTextFile(root.At("memory/memory.stat"),
+                "inactive_file 4096\nactive_file 4096\ntotal_rss 4096\n"
+                "total_inactive_file 104857600\ntotal_active_file 1048576\n");
+  EXPECT_EQ(AvailableInCgroup(root.path()), (24 + 100 + 1) * kMib);
+  WriteTextFile(root.At("memory/memory.limit_in_bytes"), "9223372036854771712\n");
+  EXPECT_EQ(AvailableInCgroup(root.path()), std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_F(AvailableMemoryTest, NoLimitIsTheLargestValue) {

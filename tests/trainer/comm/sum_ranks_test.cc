@@ -9,7 +9,8 @@ namespace {
 
 TEST(SumRanksTest, AddsInRankOrderWithinItsRangeOnly) {
   for (const std::size_t size : {1u, 2u, 3u, 7u}) {
-    constexpr std::size_t kCount = 203, kBegin = 5, kEnd = 199;
+    // Neither whole vectors nor whole tiles.
+    constexpr std::size_t kCount = 2203, kBegin = 5, kEnd = 2199;
     std::vector<std::vector<float>> values(size, std::vector<float>(kCount));
     for (std::size_t r = 0; r < size; ++r)
       for (std::size_t i = 0; i < kCount; ++i)

@@ -10,7 +10,11 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstddef>
+#include <fstream>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +25,7 @@
 #include "tests/support/strangers_store.h"
 #include "tests/support/time_limit.h"
 #include "trainer/check/device_array.h"
+#include "trainer/comm/root_memory.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
@@ -89,6 +94,45 @@ TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
       }
     });
   }
+}
+
+// The shared memories that are mapped here.
+std::size_t SharedMemories() {
+  std::set<std::string> inodes;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string range, access, offset, device, inode, path;
+    words >> range >> access >> offset >> device >> inode >> path;
+    if (path.starts_with("/memfd:")) inodes.insert(inode);
+  }
+  return inodes.size();
+}
+
+TEST(CollectiveStrategyTest, WhoHasDisconnectedHoldsNoMemoryOfAPeerThatIsGone) {
+  RootMemory memory(/*is_root=*/false);
+  std::byte* const block = memory.Allocate(kFloats);
+  Rank survivor(/*allow_shm=*/true, {.root_memory = &memory});
+  const std::size_t own = SharedMemories();
+  {
+    InMemoryStore store;
+    RootMemory root(/*is_root=*/true);
+    root.Allocate(kFloats);
+    Rank lost(/*allow_shm=*/true, {.root_memory = &root});
+    SpawnThreads(2, [&](int rank) {
+      Rank& self = rank == 0 ? lost : survivor;
+      ASSERT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
+      ASSERT_EQ(self.strategy->CommunicatorName(), "shm");
+      EXPECT_TRUE(Step(self, rank).ok());
+    });
+    ASSERT_TRUE(memory.is_shared());
+  }
+  EXPECT_GT(SharedMemories(), own);
+  survivor.strategy->Disconnect();
+  EXPECT_EQ(SharedMemories(), own);
+  EXPECT_FALSE(memory.is_shared());
+  EXPECT_EQ(block[0], std::byte{});
+  memory.Free(block, kFloats);
 }
 
 TEST(CollectiveStrategyTest, RankZeroReplacesTheFirstSumsOverEitherRoad) {

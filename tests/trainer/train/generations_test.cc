@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <limits>
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "base/stop_signal.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/train/rank.h"
@@ -57,6 +61,7 @@ class FlakyStore final : public CheckpointStore {
     return "folder";
   }
   absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
+    at_load();
     const std::lock_guard lock(mutex_);
     ++loads;
     if (failing_loads-- > 0) return error;
@@ -76,7 +81,7 @@ class FlakyStore final : public CheckpointStore {
   absl::Status error = absl::UnavailableError("input/output error");
   int failing_saves = 0, failing_loads = 0, saves = 0, loads = 0;
   bool all_finite = true;
-  std::function<void()> at_save = [] {};
+  std::function<void()> at_save = [] {}, at_load = [] {};
   std::map<std::int64_t, Snapshot> saved;
 
  private:
@@ -160,6 +165,19 @@ TEST_F(GenerationsTest, AReadErrorThatPassesCostsNothing) {
   const auto rank = Alone();
   EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
   EXPECT_EQ(store_.loads, 3);
+}
+
+// In a process of its own, because it lasts.
+TEST_F(GenerationsTest, AStopIsHeardInARestoreFromAVolumeThatHangs) {
+  store_.at_load = [] {
+    kill(getpid(), SIGTERM);
+    std::this_thread::sleep_for(std::chrono::minutes(5));
+  };
+  const auto restore = [this] {
+    InstallStopSignal();
+    std::_Exit(RunGenerations(Alone()->loop, kThreeMore));
+  };
+  EXPECT_EXIT(restore(), ::testing::ExitedWithCode(api::kExitPreempted), "the restore");
 }
 
 TEST_F(GenerationsTest, ADiskThatStaysUnreadableEndsTheRunWithItsOwnCode) {
@@ -350,6 +368,14 @@ TEST_F(LeavingTest, APeerThatNeverComesBackCostsNoStep) {
   rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
   EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitRendezvousDeadline);
   EXPECT_TRUE(store_.saved.contains(7));
+}
+
+// It is started again in its pod, which has no room for its memory twice.
+TEST_F(LeavingTest, ThePeerThatIsWaitedForIsNotHeldInMemory) {
+  const auto rank = FailingAfterStep7(lost_);
+  rank->rendezvous.join_error = absl::DeadlineExceededError("worker 1 is missing");
+  RunGenerations(rank->loop, kThreeMore);
+  EXPECT_EQ(rank->strategy->CommunicatorName(), "none");
 }
 
 TEST_F(LeavingTest, ASaveThatFailsDoesNotHideWhyTheProcessLeaves) {

@@ -134,6 +134,7 @@ class FaultyStrategy final : public Strategy {
     failure_ = absl::OkStatus();
     return Around(At::kConnect, [&] { return inner_->Connect(membership, store); });
   }
+  void Disconnect() override { inner_->Disconnect(); }
   bool TrustsAddresses() const override { return faults_.trusts_addresses; }
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
     return Around(At::kBroadcast, [&] { return inner_->Broadcast(data, root); });

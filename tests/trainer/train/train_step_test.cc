@@ -38,6 +38,7 @@ class ScriptedStrategy final : public Strategy {
  public:
   explicit ScriptedStrategy(GradientBuffer& buffer) : buffer_(buffer) {}
   absl::Status Connect(const Membership&, KeyValueStore&) override { return absl::OkStatus(); }
+  void Disconnect() override {}
   bool TrustsAddresses() const override { return true; }
   absl::Status Broadcast(std::span<std::byte>, int) override { return absl::OkStatus(); }
   absl::Status Sum(std::span<float>) override { return absl::OkStatus(); }

@@ -41,7 +41,8 @@ void Relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("yield");
+  // About as long as the other processor's pause; "yield" does nothing on most.
+  asm volatile("isb");
 #endif
 }
 

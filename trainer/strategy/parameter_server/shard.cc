@@ -110,7 +110,7 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
                     "slots and {} statistics",
                     content->size(), floats, layout.values(), slots_, layout.states));
   }
-  const std::unique_lock lock(mutex_);
+  const auto lock = Writing();
   if (leader < leader_) return absl::AbortedError("a later process leads the run");
   // Repeated, since its answer was lost: gradients may have come since.
   if (fence != 0 && fence == fence_) return absl::OkStatus();
@@ -132,7 +132,7 @@ void Shard::Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<Share
 }
 
 void Shard::LeaderCame(const Incarnation& leader) {
-  const std::unique_lock lock(mutex_);
+  const auto lock = Writing();
   leader_ = std::max(leader_, leader);
 }
 
@@ -142,12 +142,12 @@ bool Shard::IsSuperseded(const Incarnation& leader) const {
 }
 
 void Shard::Clear() {
-  const std::unique_lock lock(mutex_);
+  const auto lock = Writing();
   fence_ = 0;
 }
 
 bool Shard::ClearIfAt(std::uint64_t fence, std::int64_t version) {
-  const std::unique_lock lock(mutex_);
+  const auto lock = Writing();
   if (!CheckFence(fence).ok() || version != version_) return false;
   fence_ = 0;
   return true;
@@ -180,7 +180,7 @@ absl::Status Shard::CheckFence(std::uint64_t fence) const {
 }
 
 absl::StatusOr<Shard::Outcome> Shard::Push(const Gradient& gradient) {
-  const std::unique_lock lock(mutex_);
+  const auto lock = Writing();
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(gradient.fence));
   absl::StatusOr<Outcome> taken;
   updates_.Run([&] { taken = Take(gradient); });
@@ -328,8 +328,12 @@ absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
   return Outcome{.staleness = version_ - gradient.version};
 }
 
+bool Shard::IsCommitted(const Request& request) const {
+  return layout_.parts == 0 || request.version <= version_;
+}
+
 absl::Status Shard::Commit(const Request& request) {
-  if (layout_.parts == 0 || request.version <= version_) return absl::OkStatus();
+  if (IsCommitted(request)) return absl::OkStatus();
   if (request.version != version_ + 1 || next_part_ != layout_.parts) {
     return absl::FailedPreconditionError(
         fmt::format("it has made {} updates and has {} of {} parts of the next, where {} updates "
@@ -356,13 +360,32 @@ void Shard::ApplySum(float scale) {
   });
 }
 
-absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& read) {
+std::shared_lock<std::shared_mutex> Shard::Reading() const {
+  const std::lock_guard turn(turn_);
+  return std::shared_lock(mutex_);
+}
+
+std::unique_lock<std::shared_mutex> Shard::Writing() const {
+  const std::lock_guard turn(turn_);
+  return std::unique_lock(mutex_);
+}
+
+// Only the first pull of a step has an update to make. The others must not wait for those that read
+// already.
+absl::Status Shard::CommitIfDue(const Request& request) {
   {
-    const std::unique_lock lock(mutex_);
+    const auto lock = Reading();
     LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
-    LOCKSTEP_RETURN_IF_ERROR(Commit(request));
+    if (IsCommitted(request)) return absl::OkStatus();
   }
-  const std::shared_lock lock(mutex_);
+  const auto lock = Writing();
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
+  return Commit(request);
+}
+
+absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& read) {
+  LOCKSTEP_RETURN_IF_ERROR(CommitIfDue(request));
+  const auto lock = Reading();
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
   const std::int64_t slots = request.slots ? layout_.values() * slots_ : 0;
   const std::int64_t floats = layout_.values() + layout_.states + slots;
@@ -372,9 +395,9 @@ absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& r
 }
 
 absl::StatusOr<Shard::Place> Shard::Locate(const Request& request) {
-  const std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CommitIfDue(request));
+  const auto lock = Reading();
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
-  LOCKSTEP_RETURN_IF_ERROR(Commit(request));
   Place place{.version = version_,
               .memory = memory_->locator(),
               .floats = layout_.values() * (1 + slots_) + layout_.states,

@@ -144,7 +144,13 @@ class Shard {
   void AddToSum(const float* from, std::int64_t at, std::int64_t size);
   void KeepPart(const Gradient& gradient);
   void AddKept(std::vector<float>& gradient);
+  // For who may read long, and who waits for that: a writer that waits lets no more readers pass.
+  // Pulls alone would leave the mutex to each other for ever.
+  std::shared_lock<std::shared_mutex> Reading() const;
+  std::unique_lock<std::shared_mutex> Writing() const;
+  bool IsCommitted(const Request& request) const;
   absl::Status Commit(const Request& request);
+  absl::Status CommitIfDue(const Request& request);
   void ApplySum(float scale);
   void BeginSum();
 
@@ -152,6 +158,7 @@ class Shard {
   Backend& backend_;
   const int slots_;
   UpdateThread updates_;             // makes all updates and sums
+  mutable std::mutex turn_;          // to wait for mutex_: see Reading
   mutable std::shared_mutex mutex_;  // guards the rest
   Incarnation leader_;               // the newest
   std::uint64_t fence_ = 0;

@@ -180,12 +180,16 @@ void TaskCoordinator::HearOwner(const proto::Next& next) {
 proto::TaskReply TaskCoordinator::Next(Session session, const proto::Next& next) {
   std::unique_lock lock(mutex_);
   proto::TaskReply reply;
+  const std::int64_t complete = book_ ? book_->complete() : 0;
   Count(session, next, reply);
+  // In Sync, there is nothing to begin before the last part of a step is done.
+  const bool is_done =
+      !next.done().empty() && (!options_.leases.sync || !book_ || book_->complete() != complete);
   if (IsOwner(session) && next.has_owner()) HearOwner(next);
   // A question alone changes nothing for the others. Each of hundreds of workers that wait asks
   // again and again, and all would wake up and look for each question. What only time changes, they
   // see when their own patience ends.
-  if (!next.done().empty() || !next.lost().empty() || next.stopping() || next.has_owner()) {
+  if (is_done || !next.lost().empty() || next.stopping() || next.has_owner()) {
     changed_.notify_all();
   }
   const bool answered = changed_.wait_for(

@@ -5,7 +5,9 @@
 #include <variant>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "base/log.h"
+#include "base/stop_signal.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/pause.h"
 #include "trainer/train/snapshot.h"
@@ -157,8 +159,12 @@ std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
   }
   waits = session_ == nullptr;
   if (waits) return std::nullopt;
-  absl::StatusOr<std::optional<Snapshot>> next = follower_->Next(
-      model_hash_, best_ ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
+  absl::StatusOr<std::optional<Snapshot>> next = [&] {
+    // What is read may be large and its volume slow, and what was evaluated before is recorded.
+    const ExitAtStopSignal exits(api::kExitPreempted, "the reading of a checkpoint");
+    return follower_->Next(model_hash_,
+                           best_ ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
+  }();
   if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
   NoteListing(next.status());
   waits = !next.ok() || !next->has_value();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/v1/names.h"
@@ -57,6 +58,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
                                .world = identity.BatchParts(),
                                .threads = threads,
                                .only_evaluates = true};
+  std::optional<ExitAtStopSignal> exits(std::in_place, api::kExitPreempted, "the start");
   absl::StatusOr<TrainAndTest> data = Session::OpenData(options);
   if (!data.ok()) return FailWith(data.status());
   const absl::StatusOr<std::string> test_set = IdentityOf(*data->test);
@@ -81,6 +83,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
        },
        .publish =
            [&](const EvaluatorMetrics& metrics) { pipe.Write(EncodeEvaluatorMetrics(metrics)); }});
+  exits.reset();
   const LoopOutcome outcome = evaluator.Run();
   if (outcome.end != LoopEnd::kDone) return ExitCodeOfEnd(outcome);
   LeaveResult(evaluator.last(), evaluator.total_steps(), identity.training.loss.type);

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -306,6 +309,54 @@ TEST_F(ShardTest, AdamsSlotsMoveWithTheContent) {
   push(*second, 2, 2);
   EXPECT_EQ(content(*second), content(*first));
   EXPECT_NE(content(*second), moved);
+}
+
+// Each copies all values, which takes long.
+TEST_F(ShardTest, PullsReadTogether) {
+  for (const int parts : {0, 2}) {
+    Load(parts);
+    const Shard::Request request{.fence = kFence, .version = 10};
+    std::promise<void> other_reads;
+    std::future<bool> other;
+    auto met = std::future_status::deferred;
+    const auto read = [&](std::span<const float>) {
+      other = std::async(std::launch::async, [&] {
+        return shard_->Pull(request, [&](std::span<const float>) { other_reads.set_value(); }).ok();
+      });
+      met = other_reads.get_future().wait_for(std::chrono::seconds(10));
+    };
+    EXPECT_TRUE(shard_->Pull(request, read).ok());
+    EXPECT_TRUE(other.get());
+    EXPECT_EQ(met, std::future_status::ready) << parts << " parts";
+  }
+}
+
+// The gradients would never arrive where workers always pull.
+TEST_F(ShardTest, APushWaitsForNoPullThatBeginsAfterIt) {
+  Load(0);
+  std::atomic<bool> ends = false;
+  std::atomic<int> pulls = 0;
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < 3; ++i) {
+    workers.emplace_back([&] {
+      while (!ends) {
+        EXPECT_TRUE(shard_
+                        ->Pull({.fence = kFence},
+                               [&](std::span<const float>) {
+                                 ++pulls;
+                                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                               })
+                        .ok());
+      }
+    });
+  }
+  while (pulls < 10) std::this_thread::yield();
+  auto pushed = std::async(std::launch::async, [&] {
+    for (int step = 10; step < 20; ++step) EXPECT_TRUE(Push(step, 1).ok());
+  });
+  const bool arrived = pushed.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  ends = true;
+  EXPECT_TRUE(arrived);
 }
 
 TEST_F(ShardTest, CountsWhatItDoes) {

@@ -129,6 +129,41 @@ TEST_F(TaskCoordinatorTest, AQuestionAloneWakesNobodyWhoWaits) {
   EXPECT_LE(clock.looks, 2) << "more than once without a reason";
 }
 
+// All but the last worker of a step wait, and nothing is to be begun before that one is done.
+TEST_F(TaskCoordinatorTest, InSyncOnlyTheEndOfAStepWakesThoseWhoWaitForTheNext) {
+  constexpr int kParts = 200;
+  const LooksClock clock;
+  TaskCoordinatorOptions options = Options();
+  options.leases.sync = true;
+  options.patience = std::chrono::minutes(1);
+  TaskCoordinator tasks(options, clock);
+  const Session owner = *tasks.Enter(Worker(0));
+  const Session waiting = *tasks.Enter(Worker(1)), busy = *tasks.Enter(Worker(2));
+  proto::Next report;
+  report.mutable_owner();
+  const std::uint64_t fence = tasks.Next(owner, report).fence();
+  report.mutable_owner()->set_loaded(fence);
+  report.mutable_owner()->set_until(2);
+  report.mutable_owner()->set_parts(kParts);
+  tasks.Next(owner, report);
+  proto::Next question;
+  question.set_fence(fence);
+  question.set_wants_task(true);
+  for (int part = 0; part < kParts; ++part) ASSERT_EQ(StepOf(tasks.Next(busy, question)), 0);
+  clock.looks = 0;
+  std::jthread waiter([&] { EXPECT_EQ(StepOf(tasks.Next(waiting, question)), 1); });
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return clock.looks == 1; }));
+  for (int part = 0; part < kParts; ++part) {
+    proto::Next done;
+    done.set_fence(fence);
+    done.add_done()->set_part(part);
+    EXPECT_TRUE(tasks.Next(busy, done).counted(0));
+    std::this_thread::yield();
+  }
+  waiter.join();
+  EXPECT_EQ(clock.looks, 2) << "more than once without a reason";
+}
+
 TEST_F(TaskCoordinatorTest, EachOrderToLoadHasAFenceOfItsOwn) {
   const Session owner = Enter(0);
   proto::Next next;
