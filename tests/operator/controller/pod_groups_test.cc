@@ -44,9 +44,8 @@ TEST(PodGroupsTest, AGangSchedulerThatIsSwitchedOnLeavesRunningJobsAsTheyAre) {
 }
 
 TEST(PodGroupsTest, AGangsPodGroupIsCreatedFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
-  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
   World world(
-      Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).With(elastic).Build(),
+      Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).ElasticTorch(2, 4).Build(),
       {.gang_scheduler_name = "volcano", .parallel_calls = 1});
   const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
   ASSERT_TRUE(world.Reconcile().ok());

@@ -96,7 +96,8 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
     testing::JobBuilder job;
     int expected;
   };
-  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 8}; };
+  const auto elastic = Job("j").Workers(4).ElasticTorch(2, 8);
+  const auto bounds = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 8}; };
   const auto available = [](api::TrainingJob& job) {
     job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
   };
@@ -105,10 +106,11 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
   const Case cases[] = {
       {"all", Job("j").Chief().Workers(2).ParameterServers(2), 5},
       {"without the evaluator", Job("j").Workers(2).Evaluator(), 2},
-      {"an elastic job's minimum", Job("j").Workers(4).With(elastic), 2},
+      {"torchrun's minimum", elastic, 2},
+      {"the bundled trainer starts with all", Job("j").Workers(4).Training().With(bounds), 4},
       {"what the user says", Job("j").Workers(4).With(available), 3},
       {"without those that are done", Job("j").Workers(4).With(one_done), 3},
-      {"the optional ones alone", Job("j").Workers(4).With(elastic).With(required_done), 1},
+      {"the optional ones alone", testing::JobBuilder(elastic).With(required_done), 1},
       {"what the user says, of those that are not done",
        Job("j").Workers(3).With(available).With(one_done), 2},
       {"independent replicas wait for nobody",
