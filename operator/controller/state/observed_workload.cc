@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "api/v1/names.h"
@@ -159,10 +160,9 @@ ObservedWorkload ReadWorkload(const Object& workload) {
         fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message")),
         kLongestEviction, " …");
   }
-  if (!read.admitted) return read;
+  if (!read.reserved && !read.admitted) return read;
   if (const std::size_t bytes = GrantedBytes(status); bytes > kLongestGrant) {
-    read.admitted = false;
-    if (!read.evicted) {
+    if (std::exchange(read.admitted, false) && !read.evicted) {
       read.eviction = fmt::format("its admission grants {} bytes of JSON, expected at most {}",
                                   bytes, kLongestGrant);
     }
