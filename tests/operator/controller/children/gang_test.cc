@@ -86,7 +86,7 @@ TEST(GangTest, WhatAPodGroupIsGivenIsSeenOfIt) {
                                    .BuildWithDefaults();
   for (const Settings& settings : {kVolcano, kPlugins}) {
     const kube::Object group = BuildPodGroup(job, settings);
-    EXPECT_EQ(ReadPodGroup(group).size(), group.at("spec").size()) << group;
+    EXPECT_EQ(ReadPodGroup(group).size(), group.at("spec").size() + 1) << group;
   }
 }
 
@@ -121,6 +121,25 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
     EXPECT_EQ(group.at("spec").at("minMember"), c.expected) << c.name;
     EXPECT_FALSE(group.at("spec").contains("minResources")) << c.name;
   }
+}
+
+TEST(GangTest, WhatAGangAsksForIsWhatSoManyOfItsPodsRequest) {
+  const auto available = [](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
+  };
+  Json tmpl = TemplateAsking({{"cpu", "1"}});
+  tmpl["spec"]["containers"][0]["name"] = "pytorch";
+  auto elastic = Job("j").Workers(8).ElasticTorch(2, 8).PodTemplate(Role::kWorker, tmpl);
+  const auto cpus = [&elastic] {
+    return BuildPodGroup(elastic.BuildWithDefaults(), kVolcano).at("spec").at("minResources");
+  };
+  EXPECT_EQ(cpus().at("cpu"), "2");
+  elastic.With(available);
+  EXPECT_EQ(cpus().at("cpu"), "3") << "one of them is optional";
+  Json small = TemplateAsking({{"cpu", "500m"}});
+  elastic.Evaluator().PodTemplate(Role::kEvaluator, small).ParameterServers(1);
+  elastic.PodTemplate(Role::kParameterServer, small);
+  EXPECT_EQ(cpus().at("cpu"), "2500m") << "two workers and the server, which is required";
 }
 
 TEST(GangTest, PodsNameTheirGroupAndScheduler) {
