@@ -113,6 +113,9 @@ void AddWarnings(const Observed& observed, Plan& plan) {
                           known.observed_generation != observed.job.metadata.generation &&
                           plan.status.observed_generation == observed.job.metadata.generation;
   if (!notes_edit) return;
+  if (observed.kept_size) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, "ScaleIgnored", *observed.kept_size});
+  }
   if (plan.status.attempt == known.attempt) {
     WarnOfIgnoredEdit(observed, plan);
   } else {
