@@ -181,9 +181,11 @@ TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
     observed.job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("tensorflow", "b:2");
   });
   ASSERT_THAT(Reasons(seen.Plan()), ElementsAre("EditIgnored"));
-  EXPECT_EQ(seen.Plan().events[0].message,
-            "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
-            "were told; suspend and resume the job to start them all again");
+  EXPECT_EQ(
+      seen.Plan().events[0].message,
+      "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
+      "were told; to start them all again, suspend the job, wait for its condition Suspended, "
+      "and resume it");
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 
