@@ -45,6 +45,8 @@ inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates"
 // Annotation of a Workload: the fewest workers that it asked for; 0: all or none. Kueue drops
 // minCount where partial admission is disabled.
 inline constexpr char kAnnotationMinWorkers[] = "training.lockstep.dev/min-workers";
+// Annotation of a PodGroup: the members of its spec that the operator has set, "minMember,queue".
+inline constexpr char kAnnotationPodGroupMembers[] = "training.lockstep.dev/pod-group-members";
 
 // Environment variables of a pod's containers, limited to its framework's if the main container is
 // named after one. Only the main container may get TF_CONFIG.

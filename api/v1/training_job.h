@@ -253,6 +253,8 @@ struct ReplicaSpec {
 };
 
 struct ElasticSpec {
+  // The range of the number of workers. Only torchrun, and TensorFlow with parameter servers, start
+  // with fewer than ReplicaSpec::replicas; what is told a fixed number waits for all.
   int min_replicas = 1, max_replicas = 1;
   bool operator==(const ElasticSpec&) const = default;
 };

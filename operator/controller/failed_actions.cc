@@ -12,8 +12,12 @@
 namespace lockstep::controller {
 namespace {
 
-// A job has one of each kind of object except pods.
+// A job has one of each kind of object except pods. To suspend it is one thing, and to resume it or
+// to set its number of workers another: a policy may refuse only one of them.
 std::string NameOf(const Action& action) {
+  if (const auto* set = std::get_if<SetSuspend>(&action)) {
+    return fmt::format("{}/{}", action.index(), set->suspend);
+  }
   const auto* pod = std::get_if<DeletePod>(&action);
   if (pod == nullptr) return std::to_string(action.index());
   return fmt::format("{}/{}{}", action.index(), pod->uid, pod->force ? " by force" : "");

@@ -1,5 +1,7 @@
 #include "operator/controller/observe_job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -140,6 +142,28 @@ void TrimSpec(api::TrainingJobSpec& spec) {
   spec.run_policy.scheduling_policy.reset();
 }
 
+// An autoscaler may choose a number of workers that the bounds allow and the rest of the spec does
+// not: batchSize.global has fewer samples than they have GPUs, say. Such an edit must not keep the
+// operator from replacing the pods of the job that runs. Returns whether the job is valid with the
+// number that its status has; then sets that.
+bool KeepsItsSize(const std::string& fault, ObservedJob& observed) {
+  const api::TrainingJob& job = observed.job;
+  const auto known = job.status.replica_statuses.find(api::Role::kWorker);
+  const auto workers = job.spec.replica_specs.find(api::Role::kWorker);
+  if (!job.spec.elastic || known == job.status.replica_statuses.end()) return false;
+  if (workers == job.spec.replica_specs.end()) return false;
+  const int asked = workers->second.replicas;
+  const int kept = known->second.desired;
+  api::TrainingJob sized = job;
+  sized.spec.replica_specs[api::Role::kWorker].replicas = kept;
+  if (kept == asked || !api::Validate(sized).empty()) return false;
+  observed.job = std::move(sized);
+  observed.kept_size =
+      Shortened(fmt::format("the job goes on with {} workers; with {}: {}", kept, asked, fault),
+                kLongestFault, " …");
+  return true;
+}
+
 // With this finalizer, the garbage collector takes the job's children from it before it goes.
 bool KeepsChildren(const Object& object) {
   return std::ranges::any_of(kube::ListMember(kube::Member(object, "metadata"), "finalizers"),
@@ -155,6 +179,9 @@ ObservedJob ObserveJob(const Object& object) {
   if (read.ok()) {
     observed.job = api::WithDefaults(*std::move(read));
     valid = ToStatus(api::Validate(observed.job));
+    if (!valid.ok() && KeepsItsSize(std::string(valid.message()), observed)) {
+      valid = absl::OkStatus();
+    }
   } else {
     observed.job = Unreadable(object);
   }

@@ -300,7 +300,7 @@ absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
   const kube::Kind& kind = PodGroupKind(settings_);
   auto group = ReadAsSeen(with_.client, kind, *seen);
   if (!group.ok()) return IgnoreMoved(group.status());
-  (*group)["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
+  UpdatePodGroupTo(BuildPodGroup(context.observed.job, settings_), *group);
   return RecordUpdate(kind, with_.client.Update(kind, *group), context);
 }
 

@@ -59,6 +59,11 @@ class JobBuilder {
     job_.spec.replica_specs[role].tmpl = std::move(tmpl);
     return *this;
   }
+  // A worker's program is torchrun's, which forms a group of any number in the bounds.
+  JobBuilder& ElasticTorch(int min, int max) {
+    job_.spec.elastic = api::ElasticSpec{min, max};
+    return PodTemplate(api::Role::kWorker, Template("pytorch"));
+  }
   JobBuilder& RestartPolicy(api::Role role, api::RestartPolicy policy) {
     job_.spec.replica_specs[role].restart_policy = policy;
     return *this;

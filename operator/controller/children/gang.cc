@@ -1,9 +1,14 @@
 #include "operator/controller/children/gang.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/build_service.h"
@@ -27,12 +32,15 @@ std::string SchedulerName(const Settings& settings) {
                                                            : settings.gang_scheduler_name;
 }
 
-// Returns the gang's members that start together, in the order of roles, at most minMember.
+// Returns the gang's members that start together, at most minMember: those that are required first,
+// in the order of roles.
 std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
   std::vector<Replica> members = WantedReplicas(job);
-  std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
-  const bool alone = api::TraitsOf(job.spec).trains_alone;
-  std::size_t count = alone ? std::min<std::size_t>(members.size(), 1) : members.size();
+  std::erase_if(members, [](const Replica& each) { return each.role == api::Role::kEvaluator; });
+  const auto optional = std::ranges::stable_partition(
+      members, [&job](const Replica& replica) { return IsRequired(job, replica); });
+  std::size_t count = members.size() - optional.size();
+  if (api::TraitsOf(job.spec).trains_alone) count = std::min<std::size_t>(count, 1);
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) count = static_cast<std::size_t>(*policy->min_available);
   if (count < members.size()) members.resize(count);
@@ -71,6 +79,13 @@ Json MinResources(const api::TrainingJob& job) {
   return resources;
 }
 
+// As a PodGroup notes which members of its spec are the operator's.
+std::string NamesOfMembers(const Json& spec) {
+  std::vector<std::string> names;
+  for (const auto& [name, member] : spec.items()) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
 }  // namespace
 
 GangScheduler GangSchedulerOf(const Settings& settings) {
@@ -96,10 +111,24 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
   } else if (policy && policy->schedule_timeout_seconds) {
     spec["scheduleTimeoutSeconds"] = *policy->schedule_timeout_seconds;
   }
+  kube::Object metadata = ChildMetadata(job, job.metadata.name);
+  metadata["annotations"][api::kAnnotationPodGroupMembers] = NamesOfMembers(spec);
   return {{"apiVersion", kind.ApiVersion()},
           {"kind", kind.kind},
-          {"metadata", ChildMetadata(job, job.metadata.name)},
+          {"metadata", std::move(metadata)},
           {"spec", std::move(spec)}};
+}
+
+void UpdatePodGroupTo(const kube::Object& built, kube::Object& group) {
+  kube::Object& annotations = group["metadata"]["annotations"];
+  if (!annotations.is_object()) annotations = kube::Object::object();
+  kube::Object& spec = group["spec"];
+  const std::string noted = kube::TextMember(annotations, api::kAnnotationPodGroupMembers);
+  for (const absl::string_view name : absl::StrSplit(noted, ',', absl::SkipEmpty())) {
+    spec.erase(std::string(name));
+  }
+  spec.update(built.at("spec"));
+  annotations[api::kAnnotationPodGroupMembers] = NamesOfMembers(built.at("spec"));
 }
 
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,

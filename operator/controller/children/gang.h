@@ -22,9 +22,12 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 
 // Returns the job's PodGroup, which has the job's name and is owned by it. minMember is
 // schedulingPolicy.minAvailable, else the number of replicas that must be up for the job to run;
-// minResources is what those request. Sets no member of `spec` that ReadPodGroup does not read.
-// Requires: a gang scheduler.
+// minResources is what those request. Sets no member of `spec` that ReadPodGroup does not read, and
+// notes which ones it sets. Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
+// Makes the job's PodGroup what BuildPodGroup returns now. Of its spec, what others have set stays:
+// a queue that Volcano has filled in, for one. Requires: `group` and its spec are objects.
+void UpdatePodGroupTo(const kube::Object& built, kube::Object& group);
 
 // Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. An
 // Evaluator's pod gets only the latter. Does nothing without a gang scheduler.

@@ -10,32 +10,12 @@
 #include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
 #include "api/v1/tf_config_size.h"
+#include "operator/controller/state/dialects.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
 namespace {
-
-// The frameworks whose variables a program reads. All of them together are over half of a small
-// pod, which the API server stores and compares (with each variable's field owner) at every change;
-// and TF_CONFIG grows with the job.
-struct Dialects {
-  bool lockstep = false, tensorflow = false, torch = false, jax = false;
-};
-
-// A container name that does not tell the framework gets the variables of all frameworks.
-Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
-  if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
-  const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
-  const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  // torchrun tells each replica that trains alone that it is the first, so that only these tell
-  // which one it is.
-  const bool alone = api::TraitsOf(job.spec).trains_alone;
-  if (name == api::kTensorFlowContainer) return {.lockstep = alone, .tensorflow = true};
-  if (name == api::kPyTorchContainer) return {.lockstep = alone, .torch = true};
-  if (name == api::kJaxContainer) return {.lockstep = alone, .jax = true};
-  return {.lockstep = true, .tensorflow = true, .torch = true, .jax = true};
-}
 
 void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attempt,
                  std::vector<EnvVar>& env) {

@@ -122,6 +122,9 @@ std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
 // checkpoint. What was known before the edit stays known.
 bool IsDoneOnlyByEdit(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
+  // The status of a stopped job has the numbers after the edit. A job that was done has not
+  // stopped.
+  if (IsTrue(job.status, kSuspended)) return true;
   if (job.status.observed_generation == job.metadata.generation) return false;
   return !observed.training_end_seen && !HaveSucceeded(observed, DecidingBefore(job));
 }

@@ -65,12 +65,16 @@ bool IsEnough(const ObservedWorkload& workload, const api::TrainingJob& job) {
 }
 
 // Returns true if all that the job lacks are the workers that were asked for and not granted: its
-// manifest is applied again, say, or an autoscaler repeats its count.
-bool RepeatsWhatItAskedFor(const Observed& observed, const ObservedWorkload& workload) {
+// manifest is applied again, say, or an autoscaler repeats its count. To ask again would stop the
+// job for the same answer, so what was granted runs on.
+bool RunsOnItsGrant(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
-  const auto asked = workload.counts.find(api::Role::kWorker);
-  return asked != workload.counts.end() && asked->second == ReplicaCount(job, api::Role::kWorker) &&
-         IsEnough(workload, job) && !IsForOtherPods(workload, job, observed.settings);
+  const auto& workload = observed.workload;
+  if (!workload || !HasGrant(*workload)) return false;
+  const auto asked = workload->counts.find(api::Role::kWorker);
+  return asked != workload->counts.end() &&
+         asked->second == ReplicaCount(job, api::Role::kWorker) && IsEnough(*workload, job) &&
+         !IsForOtherPods(*workload, job, observed.settings);
 }
 
 // Returns true if somebody has scaled the job since it was admitted.
@@ -80,15 +84,28 @@ bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
          granted->second.count != ReplicaCount(job, api::Role::kWorker);
 }
 
-// After an eviction the job asks again for the workers that a smaller grant had taken away. Its
-// maximum may have been lowered since; the server refuses a count above it.
+// Returns true if the number of workers is the one that a grant has left, as far as one can tell: a
+// user may have chosen the same.
+bool HasGrantedNumber(const api::TrainingJob& job, const ObservedWorkload& workload) {
+  if (workload.granted.contains(api::Role::kWorker) && (workload.admitted || workload.evicted)) {
+    return !WasScaled(job, workload);
+  }
+  // An admission that has just been taken back, or a Workload that was released before the server
+  // took the job's suspension. Of a job that somebody has edited since, the number is theirs.
+  const bool is_edited = job.status.observed_generation != job.metadata.generation;
+  const bool may_have_run = workload.reserved || workload.evicted;
+  return may_have_run && !is_edited && !WasScaled(job, workload);
+}
+
+// A job that stops asks again for the workers that a smaller grant had taken away. Its maximum may
+// have been lowered since; the server refuses a count above it.
 std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
                                      const ObservedWorkload& workload) {
   std::map<api::Role, int> counts;
   const auto asked = workload.counts.find(api::Role::kWorker);
   if (!job.spec.elastic || asked == workload.counts.end()) return counts;
   const int wanted = std::min(asked->second, job.spec.elastic->max_replicas);
-  if (wanted > ReplicaCount(job, api::Role::kWorker) && !WasScaled(job, workload)) {
+  if (wanted > ReplicaCount(job, api::Role::kWorker) && HasGrantedNumber(job, workload)) {
     counts[api::Role::kWorker] = wanted;
   }
   return counts;
@@ -141,12 +158,10 @@ std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspen
 std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   std::optional<SetSuspend> suspension = NeededSuspension(observed);
   if (!suspension) return std::nullopt;
-  if (observed.is_suspend_refused) return PlanWhileStopped(observed, *std::move(suspension));
-  const auto& workload = observed.workload;
-  if (workload && HasGrant(*workload) && RepeatsWhatItAskedFor(observed, *workload)) {
-    // To ask again would stop the job for the same answer. What was granted runs on.
-    return Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
+  if (RunsOnItsGrant(observed)) {
+    return Do(observed, SetSuspend{false, GrantedCounts(observed.job, *observed.workload)});
   }
+  if (observed.is_suspend_refused) return PlanWhileStopped(observed, *std::move(suspension));
   return Do(observed, *std::move(suspension));
 }
 
@@ -168,11 +183,15 @@ bool HasOtherMinimum(const ObservedWorkload& workload, const api::TrainingJob& j
   return workload.min_workers.value_or(MinWorkers(job)) != MinWorkers(job);
 }
 
+// A job that runs on a smaller grant than it asked for has the number of the grant.
 bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& job) {
   std::map<api::Role, int> counts;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (spec.replicas > 0) counts[role] = spec.replicas;
   }
+  const auto asked = workload.counts.find(api::Role::kWorker);
+  const bool is_smaller = job.spec.elastic && HasGrant(workload) && HasGrantedNumber(job, workload);
+  if (is_smaller && asked != workload.counts.end()) counts[api::Role::kWorker] = asked->second;
   return workload.counts != counts;
 }
 
@@ -193,10 +212,19 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   if (!workload) return NewWorkloadPlan(observed);
   // On a grant that is not enough, the job would be stopped again at once.
   const bool is_short = HasGrant(*workload) && !IsEnough(*workload, observed.job);
-  if (!IsMadeFrom(*workload, observed) || workload->finished || is_short) {
-    return Do(observed, DeleteWorkload{});
+  const bool is_useless = !IsMadeFrom(*workload, observed) || workload->finished || is_short;
+  const bool is_evicted = workload->evicted && workload->reserved;
+  if (is_useless || is_evicted) {
+    // If the user has suspended the job, nobody has set its number back to what it asked for, which
+    // the Workload alone knows. A server that refuses this must not make the job keep its quota.
+    const bool had_grant = is_evicted || HasGrant(*workload);
+    auto counts = had_grant ? AskedCounts(observed.job, *workload) : std::map<api::Role, int>();
+    if (!counts.empty() && !observed.is_suspend_refused) {
+      return Do(observed, SetSuspend{true, std::move(counts)});
+    }
   }
-  if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
+  if (is_useless) return Do(observed, DeleteWorkload{});
+  if (is_evicted) return Do(observed, ReleaseWorkload{});
   if (!HasGrant(*workload)) return std::nullopt;
   return Do(observed,
             SetSuspend{false, GrantedCounts(observed.job, *workload),
@@ -207,6 +235,18 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
 // stopped the job: one that leaves the queue and is resumed, in one edit, waits no longer.
 bool IsUntouched(const std::optional<ObservedWorkload>& workload) {
   return workload && !workload->reserved && !workload->admitted && !workload->evicted;
+}
+
+// Returns true for a job that has stopped, and has then left the queue and been resumed by one
+// edit. Kueue has nothing left to stop. One that the server does not let the operator suspend has
+// stopped, too, and is not resumed: nobody has edited it since.
+bool LeavesWhileStopped(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  const bool is_edited = job.status.observed_generation != job.metadata.generation;
+  const bool has_stopped = IsTrue(job.status, kSuspended) && observed.pods.empty();
+  const auto& workload = observed.workload;
+  return is_edited && has_stopped && !observed.is_suspend_refused && workload &&
+         !HasGrant(*workload);
 }
 
 // A job that cannot start, or that has left its queue, holds no quota once it has stopped. It
@@ -239,7 +279,7 @@ std::optional<SetSuspend> RefusedSuspension(const Observed& observed) {
     return std::nullopt;
   }
   const bool is_managed = observed.workload || IsQueued(observed.job, observed.settings);
-  return is_managed ? NeededSuspension(observed) : std::nullopt;
+  return is_managed && !RunsOnItsGrant(observed) ? NeededSuspension(observed) : std::nullopt;
 }
 
 bool IsStoppedByKueue(const Observed& observed) {
@@ -259,7 +299,8 @@ bool LacksQuota(const Observed& observed) {
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
   // Without its Workload a job that cannot be suspended would go on.
-  const bool may_go_on = observed.job.spec.suspend || IsUntouched(observed.workload);
+  const bool may_go_on =
+      observed.job.spec.suspend || IsUntouched(observed.workload) || LeavesWhileStopped(observed);
   if (observed.invalid || (!is_queued && may_go_on)) {
     if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
   }

@@ -14,8 +14,9 @@ namespace lockstep::controller {
 // job runs on. Recreates a Workload that no longer fits the spec. Returns nullopt if
 // Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
 // managed although its queue label was removed. A job without the label, or with an unusable spec,
-// keeps its Workload until it is suspended and has no pods. If Kueue has neither admitted nor
-// evicted the Workload, an edit that removes the label and resumes the job deletes it, too.
+// keeps its Workload until it is suspended and has no pods. An edit that removes the label and
+// resumes the job deletes it, too, if the job waits: Kueue has neither admitted nor evicted the
+// Workload, or the job has stopped.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the

@@ -94,9 +94,11 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   }
   plan.events.push_back(
       {PlannedEvent::Type::kWarning, "EditIgnored",
-       fmt::format("{} pods only when they are made: {} and {} others keep what they were told; "
-                   "suspend and resume the job to start them all again",
-                   what, ignored.pods.front(), ignored.pods.size() - 1)});
+       fmt::format(
+           "{} pods only when they are made: {} and {} others keep what they were told; "
+           "to start them all again, suspend the job, wait for its condition Suspended, and "
+           "resume it",
+           what, ignored.pods.front(), ignored.pods.size() - 1)});
 }
 
 }  // namespace
@@ -113,6 +115,9 @@ void AddWarnings(const Observed& observed, Plan& plan) {
                           known.observed_generation != observed.job.metadata.generation &&
                           plan.status.observed_generation == observed.job.metadata.generation;
   if (!notes_edit) return;
+  if (observed.kept_size) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, "ScaleIgnored", *observed.kept_size});
+  }
   if (plan.status.attempt == known.attempt) {
     WarnOfIgnoredEdit(observed, plan);
   } else {

@@ -145,6 +145,9 @@ struct ActionFault {
 struct ObservedJob {
   api::TrainingJob job;                // with defaults
   std::optional<std::string> invalid;  // why the spec is unusable
+  // Why the job keeps the number of workers that it has: the spec allows no such number as it asks
+  // for. `job` has the number that it keeps.
+  std::optional<std::string> kept_size = std::nullopt;
   // HeldMetadata of the object; nullopt if too large to hold.
   std::optional<std::string> owned_metadata = std::nullopt;
   bool keeps_children = false;  // whoever deletes the job wants them kept: the finalizer `orphan`

@@ -15,8 +15,10 @@ enum class GangScheduler { kNone, kVolcano, kSchedulerPlugins };
 inline constexpr char kVolcanoGroup[] = "scheduling.k8s.io/group-name";
 inline constexpr char kPluginsGroup[] = "scheduling.x-k8s.io/pod-group";
 
-// The members of a PodGroup's spec that BuildPodGroup (children/gang.h) may set, each as a digest
-// of its JSON. They are only compared, and whoever writes the object decides how long they are.
+// The members of a PodGroup's spec that BuildPodGroup (children/gang.h) may set, and the note of
+// those that it has set (kAnnotationPodGroupMembers), each as a digest of its JSON. They are only
+// compared, and whoever writes the object decides how long they are. Volcano writes quantities in
+// another form than it has read them, so equal ones have one digest.
 using ObservedPodGroup = std::map<std::string, std::uint64_t>;
 
 // Reads nothing else of the object, which may be as large as an object can be.

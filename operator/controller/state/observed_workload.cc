@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "api/v1/names.h"
-#include "api/v1/quantity.h"
 #include "base/hmac.h"
 #include "base/shorten.h"
+#include "operator/controller/state/counted_quantities.h"
 #include "operator/kube/cache/store.h"
 
 namespace lockstep::controller {
@@ -72,18 +72,6 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
 
 void AddUnlessEmpty(const char* key, Object member, Object& to) {
   if (!member.empty()) to[key] = std::move(member);
-}
-
-// Quantities in one form: 1000m is 1.
-Object CountedQuantities(const Object& quantities) {
-  if (!quantities.is_object()) return quantities;
-  Object counted;
-  for (const auto& [resource, quantity] : quantities.items()) {
-    const auto number = api::ParseQuantity(quantity);
-    const bool is_valid = number.ok() && *number >= 0 && std::isfinite(*number);
-    counted[resource] = is_valid ? Object(api::FormatQuantity(*number)) : quantity;
-  }
-  return counted;
 }
 
 Object CountedResources(const Object& resources) {
@@ -159,10 +147,9 @@ ObservedWorkload ReadWorkload(const Object& workload) {
         fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message")),
         kLongestEviction, " …");
   }
-  if (!read.admitted) return read;
+  if (!read.reserved && !read.admitted) return read;
   if (const std::size_t bytes = GrantedBytes(status); bytes > kLongestGrant) {
-    read.admitted = false;
-    if (!read.evicted) {
+    if (std::exchange(read.admitted, false) && !read.evicted) {
       read.eviction = fmt::format("its admission grants {} bytes of JSON, expected at most {}",
                                   bytes, kLongestGrant);
     }

@@ -39,7 +39,7 @@ struct ObservedWorkload {
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
   std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
-  std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
+  std::map<api::Role, PodSetGrant> granted;  // only if `reserved`: also before and after `admitted`
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;

@@ -7,6 +7,7 @@
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
 #include "api/v1/strategy_traits.h"
+#include "operator/controller/state/dialects.h"
 
 namespace lockstep::controller {
 namespace {
@@ -53,10 +54,19 @@ Replica LeadingReplica(const api::TrainingJob& job) {
   return {has_chief ? api::Role::kChief : api::Role::kWorker, 0};
 }
 
+int RequiredWorkers(const api::TrainingJob& job) {
+  const int workers = ReplicaCount(job, api::Role::kWorker);
+  if (!job.spec.elastic || workers == 0) return workers;
+  const bool runs_with_fewer =
+      api::TraitsOf(job.spec).has_parameter_servers || DialectsOf(job, api::Role::kWorker).torch;
+  return runs_with_fewer ? std::min(job.spec.elastic->min_replicas, workers) : workers;
+}
+
 bool IsRequired(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kEvaluator) return false;
-  const bool elastic = job.spec.elastic && replica.role == api::Role::kWorker;
-  return !elastic || replica.index < job.spec.elastic->min_replicas;
+  if (replica.role != api::Role::kWorker || !job.spec.elastic) return true;
+  // In this order, since RequiredWorkers may parse the template.
+  return replica.index < job.spec.elastic->min_replicas || replica.index < RequiredWorkers(job);
 }
 
 std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica) {

@@ -21,8 +21,13 @@ bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // Returns the chief, else worker 0. It has rank 0, serves the rendezvous, and its success counts.
 Replica LeadingReplica(const api::TrainingJob& job);
-// Returns true if the job cannot run without the replica. An elastic job runs with its minimum, and
-// an Evaluator is not part of the group.
+// Returns the number of workers without which the job cannot run. Of an elastic job that is the
+// minimum if its program forms a group of that many: torchrun, as far as one can tell, and
+// TensorFlow's workers with parameter servers. All other programs, the bundled trainer among them,
+// are told how many replicas there are, and wait for every one.
+int RequiredWorkers(const api::TrainingJob& job);
+// Returns true if the job cannot run without the replica: a worker beyond RequiredWorkers is
+// optional, and so is an Evaluator, which is not part of the group.
 bool IsRequired(const api::TrainingJob& job, const Replica& replica);
 // Returns the replica's position among those that train (chief first, then workers); nullopt for
 // parameter servers and evaluators.

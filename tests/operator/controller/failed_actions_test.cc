@@ -83,6 +83,12 @@ TEST_F(FailedActionsTest, AnActionIsFailingFromARefusalOrTheSecondFailureUntilIt
   EXPECT_TRUE(failed_.IsFailing(DeleteJob{}));
 }
 
+TEST_F(FailedActionsTest, ToResumeAJobIsNotToSuspendIt) {
+  Fails(SetSuspend{false, {{api::Role::kWorker, 2}}}, kRefused);
+  EXPECT_TRUE(failed_.IsRefused(SetSuspend{false, {}}));
+  EXPECT_FALSE(failed_.IsRefused(SetSuspend{true, {}}));
+}
+
 TEST_F(FailedActionsTest, OneThatIsNotWantedAnyMoreIsForgottenWhenItIsDue) {
   Fails(kGuarded, kRefused);
   Left({});  // a plan that charges something has no actions

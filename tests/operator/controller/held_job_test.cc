@@ -74,6 +74,51 @@ TEST(HeldJobTest, RunsOnAndCreatesNothing) {
   EXPECT_EQ(Status(world).at("state"), "Running");
 }
 
+// Four pods of eight GPUs train with 32 samples a step, and elastic allows eight.
+testing::JobBuilder OneSamplePerGpu(int workers) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.batch_size.global = 32;
+  training.checkpoint.directory = "/checkpoints";
+  api::Json tmpl = testing::Template("trainer");
+  tmpl["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
+  return Job("j")
+      .Workers(workers)
+      .Training(training)
+      .PodTemplate(Role::kWorker, tmpl)
+      .With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; });
+}
+
+TEST(HeldJobTest, AnElasticJobThatIsScaledBeyondWhatItsSpecAllowsKeepsItsSize) {
+  World world(OneSamplePerGpu(4).Build());
+  SetRunning(world);
+  ASSERT_EQ(Status(world).at("state"), "Running");
+  auto scale = [&world, generation = 1](int workers) mutable {
+    world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      job["metadata"]["generation"] = ++generation;
+    });
+    world.Settle();
+  };
+  scale(5);
+  EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "ScaleIgnored"));
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.RestartOperator();
+  SetRunning(world);
+  EXPECT_THAT(world.Pods(), SizeIs(4)) << "a lost pod is replaced";
+  EXPECT_EQ(Status(world).at("attempt"), 0);
+  EXPECT_NE(FindCondition(world.Job()->status, kRunning)->reason, "InvalidSpec");
+  scale(3);
+  SetRunning(world);
+  EXPECT_THAT(world.Pods(), SizeIs(3));
+  EXPECT_EQ(Status(world).at("attempt"), 1);
+}
+
+TEST(HeldJobTest, AJobThatIsMadeTooLargeForItsSpecFails) {
+  World world(OneSamplePerGpu(5).Build());
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "InvalidSpec");
+}
+
 TEST(HeldJobTest, ObeysSuspend) {
   World world(Job("j").Workers(2).Build());
   SetRunning(world);

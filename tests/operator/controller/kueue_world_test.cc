@@ -471,6 +471,32 @@ void ReconcileForAMinute(World& world) {
   world.SyncAll();
 }
 
+TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnThoughItsNumberCannotBeWritten) {
+  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  const std::map<std::string, std::string> pods = PodUids(world);
+  const std::string workload = WorkloadUid(world);
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+  });
+  RefuseWrites(world, "update", "TrainingJob");
+  ReconcileForAMinute(world);
+  EXPECT_EQ(PodUids(world), pods);
+  EXPECT_EQ(WorkloadUid(world), workload);
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "UpdateFailed");
+  world.client.SetBefore({});
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
+  EXPECT_EQ(PodUids(world), pods);
+}
+
 TEST(KueueWorldTest, AJobGoesOnWhoseWorkloadCannotBeWritten) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");
@@ -530,6 +556,24 @@ void Evict(World& world) {
     workload["status"]["conditions"] =
         Conditions({{"QuotaReserved", true}, {"Admitted", true}, {"Evicted", true}});
   });
+}
+
+// The conditions that its past has left are not why it waits.
+TEST(KueueWorldTest, AJobThatWaitsAfterAnEvictionLeavesItsQueueInOneEditToo) {
+  const auto world = Running();
+  Evict(*world);
+  world->Settle();
+  ASSERT_EQ(world->Job()->status.state, "Suspended");
+  ASSERT_TRUE(ReadWorkload({{"status", WorkloadStatus(*world)}}).evicted);
+  world->client.Modify(kTrainingJobKind, world->key, [](kube::Object& job) {
+    job["metadata"]["labels"].clear();
+    job["metadata"]["generation"] = 9;
+    job["spec"]["suspend"] = false;
+  });
+  world->Settle();
+  EXPECT_FALSE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  EXPECT_THAT(world->client.Objects(kWorkloadKind), IsEmpty());
 }
 
 // A tenant may leave no room for a longer object, or the CRD has a rule that the job breaks.

@@ -42,9 +42,8 @@ TEST(PodGroupsTest, AGangSchedulerThatIsSwitchedOnLeavesRunningJobsAsTheyAre) {
 }
 
 TEST(PodGroupsTest, AGangsPodGroupIsCreatedFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
-  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
   World world(
-      Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).With(elastic).Build(),
+      Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).ElasticTorch(2, 4).Build(),
       {.gang_scheduler_name = "volcano", .parallel_calls = 1});
   const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
   ASSERT_TRUE(world.Reconcile().ok());
@@ -83,6 +82,60 @@ TEST(PodGroupsTest, AnUpdateOfThePodGroupKeepsWhatOthersHaveWritten) {
     }
   }
   EXPECT_EQ(updated, wanted);
+}
+
+TEST(PodGroupsTest, WhatIsTakenOutOfThePolicyLeavesThePodGroup) {
+  World world(Job("j")
+                  .Workers(2)
+                  .With([](api::TrainingJob& job) {
+                    auto& policy = job.spec.run_policy.scheduling_policy.emplace();
+                    policy.queue = "night";
+                    policy.priority_class = "low";
+                    policy.min_resources = {{"cpu", "64"}};
+                  })
+                  .Build(),
+              {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  world.client.Modify(kind, world.key, [](kube::Object& group) { group["spec"]["other"] = 1; });
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["runPolicy"]["schedulingPolicy"] = {{"priorityClass", "low"}};
+  });
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec"),
+            (api::Json{{"minMember", 2}, {"priorityClassName", "low"}, {"other", 1}}));
+  // Of one that an older operator has made, nobody knows what is the job's.
+  world.client.Modify(kind, world.key, [](kube::Object& group) {
+    group["metadata"].erase("annotations");
+    group["spec"]["queue"] = "night";
+  });
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("queue"), "night");
+}
+
+// Volcano writes the whole object, with quantities in their shortest form.
+TEST(PodGroupsTest, QuantitiesInAnotherFormAreNotWrittenAgain) {
+  World world(Job("j")
+                  .Workers(2)
+                  .With([](api::TrainingJob& job) {
+                    job.spec.run_policy.scheduling_policy.emplace().min_resources = {
+                        {"cpu", 4}, {"memory", "4096Mi"}, {"example.com/shares", "0.5"}};
+                  })
+                  .Build(),
+              {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  const auto set = [&](const char* cpu) {
+    world.client.Modify(kind, world.key, [cpu](kube::Object& group) {
+      group["spec"]["minResources"] = {
+          {"cpu", cpu}, {"memory", "4Gi"}, {"example.com/shares", "500m"}};
+    });
+    world.Settle();
+  };
+  set("4");
+  EXPECT_EQ(world.client.Count("update", "PodGroup"), 0);
+  set("5");
+  EXPECT_EQ(world.client.Count("update", "PodGroup"), 1);
 }
 
 TEST(PodGroupsTest, APodGroupThatChangesMeanwhileIsUpdatedOnceThatIsSeen) {

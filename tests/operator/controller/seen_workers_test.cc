@@ -22,8 +22,7 @@ using ::testing::SizeIs;
 using testing::World;
 
 testing::JobBuilder Elastic(int workers) {
-  return Job("j").Workers(workers).With(
-      [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+  return Job("j").Workers(workers).ElasticTorch(1, 4);
 }
 
 // Runs with workers 0 and 1 of three.

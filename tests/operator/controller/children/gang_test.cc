@@ -86,7 +86,7 @@ TEST(GangTest, WhatAPodGroupIsGivenIsSeenOfIt) {
                                    .BuildWithDefaults();
   for (const Settings& settings : {kVolcano, kPlugins}) {
     const kube::Object group = BuildPodGroup(job, settings);
-    EXPECT_EQ(ReadPodGroup(group).size(), group.at("spec").size()) << group;
+    EXPECT_EQ(ReadPodGroup(group).size(), group.at("spec").size() + 1) << group;
   }
 }
 
@@ -96,7 +96,8 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
     testing::JobBuilder job;
     int expected;
   };
-  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 8}; };
+  const auto elastic = Job("j").Workers(4).ElasticTorch(2, 8);
+  const auto bounds = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 8}; };
   const auto available = [](api::TrainingJob& job) {
     job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
   };
@@ -105,10 +106,11 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
   const Case cases[] = {
       {"all", Job("j").Chief().Workers(2).ParameterServers(2), 5},
       {"without the evaluator", Job("j").Workers(2).Evaluator(), 2},
-      {"an elastic job's minimum", Job("j").Workers(4).With(elastic), 2},
+      {"torchrun's minimum", elastic, 2},
+      {"the bundled trainer starts with all", Job("j").Workers(4).Training().With(bounds), 4},
       {"what the user says", Job("j").Workers(4).With(available), 3},
       {"without those that are done", Job("j").Workers(4).With(one_done), 3},
-      {"the optional ones alone", Job("j").Workers(4).With(elastic).With(required_done), 1},
+      {"the optional ones alone", testing::JobBuilder(elastic).With(required_done), 1},
       {"what the user says, of those that are not done",
        Job("j").Workers(3).With(available).With(one_done), 2},
       {"independent replicas wait for nobody",
@@ -119,6 +121,25 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
     EXPECT_EQ(group.at("spec").at("minMember"), c.expected) << c.name;
     EXPECT_FALSE(group.at("spec").contains("minResources")) << c.name;
   }
+}
+
+TEST(GangTest, WhatAGangAsksForIsWhatSoManyOfItsPodsRequest) {
+  const auto available = [](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
+  };
+  Json tmpl = TemplateAsking({{"cpu", "1"}});
+  tmpl["spec"]["containers"][0]["name"] = "pytorch";
+  auto elastic = Job("j").Workers(8).ElasticTorch(2, 8).PodTemplate(Role::kWorker, tmpl);
+  const auto cpus = [&elastic] {
+    return BuildPodGroup(elastic.BuildWithDefaults(), kVolcano).at("spec").at("minResources");
+  };
+  EXPECT_EQ(cpus().at("cpu"), "2");
+  elastic.With(available);
+  EXPECT_EQ(cpus().at("cpu"), "3") << "one of them is optional";
+  Json small = TemplateAsking({{"cpu", "500m"}});
+  elastic.Evaluator().PodTemplate(Role::kEvaluator, small).ParameterServers(1);
+  elastic.PodTemplate(Role::kParameterServer, small);
+  EXPECT_EQ(cpus().at("cpu"), "2500m") << "two workers and the server, which is required";
 }
 
 TEST(GangTest, PodsNameTheirGroupAndScheduler) {

@@ -150,6 +150,31 @@ TEST(FinishRuleTest, AnEditEndsNoTraining) {
   }
 }
 
+// The first look writes the new numbers to the status.
+TEST(FinishRuleTest, AnEditEndsNoSuspendedTrainingLaterEither) {
+  for (const auto strategy :
+       {api::StrategyType::kIndependent, api::StrategyType::kMultiWorkerMirrored}) {
+    Seen seen(Job("j").Workers(4).Strategy(strategy).SuccessPolicy(SuccessPolicy::kAllWorkers));
+    seen.Running().Worker(0, Exited(0)).Worker(1, Exited(0)).Worker(2, kReady).Worker(3, kReady);
+    seen.Write();
+    seen.With([](Observed& observed) {
+      ++observed.job.metadata.generation;
+      observed.job.spec.suspend = true;
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+    });
+    EXPECT_EQ(seen.Write().Build().job.status.state, "Suspended");
+    EXPECT_EQ(seen.Write().Build().job.status.state, "Suspended");
+    EXPECT_EQ(seen.NoPods().Write().Build().job.status.state, "Suspended");
+    // Whoever sees that, and sets the number right, goes on.
+    seen.With([](Observed& observed) {
+      ++observed.job.metadata.generation;
+      observed.job.spec.suspend = false;
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 4;
+    });
+    EXPECT_EQ(seen.Write().Write().Build().job.status.state, "Pending");
+  }
+}
+
 // The servers end when the leading process has told them that the result is saved.
 TEST(FinishRuleTest, TheEndOfAParameterServerIsThatOfALostLeader) {
   struct Case {

@@ -118,6 +118,99 @@ TEST(KueueRuleTest, AnElasticJobThatWasScaledDownStaysSmallWhenItIsEvicted) {
   }
 }
 
+// Asked for four workers, got two, and its user has suspended it.
+Seen SuspendedWithTwoOfFour() {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
+  Seen seen = WithKueue(Queued(4).With(elastic));
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+    observed.job.spec.suspend = true;
+  });
+  return seen.Write();
+}
+
+TEST(KueueRuleTest, AJobThatRanWithFewerWorkersIsResumedOnItsGrant) {
+  Seen seen = SuspendedWithTwoOfFour();
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{false, {}, "queue research has admitted the job"}));
+  seen.With(
+      [](Observed& observed) { observed.job.spec.replica_specs[Role::kWorker].replicas = 3; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{})) << "it asks for three";
+}
+
+TEST(KueueRuleTest, AJobThatItsUserSuspendsGetsTheWorkersBackThatItAskedForWhenItLosesItsGrant) {
+  using Change = void (*)(Observed&);
+  const std::pair<Change, Action> cases[] = {
+      {[](Observed& observed) { observed.workload->evicted = true; }, ReleaseWorkload{}},
+      {[](Observed& observed) {
+         observed.job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("other");
+       },
+       DeleteWorkload{}},
+      {[](Observed& observed) {  // an admission check that is repeated
+         observed.workload->admitted = false;
+         observed.workload->evicted = true;
+       },
+       ReleaseWorkload{}},
+  };
+  for (const auto& [change, then] : cases) {
+    Seen seen = SuspendedWithTwoOfFour().With(change);
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}}));
+    Seen refused = Seen(seen).With([](Observed& o) { o.is_suspend_refused = true; });
+    EXPECT_THAT(refused.Plan().actions,
+                ::testing::Not(ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}})));
+    seen.With([](Observed& observed) {
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 4;
+      ++observed.job.metadata.generation;
+    });
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(then));
+  }
+}
+
+TEST(KueueRuleTest, AWaitingJobThatIsMadeSmallerStaysSmallerAlthoughTheEditResumesIt) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; };
+  for (const bool was_evicted : {false, true}) {
+    Seen seen = WithKueue(Queued(8).Suspended().With(elastic));
+    seen.With([was_evicted](Observed& observed) {
+      observed.workload = Waiting(observed.job);
+      observed.workload->evicted = was_evicted;  // and released
+    });
+    seen.Write().With([](Observed& observed) {
+      ++observed.job.metadata.generation;
+      observed.job.spec.suspend = false;
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 4;
+    });
+    EXPECT_THAT(seen.Plan().actions,
+                ElementsAre(SetSuspend{true, {}, "Kueue stops the job: it has no admission"}))
+        << was_evicted;
+  }
+}
+
+// Kueue says so a moment before it evicts the Workload.
+TEST(KueueRuleTest, AJobWhoseAdmissionIsTakenBackAsksForAllOfItsWorkers) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
+  Seen seen = WithKueue(Queued(4).With(elastic));
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+  });
+  seen.Write().With([](Observed& observed) { observed.workload->admitted = false; });
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{
+                  true, {{Role::kWorker, 4}}, "Kueue stops the job: it has no admission"}));
+}
+
+TEST(KueueRuleTest, AJobRunsOnIfTheServerRefusesToWriteItsGrantedNumberAgain) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; };
+  Seen seen = WithKueue(Queued(4).With(elastic));
+  seen.Write().With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.is_suspend_refused = true;  // for an earlier reason
+  });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}}));
+  EXPECT_FALSE(IsStoppedByKueue(seen.Build()));
+}
+
 TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
   Seen seen = WithKueue(Queued().Suspended());
   seen.Write().Worker(0, testing::kBeingDeleted);

@@ -28,7 +28,12 @@ testing::JobBuilder Limited(int workers = 2) {
 }
 
 testing::JobBuilder ElasticFromOne() {
-  return Limited().With([](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+  return Job("j")
+      .Workers(2)
+      .ElasticTorch(1, 4)
+      .RestartScope(api::RestartScope::kPod)
+      .ProgressDeadlineSeconds(600)
+      .BackoffLimit(2);
 }
 
 // Its leading replica has been in the step after step 120 for that long, and all of it runs for an
@@ -179,6 +184,12 @@ TEST(ProgressDeadlineTest, OptionalReplicasAreNotWaitedFor) {
   elastic.With([](Observed& observed) { observed.pods.at(1).phase = PodPhase::kPending; });
   EXPECT_TRUE(IsComplete(elastic.Build()));
   EXPECT_TRUE(IsComplete(StuckFor(seconds(600), Limited().Evaluator()).Build()));
+  // The bundled trainer waits for every worker, whatever the minimum is.
+  Seen bundled = StuckFor(seconds(600), Limited().With([](api::TrainingJob& job) {
+    job.spec.elastic = api::ElasticSpec{1, 4};
+  }));
+  bundled.With([](Observed& observed) { observed.pods.at(1).phase = PodPhase::kPending; });
+  EXPECT_FALSE(IsComplete(bundled.Build()));
 }
 
 TEST(ProgressDeadlineTest, ALostReplicaIsTheCause) {

@@ -140,8 +140,8 @@ TEST(RescaleRuleTest, EachPairOfBoundsIsWarnedOfOnce) {
   ASSERT_EQ(seen.Plan().events.size(), 1U);
   EXPECT_EQ(seen.Plan().events[0].message,
             "the bounds of elastic, 1 to 8 workers, reach pods only when they are made: j-worker-0 "
-            "and 1 others keep what they were told; suspend and resume the job to start them all "
-            "again");
+            "and 1 others keep what they were told; to start them all again, suspend "
+            "the job, wait for its condition Suspended, and resume it");
   EditBounds(seen.Write(), {1, 8}, 3);
   EXPECT_THAT(seen.Plan().events, IsEmpty()) << "an autoscaler's step";
   seen.Write().With([](Observed& observed) {

@@ -323,7 +323,13 @@ TEST(RestartRuleTest, AnOperatorThatHasJustTakenOverFailsNoJobForAPeersEnd) {
 
 TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNotThere) {
   const auto job = Job("j").Workers(4).Training();
+  const auto elastic = testing::JobBuilder(job).With(
+      [](api::TrainingJob& made) { made.spec.elastic = api::ElasticSpec{1, 4}; });
   for (const int code : {api::kExitPeerLost, api::kExitRendezvousDeadline}) {
+    Seen resized(elastic);  // its trainer waits for all of its workers, too
+    resized.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
+    resized.Worker(3, testing::kPending).Write();
+    EXPECT_EQ(resized.Build().job.status.restarts, (api::RestartCounts{0, 0, 1}));
     Seen lacking(job);
     lacking.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
     lacking.Worker(3, testing::kPending).Write();
@@ -470,11 +476,11 @@ TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
 }
 
 TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
-  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
+  const auto elastic = Gang().Workers(3).ElasticTorch(2, 4);
   const PodState deleted_while_pending = [](ObservedPod& pod) { pod.being_deleted = true; };
   // Runs with two workers, and the third becomes this.
   const auto with_third = [&elastic](const PodState& third) {
-    Seen seen(Gang().Workers(3).With(elastic));
+    Seen seen(elastic);
     seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, testing::kPending).Write();
     return seen.NoPods().Worker(0, kReady).Worker(1, kReady).Worker(2, third);
   };
@@ -518,7 +524,7 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
   });
   EXPECT_EQ(joined.Write().Build().job.status.attempt, 1);
   // One that the gang needs is another matter.
-  Seen needed(Gang().Workers(3).With(elastic));
+  Seen needed(elastic);
   needed.Running().Worker(0, kReady).Worker(1, deleted_while_pending).Worker(2, kReady).Write();
   EXPECT_EQ(needed.Build().job.status.attempt, 1);
 }

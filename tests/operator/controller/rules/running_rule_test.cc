@@ -63,16 +63,28 @@ TEST(RunningRuleTest, RunningWhenEveryRequiredReplicaIsReadyOrDone) {
     bool running;
   };
   const auto two = Job("j").Workers(2).ParameterServers(1);
-  const auto elastic = Job("j").Workers(2).With(
-      [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 2}; });
+  const auto sparse = testing::JobBuilder(two).Strategy(api::StrategyType::kParameterServer);
+  const auto bounds = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 2}; };
+  const auto torch = Job("j").Workers(2).PodTemplate(Role::kWorker, testing::Template("pytorch"));
+  const auto jax = Job("j").Workers(2).PodTemplate(Role::kWorker, testing::Template("jax"));
+  const auto any = Job("j").Workers(2).PodTemplate(Role::kWorker, testing::Template("main"));
   const auto server = [](Seen seen) { return seen.Pod(Role::kParameterServer, 0, kReady); };
+  const auto one_of = [&bounds](testing::JobBuilder job) {
+    return Seen(job.With(bounds)).Worker(0, kReady).Worker(1, kPending);
+  };
   const Case cases[] = {
       {"all ready", server(Seen(two).Worker(0, kReady).Worker(1, kReady)), true},
       {"one done", server(Seen(two).Worker(0, kReady).Worker(1, Exited(0))), true},
       {"one pending", server(Seen(two).Worker(0, kReady).Worker(1, kPending)), false},
       {"one absent", server(Seen(two).Worker(0, kReady)), false},
       {"no server", Seen(two).Worker(0, kReady).Worker(1, kReady), false},
-      {"elastic minimum", Seen(elastic).Worker(0, kReady).Worker(1, kPending), true},
+      {"torchrun's minimum", one_of(torch), true},
+      {"any program's minimum", one_of(any), true},
+      {"the minimum with servers", server(one_of(sparse)), true},
+      {"servers, and no strategy that says so", server(one_of(two)), false},
+      {"TensorFlow is told of all", one_of(Job("j").Workers(2)), false},
+      {"JAX is told of all", one_of(jax), false},
+      {"the bundled trainer is told of all", one_of(Job("j").Workers(2).Training()), false},
       {"evaluator is nobody's peer", Seen(Job("j").Workers(1).Evaluator()).Worker(0, kReady), true},
   };
   for (Case c : cases) {
@@ -169,9 +181,11 @@ TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
     observed.job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("tensorflow", "b:2");
   });
   ASSERT_THAT(Reasons(seen.Plan()), ElementsAre("EditIgnored"));
-  EXPECT_EQ(seen.Plan().events[0].message,
-            "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
-            "were told; suspend and resume the job to start them all again");
+  EXPECT_EQ(
+      seen.Plan().events[0].message,
+      "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
+      "were told; to start them all again, suspend the job, wait for its condition Suspended, "
+      "and resume it");
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 
