@@ -123,6 +123,13 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
   return std::nullopt;
 }
 
+// What has kept Prepare from it may have passed. Each attempt may read a whole checkpoint, so it
+// waits until there is one to offer, of which no memory is taken yet.
+void Evaluator::OpenBest() {
+  if (!best_ || best_->is_open() || !follower_->Look().ok() || !follower_->has_due()) return;
+  best_->Open().IgnoreError();
+}
+
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
   next_ask_ = clock_.SteadyNow();
@@ -157,6 +164,7 @@ std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
   }
   waits = session_ == nullptr;
   if (waits) return std::nullopt;
+  OpenBest();
   absl::StatusOr<std::optional<Snapshot>> next = follower_->Next(
       model_hash_, best_ ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
   if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
@@ -200,7 +208,6 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
     // A run that has recovered since has not diverged.
     if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
   }
-  if (best_) best_->Open().IgnoreError();  // if it has failed before
   if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }
