@@ -12,12 +12,14 @@
 
 namespace lockstep::train {
 
-// Calls back before a file is read or written: what another process does meanwhile.
+// Calls back before a file is read or written, or a folder listed: what another process does
+// meanwhile.
 class WatchedFileSystem final : public FileSystem {
  public:
   explicit WatchedFileSystem(FileSystem& files) : files_(files) {}
   std::function<void(const std::string& path)> before_writing = [](const std::string&) {};
   std::function<void(const std::string& path)> before_reading = [](const std::string&) {};
+  std::function<void(const std::string& path)> before_listing = [](const std::string&) {};
 
   absl::StatusOr<Kind> KindOf(const std::string& path) override { return files_.KindOf(path); }
   absl::Status CreateDirectories(const std::string& path) override {
@@ -42,6 +44,7 @@ class WatchedFileSystem final : public FileSystem {
     return files_.SyncDirectory(path);
   }
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    before_listing(path);
     return files_.ListDirectory(path);
   }
   absl::Status RemoveRecursively(const std::string& path) override {

@@ -50,6 +50,8 @@ class CheckpointFollower {
   // removed, damaged, unreadable or superseded by a newer one. A checkpoint counts once a later one
   // is returned, other than the run's last one, or in Finish().
   std::int64_t skipped() const { return skipped_; }
+  // True if at the last look there was a complete checkpoint that Next has not returned.
+  bool has_due() const { return !present_.empty(); }
   // The step of the newest complete checkpoint that was seen or followed after; -1: none.
   std::int64_t newest() const { return newest_; }
 

@@ -96,7 +96,7 @@ absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
   if (before) {
     const bool is_ours = before->process.job_uid == owner_.job_uid;
     if (is_ours ? !owner_.Supersedes(before->process) : before->HasTakenFrom(owner_.job_uid)) {
-      return Superseded(before->process);
+      return Superseded(*before);
     }
     claimed.earlier_jobs = before->earlier_jobs;
     // A job without a uid cannot be told from others of its kind.
@@ -125,21 +125,24 @@ absl::Status FolderClaim::Check() {
   if (!taken_) return Take();
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> now, ReadOwner(files_, directory_));
   if (!now) return Take();
-  return now->process == owner_ ? absl::OkStatus() : Superseded(now->process);
+  return now->process == owner_ ? absl::OkStatus() : Superseded(*now);
 }
 
-absl::Status FolderClaim::Superseded(const CheckpointOwner& by) const {
+absl::Status FolderClaim::Superseded(const FolderOwner& by) const {
   const std::string path = directory_ + "/" + kOwner;
-  if (by.job_uid == owner_.job_uid) {
-    return absl::AbortedError(
-        fmt::format("{}: the folder belongs to a newer process ({}), this one is {}", path,
-                    by.ToString(), owner_.ToString()));
+  const std::string taken_by = by.process.ToString(), own = owner_.ToString();
+  if (by.process.job_uid == owner_.job_uid) {
+    return absl::AbortedError(fmt::format(
+        "{}: the folder belongs to a newer process ({}), this one is {}", path, taken_by, own));
   }
   absl::Status status = absl::AbortedError(
       fmt::format("{}: another job has taken the folder ({}), this process is {}: give each job a "
-                  "checkpoint directory of its own",
-                  path, by.ToString(), owner_.ToString()));
-  status.SetPayload(kAnotherJob, absl::Cord());
+                  "checkpoint directory of its own; a job that is created anew may take this one",
+                  path, taken_by, own));
+  // An earlier version does not write from which jobs it takes the folder, and of two processes
+  // that claim it at once only one may have seen the other. A later process of this job takes it
+  // back then.
+  if (by.HasTakenFrom(owner_.job_uid)) status.SetPayload(kAnotherJob, absl::Cord());
   return status;
 }
 

@@ -54,7 +54,7 @@ absl::StatusOr<std::optional<FolderOwner>> ReadOwner(FileSystem& files,
                                                      const std::string& directory);
 
 // True for an Aborted of a FolderClaim that no later process of this job can undo: another job has
-// taken the folder.
+// taken the folder from this one, and says so.
 bool IsTakenByAnotherJob(const absl::Status& status);
 
 // One process's claim to a folder. Not thread-safe.
@@ -78,7 +78,7 @@ class FolderClaim {
 
  private:
   absl::Status TakeFrom(const std::optional<FolderOwner>& before);
-  absl::Status Superseded(const CheckpointOwner& by) const;
+  absl::Status Superseded(const FolderOwner& by) const;
 
   FileSystem& files_;
   const std::string directory_;

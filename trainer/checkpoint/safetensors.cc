@@ -23,14 +23,15 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the Python package's limit
 constexpr int kHeaderLevels = 8;                   // more than any header has
 constexpr char kMetadata[] = "__metadata__";
+constexpr char kFloat32[] = "F32";
 
 absl::Status DamagedFile(const std::string& file, const std::string& message) {
   return absl::DataLossError(fmt::format("{}: {}", file, message));
 }
 
 struct Entry {
-  std::string name;
-  Shape shape;
+  std::string name, type;
+  Shape shape;                       // of float32
   std::uint64_t begin = 0, end = 0;  // within the data
 };
 
@@ -60,7 +61,8 @@ bool ReadShape(const Json& value, std::uint64_t limit, Shape& shape, std::uint64
 }
 
 absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
-                                std::uint64_t data_bytes, const std::string& file) {
+                                std::uint64_t data_bytes, const std::string& file,
+                                OtherTypes others) {
   const auto damaged = [&](const std::string& message) {
     return DamagedFile(file, fmt::format("tensor {}: {}", name, message));
   };
@@ -69,18 +71,24 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
     return damaged(
         fmt::format("found {}, expected dtype, shape and data_offsets", JsonText(value)));
   }
-  if (value["dtype"] != "F32") {
-    return damaged(fmt::format("dtype is {}, expected \"F32\"", JsonText(value["dtype"])));
+  const Json& type = value["dtype"];
+  if (type != kFloat32 && !(type.is_string() && others == OtherTypes::kNamed)) {
+    return damaged(fmt::format("dtype is {}, expected \"F32\"", JsonText(type)));
   }
   const Json& offsets = value["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2 || !IsIndex(offsets[0]) || !IsIndex(offsets[1])) {
     return damaged(fmt::format("data_offsets is {}, expected two offsets", JsonText(offsets)));
   }
-  Entry entry{name, {}, offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>()};
+  Entry entry{name,
+              type.get<std::string>(),
+              {},
+              offsets[0].get<std::uint64_t>(),
+              offsets[1].get<std::uint64_t>()};
   if (entry.begin > entry.end || entry.end > data_bytes) {
     return damaged(fmt::format("data_offsets is {}, expected a range within the {} bytes of data",
                                JsonText(offsets), data_bytes));
   }
+  if (type != kFloat32) return entry;
   std::uint64_t shape_bytes = 0;
   if (!ReadShape(value["shape"], data_bytes, entry.shape, shape_bytes) ||
       shape_bytes != entry.end - entry.begin) {
@@ -91,11 +99,11 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
 }
 
 absl::StatusOr<std::vector<Entry>> ReadEntries(const Json& header, std::uint64_t data_bytes,
-                                               const std::string& file) {
+                                               const std::string& file, OtherTypes others) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
     if (name == kMetadata) continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(Entry entry, ReadEntry(name, value, data_bytes, file));
+    LOCKSTEP_ASSIGN_OR_RETURN(Entry entry, ReadEntry(name, value, data_bytes, file, others));
     entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -135,7 +143,7 @@ absl::StatusOr<std::string> SafetensorsHeader(const std::vector<NamedTensor>& te
     }
     const std::uint64_t end = offset + elements * sizeof(float);
     header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
+        {"dtype", kFloat32}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string json;
@@ -160,7 +168,8 @@ std::vector<std::span<const std::byte>> SafetensorsPieces(const std::string& hea
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes,
-                                                          const std::string& file) {
+                                                          const std::string& file,
+                                                          OtherTypes others) {
   std::uint64_t length = 0;
   if (bytes.size() < sizeof length) {
     return DamagedFile(file, fmt::format("found {} bytes, expected at least 8", bytes.size()));
@@ -181,11 +190,12 @@ absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes
   }
   const std::string_view data = bytes.substr(length);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Entry> entries,
-                            ReadEntries(header, data.size(), file));
+                            ReadEntries(header, data.size(), file, others));
   std::vector<NamedTensor> tensors;
   for (const Entry& entry : entries) {
-    NamedTensor tensor{entry.name, entry.shape, std::vector<float>((entry.end - entry.begin) / 4)};
-    if (!tensor.data.empty()) {
+    NamedTensor tensor{.name = entry.name, .shape = entry.shape, .data = {}, .type = entry.type};
+    if (entry.type == kFloat32 && entry.end > entry.begin) {
+      tensor.data.resize((entry.end - entry.begin) / sizeof(float));
       std::memcpy(tensor.data.data(), data.data() + entry.begin, entry.end - entry.begin);
     }
     tensors.push_back(std::move(tensor));

@@ -18,7 +18,8 @@ namespace lockstep::train {
 struct NamedTensor {
   std::string name;
   Shape shape;
-  std::vector<float> data;  // dense, row-major
+  std::vector<float> data;   // dense, row-major
+  std::string type = "F32";  // another one: the tensor has a name, and neither shape nor data
   bool operator==(const NamedTensor&) const = default;
 };
 
@@ -32,10 +33,14 @@ absl::StatusOr<std::string> SafetensorsHeader(const std::vector<NamedTensor>& te
 std::vector<std::span<const std::byte>> SafetensorsPieces(const std::string& header,
                                                           const std::vector<NamedTensor>& tensors);
 
+enum class OtherTypes { kRefused, kNamed };
+
 // Returns the tensors in the order of their data. Strict: every byte of the data must belong to
-// exactly one tensor. DataLoss names `file`, what was found and what is expected. On any input,
+// exactly one tensor. `others`: what is to become of tensors of another type than float32. DataLoss
+// names `file`, what was found and what is expected. On any input,
 // allocates at most a small multiple of the input's size.
 absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes,
-                                                          const std::string& file);
+                                                          const std::string& file,
+                                                          OtherTypes others = OtherTypes::kRefused);
 
 }  // namespace lockstep::train

@@ -32,12 +32,15 @@ class FolderStore final : public CheckpointStore {
   absl::StatusOr<bool> Claim() override {
     if (claim_.is_taken()) return false;
     LOCKSTEP_RETURN_IF_ERROR(Begin(Own(&FolderClaim::Take)));
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
-    return NewestOf(folders) != newest_;
+    return HasNewer();
   }
 
+  bool IsClaimed() const override { return claim_.is_taken(); }
+
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    const bool was_claimed = claim_.is_taken();
     LOCKSTEP_RETURN_IF_ERROR(Own(&FolderClaim::Check));
+    if (!was_claimed && has_looked_) LOCKSTEP_RETURN_IF_ERROR(ExpectNoNewer());
     RemoveLeftovers();
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
@@ -79,6 +82,7 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
     newest_ = NewestOf(folders);
+    has_looked_ = true;
     std::vector<std::string> damages;
     bool may_pass = false;
     for (const FolderName& name : folders) {
@@ -100,6 +104,23 @@ class FolderStore final : public CheckpointStore {
     const std::string message =
         fmt::format("{}: no checkpoint can be read: {}", directory_, fmt::join(damages, "; "));
     return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
+  }
+
+  // True if another process has saved a checkpoint since the last LoadLatest.
+  absl::StatusOr<bool> HasNewer() const {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
+    return NewestOf(folders) != newest_;
+  }
+
+  // Of a process that trains although it could not claim the folder before. It goes on from the
+  // older checkpoint; its next process goes on from the newer one.
+  absl::Status ExpectNoNewer() const {
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool has_newer, HasNewer());
+    if (!has_newer) return absl::OkStatus();
+    return absl::AbortedError(fmt::format(
+        "{}: another process has saved a checkpoint since this one has read the newest, which it "
+        "could not claim then",
+        directory_));
   }
 
   // What follows an attempt to claim the folder. A full disk can still be read, and may have room
@@ -245,6 +266,7 @@ class FolderStore final : public CheckpointStore {
   const int keep_;
   FolderClaim claim_;
   std::optional<FolderName> newest_;  // complete at the last LoadLatest
+  bool has_looked_ = false;           // LoadLatest was called
   std::set<FolderName> damaged_;      // found by it
   std::set<FolderName> left_over_;    // found by RemoveLeftovers
 };

@@ -55,10 +55,13 @@ class CheckpointStore {
   // Returns true if there is a newer checkpoint by now, which is the one to begin with. Aborted,
   // and if the claim fails for another reason: as Open.
   virtual absl::StatusOr<bool> Claim() = 0;
+  // True if this process has claimed the folder; it may have lost it since.
+  virtual bool IsClaimed() const = 0;
   // Saves a checkpoint and returns its folder. Then removes old checkpoints. On failure, such as
   // ResourceExhausted for a full disk, earlier checkpoints are unchanged and no incomplete one is
   // visible; but a complete one is, if only its last sync failed: it may or may not survive a
-  // crash. Aborted: a newer process has claimed the folder; nothing was saved.
+  // crash. Aborted: a newer process has claimed the folder, or the folder could not be claimed
+  // before and another process has saved a checkpoint there since LoadLatest; nothing was saved.
   virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
   // Returns the newest complete checkpoint, or nullopt if there is none at all. Skips one that is
   // damaged or cannot be read, with a warning that names the file and the reason.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,29 +42,44 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
   return result;
 }
 
+// What earlier looks at a directory have found.
+struct Looks {
+  int left = kMostListings;   // this one included
+  std::set<FolderName> gone;  // a link that leads nowhere is listed again and again
+};
+
 // As CheckpointStore::LoadLatest, but the job that owns the directory may still run. Nullopt: it
-// has removed a checkpoint before that was read, so that there may be a newer one.
+// has removed a checkpoint before that was read, or was about to save one, so that there may be a
+// newer one.
 absl::StatusOr<std::optional<TrainedModel>> LoadNewest(FileSystem& files,
-                                                       const std::string& directory) {
+                                                       const std::string& directory, Looks& looks) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, ListFolders(files, directory));
   std::ranges::sort(folders, std::greater());
   std::vector<std::string> damages;
   absl::StatusCode code = absl::StatusCode::kDataLoss;
+  bool is_saving = false;
   for (const FolderName& name : folders) {
     const std::string folder = directory + "/" + name.ToString();
     const absl::StatusOr<bool> committed = IsCommitted(files, folder);
-    if (committed.ok() && !*committed) continue;
+    if (committed.ok() && !*committed) {
+      is_saving = true;
+      continue;
+    }
     absl::StatusOr<TrainedModel> model =
         committed.ok() ? LoadFrom(files, folder) : committed.status();
     if (model.ok()) return *std::move(model);
     if (absl::IsFailedPrecondition(model.status())) return model.status();
-    if (IsGone(files, folder)) return std::optional<TrainedModel>();
+    if (IsGone(files, folder)) {
+      if (looks.gone.insert(name).second) return std::optional<TrainedModel>();
+      continue;
+    }
     damages.emplace_back(model.status().message());
     if (!absl::IsDataLoss(model.status())) code = absl::StatusCode::kUnavailable;
     LogWarning("a damaged checkpoint is passed over",
                {{"checkpoint", folder}, {"damage", damages.back()}});
   }
   if (damages.empty()) {
+    if (is_saving && looks.left > 1) return std::optional<TrainedModel>();
     return absl::NotFoundError(fmt::format(
         "{}: found no checkpoint, expected a folder with {} or a directory of such folders",
         directory, kManifestName));
@@ -77,8 +93,8 @@ absl::StatusOr<std::optional<TrainedModel>> LoadNewest(FileSystem& files,
 absl::StatusOr<TrainedModel> LoadCheckpointModel(FileSystem& files, const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const bool is_checkpoint, IsCommitted(files, path));
   if (is_checkpoint) return LoadFrom(files, path);
-  for (int i = 0; i < kMostListings; ++i) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<TrainedModel> model, LoadNewest(files, path));
+  for (Looks looks; looks.left > 0; --looks.left) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<TrainedModel> model, LoadNewest(files, path, looks));
     if (model) return *std::move(model);
   }
   return absl::UnavailableError(fmt::format(

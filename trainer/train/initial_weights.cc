@@ -35,13 +35,13 @@ absl::Status LoadInitialWeights(const api::InitialWeightsSpec& weights, FileSyst
   const std::uint64_t most = kMostOtherBytes + kMostTimes * ModelBytes(session);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(weights.path, most));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
-                            ParseSafetensors(bytes, weights.path));
+                            ParseSafetensors(bytes, weights.path, OtherTypes::kNamed));
   const auto result = TakeWeights(tensors, weights.exclude, session);
-  if (absl::IsFailedPrecondition(result.status())) {
-    return absl::FailedPreconditionError(
-        fmt::format("initialWeights: {}: {}; a tensor that initialWeights.exclude names keeps its "
-                    "random values",
-                    weights.path, std::string(result.status().message())));
+  if (absl::IsFailedPrecondition(result.status()) || absl::IsDataLoss(result.status())) {
+    return {result.status().code(),
+            fmt::format("initialWeights: {}: {}; a tensor that initialWeights.exclude names keeps "
+                        "its random values",
+                        weights.path, std::string(result.status().message()))};
   }
   if (!result.ok()) return result.status();
   if (!result->unused.empty()) {

@@ -10,8 +10,8 @@ namespace lockstep::train {
 
 // Takes the model's tensors from the safetensors file `weights.path`: parameters and running
 // statistics, by the names that checkpoints use. Logs what was taken, and warns of tensors that the
-// model does not have. Does nothing without a path. NotFound, DataLoss: the file cannot be used, or
-// it has more bytes than eight times the model plus 1 GiB.
+// model does not have. Does nothing without a path. NotFound, DataLoss: the file cannot be used,
+// has more bytes than eight times the model plus 1 GiB, or a value that is not finite.
 // InvalidArgument, FailedPrecondition: it does not fit the model; names the tensor, or the text of
 // `exclude`. Other errors: the file cannot be read. On failure, `session` is unchanged.
 absl::Status LoadInitialWeights(const api::InitialWeightsSpec& weights, FileSystem& files,

@@ -322,7 +322,7 @@ void Reporter::PublishState(const RunState& state) {
   metrics_.loss = state.sums.loss / examples;  // NaN before there are any
   (HasAccuracy() ? metrics_.accuracy : metrics_.mean_absolute_error) =
       state.sums.correct / examples;
-  metrics_.learning_rate = Rate(state.step);
+  metrics_.learning_rate = Rate(std::max<std::int64_t>(0, state.step - 1));  // as the summary's
   metrics_.skipped_steps = state.skipped_steps;
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();

@@ -136,7 +136,8 @@ class Session {
   // correct. `loss_scale` is multiplied by that of the gate.
   void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
   // Copies a part of a batch into the model's input and the losses' labels (or targets) and
-  // weights. Rows that the batch does not have get weight 0.
+  // weights. The batch's samples are shared equally by as few parts as they need, so that none has
+  // a single one while others have several. Rows beyond a part's own get weight 0.
   void Load(const Batch& batch, int part);
   // Adds the gradients of a part that is not the last to those of the parts before.
   void KeepGradients();
@@ -192,6 +193,7 @@ class Session {
   absl::Status BuildModel(const SessionParts& parts);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
+  Slice RowsOfPart(const Batch& batch, int part) const;
   void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
   // The data set whose samples define the model's input.
   const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }

@@ -33,11 +33,21 @@ void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const 
   if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
 }
 
+// With one sample left for the last part, batch normalization would end an epoch with the
+// statistics of that sample.
+Slice Session::RowsOfPart(const Batch& batch, int part) const {
+  const std::int64_t most = std::ssize(labels_), used = (batch.valid + most - 1) / most;
+  if (part >= used) return {batch.valid, batch.valid};
+  return {batch.valid * part / used, batch.valid * (part + 1) / used};
+}
+
+// Behind the part's own rows may be those of the next one, which are as good as any other padding.
 void Session::Load(const Batch& batch, int part) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
-  const std::int64_t most = std::ssize(labels_), first = part * most;
-  const std::int64_t rows = std::min<std::int64_t>(std::ssize(batch.labels) - first, most);
-  model_->SetStep({.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
+  const auto [first, end] = RowsOfPart(batch, part);
+  const std::int64_t rows =
+      std::min<std::int64_t>(std::ssize(batch.labels) - first, std::ssize(labels_));
+  model_->SetStep({.valid = end - first,
                    .step = static_cast<std::uint64_t>(batch.step),
                    .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
   const std::int64_t elements = samples().sample_shape().elements();
@@ -48,8 +58,8 @@ void Session::Load(const Batch& batch, int part) {
     backend_->ConvertInput(batch.pixels.data() + first * elements, model_->input(), rows * elements,
                            kByteToUnit);
   }
-  std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
-  std::fill(weights_.begin() + rows, weights_.end(), 0.0f);
+  std::copy_n(batch.weights.begin() + first, end - first, weights_.begin());
+  std::fill(weights_.begin() + (end - first), weights_.end(), 0.0f);
   LoadLabels(batch, first, rows);
   backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
 }

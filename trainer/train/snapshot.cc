@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -25,6 +26,10 @@ absl::Status Expect(const TensorsByName& tensors, const std::string& name, const
   if (found == tensors.end()) {
     return absl::FailedPreconditionError(
         fmt::format("found no tensor '{}', which this job's model or optimizer needs", name));
+  }
+  if (const std::string& type = found->second->type; type != "F32") {
+    return absl::FailedPreconditionError(
+        fmt::format("found tensor '{}' of type {}, expected F32", name, type));
   }
   if (found->second->shape == shape) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format("found tensor '{}' of {}, expected {}", name,
@@ -111,6 +116,18 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
 absl::Status ExpectAll(const TensorsByName& found, const std::vector<SavedTensor>& wanted) {
   for (const SavedTensor& tensor : wanted) {
     LOCKSTEP_RETURN_IF_ERROR(Expect(found, tensor.name, tensor.slot->desc.shape));
+  }
+  return absl::OkStatus();
+}
+
+// A run that starts from another value diverges in its first step, whatever its learning rate is.
+absl::Status ExpectFinite(const TensorsByName& found, const std::vector<SavedTensor>& wanted) {
+  for (const SavedTensor& tensor : wanted) {
+    for (const float value : found.at(tensor.name)->data) {
+      if (std::isfinite(value)) continue;
+      return absl::DataLossError(
+          fmt::format("tensor '{}': found {}, expected finite numbers", tensor.name, value));
+    }
   }
   return absl::OkStatus();
 }
@@ -250,6 +267,7 @@ absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors
                     : fmt::format("such as \"{}\"", all.back().name)));
   }
   LOCKSTEP_RETURN_IF_ERROR(ExpectAll(found, wanted));
+  LOCKSTEP_RETURN_IF_ERROR(ExpectFinite(found, wanted));
   Restore(found, wanted, session.backend());
   result.taken = static_cast<int>(wanted.size());
   for (const SavedTensor& tensor : wanted) found.erase(tensor.name);

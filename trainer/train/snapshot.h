@@ -52,8 +52,9 @@ struct TakenWeights {
   std::vector<std::string> unused;  // names of given tensors that the model does not have
 };
 // Replaces the model's tensors by the given ones of the same name, except those whose name contains
-// a text of `exclude`. FailedPrecondition: a tensor is missing or has another shape (names both
-// sides). InvalidArgument: a text is in no name. On failure, `session` is unchanged.
+// a text of `exclude`. FailedPrecondition: a tensor is missing or has another shape or type (names
+// both sides). DataLoss: one has a value that is not finite. InvalidArgument: a text is in no name.
+// On failure, `session` is unchanged.
 absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors,
                                          const std::vector<std::string>& exclude, Session& session);
 

@@ -222,6 +222,9 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   for (bool has_newer = true; has_newer;) {
     if (Ended ended = RestoreNewest()) return ended;
     if (store == nullptr) return std::nullopt;
+    // Nothing is left to train: another job keeps its folder. But beside an Evaluator a replica has
+    // no test set, and the Evaluator waits until its job has the folder.
+    if (IsAtEnd() && session.test_data() != nullptr) return std::nullopt;
     absl::StatusOr<bool> claimed = store->Claim();
     // If what follows fails, the next generation must not go on from this state: there may be a
     // newer one.
@@ -375,15 +378,24 @@ absl::Status TrainLoop::SaveAtEnd() {
   // Nothing is new since the restore: a disk that is full by now must not fail what it holds.
   const bool on_disk = state == restored;
   if (saver == nullptr || on_disk) return absl::OkStatus();
+  // Only an evaluation is: it is no reason to take the folder from a job that may train there.
+  const bool is_restored = state.step == restored.step;
+  if (is_restored && !store->IsClaimed()) return absl::OkStatus();
   absl::Status saved = WaitForSave();  // this step's save may still be running
   // Not by the outcome's step: parameter servers that have lost their values take a run back, and
   // what was saved at this step before that may be damaged. Nor by last_save's: the stop of another
   // pod may have been saved before this step was evaluated.
   if (last_save != state || !saved.ok()) {
+    const bool has_tensors = is_restored || (last_save.step == state.step && saved.ok());
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.
     if (!saved.ok()) last_save = {};
+    // All but the evaluation is on the disk.
+    if (!saved.ok() && has_tensors && !absl::IsAborted(saved)) {
+      restored = state;
+      saved = absl::OkStatus();
+    }
   }
   reporter.CheckpointOutcome(saver->outcome());
   return saved;

@@ -36,7 +36,7 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
-  RunState restored = {};                 // what this process has read from a checkpoint
+  RunState restored = {};                 // what this process knows to be in a checkpoint
   RunState last_save = {};                // what the last save since then was started with
   RunState exported = {};                 // what this process has exported
   FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
@@ -55,7 +55,7 @@ struct TrainLoop {
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
-  // Claims the checkpoint folder once the state is there.
+  // Claims the checkpoint folder once the state is there, unless only its evaluation is left to do.
   Ended RestoreOrInitialize();
   // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
   bool IsAtEnd() const { return state.step >= session.total_steps(); }

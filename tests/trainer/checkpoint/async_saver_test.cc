@@ -14,6 +14,7 @@ namespace {
 class GatedStore final : public CheckpointStore {
  public:
   absl::StatusOr<bool> Claim() override { return false; }
+  bool IsClaimed() const override { return true; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     std::unique_lock lock(mutex_);
     ++begun_;

@@ -214,6 +214,48 @@ TEST_F(OwnerTest, AJobThatHasLostTheFolderToAnotherNeverGetsItBack) {
   EXPECT_FALSE(IsTakenByAnotherJob(lost)) << "its own job has the folder";
 }
 
+// Else the job that came later would fail for good, and the earlier one go on.
+TEST_F(OwnerTest, AFolderThatAnEarlierVersionTakesBackIsNotLostForGood) {
+  const auto earlier = Open(files_, OwnerOf("uid-a"));
+  const auto later = Open(files_, OwnerOf("uid-b"));
+  ASSERT_TRUE(later->Claim().ok());
+  files_.Content("/ckpt/owner.json") = EncodeOwner({.process = OwnerOf("uid-a", 1000)});
+  const absl::Status lost = later->Save(SnapshotOfStep(10)).status();
+  EXPECT_TRUE(absl::IsAborted(lost)) << lost;
+  EXPECT_FALSE(IsTakenByAnotherJob(lost)) << lost;
+  const auto next = Open(files_, OwnerOf("uid-b", 2000));
+  EXPECT_TRUE(next->Claim().ok());
+  EXPECT_TRUE(next->Save(SnapshotOfStep(10)).ok());
+}
+
+// It would else begin the other's run again from a checkpoint that is not the newest.
+TEST_F(OwnerTest, AProcessThatCouldNotClaimTheFolderDoesNotTakeItFromOneThatIsFurther) {
+  const auto running = Open(files_, OwnerOf("uid-a"));
+  ASSERT_TRUE(running->Save(SnapshotOfStep(10)).ok());
+  const auto later = Open(files_, OwnerOf("uid-b"));
+  const auto loaded = later->LoadLatest("model-a");
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  files_.FailInRead(1);  // of the owner
+  EXPECT_TRUE(later->Claim().ok());
+  EXPECT_FALSE(later->IsClaimed());
+  ASSERT_TRUE(running->Save(SnapshotOfStep(30)).ok());
+  const absl::Status refused = later->Save(SnapshotOfStep(20)).status();
+  EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+  EXPECT_FALSE(IsTakenByAnotherJob(refused)) << "its next process goes on from step 30";
+  EXPECT_FALSE(files_.Exists("/ckpt/step-00000020"));
+}
+
+TEST_F(OwnerTest, AClaimThatFailedIsMadeUpForByTheFirstSave) {
+  const auto running = Open(files_, OwnerOf("uid-a"));
+  ASSERT_TRUE(running->Save(SnapshotOfStep(10)).ok());
+  const auto later = Open(files_, OwnerOf("uid-b"));
+  ASSERT_TRUE(later->LoadLatest("model-a").ok());
+  files_.FailInRead(1);
+  EXPECT_TRUE(later->Claim().ok());
+  EXPECT_TRUE(later->Save(SnapshotOfStep(20)).ok());
+  EXPECT_TRUE(later->IsClaimed());
+}
+
 TEST_F(OwnerTest, TheOldestOfVeryManyEarlierJobsAreForgotten) {
   const auto most = FolderOwner::kMostEarlierJobs;
   for (std::size_t i = 0; i < most + 3; ++i) {

@@ -127,6 +127,24 @@ TEST(SafetensorsTest, EntriesAreChecked) {
               HasSubstr("shape is"));
 }
 
+TEST(SafetensorsTest, TensorsOfOtherTypesAreNamedToThoseWhoAskForThem) {
+  const std::string bytes = FileOf(R"({"steps":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+                                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
+                                   std::string(12, '\0'));
+  EXPECT_THAT(ErrorOf(bytes), HasSubstr(R"(tensor steps: dtype is "I64", expected "F32")"));
+  const auto read = ParseSafetensors(bytes, "a.safetensors", OtherTypes::kNamed);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read,
+            (std::vector<NamedTensor>{{.name = "steps", .shape = {}, .data = {}, .type = "I64"},
+                                      {.name = "a", .shape = Shape({1}), .data = {0}}}));
+  const std::string hole =
+      FileOf(R"({"a":{"dtype":"I64","shape":[],"data_offsets":[4,12]}})", std::string(12, '\0'));
+  EXPECT_TRUE(absl::IsDataLoss(ParseSafetensors(hole, "a", OtherTypes::kNamed).status()));
+  const std::string no_type =
+      FileOf(R"({"a":{"dtype":3,"shape":[],"data_offsets":[0,8]}})", std::string(8, '\0'));
+  EXPECT_TRUE(absl::IsDataLoss(ParseSafetensors(no_type, "a", OtherTypes::kNamed).status()));
+}
+
 TEST(SafetensorsTest, HolesAndOverlapsAreRefused) {
   const auto two = [](const std::string& first, const std::string& second) {
     return ErrorOf(

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <utility>
+
 #include "tests/support/fault_file_system.h"
+#include "tests/support/temp_directory.h"
 #include "tests/support/watched_file_system.h"
 #include "tests/trainer/export/exported.h"
 #include "trainer/checkpoint/store.h"
@@ -119,6 +123,38 @@ TEST_F(ExportModelTest, ACheckpointThatARunningJobRemovesGivesWayToTheNext) {
     ASSERT_TRUE(exported.ok()) << exported.status();
     EXPECT_THAT(*exported, HasSubstr("/saved/step-00000010, step 10"));
   }
+}
+
+TEST_F(ExportModelTest, ACheckpointThatIsSavedWhileTheLastOneIsRemovedIsFound) {
+  keep_ = 1;
+  SaveStep(5);
+  ASSERT_TRUE(files_.CreateDirectories("/saved/step-00000010").ok());
+  watched_.before_listing = [&, saved = false](const std::string& path) mutable {
+    if (path != "/saved/step-00000005" || std::exchange(saved, true)) return;
+    SaveStep(11);
+    ASSERT_TRUE(files_.CreateDirectories(path).ok());  // without a manifest, and not gone yet
+  };
+  const auto exported = Export("/saved", "/out/model.safetensors");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(*exported, HasSubstr("step 11"));
+}
+
+TEST_F(ExportModelTest, ALinkThatLeadsNowhereIsPassedOver) {
+  const TempDirectory folder;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), folder.path(), 1, {});
+  ASSERT_TRUE(store
+                  ->Save({.step = 5,
+                          .state = {{"model", DescriptionToJson(SmallModel())}},
+                          .model = TensorsOf(SmallModel()),
+                          .optimizer = {},
+                          .model_hash = "hash",
+                          .saved = {}})
+                  .ok());
+  std::filesystem::create_symlink("nowhere", folder.At("step-00000007"));
+  const auto exported =
+      ExportModel({.checkpoint = folder.path(), .file = folder.At("model.onnx")}, RealFileSystem());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(*exported, HasSubstr("step 5"));
 }
 
 TEST_F(ExportModelTest, AJobThatRemovesEachCheckpointBeforeItIsReadEndsTheExport) {

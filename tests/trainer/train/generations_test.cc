@@ -47,6 +47,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class FlakyStore final : public CheckpointStore {
  public:
   absl::StatusOr<bool> Claim() override { return false; }
+  bool IsClaimed() const override { return true; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     at_save();
     const std::lock_guard lock(mutex_);
@@ -258,6 +259,7 @@ TEST_F(TwoJobsTest, TheLaterJobGoesOnFromWhatTheEarlierSavesUntilItLosesItsFolde
     SavesMeanwhile(CheckpointStore& inner, std::function<void()> at_load)
         : inner_(inner), at_load_(std::move(at_load)) {}
     absl::StatusOr<bool> Claim() override { return inner_.Claim(); }
+    bool IsClaimed() const override { return inner_.IsClaimed(); }
     absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
       return inner_.Save(snapshot);
     }
@@ -293,6 +295,7 @@ TEST_F(TwoJobsTest, AfterAFailureTheLaterJobStillGoesOnFromTheNewestCheckpoint) 
       if (is_first && fails_in_claim_) return Fail();
       return is_first;
     }
+    bool IsClaimed() const override { return claimed_; }
     absl::StatusOr<std::string> Save(const Snapshot&) override { return "folder"; }
     absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
       if (!claimed_) return std::optional<Snapshot>(older_);
@@ -320,6 +323,36 @@ TEST_F(TwoJobsTest, AfterAFailureTheLaterJobStillGoesOnFromTheNewestCheckpoint) 
     EXPECT_EQ(rank.loop.RestoreOrInitialize(), std::nullopt);
     EXPECT_EQ(rank.loop.state.step, 10);
   }
+}
+
+// It may be an earlier job's manifest that was applied again, or be there only to export.
+TEST_F(TwoJobsTest, AJobThatHasNothingToTrainLeavesTheFolderToTheOneThatTrainsThere) {
+  const auto running = OpenFor("uid-a");
+  const auto first = std::make_unique<Rank>(SmallTraining(), 1, hub_, 0);
+  for (const std::int64_t evaluated : {20, -1}) {
+    SCOPED_TRACE(evaluated);
+    const RunState state{.step = 20, .evaluated_step = evaluated};
+    ASSERT_TRUE(running->Save(MakeSnapshot(*first->session, state, Time())).ok());
+    LocalRendezvousHub hub(1);
+    const auto store = OpenFor("uid-b");
+    Rank rank(SmallTraining(), 1, hub, 0, nullptr, "reference", store.get());
+    EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitDone);
+    EXPECT_EQ(rank.loop.state.evaluated_step, 20);
+    EXPECT_EQ(Owner(), "uid-a");
+  }
+}
+
+// It would wait for the folder for ever.
+TEST_F(TwoJobsTest, BesideAnEvaluatorTheFolderIsTakenThoughNothingIsLeftToTrain) {
+  const auto first = std::make_unique<Rank>(SmallTraining(), 1, hub_, 0);
+  ASSERT_TRUE(OpenFor("uid-a")->Save(MakeSnapshot(*first->session, {.step = 20}, Time())).ok());
+  api::TrainingSpec training = SmallTraining();
+  training.evaluation.enabled = false;
+  LocalRendezvousHub hub(1);
+  const auto store = OpenFor("uid-b");
+  Rank rank(training, 1, hub, 0, nullptr, "reference", store.get());
+  EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(Owner(), "uid-b");
 }
 
 // A library that has no memory says it as a disk does that has no space.
@@ -799,6 +832,20 @@ TEST_F(PreemptionTest, TheLastCheckpointHasTheEvaluationThatAStopHasInterrupted)
   EXPECT_EQ(leader->loop.state.evaluated_step, 20);
   ASSERT_THAT(store_.saved, ElementsAre(Key(20)));
   EXPECT_EQ(store_.saved.at(20).state["run"]["evaluatedStep"], 20);
+}
+
+TEST_F(PreemptionTest, ARunWhoseLastStepIsSavedIsDoneThoughItsEvaluationIsNot) {
+  training_.evaluation.every_epochs = 4;
+  store_.error = absl::ResourceExhaustedError("no space left");
+  const std::jthread second = ReplaceWorker(kInEvaluation);
+  const auto leader = MakeLeader(store_);
+  store_.at_save = [&] { store_.failing_saves = store_.saves == 0 ? 0 : 1; };
+  EXPECT_EQ(RunGenerations(leader->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(store_.saves, 2);
+  ASSERT_THAT(store_.saved, ElementsAre(Key(20)));
+  EXPECT_EQ(leader->saver->outcome().failures, 1);
+  const LoopOutcome again = leader->loop.SaveAndEnd(LoopEnd::kDone, /*rank=*/0);
+  EXPECT_TRUE(again.reason.ok()) << "in a generation that is formed again: " << again.reason;
 }
 
 TEST_F(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {

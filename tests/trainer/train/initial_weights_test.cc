@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -108,6 +109,51 @@ TEST_P(InitialWeightsTest, TensorsOfOtherModelsAreIgnored) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->taken, static_cast<int>(halves.size()) - 1);
   EXPECT_EQ(result->unused, std::vector<std::string>{"head/kernel"});
+}
+
+// The same file with the type of one tensor replaced by another of as many letters.
+void ReplaceType(const std::string& path, const std::string& name, const std::string& type) {
+  std::string bytes = ReadTextFile(path);
+  const std::size_t entry = bytes.find("\"" + name + "\":{\"dtype\":\"F32\"");
+  ASSERT_NE(entry, std::string::npos);
+  bytes.replace(bytes.find("F32", entry), 3, type);
+  WriteTextFile(path, bytes);
+}
+
+// PyTorch counts the batches that a normalization has seen in a tensor of integers.
+TEST_P(InitialWeightsTest, ATensorOfAnotherTypeIsRefusedOnlyIfTheModelNeedsIt) {
+  std::vector<NamedTensor> halves = Halves(*session_);
+  const std::vector<NamedTensor> wanted = halves;
+  halves.push_back({.name = "batches", .shape = Shape({2}), .data = {0, 0}});
+  const std::string path = Write(halves);
+  ReplaceType(path, "batches", "I64");
+  const absl::Status taken = Load(path);
+  ASSERT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(TensorsOf(*session_), wanted);
+
+  ReplaceType(path, "dense/bias", "I32");
+  const absl::Status refused = Load(path);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("initialWeights: "),
+                    HasSubstr("found tensor 'dense/bias' of type I32, expected F32")));
+  EXPECT_TRUE(Load(path, {"dense/bias"}).ok());
+}
+
+// The run would end as diverged in its first step, with the advice to lower the learning rate.
+TEST_P(InitialWeightsTest, ValuesThatAreNotFiniteAreRefused) {
+  const std::vector<NamedTensor> before = TensorsOf(*session_);
+  std::vector<NamedTensor> halves = Halves(*session_);
+  const auto weight = std::ranges::find(halves, "dense/weight", &NamedTensor::name);
+  weight->data.back() = std::numeric_limits<float>::quiet_NaN();
+  const std::string path = Write(halves);
+  const absl::Status refused = Load(path);
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("weights.safetensors: tensor 'dense/weight': found nan"),
+                    HasSubstr("initialWeights.exclude")));
+  EXPECT_EQ(TensorsOf(*session_), before) << "nothing was taken";
+  EXPECT_TRUE(Load(path, {"dense/weight"}).ok());
 }
 
 TEST_P(InitialWeightsTest, AFileThatDoesNotFitIsRefusedByName) {

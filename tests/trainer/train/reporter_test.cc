@@ -327,6 +327,28 @@ TEST_F(ReporterTest, TheGradientNormOfTheLatestStepIsReported) {
   EXPECT_EQ(LastLine().gradient_norm, 0.5);
 }
 
+class ScheduleReporterTest : public ReporterTest {
+ protected:
+  ScheduleReporterTest() : ReporterTest(0, Training()) {}
+  static api::TrainingSpec Training() {
+    api::TrainingSpec training = SmallTraining();
+    training.optimizer.learning_rate = 0.5;
+    training.learning_rate_schedule = {
+        .type = api::ScheduleType::kStep, .factor = 0.1, .every_steps = 2};
+    return training;
+  }
+};
+
+TEST_F(ScheduleReporterTest, TheLearningRateIsThatOfTheLatestStep) {
+  EXPECT_DOUBLE_EQ(LastLine().learning_rate, 0.5) << "before the first step, that step's";
+  Step(milliseconds(10));
+  EXPECT_DOUBLE_EQ(LastLine().learning_rate, 0.5);
+  Step(milliseconds(10));
+  EXPECT_DOUBLE_EQ(LastLine().learning_rate, 0.5) << "the next step's is smaller";
+  Step(milliseconds(10));
+  EXPECT_DOUBLE_EQ(LastLine().learning_rate, 0.05);
+}
+
 TEST_F(ReporterTest, CheckpointsAreReportedWithDurationSizeAndFailures) {
   AsyncSaver::Outcome outcome{.status = absl::ResourceExhaustedError("disk full"),
                               .last_saved_step = 3,

@@ -519,6 +519,7 @@ class FullStore final : public CheckpointStore {
  public:
   explicit FullStore(Snapshot held) : held_(std::move(held)) {}
   absl::StatusOr<bool> Claim() override { return false; }
+  bool IsClaimed() const override { return true; }
   absl::StatusOr<std::string> Save(const Snapshot&) override {
     return absl::ResourceExhaustedError("the disk is full");
   }
@@ -571,6 +572,7 @@ class SlowStore final : public CheckpointStore {
  public:
   explicit SlowStore(Rank*& rank) : rank_(rank) {}
   absl::StatusOr<bool> Claim() override { return false; }
+  bool IsClaimed() const override { return true; }
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
     saved = snapshot.saved;
     return "folder";

@@ -242,7 +242,7 @@ api::TrainingSpec InParts(int parts) {
   return training;
 }
 
-// 8 rows in 3 parts of 3, 3 and 2; in 8; in more parts than there are rows; and in 5 parts of 2,
+// 8 rows in 3 parts of 2, 3 and 3; in 8; in more parts than there are rows; and in 5 parts of 2,
 // one of which would be empty.
 TEST(TrainStepTest, PartsGiveTheGradientsOfTheWhole) {
   for (const std::int64_t step : {0, 3}) {
@@ -268,18 +268,19 @@ TEST(TrainStepTest, PartsGiveTheGradientsOfTheWhole) {
 
 // Batch normalization takes the statistics of each part, as of the batches of two ranks that have
 // half of the rows each. A running one moves once for each part.
-TEST(TrainStepTest, PartsAreNormalizedAsTheBatchesOfMoreRanks) {
+void ExpectPartsAsRanks(std::int64_t train_examples, std::int64_t step) {
   constexpr float kMomentum = 0.75f;
   api::TrainingSpec training = TrainingWithBatchNorm();
   api::Json layers = *training.model.layers;
   layers.at(1)["momentum"] = kMomentum;
   training.model.layers = std::move(layers);
+  training.dataset.synthetic->train_examples = train_examples;
   Rank first(0, training, 4), second(1, training, 4);
   training.gradient_accumulation = 2;
   Rank both(0, training, 2);
   ASSERT_EQ(both.session->parts(), 2);
   const std::vector<float> start = both.States();
-  for (Rank* rank : {&first, &second, &both}) ASSERT_FALSE(rank->Step(0));
+  for (Rank* rank : {&first, &second, &both}) ASSERT_FALSE(rank->Step(step));
 
   const std::vector<float>&found = both.strategy.offered, &one = first.strategy.offered,
         &two = second.strategy.offered;
@@ -292,6 +293,16 @@ TEST(TrainStepTest, PartsAreNormalizedAsTheBatchesOfMoreRanks) {
     const float moved_by_second = 4 * second.OfferedStates()[i] - kMomentum * start[i];
     EXPECT_NEAR(2 * both.OfferedStates()[i], kMomentum * after_first + moved_by_second, 1e-6f) << i;
   }
+}
+
+TEST(TrainStepTest, PartsAreNormalizedAsTheBatchesOfMoreRanks) {
+  ExpectPartsAsRanks(/*train_examples=*/64, /*step=*/0);
+}
+
+// The last of 58 samples are 10: 5 of each of two ranks, which are parts of 2 and 3, as of four
+// ranks, not of 4 and 1.
+TEST(TrainStepTest, PartsShareAShortStepEqually) {
+  ExpectPartsAsRanks(/*train_examples=*/58, /*step=*/3);
 }
 
 TEST(TrainStepTest, APartTakesLessMemory) {

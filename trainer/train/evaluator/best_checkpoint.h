@@ -35,6 +35,7 @@ class BestCheckpoint {
   // much memory as reading one. If a process that died has left several copies of this job, removes
   // all but the best. Does nothing once it has succeeded. Errors: see CheckpointStore.
   absl::Status Open();
+  bool is_open() const { return store_ != nullptr; }
   // Saves `snapshot`, with the result in its state, if the result is better than that of the best
   // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
   // steps. Of equal ones the first is kept. A copy of another job, model, test set or loss does not

@@ -125,6 +125,13 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
   return std::nullopt;
 }
 
+// What has kept Prepare from it may have passed. Each attempt may read a whole checkpoint, so it
+// waits until there is one to offer, of which no memory is taken yet.
+void Evaluator::OpenBest() {
+  if (!best_ || best_->is_open() || !follower_->Look().ok() || !follower_->has_due()) return;
+  best_->Open().IgnoreError();
+}
+
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
   next_ask_ = clock_.SteadyNow();
@@ -159,6 +166,7 @@ std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
   }
   waits = session_ == nullptr;
   if (waits) return std::nullopt;
+  OpenBest();
   absl::StatusOr<std::optional<Snapshot>> next = [&] {
     // What is read may be large and its volume slow, and what was evaluated before is recorded.
     const ExitAtStopSignal exits(api::kExitPreempted, "the reading of a checkpoint");
@@ -206,7 +214,6 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
     // A run that has recovered since has not diverged.
     if (auto diverged = DivergedFor(result.step, result.loss)) return diverged;
   }
-  if (best_) best_->Open().IgnoreError();  // if it has failed before
   if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }

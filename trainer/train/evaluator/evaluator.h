@@ -74,6 +74,7 @@ class Evaluator {
  private:
   bool IsDirectoryOfAnotherJob();
   std::optional<LoopOutcome> Prepare();
+  void OpenBest();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
   // Tells the leading pod that numbers on another test set, or by another loss, are void.

@@ -384,6 +384,16 @@ TEST_F(EvaluatorTest, ByAnotherLossAllIsEvaluatedAgain) {
   EXPECT_NE(reports_[1].test_set, before);
 }
 
+// A disk that was full when the Evaluator began, and has room when the only checkpoint is there.
+TEST_F(EvaluatorTest, TheFirstCheckpointIsKeptThoughTheDirectoryOfTheBestCouldNotBeMadeAtFirst) {
+  api::TrainingSpec training = FollowedTraining();
+  training.checkpoint.keep_best = api::BestMetric::kLoss;
+  Save(kLastStep);
+  files_.FillDiskInOperation(1, /*stays_full=*/false);
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_TRUE(files_.Exists("/ckpt/best/step-00000020"));
+}
+
 // Reading it takes as much memory as the checkpoint that is evaluated.
 TEST_F(EvaluatorTest, TheBestCopyIsReadBeforeACheckpointIsHeld) {
   api::TrainingSpec training = FollowedTraining();
