@@ -91,6 +91,12 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::ExpectScatteredReads(bool scattered) const {
+  // Only a hint, too.
+  ::madvise(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size(),
+            scattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
 void MappedFile::Prefetch() const {
   // Only a hint: if refused, pages are read on access.
   ::madvise(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size(), MADV_WILLNEED);

@@ -26,6 +26,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
+  // Says whether the file is now read here and there, so that to read ahead is a waste.
+  void ExpectScatteredReads(bool scattered) const;
   // Asks the kernel to read ahead. Does not block.
   void Prefetch() const;
 

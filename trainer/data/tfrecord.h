@@ -27,7 +27,8 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
 
 // Opens all files of spec.path whose names match spec.tfrecord's trainFiles or testFiles, in the
 // order of their names; plain ones are mapped, gzip is inflated (options="GZIP" of TensorFlow).
-// Opening reads the records' headers, and every label of this split unless tfrecord.classes is set.
+// Opening reads the records' headers, and every label of this split unless tfrecord.classes is set;
+// several files at once.
 //
 // An image is one bytes value: raw pixels (H,W,C, uint8) if tfrecord.shape is set, else JPEG or
 // PNG. With a shape, it may be a list of floats instead, in the order of the shape, which is then
