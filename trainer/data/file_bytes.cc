@@ -145,6 +145,20 @@ absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path, IsPlain 
   return result;
 }
 
+absl::StatusOr<FileBytes> FileBytes::OpenHead(const std::string& path, std::size_t most) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (!opened.is_gzip()) {
+    const std::uint64_t size = std::min<std::uint64_t>(opened.size, most);
+    return Map(opened.file.fd(), static_cast<std::size_t>(size), path);
+  }
+  const GzipFile file = OpenGzip(opened.file.fd());
+  if (file == nullptr) return DataFileError(errno, "open", path);
+  FileBytes result;
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), most, path, result.held_));
+  result.bytes_ = result.held_;
+  return result;
+}
+
 absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
   if (opened.size > kMaxSmall) {

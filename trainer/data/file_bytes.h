@@ -40,6 +40,9 @@ class FileBytes {
   using IsPlain = bool (*)(std::span<const std::uint8_t> head);
   static absl::StatusOr<FileBytes> OpenWhole(const std::string& path, IsPlain is_plain = nullptr);
 
+  // Opens the first `most` bytes of the content (fewer if there are no more). Errors: OpenWhole's.
+  static absl::StatusOr<FileBytes> OpenHead(const std::string& path, std::size_t most);
+
   // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
   // too: it has more than kMaxSmall bytes.
   static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
