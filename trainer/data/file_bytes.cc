@@ -173,10 +173,13 @@ absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
                                 result.held_.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return DataFileError(errno, "read", path);
-    if (got == 0) break;  // it has been cut short meanwhile
+    if (got == 0) {
+      return absl::UnavailableError(fmt::format("{}: cut short while it was read: found {} bytes, "
+                                                "expected {}",
+                                                path, done, opened.size));
+    }
     done += static_cast<std::size_t>(got);
   }
-  result.held_.resize(done);
   result.bytes_ = result.held_;
   return result;
 }

@@ -44,7 +44,7 @@ class FileBytes {
   static absl::StatusOr<FileBytes> OpenHead(const std::string& path, std::size_t most);
 
   // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
-  // too: it has more than kMaxSmall bytes.
+  // too: it has more than kMaxSmall bytes. Unavailable, too: it has been cut short meanwhile.
   static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
   static absl::StatusOr<FileBytes> ReadSmall(const std::string& path);
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,29 @@ struct ImageFile {
   std::string name;  // in its class's folder
 };
 
+// A file that is replaced while the job runs has none or only some of its bytes for a moment. It is
+// damaged if it stays like that. Unavailable: its bytes have not stayed the same for a second.
+absl::Status ReadImage(const std::string& path, const ImageForm& form,
+                       std::span<std::uint8_t> sample) {
+  constexpr int kMostReads = 5;
+  constexpr std::chrono::seconds kBetweenReads{1};
+  FileBytes before;
+  absl::Status decoded;
+  for (int reads = 1; reads <= kMostReads; ++reads) {
+    LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::ReadSmall(path));
+    decoded = form.Decode(file.bytes(), sample);
+    if (decoded.ok()) return decoded;
+    const bool is_same = reads > 1 && std::ranges::equal(file.bytes(), before.bytes());
+    if (!absl::IsDataLoss(decoded) || is_same) {
+      return {decoded.code(), fmt::format("{}: {}", path, std::string(decoded.message()))};
+    }
+    before = std::move(file);
+    if (reads < kMostReads) std::this_thread::sleep_for(kBetweenReads);
+  }
+  return absl::UnavailableError(fmt::format("{}: its content changes while it is read: {}", path,
+                                            std::string(decoded.message())));
+}
+
 class ImageFolder final : public Dataset {
  public:
   ImageFolder(std::string folder, std::vector<std::string> classes, std::vector<ImageFile> files,
@@ -44,13 +69,7 @@ class ImageFolder final : public Dataset {
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
-    const std::string path = Path(index);
-    LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(path));
-    const absl::Status decoded = form_.Decode(file.bytes(), sample);
-    if (!decoded.ok()) {
-      return absl::Status(decoded.code(),
-                          fmt::format("{}: {}", path, std::string(decoded.message())));
-    }
+    LOCKSTEP_RETURN_IF_ERROR(ReadImage(Path(index), form_, sample));
     return File(index).label;
   }
 

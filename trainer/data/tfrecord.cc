@@ -295,10 +295,11 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
                                                        const std::string& path) {
   const std::size_t begin = static_cast<std::size_t>(offset) - kRecordHeader;
   const auto length = static_cast<std::size_t>(LittleEndian<std::uint64_t>(file, begin));
-  // The file may have been rewritten since its records were found.
+  // The file has been rewritten since its records were found: it may be whole in a moment.
   if (length > file.size() - kRecordFooter - static_cast<std::size_t>(offset)) {
-    return RecordFault(path, begin,
-                       fmt::format("found a length of {}, which the file had not before", length));
+    return absl::UnavailableError(
+        fmt::format("{}: record at offset {}: found a length of {}, which the file had not before",
+                    path, begin, length));
   }
   const RecordBytes data = file.subspan(static_cast<std::size_t>(offset), length);
   LOCKSTEP_RETURN_IF_ERROR(CheckRecordCrc(LittleEndian<std::uint32_t>(file, offset + length), data,

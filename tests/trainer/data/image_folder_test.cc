@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/trainer/data/image_files.h"
 #include "trainer/data/decoded_cache.h"
 
@@ -129,6 +132,17 @@ TEST_F(ImageFolderTest, DamagedImageIsNamedWhenItIsRead) {
   EXPECT_TRUE(absl::IsDataLoss(label.status()));
   EXPECT_THAT(std::string(label.status().message()),
               HasSubstr("train/dog/b.png: damaged PNG image"));
+}
+
+TEST_F(ImageFolderTest, AnImageThatIsBeingReplacedIsNotDamaged) {
+  WriteCatsAndDogs();
+  const auto train = Open();
+  Write("train/dog/b.png", "");
+  std::jthread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Write("train/dog/b.png", Gray(70));
+  });
+  EXPECT_EQ(LabelAndPixel(**train, 2), std::pair(1, 70));
 }
 
 TEST_F(ImageFolderTest, CacheDecodesOnce) {
