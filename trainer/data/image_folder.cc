@@ -145,6 +145,20 @@ absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& folder, st
                   classes.size(), fewest, most));
 }
 
+// Returns the first of the folders that has folders in it: a folder "test" often has images without
+// classes, beside a folder "val". Without such a folder, the first that exists, for the message.
+absl::StatusOr<std::string> FindTestFolder(const std::string& root) {
+  const std::vector<std::string> names = {"test", "validation", "val"};
+  for (const std::string& name : names) {
+    const absl::StatusOr<std::vector<FolderEntry>> entries = ListFolder(root + "/" + name);
+    if (absl::IsUnavailable(entries.status())) return entries.status();
+    if (entries.ok() && std::ranges::any_of(*entries, &FolderEntry::is_folder)) {
+      return root + "/" + name;
+    }
+  }
+  return FindDataFile(root, "folder of test images", names);
+}
+
 // Where the samples of a split are, and the folder whose folders name the classes.
 struct SplitFolders {
   std::string samples, classes;
@@ -155,9 +169,8 @@ absl::StatusOr<SplitFolders> FindSplit(const std::string& root, Split split) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> found, FirstExisting({train}));
   const std::string classes = found ? train : root;
   if (split == Split::kTrain) return SplitFolders{classes, classes};
-  const std::vector<std::string> names = {"test", "validation", "val"};
   absl::StatusOr<std::string> test =
-      found ? FindDataFile(root, "folder of test images", names)
+      found ? FindTestFolder(root)
             : absl::NotFoundError(fmt::format(
                   "{}: no folder \"train\" found, so that all of it is the training set; expected "
                   "spec.training.dataset.validationFraction above 0, or folders \"train\" and "

@@ -87,6 +87,18 @@ TEST_F(ImageFolderTest, TestSetHasTheClassesOfTheTrainingSet) {
               AllOf(HasSubstr("test/eel"), HasSubstr("the training set has no such class")));
 }
 
+TEST_F(ImageFolderTest, TestSetIsTheFirstFolderWithClasses) {
+  WriteCatsAndDogs();
+  std::filesystem::remove_all(folder_.At("test"));
+  Write("test/1.png", Gray(1));  // without its class
+  Write("val/cat/a.png", Gray(60));
+  const auto test = Open(Split::kTest);
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ(LabelAndPixel(**test, 0), std::pair(0, 60));
+  Write("test/dog/a.png", Gray(50));
+  EXPECT_EQ(LabelAndPixel(**Open(Split::kTest), 0), std::pair(1, 50));
+}
+
 TEST_F(ImageFolderTest, FolderOfClassesAloneIsDividedBySeed) {
   for (int i = 0; i < 10; ++i) {
     Write("a/" + std::to_string(i) + ".png", Gray(static_cast<char>(i)));
