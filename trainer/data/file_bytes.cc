@@ -174,9 +174,10 @@ absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return DataFileError(errno, "read", path);
     if (got == 0) {
-      return absl::UnavailableError(fmt::format("{}: cut short while it was read: found {} bytes, "
-                                                "expected {}",
-                                                path, done, opened.size));
+      return absl::UnavailableError(
+          fmt::format("{}: cut short while it was read: found {} bytes, "
+                      "expected {}",
+                      path, done, opened.size));
     }
     done += static_cast<std::size_t>(got);
   }

@@ -60,7 +60,7 @@ class FileBytes {
   void ExpectScatteredReads(bool scattered) const {
     if (mapping_ != nullptr) mapping_->ExpectScatteredReads(scattered);
   }
-  // Asks the kernel to read ahead a mapped file. Does not block.
+  // Reads ahead a mapped file on a thread: see MappedFile. Does not block.
   void Prefetch() const {
     if (mapping_ != nullptr) mapping_->Prefetch();
   }
