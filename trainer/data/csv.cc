@@ -128,7 +128,7 @@ class CsvParser {
     for (; line; ++column) {
       const std::string_view field = TakeField(line);
       if (column >= names_.size()) continue;
-      if (column == label_ && labels_ == LabelKind::kClasses) {
+      if (column == label_ && labels_ != LabelKind::kNumbers) {
         LOCKSTEP_RETURN_IF_ERROR(ReadLabel(field, table));
       } else {
         LOCKSTEP_RETURN_IF_ERROR(
@@ -181,8 +181,9 @@ class CsvParser {
 
 class CsvDataset final : public Dataset {
  public:
-  explicit CsvDataset(CsvTable table)
-      : table_(std::move(table)),
+  CsvDataset(std::string path, CsvTable table)
+      : path_(std::move(path)),
+        table_(std::move(table)),
         shape_{table_.columns},
         classes_(table_.labels.empty() ? 1 : *std::ranges::max_element(table_.labels) + 1) {}
 
@@ -196,6 +197,9 @@ class CsvDataset final : public Dataset {
                    size());
     numbers[0] = table_.targets[static_cast<std::size_t>(index)];
   }
+  std::string PlaceOf(std::int64_t index) const override {
+    return fmt::format("{}: line {}", path_, index + 2);  // below the header
+  }
   bool InMemory() const override { return true; }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
@@ -208,6 +212,7 @@ class CsvDataset final : public Dataset {
   }
 
  private:
+  const std::string path_;
   const CsvTable table_;
   const Shape shape_;
   const std::int64_t classes_;
@@ -284,7 +289,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
     if (absl::IsUnavailable(names.status())) return names.status();
     if (names.ok()) LOCKSTEP_RETURN_IF_ERROR(OrderColumns(*names, path, table));
   }
-  return std::make_unique<CsvDataset>(std::move(table));
+  return std::make_unique<CsvDataset>(path, std::move(table));
 }
 
 std::size_t BytesOfTable(std::int64_t rows, std::int64_t columns) {

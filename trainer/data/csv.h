@@ -20,7 +20,7 @@ struct CsvTable {
   std::int64_t columns = 0;          // without the label
   std::vector<float> features;       // rows,columns
   std::vector<std::int32_t> labels;  // rows; empty with LabelKind::kNumbers
-  std::vector<float> targets;        // rows; empty with LabelKind::kClasses
+  std::vector<float> targets;        // rows; empty if labels are classes
 };
 
 // Reads a text whose first line names the columns. The column `label` has classes from 0 to

@@ -66,6 +66,7 @@ class ImageFolder final : public Dataset {
   const Shape& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return std::ssize(classes_); }
   bool InMemory() const override { return false; }
+  std::string PlaceOf(std::int64_t index) const override { return Path(index); }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {

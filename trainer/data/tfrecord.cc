@@ -86,6 +86,11 @@ class TfRecordDataset final : public Dataset {
   DType element() const override { return form_.element; }
   std::int64_t classes() const override { return classes_; }
   bool InMemory() const override { return false; }  // checksums take time
+  std::string PlaceOf(std::int64_t index) const override {
+    const RecordPlace& place = places_[static_cast<std::size_t>(index)];
+    return fmt::format("{}: record at offset {}", files_[place.file].path,
+                       place.offset - kRecordHeader);
+  }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
@@ -148,8 +153,7 @@ class TfRecordDataset final : public Dataset {
 
  private:
   absl::Status Fault(std::int64_t index, const std::string& what) const {
-    const RecordPlace& place = places_[static_cast<std::size_t>(index)];
-    return RecordFault(files_[place.file].path, place.offset - kRecordHeader, what);
+    return absl::DataLossError(fmt::format("{}: {}", PlaceOf(index), what));
   }
 
   absl::StatusOr<RecordBytes> Record(std::int64_t index) const {

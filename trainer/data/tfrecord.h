@@ -20,8 +20,8 @@ namespace lockstep::train {
 absl::StatusOr<std::vector<std::uint64_t>> FindRecords(std::span<const std::uint8_t> file,
                                                        const std::string& path);
 
-// Returns the data of a record that FindRecords found. DataLoss: its checksum is wrong. Unavailable:
-// the file has been rewritten since.
+// Returns the data of a record that FindRecords found. DataLoss: its checksum is wrong.
+// Unavailable: the file has been rewritten since.
 absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint8_t> file,
                                                        std::uint64_t offset,
                                                        const std::string& path);

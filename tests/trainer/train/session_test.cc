@@ -291,7 +291,8 @@ TEST(SessionTest, OneThatOnlyEvaluatesNeedsNoTrainingFiles) {
               HasSubstr("test samples are float32 [2], expected uint8 [2] as the run's"))
       << "bytes are divided by 255, and floats are not";
   EXPECT_THAT(refusal({.examples = 70, .input = {2}, .outputs = 1}),
-              HasSubstr("test samples need 2 outputs of the model, which has 1 for the run"));
+              HasSubstr("test samples need 2 outputs of the model, which has 1 for the run; " +
+                        folder.At("test.csv: line ")));
 }
 
 TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {
