@@ -50,9 +50,12 @@ struct CifarFile {
 
 class CifarDataset final : public Dataset {
  public:
-  CifarDataset(CifarKind kind, std::vector<CifarFile> files, std::int64_t size, bool in_memory)
-      : kind_(std::move(kind)), files_(std::move(files)), size_(size), in_memory_(in_memory) {
-    if (!in_memory) return;
+  CifarDataset(CifarKind kind, std::vector<CifarFile> files, std::int64_t size, bool cache)
+      : kind_(std::move(kind)),
+        files_(std::move(files)),
+        size_(size),
+        in_memory_(cache && CountsAsInMemory(static_cast<std::uint64_t>(size) * kImageBytes)) {
+    if (!cache) return;
     for (const CifarFile& file : files_) file.file.Prefetch();
   }
 
@@ -61,14 +64,16 @@ class CifarDataset final : public Dataset {
   std::int64_t classes() const override { return kind_.classes; }
   bool InMemory() const override { return in_memory_; }
 
+  std::string PlaceOf(std::int64_t index) const override {
+    const auto& [file, offset] = Find(index);
+    return fmt::format("{}: record at offset {}", file.path, offset);
+  }
+
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
-    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
     LOCKSTEP_CHECK(sample.size() == kImageBytes, "room for {} bytes, a sample has {}",
                    sample.size(), kImageBytes);
-    const auto after = std::ranges::upper_bound(files_, index, {}, &CifarFile::first);
-    const CifarFile& file = *(after - 1);
-    const std::size_t offset = static_cast<std::size_t>(index - file.first) * kind_.record_bytes();
+    const auto& [file, offset] = Find(index);
     const std::uint8_t* record = file.file.bytes().data() + offset;
     const std::uint8_t label = record[kind_.label_bytes - 1];
     if (label >= kind_.classes) {
@@ -81,6 +86,17 @@ class CifarDataset final : public Dataset {
   }
 
  private:
+  struct CifarRecord {
+    const CifarFile& file;
+    std::size_t offset;
+  };
+  CifarRecord Find(std::int64_t index) const {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    const auto after = std::ranges::upper_bound(files_, index, {}, &CifarFile::first);
+    const CifarFile& file = *(after - 1);
+    return {file, static_cast<std::size_t>(index - file.first) * kind_.record_bytes()};
+  }
+
   const CifarKind kind_;
   const std::vector<CifarFile> files_;
   const std::int64_t size_;
@@ -121,7 +137,7 @@ absl::Status CheckSize(const FileBytes& file, std::size_t record, const std::str
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar(const std::string& folder, Split split,
-                                                   bool in_memory) {
+                                                   bool cache) {
   LOCKSTEP_ASSIGN_OR_RETURN(CifarKind kind, DetectKind(folder, split));
   std::vector<CifarFile> files;
   std::int64_t size = 0;
@@ -133,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar(const std::string& folder, Sp
     files.push_back({path, std::move(file), size});
     size += static_cast<std::int64_t>(records);
   }
-  return std::make_unique<CifarDataset>(std::move(kind), std::move(files), size, in_memory);
+  return std::make_unique<CifarDataset>(std::move(kind), std::move(files), size, cache);
 }
 
 }  // namespace lockstep::train

@@ -14,9 +14,10 @@ namespace lockstep::train {
 // test.bin (CIFAR-100, whose fine labels it takes) in `folder`. The files are mapped, so opening
 // does not read the pixels; Read checks the label. Samples are 3,32,32.
 //
-// `in_memory` is the result of InMemory(). NotFound names the files looked for. DataLoss names the
-// file, offset, found and expected values; also if the folder has the files of both.
+// With `cache`, a thread reads the files ahead, and InMemory() is CountsAsInMemory() of them;
+// without, it is false. NotFound names the files looked for. DataLoss names the file, offset, found
+// and expected values; also if the folder has the files of both.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar(const std::string& folder, Split split,
-                                                   bool in_memory);
+                                                   bool cache);
 
 }  // namespace lockstep::train

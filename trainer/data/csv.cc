@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::size_t kMaxColumns = 65'536, kMaxShown = 40;
+constexpr std::size_t kMaxHeaderLine =
+    kMaxColumns * 256;  // bytes that are searched for the first line
 
 std::string ShownText(std::string_view text) {
   std::string shown(text.substr(0, kMaxShown));
@@ -59,9 +62,9 @@ class CsvParser {
       : text_(text), path_(path), labels_(labels) {}
 
   absl::StatusOr<CsvTable> Parse(const std::string& label) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);  // a byte-order mark
+    SkipByteOrderMark();
     LOCKSTEP_RETURN_IF_ERROR(ReadHeader(label));
-    CsvTable table{.columns = std::ssize(names_) - 1};
+    CsvTable table{.names = FeatureNames(), .columns = std::ssize(names_) - 1};
     while (!text_.empty()) {
       ++line_;
       const std::string_view line = TakeLine(text_);
@@ -73,7 +76,24 @@ class CsvParser {
     return table;
   }
 
+  // Only the header's.
+  absl::StatusOr<std::vector<std::string>> ParseNames(const std::string& label) {
+    SkipByteOrderMark();
+    LOCKSTEP_RETURN_IF_ERROR(ReadHeader(label));
+    return FeatureNames();
+  }
+
  private:
+  void SkipByteOrderMark() {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
+  }
+
+  std::vector<std::string> FeatureNames() const {
+    std::vector<std::string> names(names_.begin(), names_.end());
+    names.erase(names.begin() + static_cast<std::ptrdiff_t>(label_));
+    return names;
+  }
+
   absl::Status Fault(const std::string& found, const std::string& expected) const {
     return absl::DataLossError(
         fmt::format("{}: line {}: found {}, expected {}", path_, line_, found, expected));
@@ -108,7 +128,7 @@ class CsvParser {
     for (; line; ++column) {
       const std::string_view field = TakeField(line);
       if (column >= names_.size()) continue;
-      if (column == label_ && labels_ == LabelKind::kClasses) {
+      if (column == label_ && labels_ != LabelKind::kNumbers) {
         LOCKSTEP_RETURN_IF_ERROR(ReadLabel(field, table));
       } else {
         LOCKSTEP_RETURN_IF_ERROR(
@@ -161,8 +181,9 @@ class CsvParser {
 
 class CsvDataset final : public Dataset {
  public:
-  explicit CsvDataset(CsvTable table)
-      : table_(std::move(table)),
+  CsvDataset(std::string path, CsvTable table)
+      : path_(std::move(path)),
+        table_(std::move(table)),
         shape_{table_.columns},
         classes_(table_.labels.empty() ? 1 : *std::ranges::max_element(table_.labels) + 1) {}
 
@@ -176,6 +197,9 @@ class CsvDataset final : public Dataset {
                    size());
     numbers[0] = table_.targets[static_cast<std::size_t>(index)];
   }
+  std::string PlaceOf(std::int64_t index) const override {
+    return fmt::format("{}: line {}", path_, index + 2);  // below the header
+  }
   bool InMemory() const override { return true; }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
@@ -188,10 +212,28 @@ class CsvDataset final : public Dataset {
   }
 
  private:
+  const std::string path_;
   const CsvTable table_;
   const Shape shape_;
   const std::int64_t classes_;
 };
+
+std::string_view TextOf(const FileBytes& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+absl::StatusOr<std::string> PathOf(const std::string& folder, Split split) {
+  const std::string name = split == Split::kTrain ? "train" : "test";
+  return FindDataFile(folder, name + " samples", {name + ".csv", name + ".csv.gz"});
+}
+
+// NotFound: there is no train.csv. Unavailable: it cannot be read now.
+absl::StatusOr<std::vector<std::string>> TrainingNames(const std::string& folder,
+                                                       const api::CsvSpec& spec) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string path, PathOf(folder, Split::kTrain));
+  LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes head, FileBytes::OpenHead(path, kMaxHeaderLine));
+  return CsvParser(TextOf(head), path, LabelKind::kClasses).ParseNames(spec.label_column);
+}
 
 }  // namespace
 
@@ -200,18 +242,54 @@ absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& labe
   return CsvParser(text, path, labels).Parse(label);
 }
 
+absl::Status OrderColumns(std::span<const std::string> names, const std::string& path,
+                          CsvTable& table) {
+  if (std::ranges::equal(names, table.names)) return absl::OkStatus();
+  std::multimap<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < table.names.size(); ++i) places.emplace(table.names[i], i);
+  std::vector<std::size_t> from;
+  for (const std::string& name : names) {
+    const auto place = places.lower_bound(name);
+    if (place == places.end() || place->first != name) {
+      return absl::DataLossError(
+          fmt::format("{}: line 1: found no column \"{}\", expected the columns of the training "
+                      "samples",
+                      path, ShownText(name)));
+    }
+    from.push_back(place->second);
+    places.erase(place);  // of several with the name, the next one is another's
+  }
+  if (!places.empty()) {
+    return absl::DataLossError(
+        fmt::format("{}: line 1: found a column \"{}\", expected the columns of the training "
+                    "samples, which have none or fewer of this name",
+                    path, ShownText(places.begin()->first)));
+  }
+  std::vector<float> row(from.size());
+  for (auto begin = table.features.begin(); begin != table.features.end(); begin += table.columns) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      row[i] = begin[static_cast<std::ptrdiff_t>(from[i])];
+    }
+    std::ranges::copy(row, begin);
+  }
+  table.names.assign(names.begin(), names.end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
                                                  const api::CsvSpec& spec, Split split,
                                                  LabelKind labels) {
-  const std::string name = split == Split::kTrain ? "train" : "test";
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string path,
-      FindDataFile(folder, name + " samples", {name + ".csv", name + ".csv.gz"}));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string path, PathOf(folder, split));
   LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::OpenWhole(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  LOCKSTEP_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(text, spec.label_column, path, labels));
-  return std::make_unique<CsvDataset>(std::move(table));
+  LOCKSTEP_ASSIGN_OR_RETURN(CsvTable table,
+                            ParseCsv(TextOf(file), spec.label_column, path, labels));
+  if (split == Split::kTest) {
+    // A damaged table is reported by whoever opens the training samples.
+    const absl::StatusOr<std::vector<std::string>> names = TrainingNames(folder, spec);
+    if (absl::IsUnavailable(names.status())) return names.status();
+    if (names.ok()) LOCKSTEP_RETURN_IF_ERROR(OrderColumns(*names, path, table));
+  }
+  return std::make_unique<CsvDataset>(path, std::move(table));
 }
 
 std::size_t BytesOfTable(std::int64_t rows, std::int64_t columns) {

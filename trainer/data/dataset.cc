@@ -1,6 +1,9 @@
 #include "trainer/data/dataset.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -21,7 +24,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
                                                     std::uint64_t seed, LabelKind labels) {
   switch (spec.format) {
     case api::DatasetFormat::kIdx:
-      return OpenIdx(spec.path, split, spec.cache);
+      return OpenIdx(spec.path, split, spec.cache, labels);
     case api::DatasetFormat::kCifar:
       return OpenCifar(spec.path, split, spec.cache);
     case api::DatasetFormat::kNpy:
@@ -46,6 +49,20 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
 }
 
 }  // namespace
+
+std::string Dataset::PlaceOf(std::int64_t index) const {
+  return fmt::format("sample {}", index);
+}
+
+std::string PlaceBeyond(std::int64_t classes, const Dataset& data) {
+  std::vector<std::uint8_t> sample(data.sample_bytes());
+  std::int64_t index = 0;
+  absl::StatusOr<std::int32_t> label = data.Read(index, sample);
+  while (index + 1 < data.size() && (!label.ok() || *label < classes)) {
+    label = data.Read(++index, sample);
+  }
+  return fmt::format("{}: label {}", data.PlaceOf(index), label.value_or(-1));
+}
 
 void Dataset::ReadTargets(std::int64_t index, std::span<float> /*numbers*/) const {
   LOCKSTEP_CHECK(false, "the label of sample {} is a class, expected numbers", index);
@@ -74,12 +91,18 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType e
   return 0;
 }
 
-bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, std::int64_t samples) {
+bool CountsAsInMemory(std::uint64_t sample_bytes) {
+  return sample_bytes <= std::uint64_t{kMaxCachedSamples};
+}
+
+bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, DType element,
+                    std::int64_t samples) {
   switch (spec.format) {
     case api::DatasetFormat::kIdx:
     case api::DatasetFormat::kCifar:
     case api::DatasetFormat::kNpy:
-      return spec.cache;
+      return spec.cache && CountsAsInMemory(static_cast<std::uint64_t>(sample.elements()) *
+                                            SizeOf(element) * static_cast<std::uint64_t>(samples));
     case api::DatasetFormat::kCsv:
       return true;
     case api::DatasetFormat::kTfRecord:

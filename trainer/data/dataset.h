@@ -34,6 +34,9 @@ class Dataset {
   // MappedFile.
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
+  // Names sample `index` for a message, where possible by its file and its place there. Requires:
+  // 0 <= index < size().
+  virtual std::string PlaceOf(std::int64_t index) const;
   // How many numbers a sample's label is. 0: labels are classes. Above 0: Read and classes() say
   // nothing about labels (Read returns 0).
   virtual std::int64_t targets() const { return 0; }
@@ -52,10 +55,15 @@ class Dataset {
 enum class Split { kTrain, kTest };
 
 // Labels as numbers, which formats csv, npy and synthetic have; the others' stay classes.
-enum class LabelKind { kClasses, kNumbers };
+// kTwoClasses: of a loss that takes two, so that idx has not ten at least.
+enum class LabelKind { kClasses, kTwoClasses, kNumbers };
 
 // The largest label that files may hold: there are up to a million classes.
 inline constexpr std::int32_t kMaxLabel = 999'999;
+
+// Returns PlaceOf the first sample whose class is `classes` or above, and that class. Reads samples
+// until then: for the message of an error. Without such a sample, names the last one.
+std::string PlaceBeyond(std::int64_t classes, const Dataset& data);
 
 struct TrainAndTest {
   std::unique_ptr<Dataset> train, test;  // `test` is null if it is not wanted
@@ -67,7 +75,12 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType e
                       std::int64_t samples);
 
 // Returns what InMemory() of a data set of so many samples of this shape says once it is opened.
-bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, std::int64_t samples);
+bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, DType element,
+                    std::int64_t samples);
+
+// True if mapped samples of so many bytes count as in memory as soon as they are read ahead: a step
+// need not wait long for those that have not come yet. Larger sets may never be there as a whole.
+bool CountsAsInMemory(std::uint64_t sample_bytes);
 
 // The type of the samples' elements; nullopt if only the files say it.
 std::optional<DType> ElementOf(const api::DatasetSpec& spec);
@@ -84,8 +97,9 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
 // Returns a digest of up to 256 samples, evenly spread, the first and the last among them: equal
 // for equal samples, wherever they are stored and whatever processor reads them. Of samples that
 // have more than 64 MiB together, there are fewer, but at least two. So it costs no more than to
-// read a batch, and two sets that differ in few samples may have the same. Times of files say less:
-// each copy of a data set has its own. Errors: those of Dataset::Read.
+// read a batch, and two sets that differ in few samples may have the same. Checkpoints have it, so
+// that another way to make it would look like other samples. Times of files say less: each copy of
+// a data set has its own. Errors: those of Dataset::Read.
 absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data);
 
 // Returns what tells `data` from another data set: the sizes and DigestOfSamples.

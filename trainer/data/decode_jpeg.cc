@@ -23,6 +23,7 @@ struct JpegErrors {
   jpeg_error_mgr base;  // first: libjpeg knows only this part
   std::jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
+  bool is_beyond_limit;  // a sound file, perhaps, but not one that is decoded
 };
 
 JpegErrors& ErrorsOf(j_common_ptr info) {
@@ -33,6 +34,7 @@ void Escape(j_common_ptr info) {
   JpegErrors& errors = ErrorsOf(info);
   info->err->format_message(info, errors.message);
   if (info->err->msg_code == JERR_NO_BACKING_STORE) {
+    errors.is_beyond_limit = true;
     std::snprintf(errors.message, sizeof errors.message,
                   "its scans take more than %ld bytes of memory", kMostScanMemory);
   }
@@ -56,6 +58,7 @@ void OnProgress(j_common_ptr info) {
   const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
   if (scans <= kMostScans) return;
   JpegErrors& errors = ErrorsOf(info);
+  errors.is_beyond_limit = true;
   std::snprintf(errors.message, sizeof errors.message, "found %d scans, expected at most %d", scans,
                 kMostScans);
   std::longjmp(errors.escape, 1);
@@ -114,7 +117,9 @@ absl::Status JpegFault(const JpegDecoder& decoder) {
   if (decoder.errors.base.msg_code == JERR_OUT_OF_MEMORY) {
     return absl::UnavailableError("no memory to decode a JPEG image");
   }
-  return absl::DataLossError(fmt::format("damaged JPEG image: {}", decoder.errors.message));
+  return absl::DataLossError(fmt::format("{} JPEG image: {}",
+                                         decoder.errors.is_beyond_limit ? "too large a" : "damaged",
+                                         decoder.errors.message));
 }
 
 }  // namespace

@@ -102,7 +102,11 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
 struct FileBytes::Opened {
   Descriptor file;
   std::uint64_t size = 0;
-  bool is_gzip = false;
+  std::array<std::uint8_t, kHead> begin{};
+  std::size_t begin_size = 0;
+
+  std::span<const std::uint8_t> head() const { return std::span(begin).first(begin_size); }
+  bool is_gzip() const { return begin_size >= 2 && begin[0] == 0x1F && begin[1] == 0x8B; }
 };
 
 absl::StatusOr<FileBytes::Opened> FileBytes::OpenFile(const std::string& path) {
@@ -114,16 +118,16 @@ absl::StatusOr<FileBytes::Opened> FileBytes::OpenFile(const std::string& path) {
   if (!S_ISREG(info.st_mode)) {
     return absl::DataLossError(fmt::format("{}: not a regular file", path));
   }
-  std::array<std::uint8_t, 2> magic{};
-  const ssize_t got = ::pread(file.fd(), magic.data(), magic.size(), 0);
+  Opened opened{.file = std::move(file), .size = static_cast<std::uint64_t>(info.st_size)};
+  const ssize_t got = ::pread(opened.file.fd(), opened.begin.data(), opened.begin.size(), 0);
   if (got < 0) return DataFileError(errno, "read", path);
-  const bool is_gzip = got == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
-  return Opened{std::move(file), static_cast<std::uint64_t>(info.st_size), is_gzip};
+  opened.begin_size = static_cast<std::size_t>(got);
+  return opened;
 }
 
-absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path) {
+absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path, IsPlain is_plain) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
-  if (!opened.is_gzip) {
+  if (!opened.is_gzip() || (is_plain != nullptr && is_plain(opened.head()))) {
     return Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path);
   }
   const GzipFile file = OpenGzip(opened.file.fd());
@@ -137,6 +141,20 @@ absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path) {
         path, kMaxInflated));
   }
   result.held_.shrink_to_fit();
+  result.bytes_ = result.held_;
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::OpenHead(const std::string& path, std::size_t most) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (!opened.is_gzip()) {
+    const std::uint64_t size = std::min<std::uint64_t>(opened.size, most);
+    return Map(opened.file.fd(), static_cast<std::size_t>(size), path);
+  }
+  const GzipFile file = OpenGzip(opened.file.fd());
+  if (file == nullptr) return DataFileError(errno, "open", path);
+  FileBytes result;
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), most, path, result.held_));
   result.bytes_ = result.held_;
   return result;
 }
@@ -155,10 +173,14 @@ absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
                                 result.held_.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return DataFileError(errno, "read", path);
-    if (got == 0) break;  // it has been cut short meanwhile
+    if (got == 0) {
+      return absl::UnavailableError(
+          fmt::format("{}: cut short while it was read: found {} bytes, "
+                      "expected {}",
+                      path, done, opened.size));
+    }
     done += static_cast<std::size_t>(got);
   }
-  result.held_.resize(done);
   result.bytes_ = result.held_;
   return result;
 }
@@ -166,7 +188,7 @@ absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
 absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
                                           SizeOf size_of) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
-  if (opened.is_gzip) return Inflate(opened, path, header_bytes, size_of);
+  if (opened.is_gzip()) return Inflate(opened, path, header_bytes, size_of);
   LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result,
                             Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path));
   const auto header = result.bytes_.first(std::min(header_bytes, result.bytes_.size()));

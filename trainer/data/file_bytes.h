@@ -31,16 +31,24 @@ class FileBytes {
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,
                                         SizeOf size_of);
 
-  // For formats whose files do not announce their size. DataLoss, too: gzip data inflates to more
+  // For formats whose files do not announce their size. `is_plain` gets the first kHead bytes
+  // (fewer if the file is shorter) of a file that begins like gzip, and returns true if it is not:
+  // for formats whose files may begin with any bytes. DataLoss, too: gzip data inflates to more
   // than kMaxInflated bytes.
   static constexpr std::uint64_t kMaxInflated = std::uint64_t{4} << 30;
-  static absl::StatusOr<FileBytes> OpenWhole(const std::string& path);
+  static constexpr std::size_t kHead = 16;
+  using IsPlain = bool (*)(std::span<const std::uint8_t> head);
+  static absl::StatusOr<FileBytes> OpenWhole(const std::string& path, IsPlain is_plain = nullptr);
+
+  // Opens the first `most` bytes of the content (fewer if there are no more). Errors: OpenWhole's.
+  static absl::StatusOr<FileBytes> OpenHead(const std::string& path, std::size_t most);
 
   // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
-  // too: it has more than kMaxSmall bytes.
+  // too: it has more than kMaxSmall bytes. Unavailable, too: it has been cut short meanwhile.
   static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
   static absl::StatusOr<FileBytes> ReadSmall(const std::string& path);
 
+  FileBytes() = default;  // no bytes
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
   FileBytes(const FileBytes&) = delete;
@@ -48,13 +56,16 @@ class FileBytes {
   ~FileBytes() = default;
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  // Asks the kernel to read ahead a mapped file. Does not block.
+  // Says whether a mapped file is now read here and there, so that to read ahead is a waste.
+  void ExpectScatteredReads(bool scattered) const {
+    if (mapping_ != nullptr) mapping_->ExpectScatteredReads(scattered);
+  }
+  // Reads ahead a mapped file on a thread: see MappedFile. Does not block.
   void Prefetch() const {
     if (mapping_ != nullptr) mapping_->Prefetch();
   }
 
  private:
-  FileBytes() = default;
   struct Opened;
   static absl::StatusOr<Opened> OpenFile(const std::string& path);
   static absl::StatusOr<FileBytes> Map(int fd, std::size_t size, const std::string& path);

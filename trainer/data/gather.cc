@@ -27,8 +27,8 @@ absl::Status FillRow(const Dataset& dataset, std::int64_t index, std::span<std::
                      std::int32_t& label) {
   LOCKSTEP_ASSIGN_OR_RETURN(label, dataset.Read(index, sample));
   if (label >= 0 && label < dataset.classes()) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("sample {}: label {}, expected 0 to {}", index, label, dataset.classes() - 1));
+  return absl::DataLossError(fmt::format("{}: label {}, expected 0 to {}", dataset.PlaceOf(index),
+                                         label, dataset.classes() - 1));
 }
 
 // Rows differ in time (JPEG files of many sizes), so a thread takes the next row when it is done

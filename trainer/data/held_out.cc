@@ -32,6 +32,10 @@ class PartOfDataset final : public Dataset {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
     whole_->ReadTargets(order_(first_ + index), numbers);
   }
+  std::string PlaceOf(std::int64_t index) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    return whole_->PlaceOf(order_(first_ + index));
+  }
   bool InMemory() const override { return whole_->InMemory(); }
   absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
@@ -56,7 +60,9 @@ absl::StatusOr<TrainAndTest> DivideDataset(const std::shared_ptr<const Dataset>&
   const std::int64_t size = whole->size();
   if (size < 2) {
     return absl::DataLossError(
-        fmt::format("found {} samples, expected at least 2 to hold some out for validation", size));
+        fmt::format("{}: found no other sample, expected at least 2 to hold some out for "
+                    "spec.training.dataset.validationFraction",
+                    whole->PlaceOf(0)));
   }
   const auto share = std::llround(fraction * static_cast<double>(size));
   const std::int64_t held_out = std::clamp<std::int64_t>(share, 1, size - 1);

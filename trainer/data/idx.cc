@@ -23,7 +23,7 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t kImageHeader = 16, kLabelHeader = 8;
 constexpr std::uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;
-constexpr int kUsualClasses = 10;
+constexpr int kUsualClasses = 10;  // even if a set lacks the last digits
 
 std::uint32_t BigEndian32(Bytes bytes, std::size_t offset) {
   return (std::uint32_t{bytes[offset]} << 24) | (std::uint32_t{bytes[offset + 1]} << 16) |
@@ -128,30 +128,30 @@ absl::Status CheckLabels(Bytes labels, int classes, const std::string& path) {
                   sample + kLabelHeader, *bad, classes - 1));
 }
 
-int CountClasses(Bytes labels) {
-  std::array<std::int64_t, 256> counts{};
-  for (const std::uint8_t label : labels) ++counts[label];
-  std::size_t classes = kUsualClasses;
-  while (classes < counts.size() && counts[classes] >= 2) ++classes;
-  return static_cast<int>(classes);
+int CountClasses(Bytes labels, LabelKind kind) {
+  const int largest = *std::ranges::max_element(labels);
+  return std::max(kind == LabelKind::kTwoClasses ? 2 : kUsualClasses, largest + 1);
 }
 
 class IdxDataset final : public Dataset {
  public:
-  IdxDataset(IdxFile images, IdxFile labels, int classes, bool in_memory)
+  IdxDataset(IdxFile images, IdxFile labels, int classes, bool cache)
       : images_(std::move(images)),
         labels_(std::move(labels)),
         size_(BigEndian32(images_.header, 4)),
         shape_({1, BigEndian32(images_.header, 8), BigEndian32(images_.header, 12)}),
         classes_(classes),
-        in_memory_(in_memory) {
-    if (in_memory) images_.file.Prefetch();
+        in_memory_(cache && CountsAsInMemory(images_.file.bytes().size() - kImageHeader)) {
+    if (cache) images_.file.Prefetch();
   }
 
   std::int64_t size() const override { return size_; }
   const Shape& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return classes_; }
   bool InMemory() const override { return in_memory_; }
+  std::string PlaceOf(std::int64_t index) const override {
+    return fmt::format("{}: sample {}", labels_.path, index);
+  }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> pixels) const override {
@@ -175,8 +175,8 @@ class IdxDataset final : public Dataset {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split,
-                                                 bool in_memory) {
+absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split, bool cache,
+                                                 LabelKind kind) {
   LOCKSTEP_ASSIGN_OR_RETURN(IdxFile images, OpenFile(folder, split, "images"));
   LOCKSTEP_ASSIGN_OR_RETURN(IdxFile labels, OpenFile(folder, split, "labels"));
   const std::uint32_t image_count = BigEndian32(images.header, 4);
@@ -187,17 +187,17 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Spli
                     labels.path, label_count, image_count, images.path));
   }
   const Bytes own_labels = labels.file.bytes().subspan(kLabelHeader);
-  int classes = CountClasses(own_labels);
+  int classes = CountClasses(own_labels, kind);
   if (split == Split::kTest) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> train_labels,
                               FindFile(folder, Split::kTrain, "labels"));
     if (train_labels) {
       LOCKSTEP_ASSIGN_OR_RETURN(const IdxFile train, OpenFile(folder, Split::kTrain, "labels"));
-      classes = CountClasses(train.file.bytes().subspan(kLabelHeader));
+      classes = CountClasses(train.file.bytes().subspan(kLabelHeader), kind);
     }
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(own_labels, classes, labels.path));
-  return std::make_unique<IdxDataset>(std::move(images), std::move(labels), classes, in_memory);
+  return std::make_unique<IdxDataset>(std::move(images), std::move(labels), classes, cache);
 }
 
 }  // namespace lockstep::train

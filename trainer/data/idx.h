@@ -13,15 +13,15 @@ namespace lockstep::train {
 // a dot (train-images.idx3-ubyte), the suffix .gz, and "test" for "t10k". Plain files are mapped,
 // so opening does not read the pixels. Samples are 1,H,W.
 //
-// There are 10 classes. Labels 10 and above add classes as long as each has at least two samples
-// (EMNIST's 26 letters, for example); any label beyond is an error. The test set has the classes of
-// the training set, if that is present.
+// There are as many classes as the largest training label says, and 10 at least (2 with
+// LabelKind::kTwoClasses). The test set has the classes of the training set, if that is present; a
+// label beyond is an error.
 //
-// `in_memory` is the result of InMemory(); if false, a loader reads ahead on a thread, for files on
-// slow volumes.
+// With `cache`, a thread reads the images ahead, and InMemory() is CountsAsInMemory() of them;
+// without, it is false, so that a loader reads ahead on a thread.
 //
 // NotFound names the files looked for. DataLoss names the file, offset, found and expected values.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split,
-                                                 bool in_memory);
+absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split, bool cache,
+                                                 LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,29 @@ struct ImageFile {
   std::string name;  // in its class's folder
 };
 
+// A file that is replaced while the job runs has none or only some of its bytes for a moment. It is
+// damaged if it stays like that. Unavailable: its bytes have not stayed the same for a second.
+absl::Status ReadImage(const std::string& path, const ImageForm& form,
+                       std::span<std::uint8_t> sample) {
+  constexpr int kMostReads = 5;
+  constexpr std::chrono::seconds kBetweenReads{1};
+  FileBytes before;
+  absl::Status decoded;
+  for (int reads = 1; reads <= kMostReads; ++reads) {
+    LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::ReadSmall(path));
+    decoded = form.Decode(file.bytes(), sample);
+    if (decoded.ok()) return decoded;
+    const bool is_same = reads > 1 && std::ranges::equal(file.bytes(), before.bytes());
+    if (!absl::IsDataLoss(decoded) || is_same) {
+      return {decoded.code(), fmt::format("{}: {}", path, std::string(decoded.message()))};
+    }
+    before = std::move(file);
+    if (reads < kMostReads) std::this_thread::sleep_for(kBetweenReads);
+  }
+  return absl::UnavailableError(fmt::format("{}: its content changes while it is read: {}", path,
+                                            std::string(decoded.message())));
+}
+
 class ImageFolder final : public Dataset {
  public:
   ImageFolder(std::string folder, std::vector<std::string> classes, std::vector<ImageFile> files,
@@ -41,16 +66,11 @@ class ImageFolder final : public Dataset {
   const Shape& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return std::ssize(classes_); }
   bool InMemory() const override { return false; }
+  std::string PlaceOf(std::int64_t index) const override { return Path(index); }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
-    const std::string path = Path(index);
-    LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(path));
-    const absl::Status decoded = form_.Decode(file.bytes(), sample);
-    if (!decoded.ok()) {
-      return absl::Status(decoded.code(),
-                          fmt::format("{}: {}", path, std::string(decoded.message())));
-    }
+    LOCKSTEP_RETURN_IF_ERROR(ReadImage(Path(index), form_, sample));
     return File(index).label;
   }
 
@@ -126,6 +146,20 @@ absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& folder, st
                   classes.size(), fewest, most));
 }
 
+// Returns the first of the folders that has folders in it: a folder "test" often has images without
+// classes, beside a folder "val". Without such a folder, the first that exists, for the message.
+absl::StatusOr<std::string> FindTestFolder(const std::string& root) {
+  const std::vector<std::string> names = {"test", "validation", "val"};
+  for (const std::string& name : names) {
+    const absl::StatusOr<std::vector<FolderEntry>> entries = ListFolder(root + "/" + name);
+    if (absl::IsUnavailable(entries.status())) return entries.status();
+    if (entries.ok() && std::ranges::any_of(*entries, &FolderEntry::is_folder)) {
+      return root + "/" + name;
+    }
+  }
+  return FindDataFile(root, "folder of test images", names);
+}
+
 // Where the samples of a split are, and the folder whose folders name the classes.
 struct SplitFolders {
   std::string samples, classes;
@@ -136,9 +170,8 @@ absl::StatusOr<SplitFolders> FindSplit(const std::string& root, Split split) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> found, FirstExisting({train}));
   const std::string classes = found ? train : root;
   if (split == Split::kTrain) return SplitFolders{classes, classes};
-  const std::vector<std::string> names = {"test", "validation", "val"};
   absl::StatusOr<std::string> test =
-      found ? FindDataFile(root, "folder of test images", names)
+      found ? FindTestFolder(root)
             : absl::NotFoundError(fmt::format(
                   "{}: no folder \"train\" found, so that all of it is the training set; expected "
                   "spec.training.dataset.validationFraction above 0, or folders \"train\" and "

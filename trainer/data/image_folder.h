@@ -24,10 +24,10 @@ struct ImageForm {
                        std::uint64_t before) const;
 };
 
-// Opens spec.path/train or spec.path/test (also: validation, val), whose folders are the classes,
-// in the order of their names' bytes. Without a folder "train", spec.path itself holds the classes,
-// all of them training samples. The test set has the classes of the training set: it may lack
-// some, and their folders may be empty; each training class has an image.
+// Opens spec.path/train, or of spec.path/test, validation and val the first that has folders. Their
+// folders are the classes, in the order of their names' bytes. Without a folder "train", spec.path
+// itself holds the classes, all of them training samples. The test set has the classes of the
+// training set: it may lack some, and their folders may be empty; each training class has an image.
 //
 // A class's samples are its files *.jpg, *.jpeg and *.png, in the order of their names; images of
 // other formats are refused by name, other files ignored. Opening lists the folders; a file is read

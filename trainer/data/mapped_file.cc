@@ -1,15 +1,23 @@
 #include "trainer/data/mapped_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "api/v1/names.h"
+#include "base/descriptor.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 
@@ -77,13 +85,34 @@ Mapping& AddMapping(std::span<const std::uint8_t> bytes, const std::string& path
   return *mapping;
 }
 
+// What madvise(MADV_WILLNEED) reads is limited to one request of the disk, and of a mapping that is
+// read in another order than the file's the kernel reads little ahead. Errors are left to whoever
+// needs the bytes.
+void ReadThrough(const std::stop_token& stop, const std::string& path, std::size_t size) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
+  for (std::size_t at = 0; at < size && !stop.stop_requested();) {
+    const ssize_t got = ::pread(file.fd(), chunk.data(), chunk.size(), static_cast<off_t>(at));
+    if (got <= 0) return;
+    at += static_cast<std::size_t>(got);
+  }
+}
+
 }  // namespace
+
+std::uint64_t MemoryFor(const std::string& cgroup) {
+  const std::uint64_t all = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t limit = 0;
+  std::ifstream file(cgroup + "/memory.max");  // "max": no limit
+  return file >> limit ? std::min(limit, all) : all;
+}
 
 std::unique_ptr<MappedFile> MappedFile::Map(int fd, std::size_t size, const std::string& path) {
   void* const begin = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (begin == MAP_FAILED) return nullptr;
   const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(begin), size);
-  return std::unique_ptr<MappedFile>(new MappedFile(bytes, AddMapping(bytes, path)));
+  return std::unique_ptr<MappedFile>(new MappedFile(bytes, AddMapping(bytes, path), path));
 }
 
 MappedFile::~MappedFile() {
@@ -91,9 +120,26 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::Prefetch() const {
-  // Only a hint: if refused, pages are read on access.
-  ::madvise(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size(), MADV_WILLNEED);
+void MappedFile::ExpectScatteredReads(bool scattered) const {
+  // Only a hint.
+  ::madvise(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size(),
+            scattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
+void MappedFile::Prefetch() {
+  if (reader_.joinable()) return;
+  if (bytes_.size() > MemoryFor("/sys/fs/cgroup") / 2) {
+    LogInfo("a data file is not read ahead: it takes more than half of the memory",
+            {{"file", path_}, {"bytes", bytes_.size()}});
+    return;
+  }
+  try {
+    reader_ = std::jthread([path = path_, size = bytes_.size()](const std::stop_token& stop) {
+      ReadThrough(stop, path, size);
+    });
+  } catch (const std::system_error&) {
+    // Without a thread, pages are read on access.
+  }
 }
 
 }  // namespace lockstep::train

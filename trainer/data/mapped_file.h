@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 
 namespace lockstep::train {
 
@@ -26,15 +27,25 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  // Asks the kernel to read ahead. Does not block.
-  void Prefetch() const;
+  // Says whether the file is now read here and there, so that to read ahead is a waste.
+  void ExpectScatteredReads(bool scattered) const;
+  // Reads the whole file into the kernel's cache, from its beginning to its end, on a thread. A
+  // file that takes more than half of the memory is left alone: its end would push out its
+  // beginning. Does not block. At most once.
+  void Prefetch();
 
  private:
-  MappedFile(std::span<const std::uint8_t> bytes, Mapping& mapping)
-      : bytes_(bytes), mapping_(mapping) {}
+  MappedFile(std::span<const std::uint8_t> bytes, Mapping& mapping, std::string path)
+      : bytes_(bytes), mapping_(mapping), path_(std::move(path)) {}
 
   const std::span<const std::uint8_t> bytes_;
   Mapping& mapping_;
+  const std::string path_;
+  std::jthread reader_;  // of Prefetch
 };
+
+// The bytes of memory that this machine has, or that the control group (version 2) may use whose
+// files are in the folder `cgroup`, whichever is less.
+std::uint64_t MemoryFor(const std::string& cgroup);
 
 }  // namespace lockstep::train

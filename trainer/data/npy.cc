@@ -72,6 +72,7 @@ struct Labels {
   std::vector<std::int32_t> classes;  // empty if they are numbers
   std::vector<float> numbers;         // N,targets; empty if they are classes
   std::int64_t targets = 0;
+  std::string path;
 };
 
 float NumberAt(const NpyArray& labels, std::size_t index) {
@@ -104,9 +105,14 @@ absl::StatusOr<Labels> ReadNumbers(const NpyArray& labels, const NpyArray& sampl
 
 absl::StatusOr<Labels> ReadLabelsOf(LabelKind kind, const NpyArray& labels,
                                     const NpyArray& samples) {
-  if (kind == LabelKind::kNumbers) return ReadNumbers(labels, samples);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::int32_t> classes, ReadLabels(labels, samples));
-  return Labels{.classes = std::move(classes)};
+  Labels read;
+  if (kind == LabelKind::kNumbers) {
+    LOCKSTEP_ASSIGN_OR_RETURN(read, ReadNumbers(labels, samples));
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(read.classes, ReadLabels(labels, samples));
+  }
+  read.path = labels.path;
+  return read;
 }
 
 absl::StatusOr<Shape> SampleShape(const NpyArray& samples, bool channels_last) {
@@ -132,13 +138,14 @@ class NpyDataset final : public Dataset {
     Shape sample;
     bool is_channels_last = false;
     bool in_memory = false;
+    bool is_read_ahead = false;
   };
   NpyDataset(NpyArray samples, Labels labels, Form form)
       : samples_(std::move(samples)),
         labels_(std::move(labels)),
         form_(std::move(form)),
         classes_(labels_.classes.empty() ? 1 : *std::ranges::max_element(labels_.classes) + 1) {
-    if (form_.in_memory) samples_.file.Prefetch();
+    if (form_.is_read_ahead) samples_.file.Prefetch();
   }
 
   std::int64_t size() const override { return samples_.header.shape[0]; }
@@ -153,6 +160,9 @@ class NpyDataset final : public Dataset {
     LOCKSTEP_CHECK(std::ssize(numbers) == targets(), "room for {} numbers, a label has {}",
                    numbers.size(), targets());
     std::copy_n(labels_.numbers.begin() + index * targets(), numbers.size(), numbers.begin());
+  }
+  std::string PlaceOf(std::int64_t index) const override {
+    return fmt::format("{}: sample {}", labels_.path, index);
   }
   bool InMemory() const override { return form_.in_memory; }
 
@@ -187,8 +197,8 @@ class NpyDataset final : public Dataset {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
-                                                 const api::NpySpec& spec, Split split,
-                                                 bool in_memory, LabelKind kind) {
+                                                 const api::NpySpec& spec, Split split, bool cache,
+                                                 LabelKind kind) {
   const std::string name = split == Split::kTrain ? "train" : "test";
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string samples_path,
@@ -201,9 +211,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
   LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, SampleShape(samples, spec.channels_last));
   LOCKSTEP_ASSIGN_OR_RETURN(Labels read, ReadLabelsOf(kind, labels, samples));
   const bool is_channels_last = spec.channels_last && samples.header.shape.rank() == 4;
-  return std::make_unique<NpyDataset>(
-      std::move(samples), std::move(read),
-      NpyDataset::Form{std::move(shape), is_channels_last, in_memory});
+  const bool in_memory = cache && CountsAsInMemory(samples.data().size());
+  return std::make_unique<NpyDataset>(std::move(samples), std::move(read),
+                                      NpyDataset::Form{.sample = std::move(shape),
+                                                       .is_channels_last = is_channels_last,
+                                                       .in_memory = in_memory,
+                                                       .is_read_ahead = cache});
 }
 
 }  // namespace lockstep::train

@@ -17,11 +17,11 @@ namespace lockstep::train {
 // y: integers of any size, [N] or [N,1]; classes() is one more than the largest. With
 // LabelKind::kNumbers: integers or float32, [N] or [N,T], of which targets() is 1 or T.
 //
-// `in_memory` is the result of InMemory(). NotFound names the files looked for. DataLoss names the
-// file, offset, found and expected values.
+// With `cache`, a thread reads x ahead, and InMemory() is CountsAsInMemory() of it; without, it is
+// false. NotFound names the files looked for. DataLoss names the file, offset, found and expected
+// values.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
-                                                 const api::NpySpec& spec, Split split,
-                                                 bool in_memory,
+                                                 const api::NpySpec& spec, Split split, bool cache,
                                                  LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

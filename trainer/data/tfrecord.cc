@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "trainer/core/crc32c.h"
 #include "trainer/data/channels_first.h"
 #include "trainer/data/check_finite.h"
@@ -25,6 +26,9 @@ using RecordBytes = std::span<const std::uint8_t>;
 
 // A record: length (8 bytes), its checksum (4), the data, their checksum (4); little-endian.
 constexpr std::size_t kRecordHeader = 12, kRecordFooter = 4;
+
+// Files that are read at once when a set is opened: each waits for its volume most of the time.
+constexpr std::size_t kAtOnce = 16;
 
 template <class T>
 T LittleEndian(RecordBytes bytes, std::size_t offset) {
@@ -56,6 +60,7 @@ absl::Status CheckRecordCrc(std::uint32_t found, RecordBytes data, const char* o
 struct RecordFile {
   std::string path;
   FileBytes file;
+  std::vector<std::uint64_t> records;  // as FindRecords
 };
 
 struct RecordPlace {
@@ -81,6 +86,11 @@ class TfRecordDataset final : public Dataset {
   DType element() const override { return form_.element; }
   std::int64_t classes() const override { return classes_; }
   bool InMemory() const override { return false; }  // checksums take time
+  std::string PlaceOf(std::int64_t index) const override {
+    const RecordPlace& place = places_[static_cast<std::size_t>(index)];
+    return fmt::format("{}: record at offset {}", files_[place.file].path,
+                       place.offset - kRecordHeader);
+  }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
@@ -122,23 +132,28 @@ class TfRecordDataset final : public Dataset {
   }
 
   // Sets the number of classes; if it is 0, reads every label to find it.
-  absl::Status SetClasses(std::int64_t classes) {
+  absl::Status SetClasses(std::int64_t classes, ThreadPool& pool) {
     classes_ = classes > 0 ? classes : kMaxLabel + 1;
     if (classes > 0) return absl::OkStatus();
-    std::int32_t largest = 0;
-    for (std::int64_t index = 0; index < size(); ++index) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
-      LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Label(index, record));
-      largest = std::max(largest, label);
-    }
-    classes_ = largest + 1;
+    std::vector<std::int32_t> largest(files_.size());
+    const auto read_labels = [&](std::size_t file) -> absl::Status {
+      const auto of_file = std::ranges::equal_range(places_, file, {}, &RecordPlace::file);
+      for (const RecordPlace& place : of_file) {
+        const std::int64_t index = &place - places_.data();
+        LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Label(index, record));
+        largest[file] = std::max(largest[file], label);
+      }
+      return absl::OkStatus();
+    };
+    LOCKSTEP_RETURN_IF_ERROR(pool.ForEach(files_.size(), kAtOnce, read_labels));
+    classes_ = *std::ranges::max_element(largest) + 1;
     return absl::OkStatus();
   }
 
  private:
   absl::Status Fault(std::int64_t index, const std::string& what) const {
-    const RecordPlace& place = places_[static_cast<std::size_t>(index)];
-    return RecordFault(files_[place.file].path, place.offset - kRecordHeader, what);
+    return absl::DataLossError(fmt::format("{}: {}", PlaceOf(index), what));
   }
 
   absl::StatusOr<RecordBytes> Record(std::int64_t index) const {
@@ -212,6 +227,12 @@ absl::Status CheckSplit(const std::string& path, const std::string& name,
                   path, spec.train_files, spec.test_files));
 }
 
+// A plain file begins with the length of its first record, which may look like gzip.
+bool BeginsWithALength(RecordBytes head) {
+  return head.size() >= kRecordHeader &&
+         LittleEndian<std::uint32_t>(head, 8) == MaskedCrc(head.first(8));
+}
+
 absl::StatusOr<std::vector<RecordFile>> OpenMatching(const std::string& folder,
                                                      const api::TfRecordSpec& spec,
                                                      const std::string& pattern) {
@@ -221,13 +242,28 @@ absl::StatusOr<std::vector<RecordFile>> OpenMatching(const std::string& folder,
     if (entry.is_folder || !Matches(pattern, entry.name)) continue;
     const std::string path = folder + "/" + entry.name;
     LOCKSTEP_RETURN_IF_ERROR(CheckSplit(path, entry.name, spec));
-    LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::OpenWhole(path));
-    files.push_back({path, std::move(file)});
+    LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::OpenWhole(path, BeginsWithALength));
+    files.push_back({.path = path, .file = std::move(file)});
   }
   if (!files.empty()) return files;
   return absl::NotFoundError(
       fmt::format("{}: no file matches \"{}\" among {} entries, expected TFRecord files", folder,
                   pattern, entries.size()));
+}
+
+// Around each header the kernel reads as much as it usually reads ahead, 128 KiB. To read only the
+// headers' pages is faster from about half of that on; of small records, to read everything is.
+constexpr std::uint64_t kLargeRecord = 64 << 10;
+
+// With `only_headers`, nothing else of the file is read soon.
+absl::Status ListRecords(bool only_headers, RecordFile& file) {
+  const RecordBytes bytes = file.file.bytes();
+  const bool is_scattered = only_headers && bytes.size() >= kRecordHeader &&
+                            LittleEndian<std::uint64_t>(bytes, 0) >= kLargeRecord;
+  if (is_scattered) file.file.ExpectScatteredReads(true);
+  LOCKSTEP_ASSIGN_OR_RETURN(file.records, FindRecords(bytes, file.path));
+  if (is_scattered) file.file.ExpectScatteredReads(false);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -263,10 +299,11 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
                                                        const std::string& path) {
   const std::size_t begin = static_cast<std::size_t>(offset) - kRecordHeader;
   const auto length = static_cast<std::size_t>(LittleEndian<std::uint64_t>(file, begin));
-  // The file may have been rewritten since its records were found.
+  // The file has been rewritten since its records were found: it may be whole in a moment.
   if (length > file.size() - kRecordFooter - static_cast<std::size_t>(offset)) {
-    return RecordFault(path, begin,
-                       fmt::format("found a length of {}, which the file had not before", length));
+    return absl::UnavailableError(
+        fmt::format("{}: record at offset {}: found a length of {}, which the file had not before",
+                    path, begin, length));
   }
   const RecordBytes data = file.subspan(static_cast<std::size_t>(offset), length);
   LOCKSTEP_RETURN_IF_ERROR(CheckRecordCrc(LittleEndian<std::uint32_t>(file, offset + length), data,
@@ -279,11 +316,15 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecord(const api::DatasetSpec& sp
   const std::string& pattern = split == Split::kTrain ? records.train_files : records.test_files;
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<RecordFile> files,
                             OpenMatching(spec.path, records, pattern));
+  ThreadPool pool(kAtOnce - 1);
+  LOCKSTEP_RETURN_IF_ERROR(pool.ForEach(files.size(), kAtOnce, [&](std::size_t i) {
+    return ListRecords(records.classes > 0, files[i]);
+  }));
   std::vector<RecordPlace> places;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> offsets,
-                              FindRecords(files[i].file.bytes(), files[i].path));
-    for (const std::uint64_t offset : offsets) places.push_back({i, offset});
+    for (const std::uint64_t offset : std::exchange(files[i].records, {})) {
+      places.push_back({i, offset});
+    }
   }
   if (places.empty()) {
     return absl::DataLossError(fmt::format("{}: found no records in the {} files that match \"{}\"",
@@ -298,7 +339,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecord(const api::DatasetSpec& sp
   auto dataset =
       std::make_unique<TfRecordDataset>(std::move(files), std::move(places), std::move(form));
   LOCKSTEP_RETURN_IF_ERROR(dataset->DetectElement());
-  LOCKSTEP_RETURN_IF_ERROR(dataset->SetClasses(records.classes));
+  LOCKSTEP_RETURN_IF_ERROR(dataset->SetClasses(records.classes, pool));
   return dataset;
 }
 

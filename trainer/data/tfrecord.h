@@ -21,13 +21,15 @@ absl::StatusOr<std::vector<std::uint64_t>> FindRecords(std::span<const std::uint
                                                        const std::string& path);
 
 // Returns the data of a record that FindRecords found. DataLoss: its checksum is wrong.
+// Unavailable: the file has been rewritten since.
 absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint8_t> file,
                                                        std::uint64_t offset,
                                                        const std::string& path);
 
 // Opens all files of spec.path whose names match spec.tfrecord's trainFiles or testFiles, in the
 // order of their names; plain ones are mapped, gzip is inflated (options="GZIP" of TensorFlow).
-// Opening reads the records' headers, and every label of this split unless tfrecord.classes is set.
+// Opening reads the records' headers, and every label of this split unless tfrecord.classes is set;
+// several files at once.
 //
 // An image is one bytes value: raw pixels (H,W,C, uint8) if tfrecord.shape is set, else JPEG or
 // PNG. With a shape, it may be a list of floats instead, in the order of the shape, which is then

@@ -20,9 +20,13 @@ Ledger::Verdict Ledger::Check(std::int64_t n) {
   lost_total_ += verdict.lost;
   duplicated_total_ += verdict.duplicated;
   ++epochs_checked_;
+  AbandonEpoch();
+  return verdict;
+}
+
+void Ledger::AbandonEpoch() {
   count_ = 0;
   hash_sum_ = 0;
-  return verdict;
 }
 
 Ledger::Integers Ledger::ToIntegers() const {

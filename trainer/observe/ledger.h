@@ -25,6 +25,9 @@ class Ledger {
   // Checks an epoch over `n` samples at its end. Adds the verdict to the totals, then resets.
   Verdict Check(std::int64_t n);
 
+  // Forgets the samples of an epoch that does not come to its end.
+  void AbandonEpoch();
+
   std::int64_t count() const { return count_; }  // since the start of the epoch
   std::uint64_t hash_sum() const { return hash_sum_; }
   std::int64_t lost_total() const { return lost_total_; }

@@ -110,10 +110,10 @@ void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
   }
 }
 
-// Only synthetic samples may be too many to be kept, and their number is known.
+// A set whose number of samples is not known is taken for a small one.
 bool WillBeInMemory(const api::DatasetSpec& spec, const DataFacts& facts) {
   const std::int64_t samples = facts.samples.value_or(1);
-  return WillBeInMemory(spec, facts.shape, std::llround(WithHeldOut(spec, samples)));
+  return WillBeInMemory(spec, facts.shape, facts.element, std::llround(WithHeldOut(spec, samples)));
 }
 
 // Test samples as the job fixes them: like the training samples, but for their number.

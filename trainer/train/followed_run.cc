@@ -60,9 +60,9 @@ absl::Status CheckTestData(const FollowedRun& run, api::LossType loss, const std
   // Test samples may lack the last classes.
   const bool fits = ReadsTargets(loss) ? outputs == run.outputs : outputs <= run.outputs;
   if (fits) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("{}: test samples need {} outputs of the model, which has {} for the run", path,
-                  outputs, run.outputs));
+  return absl::DataLossError(fmt::format(
+      "{}: test samples need {} outputs of the model, which has {} for the run{}", path, outputs,
+      run.outputs, ReadsTargets(loss) ? "" : "; " + PlaceBeyond(run.outputs, test)));
 }
 
 }  // namespace lockstep::train

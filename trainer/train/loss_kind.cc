@@ -42,7 +42,7 @@ bool ReadsTargets(api::LossType type) {
 LabelKind LabelKindOf(api::LossType type, api::DatasetFormat format) {
   if (type == api::LossType::kBinaryCrossentropy && format != api::DatasetFormat::kCsv &&
       format != api::DatasetFormat::kNpy) {
-    return LabelKind::kClasses;
+    return LabelKind::kTwoClasses;
   }
   return ReadsTargets(type) ? LabelKind::kNumbers : LabelKind::kClasses;
 }
@@ -73,7 +73,8 @@ absl::Status CheckLabels(api::LossType type, const Dataset& data) {
     data.ReadTargets(i, numbers);
     const absl::Status checked = CheckLabel(type, numbers);
     if (checked.ok()) continue;
-    return absl::DataLossError(fmt::format("sample {}: {}", i, std::string(checked.message())));
+    return absl::DataLossError(
+        fmt::format("{}: {}", data.PlaceOf(i), std::string(checked.message())));
   }
   return absl::OkStatus();
 }

@@ -99,6 +99,8 @@ class Session {
   // their samples (if Create has made this session), then the parameters' layout. The form is that
   // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
+  // See DigestOfSamples. 0: not known, if Create has not made this session.
+  std::uint64_t train_digest() const { return train_digest_; }
   // Of what an evaluation's numbers are of besides the model: the test set and the loss. 0: there
   // is no test set.
   std::uint64_t EvaluationDigest() const;

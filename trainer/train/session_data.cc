@@ -44,9 +44,9 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
         training.dataset.path, data.test->targets(), data.train->targets()));
   }
   if (data.test->classes() > data.train->classes()) {
-    return absl::DataLossError(fmt::format(
-        "{}: test samples have {} classes, expected at most {}, those of the training samples",
-        training.dataset.path, data.test->classes(), data.train->classes()));
+    return absl::DataLossError(
+        fmt::format("{} of a test sample, expected 0 to {}, the classes of the training samples",
+                    PlaceBeyond(data.train->classes(), *data.test), data.train->classes() - 1));
   }
   if (data.test->sample_shape() == data.train->sample_shape() &&
       data.test->element() == data.train->element()) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -86,7 +87,8 @@ std::size_t BytesOfTensors(const std::vector<SavedTensor>& tensors) {
   return static_cast<std::size_t>(elements) * sizeof(float);
 }
 
-// The settings that must match for a saved step number to mean the same samples.
+// The settings that must match for a saved step number to mean the same samples; but for the number
+// of samples, without which it still means the same epoch: see TakePosition.
 nlohmann::json RunSettings(const Session& session) {
   return {{"examples", session.plan().examples},
           {"globalBatch", session.plan().global_batch},
@@ -94,6 +96,25 @@ nlohmann::json RunSettings(const Session& session) {
           {"dataSeed", session.data_seed()},
           {"shuffle", session.training().dataset.shuffle},
           {"optimizer", session.training().optimizer.name}};
+}
+
+// Requires: the snapshot says how many samples it was saved with.
+absl::Status OtherExamples(const Snapshot& snapshot, const Session& session,
+                           const std::string& consequence) {
+  return absl::FailedPreconditionError(fmt::format(
+      "the checkpoint of step {} was saved with examples = {}, this job has {}, {}: put back the "
+      "samples that are gone, or others in their place, and take away new ones; or use another "
+      "checkpoint directory",
+      snapshot.step, *TrainingExamples(snapshot.state), session.plan().examples, consequence));
+}
+
+absl::Status CheckStepsPerEpoch(const Snapshot& snapshot, const Session& session) {
+  StepPlan saved = session.plan();
+  saved.examples = *TrainingExamples(snapshot.state);
+  const std::int64_t found = saved.StepsPerEpoch(), expected = session.plan().StepsPerEpoch();
+  if (found == expected) return absl::OkStatus();
+  return OtherExamples(snapshot, session,
+                       fmt::format("and so an epoch {} steps instead of {}", expected, found));
 }
 
 absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
@@ -105,6 +126,10 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
   if (!found.contains("shuffle")) found["shuffle"] = expected["shuffle"];
   for (const auto& [key, value] : expected.items()) {
     if (found.contains(key) && found[key] == value) continue;
+    if (key == "examples" && TrainingExamples(snapshot.state)) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckStepsPerEpoch(snapshot, session));
+      continue;
+    }
     return absl::FailedPreconditionError(fmt::format(
         "the checkpoint of step {} was saved with {} = {}, this job has {}: use another checkpoint "
         "directory or the old setting",
@@ -149,6 +174,42 @@ absl::StatusOr<RunState> RunStateOf(const Snapshot& snapshot) {
                           "its run state is of step {}, expected the same step", state.step)));
 }
 
+std::string DigestText(std::uint64_t digest) {
+  return fmt::format("{:016x}", digest);
+}
+
+// Which of its samples an epoch has used follows from the step only if they are those that it began
+// with. Requires: CheckSettings.
+absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunState& state) {
+  const StepPlan& plan = session.plan();
+  const std::int64_t examples = TrainingExamples(snapshot.state).value_or(plan.examples);
+  const std::string digest = DigestText(session.train_digest());
+  const std::string saved_digest = snapshot.state.value("trainDigest", digest);  // of late versions
+  if (examples == plan.examples && (saved_digest == digest || session.train_digest() == 0)) {
+    return absl::OkStatus();
+  }
+  const std::int64_t done = plan.StepInEpoch(state.step);
+  if (examples != plan.examples && done > 0) {
+    const std::int64_t left = plan.StepsPerEpoch() - done;
+    if (left >= session.total_steps() - state.step) {
+      return OtherExamples(snapshot, session, "and no epoch follows in which to go on");
+    }
+    state.step += left;
+    state.ledger.AbandonEpoch();
+  }
+  LogWarning(
+      "the training samples are not those of the checkpoint: the epoch that it is in may "
+      "leave some out or use some twice, and samples that are held out now may have been "
+      "trained on",
+      {{"checkpointStep", snapshot.step},
+       {"step", state.step},
+       {"checkpointExamples", examples},
+       {"examples", plan.examples},
+       {"checkpointDigest", saved_digest},
+       {"digest", digest}});
+  return absl::OkStatus();
+}
+
 // A session without a test set does not evaluate, so it keeps the numbers.
 bool IsOfAnotherEvaluation(const RunState& saved, const Session& session) {
   return saved.evaluated_on != 0 && session.test_data() != nullptr &&
@@ -191,6 +252,9 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
   snapshot.state = {{"run", RunStateToJson(state)},
                     {"settings", RunSettings(session)},
                     {"model", DescriptionToJson(session.model_description())}};
+  if (session.train_digest() != 0) {
+    snapshot.state["trainDigest"] = DigestText(session.train_digest());
+  }
   snapshot.model = CopyModel(session);
   snapshot.optimizer = CopyOf(OptimizerTensors(session), session.backend());
   return snapshot;
@@ -212,12 +276,13 @@ std::size_t BytesWhileRead(std::size_t model, std::size_t read) {
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
-  LOCKSTEP_ASSIGN_OR_RETURN(const RunState saved, RunStateOf(snapshot));
+  LOCKSTEP_ASSIGN_OR_RETURN(RunState saved, RunStateOf(snapshot));
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
   const std::vector<SavedTensor> of_model = ModelTensors(session);
   const std::vector<SavedTensor> of_optimizer = OptimizerTensors(session);
   LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, of_model)));
   LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(optimizer, of_optimizer)));
+  LOCKSTEP_RETURN_IF_ERROR(TakePosition(snapshot, session, saved));
   Restore(model, of_model, session.backend());
   Restore(optimizer, of_optimizer, session.backend());
   state = saved;

@@ -37,14 +37,17 @@ std::size_t BytesWhileRead(std::size_t model, std::size_t read);
 // (Snapshot::state). Nullopt: it does not say.
 std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 
-// An evaluation of another test set or by another loss counts as none. FailedPrecondition: the
-// snapshot was saved with another data set size, batch, seed, shuffle or optimizer, or lacks a
-// tensor or has another shape for it (names both sides). DataLoss: its run state is malformed or of
-// another step. On failure, `session` and `state` are unchanged.
+// An evaluation of another test set or by another loss counts as none. With another number of
+// training samples, `state` is at the next epoch's beginning, and a warning says so: which samples
+// an epoch has used is known only of those that it began with. If the samples differ but not their
+// number, there is only the warning. FailedPrecondition: the snapshot was saved with another number
+// of steps in an epoch, batch, seed, shuffle or optimizer, or with other samples in the last epoch,
+// or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is
+// malformed or of another step. On failure, `session` and `state` are unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the
-// optimizer's tensors. Errors as above.
+// optimizer's tensors, and be of any epoch of other samples. Errors as above.
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session);
 
 struct TakenWeights {

@@ -109,6 +109,45 @@ TEST(CsvTest, OpensTheFileOfEachSplit) {
   EXPECT_TRUE(absl::IsNotFound(OpenCsv(folder.path(), {}, Split::kTrain).status()));
 }
 
+TEST(CsvTest, ColumnsOfTestSamplesAreMatchedByName) {
+  for (const bool is_packed : {false, true}) {
+    const TempDirectory folder;
+    if (is_packed) {
+      gzFile file = gzopen(folder.At("train.csv.gz").c_str(), "wb");
+      gzputs(file, "label,age,\"income, net\",height\n1,2,3,4\n");
+      gzclose(file);
+    } else {
+      WriteTextFile(folder.At("train.csv"), "label,age,\"income, net\",height\n1,2,3,4\n");
+    }
+    WriteTextFile(folder.At("test.csv"), "height,age,label,\"income, net\"\n4,2,0,3\n8,6,1,7\n");
+    const auto test = OpenCsv(folder.path(), {}, Split::kTest);
+    ASSERT_TRUE(test.ok()) << test.status();
+    float values[3];
+    const std::span<std::uint8_t> bytes(reinterpret_cast<std::uint8_t*>(values), sizeof values);
+    EXPECT_EQ(*(*test)->Read(0, bytes), 0);
+    EXPECT_THAT(values, ElementsAre(2, 3, 4));
+    EXPECT_EQ(*(*test)->Read(1, bytes), 1);
+    EXPECT_THAT(values, ElementsAre(6, 7, 8));
+    WriteTextFile(folder.At("test.csv"), "label,age,weight,height\n1,2,3,4\n");
+    EXPECT_THAT(std::string(OpenCsv(folder.path(), {}, Split::kTest).status().message()),
+                HasSubstr("test.csv: line 1: found no column \"income, net\", expected the columns "
+                          "of the training samples"));
+  }
+}
+
+TEST(CsvTest, ColumnsMayHaveTheSameName) {
+  const std::vector<std::string> same = {"x", "x"}, other = {"x", "y", "x"};
+  CsvTable table{.names = same, .columns = 2, .features = {1, 2}};
+  EXPECT_TRUE(OrderColumns(same, "t.csv", table).ok());
+  EXPECT_THAT(table.features, ElementsAre(1, 2));
+  table = {.names = {"y", "x", "x"}, .columns = 3, .features = {1, 2, 3, 4, 5, 6}};
+  EXPECT_TRUE(OrderColumns(other, "t.csv", table).ok());
+  EXPECT_THAT(table.features, ElementsAre(2, 1, 3, 5, 4, 6));
+  const absl::Status fewer = OrderColumns(same, "t.csv", table);
+  EXPECT_TRUE(absl::IsDataLoss(fewer)) << fewer;
+  EXPECT_THAT(std::string(fewer.message()), HasSubstr("t.csv: line 1: found a column \"y\""));
+}
+
 TEST(CsvTest, LabelsMayBeNumbers) {
   const TempDirectory folder;
   WriteTextFile(folder.At("train.csv"), "a,label\n1,-2.5\n2,0\n");

@@ -71,6 +71,27 @@ TEST(DivideDatasetTest, NeitherPartIsEmpty) {
   EXPECT_TRUE(absl::IsDataLoss(DivideDataset(std::make_shared<ByteDataset>(1), 0.5, 1).status()));
 }
 
+TEST(DivideDatasetTest, SamplesKeepTheirPlaceInTheFile) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("train.csv"), "label,a\n0,2\n1,3\n0,4\n1,5\n");  // a: the line
+  api::DatasetSpec spec{
+      .format = api::DatasetFormat::kCsv, .path = folder.path(), .validation_fraction = 0.5};
+  const TrainAndTest opened = OpenDatasets(spec, true, 1).value();
+  for (const Dataset* const part : {opened.train.get(), opened.test.get()}) {
+    for (std::int64_t i = 0; i < part->size(); ++i) {
+      float line = 0;
+      EXPECT_TRUE(part->Read(i, {reinterpret_cast<std::uint8_t*>(&line), sizeof line}).ok());
+      EXPECT_EQ(part->PlaceOf(i),
+                folder.At("train.csv") + ": line " + std::to_string(std::lround(line)));
+    }
+  }
+  WriteTextFile(folder.At("train.csv"), "label,a\n0,2\n");
+  EXPECT_EQ(OpenDatasets(spec, true, 1).status().message(),
+            folder.At("train.csv") +
+                ": line 2: found no other sample, expected at least 2 to hold "
+                "some out for spec.training.dataset.validationFraction");
+}
+
 TEST(DivideDatasetTest, TestFilesAreNotNeeded) {
   const TempDirectory folder;
   WriteTextFile(folder.At("train.csv"), "label,a\n0,1\n1,2\n0,3\n1,4\n");

@@ -157,11 +157,26 @@ TEST(IdxTest, CountsOfImagesAndLabelsMustAgree) {
 
 TEST(IdxTest, LabelOutOfRangeIsNamedWithItsSample) {
   IdxFolder folder;
-  folder.Write("train-labels-idx1-ubyte", LabelFile({0, 1, 10, 2}));
-  const absl::Status status = StatusOfOpening(folder);
+  folder.Write("t10k-labels-idx1-ubyte", LabelFile({0, 10}));
+  const absl::Status status = StatusOfOpening(folder, Split::kTest);
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("label of sample 2 at offset 10 is 10, expected 0 to 9"));
+              HasSubstr("label of sample 1 at offset 9 is 10, expected 0 to 9"));
+}
+
+TEST(IdxTest, AClassMayHaveOneSampleOrNone) {
+  IdxFolder folder;
+  folder.Write("train-labels-idx1-ubyte", LabelFile({0, 10, 14, 15}));
+  EXPECT_EQ((*OpenIdx(folder.path(), Split::kTrain, true))->classes(), 16);
+  EXPECT_EQ((*OpenIdx(folder.path(), Split::kTest, true))->classes(), 16);
+}
+
+TEST(IdxTest, ALossOfTwoClassesNeedsNoTen) {
+  IdxFolder folder;
+  folder.Write("train-labels-idx1-ubyte", LabelFile({0, 1, 1, 0}));
+  EXPECT_EQ((*OpenIdx(folder.path(), Split::kTrain, true, LabelKind::kTwoClasses))->classes(), 2);
+  folder.Write("train-labels-idx1-ubyte", LabelFile({0, 1, 2, 0}));
+  EXPECT_EQ((*OpenIdx(folder.path(), Split::kTrain, true, LabelKind::kTwoClasses))->classes(), 3);
 }
 
 TEST(IdxTest, MoreThanTenClassesAreTakenFromTheTrainingLabels) {

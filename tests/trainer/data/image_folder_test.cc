@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/trainer/data/image_files.h"
 #include "trainer/data/decoded_cache.h"
 
@@ -84,6 +87,18 @@ TEST_F(ImageFolderTest, TestSetHasTheClassesOfTheTrainingSet) {
               AllOf(HasSubstr("test/eel"), HasSubstr("the training set has no such class")));
 }
 
+TEST_F(ImageFolderTest, TestSetIsTheFirstFolderWithClasses) {
+  WriteCatsAndDogs();
+  std::filesystem::remove_all(folder_.At("test"));
+  Write("test/1.png", Gray(1));  // without its class
+  Write("val/cat/a.png", Gray(60));
+  const auto test = Open(Split::kTest);
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ(LabelAndPixel(**test, 0), std::pair(0, 60));
+  Write("test/dog/a.png", Gray(50));
+  EXPECT_EQ(LabelAndPixel(**Open(Split::kTest), 0), std::pair(1, 50));
+}
+
 TEST_F(ImageFolderTest, FolderOfClassesAloneIsDividedBySeed) {
   for (int i = 0; i < 10; ++i) {
     Write("a/" + std::to_string(i) + ".png", Gray(static_cast<char>(i)));
@@ -129,6 +144,17 @@ TEST_F(ImageFolderTest, DamagedImageIsNamedWhenItIsRead) {
   EXPECT_TRUE(absl::IsDataLoss(label.status()));
   EXPECT_THAT(std::string(label.status().message()),
               HasSubstr("train/dog/b.png: damaged PNG image"));
+}
+
+TEST_F(ImageFolderTest, AnImageThatIsBeingReplacedIsNotDamaged) {
+  WriteCatsAndDogs();
+  const auto train = Open();
+  Write("train/dog/b.png", "");
+  std::jthread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Write("train/dog/b.png", Gray(70));
+  });
+  EXPECT_EQ(LabelAndPixel(**train, 2), std::pair(1, 70));
 }
 
 TEST_F(ImageFolderTest, CacheDecodesOnce) {

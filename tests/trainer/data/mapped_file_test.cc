@@ -7,8 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/descriptor.h"
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/data/pages.h"
 #include "trainer/data/file_bytes.h"
 
 namespace lockstep::train {
@@ -38,6 +42,34 @@ TEST(MappedFileDeathTest, AFileThatWasCutShortIsNamed) {
         ::_exit(LastByte(file));
       },
       ::testing::ExitedWithCode(210), "train.idx: cannot read its mapped content");
+}
+
+TEST(MappedFileTest, AFileIsReadAheadToItsEnd) {
+  const TempDirectory folder;
+  const std::string path = folder.At("x.npy");
+  WriteTextFile(path, std::string(std::size_t{64} << 20, 'a'));
+  if (!DropFromMemory(path)) GTEST_SKIP() << "the file's pages stay in memory";
+  const auto file = FileBytes::OpenWhole(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->Prefetch();
+  const auto begin = std::chrono::steady_clock::now();
+  while (ShareInMemory(path) < 1 &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(ShareInMemory(path), 1);
+}
+
+TEST(MappedFileTest, TheMemoryIsThatOfTheControlGroup) {
+  const TempDirectory folder;
+  const std::uint64_t machine = MemoryFor(folder.path());
+  EXPECT_GT(machine, std::uint64_t{1} << 28);
+  WriteTextFile(folder.At("memory.max"), "max\n");
+  EXPECT_EQ(MemoryFor(folder.path()), machine);
+  WriteTextFile(folder.At("memory.max"), "12345678\n");
+  EXPECT_EQ(MemoryFor(folder.path()), 12'345'678u);
+  WriteTextFile(folder.At("memory.max"), "9223372036854771712\n");
+  EXPECT_EQ(MemoryFor(folder.path()), machine);
 }
 
 TEST(MappedFileDeathTest, AFaultElsewhereIsLeftToTheHandlerBefore) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 
@@ -44,6 +45,21 @@ const char kGolden[] =
     "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }"
     "                                                          \n"
     "\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40";
+
+// Reading them ahead takes long, so that threads read what a batch needs.
+TEST_F(NpyTest, LargeArraysDoNotCountAsInMemory) {
+  const std::string x = folder_.At("x_train.npy");
+  for (const bool is_large : {false, true}) {
+    const std::string shape = is_large ? "(2, 268435456)" : "(2, 8)";
+    const std::string header =
+        NpyHeaderText("{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + ", }");
+    Write(header, NpyFile<std::uint8_t>("|u1", "(2,)", {0, 1}));
+    std::filesystem::resize_file(x, header.size() + (is_large ? std::size_t{1} << 29 : 16));
+    const auto dataset = Open();
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->InMemory(), !is_large);
+  }
+}
 
 TEST_F(NpyTest, LabelsMayBeNumbers) {
   const std::string samples = NpyFile<float>("<f4", "(2, 1)", {5, 6});

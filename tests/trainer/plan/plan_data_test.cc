@@ -114,6 +114,10 @@ TEST(PlanDataTest, DescribedSamplesAreInMemoryAsOpenedOnes) {
     EXPECT_FALSE(facts(format, false).train.in_memory) << api::NameOf(format);
     EXPECT_FALSE(facts(format, false).test->in_memory) << api::NameOf(format);
   }
+  SessionOptions large = OptionsOf(Format::kIdx);
+  EXPECT_FALSE(PlanData(large, {.samples = 90'000, .classes = 3, .shape = Shape{3, 32, 32}})
+                   ->train.in_memory)
+      << "276 MB";
   EXPECT_TRUE(facts(Format::kCsv, false).train.in_memory);
   EXPECT_FALSE(facts(Format::kImageFolder, true).train.in_memory);
   EXPECT_FALSE(facts(Format::kTfRecord, true).train.in_memory);

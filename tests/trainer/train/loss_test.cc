@@ -8,6 +8,7 @@
 
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/npy_files.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/core/rng.h"
@@ -189,6 +190,39 @@ TEST_P(LossTest, ALastLayerOrLabelsThatDoNotFitAreRefused) {
   EXPECT_TRUE(absl::IsDataLoss(session.status()));
   EXPECT_THAT(std::string(session.status().message()),
               HasSubstr("in its label, expected 0 to 1 for BinaryCrossentropy"));
+}
+
+TEST_P(LossTest, ALabelOutOfRangeIsNamedWithItsLine) {
+  std::string table = "label,a\n";
+  for (int row = 0; row < 100; ++row) table += row == 17 ? "2,1\n" : "1,1\n";
+  WriteTextFile(folder_.At("train.csv"), table);
+  api::TrainingSpec training =
+      TrainingOf({.type = api::LossType::kBinaryCrossentropy}, api::Json::array({Dense(1)}));
+  training.dataset.validation_fraction = 0.5;
+  const auto binary = Session::Create({.training = training, .world = 1, .backend = GetParam()});
+  EXPECT_EQ(binary.status().message(),
+            folder_.At("train.csv") +
+                ": line 19: found 2 in its label, expected 0 to 1 for BinaryCrossentropy");
+  training.loss.type = api::LossType::kSparseCategoricalCrossentropy;
+  training.dataset.validation_fraction = 0;
+  WriteTextFile(folder_.At("test.csv"), "label,a\n1,1\n7,1\n");
+  const auto classes = Session::Create({.training = training, .world = 1, .backend = GetParam()});
+  EXPECT_EQ(classes.status().message(),
+            folder_.At("test.csv") +
+                ": line 3: label 7 of a test sample, expected 0 to 2, the classes of the training "
+                "samples");
+}
+
+TEST_P(LossTest, IdxFilesOfTwoClassesFitABinaryLoss) {
+  IdxFolder files;
+  files.Write("train-labels-idx1-ubyte", LabelFile({0, 1, 1, 0}));
+  files.Write("t10k-labels-idx1-ubyte", LabelFile({1, 0}));
+  api::TrainingSpec training = TrainingOf({.type = api::LossType::kBinaryCrossentropy},
+                                          api::Json::array({{{"type", "Flatten"}}, Dense(1)}));
+  training.dataset = {.format = api::DatasetFormat::kIdx, .path = files.path()};
+  training.batch_size.global = 2;
+  const auto session = Session::Create({.training = training, .world = 1, .backend = GetParam()});
+  EXPECT_TRUE(session.ok()) << session.status();
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LossTest, ::testing::ValuesIn(kDevices),

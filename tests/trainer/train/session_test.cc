@@ -14,6 +14,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/measuring_backend.h"
+#include "trainer/data/sample_hash.h"
 #include "trainer/rendezvous/fingerprint.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/snapshot.h"
@@ -122,6 +123,75 @@ TEST(SessionTest, ACheckpointOfAnotherOrderOfSamplesIsRefused) {
   EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok()) << "an earlier version's";
 }
 
+// 70 samples in batches of 16 are 5 steps an epoch, and so are 69, but not 64.
+TEST(SessionTest, ACheckpointOfAnotherNumberOfSamplesGoesOnWithTheNextEpoch) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  const auto session = *Session::Create(options);
+  RunState saved{.step = 7, .evaluated_step = 5};
+  saved.ledger.Check(1);  // an epoch that lost a sample
+  saved.ledger.Add(32, 1234);
+  const auto restored = [&](std::int64_t examples) -> absl::StatusOr<RunState> {
+    options.training.dataset.synthetic->train_examples = examples;
+    RunState state;
+    const absl::Status status =
+        RestoreSnapshot(MakeSnapshot(*session, saved, Time()), **Session::Create(options), state);
+    if (!status.ok()) return status;
+    return state;
+  };
+  EXPECT_EQ(*restored(70), saved);
+  RunState next = *restored(69);
+  EXPECT_EQ(next.step, 10);
+  EXPECT_EQ(next.ledger.count(), 0);
+  EXPECT_EQ(next.ledger.lost_total(), 1);
+  const StepPlan plan{.examples = 69, .global_batch = 16};
+  for (int step = 0; step < 5; ++step) {
+    StepTotals totals{.examples = static_cast<double>(plan.GlobalExamples(next.step))};
+    for (std::int64_t i = step * 16; i < std::min(69, step * 16 + 16); ++i) {
+      totals.hash += SampleHash(i);
+    }
+    ApplyStep(totals, plan, next);
+  }
+  EXPECT_EQ(next.ledger.lost_total(), 1) << "the next epoch balances";
+  EXPECT_EQ(next.ledger.duplicated_total(), 0);
+  EXPECT_THAT(std::string(restored(64).status().message()),
+              HasSubstr("was saved with examples = 70, this job has 64, and so an epoch 4 steps "
+                        "instead of 5: put back the samples that are gone"));
+  saved.step = 10;
+  EXPECT_EQ(restored(69)->step, 10) << "at an epoch's end";
+  saved.step = 17;
+  EXPECT_THAT(std::string(restored(69).status().message()),
+              HasSubstr("and no epoch follows in which to go on"));
+  saved.step = 20;
+  EXPECT_EQ(restored(69)->step, 20);
+  EXPECT_TRUE(RestoreModel(MakeSnapshot(*session, saved, Time()), **Session::Create(options)).ok())
+      << "an Evaluator's";
+}
+
+TEST(SessionTest, ACheckpointOfOtherSamplesIsRestoredWithAWarning) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("train.csv"), "a,b,label\n1,2,0\n3,4,1\n");
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  options.training.dataset = {.format = api::DatasetFormat::kCsv, .path = folder.path()};
+  options.training.evaluation.enabled = false;
+  options.training.batch_size.global = 1;
+  options.training.model.layers = api::Json::array({{{"type", "Dense"}, {"units", 2}}});
+  Snapshot snapshot = MakeSnapshot(**Session::Create(options), {.step = 1}, Time());
+  const auto log_of_restoring = [&] {
+    const auto session = *Session::Create(options);
+    RunState state;
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(RestoreSnapshot(snapshot, *session, state).ok());
+    EXPECT_EQ(state.step, 1);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_of_restoring(), "");
+  WriteTextFile(folder.At("train.csv"), "a,b,label\n3,4,1\n1,2,0\n");
+  EXPECT_THAT(log_of_restoring(),
+              HasSubstr("the training samples are not those of the checkpoint"));
+  snapshot.state.erase("trainDigest");
+  EXPECT_EQ(log_of_restoring(), "") << "an earlier version's";
+}
+
 TEST(SessionTest, AnEvaluationOfAnotherTestSetOrLossIsNotRestored) {
   SessionOptions options{.training = SmallTraining(), .backend = "reference"};
   options.training.model.layers =
@@ -221,7 +291,8 @@ TEST(SessionTest, OneThatOnlyEvaluatesNeedsNoTrainingFiles) {
               HasSubstr("test samples are float32 [2], expected uint8 [2] as the run's"))
       << "bytes are divided by 255, and floats are not";
   EXPECT_THAT(refusal({.examples = 70, .input = {2}, .outputs = 1}),
-              HasSubstr("test samples need 2 outputs of the model, which has 1 for the run"));
+              HasSubstr("test samples need 2 outputs of the model, which has 1 for the run; " +
+                        folder.At("test.csv: line ")));
 }
 
 TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {
