@@ -44,6 +44,7 @@ function(lockstep_test name)
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
     lockstep_time_limit(discovery 10)
+    lockstep_time_percent(percent)
     # An empty value would make the next property's name the value.
     if(ARG_LABELS)
       set(labels LABELS "${ARG_LABELS}")
@@ -51,7 +52,7 @@ function(lockstep_test name)
     # A parameter without operator<< prints as its bytes, which hold addresses.
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
       NO_PRETTY_VALUES
-      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT} ${labels})
+      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${percent} ${labels})
   endif()
 endfunction()
 
