@@ -56,6 +56,21 @@ function(lockstep_test name)
   endif()
 endfunction()
 
+# lockstep_unittest(NAME SECONDS MODULES m_test … [PYTHON program…] [ENVIRONMENT A=B …]): modules of Python's
+# unittest in the current folder. ctest says so if every test of them is skipped.
+function(lockstep_unittest name seconds)
+  cmake_parse_arguments(ARG "" "" "MODULES;PYTHON;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_PYTHON)
+    set(ARG_PYTHON ${PYTHON3})
+  endif()
+  add_test(NAME ${name}
+    COMMAND ${ARG_PYTHON} ${PROJECT_SOURCE_DIR}/tests/support/run_unittest ${ARG_MODULES}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77
+    ENVIRONMENT "LOCKSTEP_BIN=${CMAKE_BINARY_DIR}/bin;PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
+  lockstep_limit_tests(${seconds} ${name})
+endfunction()
+
 # lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor
 # without AVX-512, and one without AVX, would. On one that has less itself, it runs with what there is.
 # The program also gets a test that its kernels are those of the set. Only a build with oneDNN can be
