@@ -34,6 +34,7 @@ build:
 
 ## make test        build, then every test but those against peers
 test: build
+	@tools/setup test
 	@tools/setup nvcc || echo "make: without nvcc, the test cuda_kernels is skipped (the reason is above)" >&2
 	@tools/setup kube
 	@tools/setup chart

@@ -44,6 +44,7 @@ function(lockstep_test name)
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
     lockstep_time_limit(discovery 10)
+    lockstep_time_percent(percent)
     # An empty value would make the next property's name the value.
     if(ARG_LABELS)
       set(labels LABELS "${ARG_LABELS}")
@@ -51,8 +52,23 @@ function(lockstep_test name)
     # A parameter without operator<< prints as its bytes, which hold addresses.
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
       NO_PRETTY_VALUES
-      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT} ${labels})
+      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${percent} ${labels})
   endif()
+endfunction()
+
+# lockstep_unittest(NAME SECONDS MODULES m_test … [PYTHON program…] [ENVIRONMENT A=B …]): modules of Python's
+# unittest in the current folder. ctest says so if every test of them is skipped.
+function(lockstep_unittest name seconds)
+  cmake_parse_arguments(ARG "" "" "MODULES;PYTHON;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_PYTHON)
+    set(ARG_PYTHON ${PYTHON3})
+  endif()
+  add_test(NAME ${name}
+    COMMAND ${ARG_PYTHON} ${PROJECT_SOURCE_DIR}/tests/support/run_unittest ${ARG_MODULES}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77
+    ENVIRONMENT "LOCKSTEP_BIN=${CMAKE_BINARY_DIR}/bin;PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
+  lockstep_limit_tests(${seconds} ${name})
 endfunction()
 
 # lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor

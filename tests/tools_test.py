@@ -354,6 +354,24 @@ class CudaFromWheelsTest(unittest.TestCase):
         self.assertEqual(f"{self.folder}/new\n", self.call(path=f"{self.folder}/new/bin:").stdout)
 
 
+class RunUnittestTest(unittest.TestCase):
+    def code_for(self, *methods):
+        folder = temporary_folder(self)
+        lines = ["import unittest", "class SomeTest(unittest.TestCase):", " x = 1", *(f" {method}" for method in methods)]
+        (folder / "some_test.py").write_text("\n".join(lines))
+        return subprocess.run([sys.executable, TOOLS.parent / "tests/support/run_unittest", "some_test"], cwd=folder,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+
+    def test_ctest_learns_that_every_test_was_skipped(self):
+        good, bad = "def test_good(self): pass", "def test_bad(self): self.fail()"
+        skipped = "def test_skipped(self): self.skipTest('for want of something')"
+        class_skipped = "def setUpClass(): raise unittest.SkipTest('for want of something')"
+        for code, methods in ((0, [good]), (0, [good, skipped]), (77, [skipped]), (77, [class_skipped, good]),
+                              (1, [bad, skipped]), (1, [bad]), (1, [])):
+            with self.subTest(methods):
+                self.assertEqual(code, self.code_for(*methods))
+
+
 class PeerImageTest(unittest.TestCase):
     def python_of(self, release):
         done = argparse.Namespace(stdout=f"{release}\n")

@@ -106,6 +106,7 @@ absl::Status Train() {
   }
   const auto totals = learner->Run(Spirals(random, 1), kSteps, 0);
   fmt::print("accuracy {:.1f} % of new points\n", 100 * totals.correct / kRows);
+  if (totals.correct < 0.9 * kRows) return absl::InternalError("it has not learned the arms");
   return absl::OkStatus();
 }
 

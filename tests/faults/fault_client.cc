@@ -28,6 +28,17 @@ std::vector<FaultClient::Write> FaultClient::writes() const {
   return writes_;
 }
 
+bool FaultClient::struck() const {
+  using enum WriteFault::Kind;
+  const std::lock_guard lock(mutex_);
+  const auto& write = faults_.write;
+  const bool kills = write && (write->kind == kKillBefore || write->kind == kKillAfter);
+  return (!write || struck_.contains("write")) && (!kills || dead_) &&
+         (!faults_.watch || struck_.contains("event")) &&
+         (faults_.first_lists.ok() || struck_.contains("list")) &&
+         (faults_.first_watches.ok() || struck_.contains("watch"));
+}
+
 void FaultClient::Kill() {
   dead_ = true;
   death_.request_stop();
@@ -44,6 +55,10 @@ absl::StatusOr<Object> FaultClient::Fated(Write write, const Call& call) {
   }
   const auto& fault = faults_.write;
   if (!fault || nth < fault->nth || nth >= fault->nth + fault->times) return call();
+  {
+    const std::lock_guard lock(mutex_);
+    struck_.insert("write");
+  }
   if (fault->kind == kRefused) return fault->refusal;
   if (fault->kind == kKillBefore) {
     Kill();
@@ -58,7 +73,9 @@ absl::Status FaultClient::First(const std::string& call, const Kind& kind,
                                 const absl::Status& fate) {
   if (dead_) return DeadStatus();
   const std::lock_guard lock(mutex_);
-  return asked_.insert(call + kind.plural).second ? fate : absl::OkStatus();
+  if (!asked_.insert(call + " " + kind.plural).second) return absl::OkStatus();
+  if (!fate.ok()) struck_.insert(call);
+  return fate;
 }
 
 absl::StatusOr<Object> FaultClient::Get(const Kind& kind, const Key& key) {
@@ -70,14 +87,14 @@ absl::StatusOr<Object> FaultClient::Get(const Kind& kind, const Key& key) {
 }
 
 absl::StatusOr<kube::Page> FaultClient::List(const Kind& kind, const kube::ListOptions& options) {
-  if (absl::Status fate = First("list ", kind, faults_.first_lists); !fate.ok()) return fate;
+  if (absl::Status fate = First("list", kind, faults_.first_lists); !fate.ok()) return fate;
   return store_.List(kind, options);
 }
 
 absl::Status FaultClient::Watch(const Kind& kind, const kube::WatchOptions& options,
                                 std::stop_token stop,
                                 const std::function<void(WatchEvent)>& on_event) {
-  if (absl::Status fate = First("watch ", kind, faults_.first_watches); !fate.ok()) return fate;
+  if (absl::Status fate = First("watch", kind, faults_.first_watches); !fate.ok()) return fate;
   std::stop_source end;
   const std::stop_callback on_stop(stop, [&end] { end.request_stop(); });
   const std::stop_callback on_death(death_.get_token(), [&end] { end.request_stop(); });
@@ -102,6 +119,7 @@ absl::Status FaultClient::Bend(const Kind& kind, const WatchEvent& event,
   const int nth = ++stream.count;
   const auto& fault = faults_.watch;
   const bool here = fault && fault->plural == kind.plural && nth >= fault->nth;
+  if (here) struck_.insert("event");
   if (here && fault->kind == kLate) std::this_thread::sleep_for(kLag);
   if (here && nth == fault->nth) {
     switch (fault->kind) {

@@ -65,6 +65,8 @@ class FaultClient final : public kube::Client {
   // The process is gone, as by SIGKILL.
   void Kill();
   bool dead() const { return dead_; }
+  // Whether all that it was told to do wrong has been done.
+  bool struck() const;
   std::vector<Write> writes() const;  // those that were sent, whatever came of them
 
   absl::StatusOr<kube::Object> Get(const kube::Kind& kind, const kube::Key& key) override;
@@ -107,6 +109,7 @@ class FaultClient final : public kube::Client {
   std::vector<Write> writes_;
   std::map<std::string, Stream> streams_;  // by plural
   std::set<std::string> asked_;
+  std::set<std::string> struck_;  // the names of the calls that faults have struck
 };
 
 // Everything that happened to a kind in one store, oldest first. Writes a sentinel to know the end.

@@ -1,6 +1,8 @@
 """kill -9 of anything: training goes on, nothing is lost, nothing is left behind."""
+import calendar
 import hashlib
 import json
+import os
 import pathlib
 import random
 import signal
@@ -8,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from local_run import (SLOWNESS, TRAINER, Run, alive, descendants, environment, kill9, wait_until_gone,
                        write_job)
@@ -28,6 +31,20 @@ def ledger(run):
     records = [json.loads(line) for line in run.logs().splitlines()
                if line.startswith("{") and '"samplesLost"' in line]
     return records[-1]
+
+
+def seconds_since_1970(stamp):
+    """What `time` of a log record says, which is UTC."""
+    return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(stamp[19:-1])
+
+
+class StampTest(unittest.TestCase):
+    def test_a_stamp_is_utc_wherever_the_tests_run(self):
+        self.addCleanup(time.tzset)  # after the variable is restored
+        summer_all_year = "XST3:30XDT,0/0,J365/25"
+        with unittest.mock.patch.dict(os.environ, TZ=summer_all_year):
+            time.tzset()
+            self.assertEqual(1782907200.25, seconds_since_1970("2026-07-01T12:00:00.250Z"))
 
 
 class FaultsTest(unittest.TestCase):
@@ -61,9 +78,7 @@ class FaultsTest(unittest.TestCase):
         """From the kill to the first step that the new generation reports."""
         times = [json.loads(line)["time"] for line in run.logs().splitlines()
                  if line.startswith("{") and '"first step of the generation"' in line]
-        stamps = [time.mktime(time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-                  + float(t[19:-1]) for t in times]
-        after = [stamp - killed_at for stamp in stamps if stamp > killed_at]
+        after = [seconds for seconds in (seconds_since_1970(stamp) - killed_at for stamp in times) if seconds > 0]
         self.assertTrue(after, "no step was done after the kill")
         return min(after)
 

@@ -13,6 +13,7 @@
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/strangers_store.h"
+#include "tests/support/time_limit.h"
 #include "trainer/comm/gloo/gloo_communicator.h"
 
 namespace lockstep::train {
@@ -148,10 +149,14 @@ TEST(MakeCommunicatorTest, BuffersOfDifferentSizesAreNotShared) {
 TEST(MakeCommunicatorTest, APeerThatNeverComesEndsInDeadlineExceeded) {
   InMemoryStore store;
   auto options = Options(0, 2);
-  options.timeout = std::chrono::milliseconds(50);
+  options.connect_timeout = std::chrono::milliseconds(50);
   const auto buffer = SharedBuffer();
+  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(MakeCommunicator(options, store, *buffer).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            lockstep::testing::TimeLimit(std::chrono::seconds(5)))
+      << "it waits for something else";
 }
 
 TEST(MakeCommunicatorTest, AGenerationThatEndsMeanwhileIsCancelled) {
@@ -296,7 +301,7 @@ TEST(MakeCommunicatorTest, AnAddressThatIsNotThisHostsIsNamed) {
 TEST(MakeCommunicatorTest, AGarbledOfferIsVotedAgainst) {
   InMemoryStore store;
   auto options = Options(0, 2);
-  options.timeout = std::chrono::milliseconds(50);
+  options.connect_timeout = std::chrono::milliseconds(50);
   ASSERT_TRUE(store.Set("shm/offer/1", "garbage").ok());
   ASSERT_TRUE(store.Set("shm/vote/1", "yes").ok());
   const auto buffer = SharedBuffer();

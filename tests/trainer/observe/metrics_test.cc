@@ -16,6 +16,7 @@
 
 #include "tests/support/folders.h"
 #include "tests/support/http_request.h"
+#include "tests/support/ipv6.h"
 
 namespace lockstep::train {
 namespace {
@@ -35,6 +36,7 @@ std::string Scrape(const MetricsServer& server) {
 }
 
 TEST(MetricsServerTest, APodWithAnIpv6AddressIsServedThere) {
+  if (!lockstep::testing::HasIpv6()) GTEST_SKIP() << "no IPv6 here";
   const auto server = MetricsServer::Start("[::1]:0");
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_THAT(Request((*server)->port(), "GET", "/metrics", /*ipv6=*/true), HasSubstr("200 OK"));

@@ -27,6 +27,7 @@
 #include "base/descriptor.h"
 #include "base/listener.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/ipv6.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
@@ -294,7 +295,7 @@ TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
 
 // gRPC names connections by their addresses.
 TEST_F(StrangersTest, AreToldFromWorkersWithIpv6AddressesToo) {
-  if (!ListenAt("[::1]:0", 1).ok()) GTEST_SKIP() << "no IPv6 here";
+  if (!lockstep::testing::HasIpv6()) GTEST_SKIP() << "no IPv6 here";
   Serve({.patience = kPatience}, kSecret, "[::1]");
   ExpectToStay();
 }
