@@ -23,6 +23,11 @@ namespace {
 
 TEST(StopSignalTest, NothingIsInstalledUnasked) {
   EXPECT_FALSE(StopSignalled());
+  sigset_t blocked;
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    EXPECT_EQ(sigismember(&blocked, signal), 0) << signal << " would be kept for a descriptor";
+  }
 }
 
 // In a process of its own each, because it lasts.

@@ -50,7 +50,11 @@ def start_trainer(training=TRAINING, tf_config=None, addresses=ADDRESSES[:1], in
 
 def run_trainer(**arguments):
     process = start_trainer(**arguments)
-    out, _ = process.communicate(timeout=60 * SLOWNESS)
+    try:
+        out, _ = process.communicate(timeout=60 * SLOWNESS)
+    finally:
+        process.kill()  # one that has not ended would keep its port from the tests that follow
+        process.wait()
     return process.returncode, out
 
 
@@ -101,6 +105,8 @@ class ClusterTest(unittest.TestCase):
     def test_a_peer_of_another_job_is_refused(self):
         other = dict(TRAINING, batchSize={"global": 64})
         leader = start_trainer(addresses=ADDRESSES)
+        self.addCleanup(leader.wait)
+        self.addCleanup(leader.kill)
         code, out = run_trainer(training=other, addresses=ADDRESSES, index=1)
         leader_out, _ = leader.communicate(timeout=60 * SLOWNESS)
         self.assertEqual(code, 10, out)
