@@ -79,8 +79,8 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
   if (!identity.Traits().first_process_updates) return memory;
   memory.optimizer = 0;
   memory.staging = 0;
-  if (AllowsSharedMemory(identity) && !ComputesOnGpu(identity))
-    memory.parameters -= bytes.model.parameters;
+  const bool reads_in_place = AllowsSharedMemory(identity) && !ComputesOnGpu(identity);
+  if (reads_in_place) memory.parameters -= bytes.model.parameters;
   return memory;
 }
 

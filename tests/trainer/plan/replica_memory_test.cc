@@ -44,6 +44,15 @@ TEST(ReplicaMemoryTest, WithCentralStorageTheOthersReadTheParametersOfTheControl
                                measured.session->Memory().model.parameters);
 }
 
+TEST(ReplicaMemoryTest, OnGpusNoReplicaHasParametersInTheHostsMemory) {
+  Measurable job = CentralStorageOf(3);
+  job.identity.gpus = 3;
+  const MeasuredReplica measured = Measure(job);
+  EXPECT_EQ(measured.memory.parameters, 0u);
+  EXPECT_EQ(measured.other.parameters, 0u) << "nothing is taken from what is not counted";
+  EXPECT_EQ(measured.other.gradients, measured.session->Memory().sums);
+}
+
 TEST(ReplicaMemoryTest, WithoutSharedMemoryTheOthersHaveACopyOfTheParameters) {
   Measurable job = CentralStorageOf(3);
   job.identity.strategy.communication = api::Communication::kRing;
