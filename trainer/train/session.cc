@@ -156,7 +156,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   }
   AllocateBlock();
   MakeLosses();
-  OpenGate(0);
+  OpenGate();
   return absl::OkStatus();
 }
 
