@@ -61,7 +61,7 @@ inline std::uint64_t HashOf(const StepTail& tail) {
 struct OptimizerStep {
   bool applies = true;  // false: the update changes nothing
   float learning_rate = 0;
-  std::int64_t step = 1;     // counts from 1
+  std::int64_t step = 1;     // counts updates from 1; skipped ones do not count
   float gradient_scale = 1;  // the update's gradient is scale * gradients
 };
 
@@ -78,7 +78,7 @@ struct OptimizerPiece {
 // How a step's update is decided. Uploaded before each step.
 struct UpdateSettings {
   float learning_rate = 0;
-  std::int64_t step = 1;               // counts from 1
+  std::int64_t step = 1;               // counts from 1; skipped ones count
   double clip_norm = 0;                // of the whole gradient; 0: no limit
   std::int64_t may_skip_in_a_row = 0;  // consecutive updates that need not be finite
   bool adapts_loss_scale = false;      // see LossScale
@@ -102,6 +102,7 @@ inline constexpr LossScale kInitialLossScale{.value = 0x1p15f};
 struct UpdateGate {
   bool closed = false;
   std::int64_t skipped_in_a_row = 0;
+  std::int64_t skipped_steps = 0;  // since the run began
   LossScale loss_scale;
 };
 
@@ -150,8 +151,13 @@ LOCKSTEP_ALSO_ON_GPU inline StepResult DecideUpdate(const UpdateSettings& settin
   const bool applies = result.outcome == UpdateOutcome::kApplied;
   const bool skips = result.outcome == UpdateOutcome::kSkipped;
   gate.closed = !applies && !skips;
+  // Adam's corrections assume that the moments hold as many gradients.
+  update.step = settings.step - gate.skipped_steps;
   if (applies) gate.skipped_in_a_row = 0;
-  if (skips) ++gate.skipped_in_a_row;
+  if (skips) {
+    ++gate.skipped_in_a_row;
+    ++gate.skipped_steps;
+  }
   const float used_scale = scale.value;
   if (settings.adapts_loss_scale && applies && ++scale.updates == LossScale::kGrowthSteps) {
     const float doubled = 2 * scale.value;  // kLargest has no address on a GPU, so no std::min
@@ -163,7 +169,6 @@ LOCKSTEP_ALSO_ON_GPU inline StepResult DecideUpdate(const UpdateSettings& settin
   const bool clips = settings.clip_norm > 0 && norm > settings.clip_norm;
   update.applies = applies;
   update.learning_rate = settings.learning_rate;
-  update.step = settings.step;
   update.gradient_scale =
       (clips ? static_cast<float>(settings.clip_norm / norm) : 1.0f) / used_scale;
   return result;

@@ -84,6 +84,8 @@ std::vector<NamedUpdate> Updates() {
           {"LossIsNotANumber", {.tail = {.loss = kNotANumber}}},
           {"LossIsNotANumberAndMayBeSkipped",
            {.settings = {.may_skip_in_a_row = 3}, .tail = {.loss = kNotANumber}}},
+          {"AfterSkips",
+           {.settings = {.step = 9}, .gate = {.skipped_in_a_row = 2, .skipped_steps = 5}}},
           {"GradientIsNotANumber", {.gradients = {1, kNotANumber}}},
           {"GradientIsInfinite", {.gradients = {kInfinity}}},
           {"NotSummed", {.is_summed = false}},
@@ -105,6 +107,8 @@ std::vector<float> NumbersOf(const UpdateOutputs& outputs) {
           outputs.update.gradient_scale,
           outputs.gate.closed ? 1.0f : 0.0f,
           static_cast<float>(outputs.gate.skipped_in_a_row),
+          static_cast<float>(outputs.gate.skipped_steps),
+          static_cast<float>(outputs.update.step),
           outputs.gate.loss_scale.value,
           outputs.states.front()};
 }

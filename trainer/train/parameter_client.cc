@@ -225,10 +225,11 @@ absl::StatusOr<ShardGroup::PushResult> ParameterClient::Push(ShardGroup::Gradien
   return result;
 }
 
-absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t step) {
+absl::Status ParameterClient::Load(std::uint64_t fence, int parts, const RunState& state) {
   ShardGroup::Content content{.fence = fence,
                               .parts = parts,
-                              .step = step,
+                              .step = state.step,
+                              .skipped_steps = state.skipped_steps,
                               .total_steps = session_.total_steps(),
                               .segments = {},
                               .kept_states = {},

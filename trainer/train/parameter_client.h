@@ -17,6 +17,7 @@
 #include "trainer/rendezvous/address_watch.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
 #include "trainer/strategy/parameter_server/task_link.h"
+#include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -66,8 +67,8 @@ class ParameterClient {
   absl::StatusOr<std::vector<std::int64_t>> Pull(const ShardGroup::Request& request, bool slots);
   // Pushes the session's gradients and its buffer's states. `gradient` has the rest.
   absl::StatusOr<ShardGroup::PushResult> Push(ShardGroup::Gradient gradient);
-  // Loads the session's parameters, states and slots onto all servers.
-  absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
+  // Loads the session's parameters, states and slots, those of `state`, onto all servers.
+  absl::Status Load(std::uint64_t fence, int parts, const RunState& state);
   // Asks all servers whether they have the values of this fence, and whether they were asked to
   // stop. As soon as one was, or has lost the values, waits for no other.
   absl::Status Check(std::uint64_t fence);

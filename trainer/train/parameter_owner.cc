@@ -150,7 +150,7 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
     loop_.state = {};
     if (Ended ended = Restore()) return ended;
   }
-  absl::Status loaded = client_.Load(fence, summed_parts_, loop_.state.step);
+  absl::Status loaded = client_.Load(fence, summed_parts_, loop_.state);
   if (!loaded.ok()) return EndOfServers(std::move(loaded));
   fence_ = loaded_ = fence;
   reports_until_ = true;

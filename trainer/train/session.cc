@@ -157,7 +157,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   }
   AllocateBlock();
   MakeLosses();
-  OpenGate(0);
+  OpenGate();
   return absl::OkStatus();
 }
 

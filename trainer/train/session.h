@@ -128,10 +128,10 @@ class Session {
   // rows of a part. At most gradientAccumulation, and as few as these rows need.
   int parts() const { return parts_; }
 
-  // Forgets the steps that were begun, if any, and lets the next ones update again.
-  // `skipped_in_a_row`: steps without an update up to now. `loss_scale` is ignored unless the
-  // precision is Float16.
-  void OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale = kInitialLossScale);
+  // Forgets the steps that were begun, if any, and lets the next ones update again. `gate`: what
+  // the run knows of the steps up to now. Its loss scale is ignored unless the precision is
+  // Float16.
+  void OpenGate(UpdateGate gate = {.loss_scale = kInitialLossScale});
 
   // The parts of a step, in their order: see train_step.cc. All but EndStep queue work on the
   // device and return. BeginStep: `own` has what this rank adds to the totals besides loss and

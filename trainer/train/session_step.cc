@@ -7,7 +7,7 @@
 
 namespace lockstep::train {
 
-void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale) {
+void Session::OpenGate(UpdateGate gate) {
   backend_->Synchronize();
   begun_count_ = 0;
   sum_failure_ = absl::OkStatus();
@@ -15,8 +15,7 @@ void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scal
     // A sum that failed has left anything there, also between the parameters, where no op writes.
     backend_->Zero(sums_, device_sums_.bytes());
   }
-  UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
-  if (adapts_loss_scale()) gate.loss_scale = loss_scale;
+  if (!adapts_loss_scale()) gate.loss_scale = {};
   backend_->Upload(&gate, device_.gate, sizeof(gate));
   const bool is_summed = true;
   backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));

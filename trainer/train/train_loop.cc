@@ -54,7 +54,9 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   const std::unique_ptr<Loader> loader =
       Loader::Create(session.train_data(), session.TrainingReads(rank));
   loader->Seek(state.step);
-  session.OpenGate(state.skipped_in_a_row, state.loss_scale);
+  session.OpenGate({.skipped_in_a_row = state.skipped_in_a_row,
+                    .skipped_steps = state.skipped_steps,
+                    .loss_scale = state.loss_scale});
   // The last generation may have ended before it did what is due at its last step.
   if (Ended ended = EvaluateAndSaveIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the

@@ -129,6 +129,17 @@ TEST_P(UpdateTest, SettingsAndTotalsArePassedOn) {
   EXPECT_EQ(HashOf(found.result.tail), 0x0123456789abcdefu);
 }
 
+TEST_P(UpdateTest, SkippedStepsAreNoUpdatesOfTheOptimizer) {
+  const UpdateGate gate{.skipped_steps = 2};
+  const UpdateOutputs applied = Run({.settings = {.step = 7}, .gate = gate});
+  EXPECT_EQ(applied.update.step, 5);
+  EXPECT_EQ(applied.gate.skipped_steps, 2);
+  const UpdateSettings may_skip{.step = 7, .may_skip_in_a_row = 1};
+  EXPECT_EQ(Run({.settings = may_skip, .gradients = {kNaN}, .gate = gate}).gate.skipped_steps, 3);
+  const UpdateSettings must_not{.step = 7};
+  EXPECT_EQ(Run({.settings = must_not, .gradients = {kNaN}, .gate = gate}).gate.skipped_steps, 2);
+}
+
 TEST_P(UpdateTest, AGradientAboveTheNormIsScaledDownToIt) {
   const std::vector<float> gradients = {3, 0, -4};
   EXPECT_EQ(Run({.gradients = gradients}).result.gradient_norm, 5.0);

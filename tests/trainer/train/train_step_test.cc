@@ -76,14 +76,14 @@ struct Rank {
   // Whether the step was applied.
   bool Step(std::int64_t step) {
     loader->Seek(step);
-    session->OpenGate(0);
+    session->OpenGate();
     return std::holds_alternative<StepTotals>(
         RunStep(*session, strategy, *loader, {.step = step}, phases));
   }
   // Requires: the step is applied or skipped.
   StepTotals TotalsOfStep(std::int64_t step, bool may_skip) {
     loader->Seek(step);
-    session->OpenGate(0);
+    session->OpenGate();
     return std::get<StepTotals>(RunStep(*session, strategy, *loader,
                                         {.step = step, .may_skip_in_a_row = may_skip ? 1 : 0},
                                         phases));
@@ -118,7 +118,7 @@ TEST(TrainStepTest, ARankThatUpdatesWaitsForNobody) {
   rank.strategy.peer = &offered;
   std::vector<api::StepPart> parts;
   rank.loader->Seek(0);
-  rank.session->OpenGate(0);
+  rank.session->OpenGate();
   const StepOptions options{.step = 0,
                             .entered = [&](api::StepPart part) { parts.push_back(part); }};
   ASSERT_TRUE(std::holds_alternative<StepTotals>(
@@ -230,6 +230,29 @@ TEST(TrainStepTest, AStepThatIsNotFiniteIsSkippedOrEndsTheRun) {
   ASSERT_TRUE(fresh.Step(1));
   EXPECT_EQ(rank.States(), fresh.States()) << "bit for bit";
   EXPECT_EQ(rank.Parameters(), fresh.Parameters()) << "bit for bit";
+}
+
+// Adam's first update moves a parameter by the learning rate, however many steps were skipped
+// before: its corrections are those of one gradient.
+TEST(TrainStepTest, ASkippedStepIsNoUpdateOfTheOptimizer) {
+  api::TrainingSpec training = TrainingWithBatchNorm();
+  training.optimizer = {.name = "Adam", .learning_rate = 0.5};
+  Rank rank(0, training);
+  const std::vector<float> bad = Offer(rank, 0, NAN), good = Offer(rank, 0, 0);
+  const std::vector<float> start = rank.Parameters();
+  for (const std::int64_t step : {0, 1, 2}) {
+    rank.strategy.peer = step < 2 ? &bad : &good;
+    rank.loader->Seek(step);
+    const auto totals =
+        std::get<StepTotals>(RunStep(*rank.session, rank.strategy, *rank.loader,
+                                     {.step = step, .may_skip_in_a_row = 2}, rank.phases));
+    EXPECT_EQ(totals.skipped, step < 2);
+  }
+  float largest = 0;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    largest = std::max(largest, std::abs(rank.Parameters()[i] - start[i]));
+  }
+  EXPECT_NEAR(largest, 0.5f, 1e-3f);
 }
 
 api::TrainingSpec InParts(int parts) {

@@ -126,6 +126,7 @@ void Shard::Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<Share
   layout_ = std::move(layout);
   memory_ = std::move(content);
   version_ = step;
+  skipped_ = layout_.skipped_steps;
   applied_ = AppliedSet(step);
   if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);
   BeginSum();
@@ -205,8 +206,13 @@ absl::StatusOr<Shard::Outcome> Shard::Take(const Gradient& gradient) {
       for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
     });
   }
-  ++version_;
+  Count(gradient.skip);
   return Outcome{.staleness = staleness};
+}
+
+void Shard::Count(bool skipped) {
+  ++version_;
+  if (skipped) ++skipped_;
 }
 
 void Shard::KeepStates() {
@@ -222,8 +228,9 @@ void Shard::Update(const std::vector<const float*>& gradients, float scale) {
   const double rate =
       LearningRateAt(training_.learning_rate_schedule, training_.optimizer.learning_rate, version_,
                      layout_.total_steps);
-  const OptimizerStep step{
-      .learning_rate = static_cast<float>(rate), .step = version_ + 1, .gradient_scale = scale};
+  const OptimizerStep step{.learning_rate = static_cast<float>(rate),
+                           .step = version_ + 1 - skipped_,
+                           .gradient_scale = scale};
   float* const slots = states() + layout_.states;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
@@ -341,7 +348,7 @@ absl::Status Shard::Commit(const Request& request) {
                     version_, next_part_, layout_.parts, request.version));
   }
   if (!request.skip) updates_.Run([&] { ApplySum(request.scale); });
-  ++version_;
+  Count(request.skip);
   BeginSum();
   return absl::OkStatus();
 }

@@ -35,8 +35,9 @@ struct ShardLayout {
   std::vector<OptimizerSegment> segments;
   // Sync: the gradients that make one update. 0: Async, each gradient makes one.
   int parts = 0;
-  std::int64_t total_steps = 0;  // for the learning rate's schedule
-  std::int64_t parameters = 0;   // floats of the whole model
+  std::int64_t total_steps = 0;    // for the learning rate's schedule
+  std::int64_t skipped_steps = 0;  // of the updates up to Load
+  std::int64_t parameters = 0;     // floats of the whole model
   std::int64_t values() const { return FloatsOf(ranges); }
 };
 
@@ -136,6 +137,7 @@ class Shard {
   float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
+  void Count(bool skipped);
   void KeepStates();
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
   bool IsTurnOf(int part) const;
@@ -165,7 +167,7 @@ class Shard {
   ShardLayout layout_;
   std::unique_ptr<SharedContent> memory_;  // [values | states | slots]
   Ops ops_;
-  std::int64_t version_ = 0;                    // updates made, skipped ones included
+  std::int64_t version_ = 0, skipped_ = 0;      // updates made; those of them that were skipped
   ShardCounts counts_;                          // without version, pulled_bytes
   std::atomic<std::int64_t> pulled_bytes_ = 0;  // pulls hold the mutex together
   AppliedSet applied_;                          // Async

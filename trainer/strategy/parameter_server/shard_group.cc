@@ -300,6 +300,7 @@ proto::ShardRequest ShardGroup::RequestToLoad(std::size_t server, const Content&
   load.set_parts(content.parts);
   load.set_step(content.step);
   load.set_total_steps(content.total_steps);
+  load.set_skipped_steps(content.skipped_steps);
   AddSegments(content.segments, options_.plan[server], load);
   if (!IsFirst(server)) return request;
   for (const KeptStates& run : content.kept_states) {

@@ -89,7 +89,7 @@ class ShardGroup {
   struct Content {
     std::uint64_t fence = 0;  // another than 0
     int parts = 0;
-    std::int64_t step = 0, total_steps = 0;
+    std::int64_t step = 0, skipped_steps = 0, total_steps = 0;
     std::vector<OptimizerSegment> segments;  // of the parameters
     std::vector<KeptStates> kept_states = {};
     FlatValues values;

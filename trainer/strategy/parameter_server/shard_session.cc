@@ -45,6 +45,7 @@ ShardLayout LayoutOf(const proto::Load& load) {
                      .segments = {},
                      .parts = load.parts(),
                      .total_steps = load.total_steps(),
+                     .skipped_steps = load.skipped_steps(),
                      .parameters = load.parameters()};
   for (const proto::Range& range : load.ranges()) {
     layout.ranges.push_back({range.begin(), range.end()});

@@ -128,6 +128,26 @@ TEST_F(ShardTest, AsyncASkippedGradientCountsAndChangesNothing) {
   EXPECT_EQ(version_, 11);
 }
 
+// Adam's first update moves each value by the learning rate, whatever was skipped before it, here
+// or before the values were loaded.
+TEST_F(ShardTest, SkippedUpdatesAreNoneOfTheOptimizer) {
+  api::TrainingSpec training;
+  training.optimizer = {.name = "Adam", .learning_rate = 1};
+  layout_.skipped_steps = 10;
+  for (const int parts : {0, 1}) {
+    SCOPED_TRACE(parts);
+    layout_.parts = parts;
+    shard_ = *Shard::Create(training, *backend_);
+    Floats content(5 + 2 * 4);
+    content[0] = 10;
+    ASSERT_TRUE(shard_->Load(kFence, layout_, 10, ContentOf(content)).ok());
+    ASSERT_TRUE(Push(10, 0, {.skip = true}).ok());
+    ASSERT_TRUE(Pull({.version = 11, .skip = true}).ok());
+    ASSERT_TRUE(Push(11, 3).ok());
+    EXPECT_NEAR(Pull({.version = 12})->front(), 9, 1e-4);
+  }
+}
+
 TEST_F(ShardTest, SyncTheSumOfAllPartsIsOneUpdateAtTheNextPull) {
   Load(2);
   ASSERT_TRUE(Push(10, 3, {.part = 1}).ok());
