@@ -162,7 +162,8 @@ class Client:
 
     def progress(self, name: str, *, timeout: float | None = None) -> Iterator[Progress]:
         """Each state of the training as the operator reports it, at most every ten seconds, until the job has
-        succeeded. Raises as `wait`. Programs of a job without `training` report progress by `lockstep.report_progress`."""
+        succeeded. Raises as `wait`. In a job without `training`, the program has to report it
+        (`lockstep.report_progress`)."""
         last = None
         job, deadline = self._begin(name, timeout)
         for job in self._each(job, deadline):
