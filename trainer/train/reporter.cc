@@ -232,9 +232,9 @@ void Reporter::SetEvaluation(const RunState& state) {
       state.test_accuracy;
 }
 
-void Reporter::Restored(const RunState& state, Time saved) {
-  LogInfo("restored a checkpoint", {{"step", state.step}});
-  CheckpointFound(state.step, saved);
+void Reporter::Restored(std::int64_t step, Time saved) {
+  LogInfo("restored a checkpoint", {{"step", step}});
+  CheckpointFound(step, saved);
 }
 
 void Reporter::CheckpointFound(std::int64_t step, Time saved) {

@@ -52,7 +52,7 @@ class Reporter {
   void RunDone(const RunState& state);
   void EpochDone(const RunState& state);
   void Evaluated(const RunState& state);
-  void Restored(const RunState& state, Time saved);
+  void Restored(std::int64_t step, Time saved);  // of the checkpoint
   // Reports the newest checkpoint, restored or not: a replica that takes its state from its peers
   // restores none.
   void CheckpointFound(std::int64_t step, Time saved);

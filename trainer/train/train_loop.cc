@@ -259,7 +259,7 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
     return FailedFor(std::move(status));
   }
   restored = state;
-  reporter.Restored(state, snapshot->saved);
+  reporter.Restored(snapshot->step, snapshot->saved);  // a state may begin the next epoch
   return std::nullopt;
 }
 

@@ -393,7 +393,7 @@ TEST_F(ReporterTest, ACheckpointOfAnEarlierProcessKeepsItsAge) {
   EXPECT_EQ(LastLine().last_checkpoint_step, 7);
   EXPECT_EQ(LastLine().last_checkpoint_time, 1.6e9);
   state_.step = 5;  // the newest was damaged
-  reporter_->Restored(state_, saved - std::chrono::seconds(60));
+  reporter_->Restored(state_.step, saved - std::chrono::seconds(60));
   EXPECT_EQ(LastLine().last_checkpoint_step, 5);
   EXPECT_EQ(LastLine().last_checkpoint_time, 1.6e9 - 60);
 }
