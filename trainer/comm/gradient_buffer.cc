@@ -16,6 +16,15 @@
 namespace lockstep::train {
 namespace {
 
+absl::Status CheckRoom(std::size_t floats) {
+  const std::uint64_t available = AvailableMemory();
+  if (floats <= available / sizeof(float)) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("gradient buffer: found {} bytes of memory, expected room for {} floats of 4 "
+                  "bytes; another attempt may find more",
+                  available, floats));
+}
+
 class SharedBuffer final : public GradientBuffer {
  public:
   SharedBuffer(std::unique_ptr<SharedSegment> segment, std::size_t floats)
@@ -24,6 +33,12 @@ class SharedBuffer final : public GradientBuffer {
   float* data() override { return reinterpret_cast<float*>(segment_->data()); }
   std::size_t size() const override { return floats_; }
   std::string name() const override { return segment_->locator().ToString(); }
+  absl::Status Reserve() override {
+    const absl::Status reserved = segment_->Reserve();
+    if (reserved.ok()) return reserved;
+    return absl::UnavailableError(fmt::format("gradient buffer: {}; another attempt may find more",
+                                              std::string(reserved.message())));
+  }
   absl::Status Renew() override {
     if (!std::exchange(seen_, true)) return absl::OkStatus();  // no peer has mapped it yet
     const absl::Status replaced = segment_->Replace();
@@ -52,6 +67,7 @@ class PrivateBuffer final : public GradientBuffer {
   float* data() override { return data_.get(); }
   std::size_t size() const override { return floats_; }
   std::string name() const override { return ""; }
+  absl::Status Reserve() override { return absl::OkStatus(); }
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 
@@ -72,16 +88,14 @@ absl::StatusOr<std::unique_ptr<GradientBuffer>> CreatePrivate(std::size_t floats
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size_t floats) {
-  if (const std::uint64_t available = AvailableMemory(); floats > available / sizeof(float))
-    return absl::UnavailableError(
-        fmt::format("gradient buffer: found {} bytes of memory, expected room for {} floats of 4 "
-                    "bytes; another attempt may find more",
-                    available, floats));
-  auto segment = SharedSegment::Create(floats * sizeof(float));
+absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size_t floats,
+                                                                       bool reserves) {
+  if (reserves) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(floats));
+  auto segment = SharedSegment::Create(floats * sizeof(float), reserves);
   if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats);
   LogWarning("gradient buffer: no shared memory, ranks of this host will talk over sockets",
              {{"reason", std::string(segment.status().message())}});
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoom(floats));
   return CreatePrivate(floats);
 }
 

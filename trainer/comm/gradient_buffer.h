@@ -17,14 +17,18 @@ class SharedSegment;
 class GradientBuffer {
  public:
   // Allocates zeroed memory: shared if possible, else private (then name() is empty and ranks of
-  // one host use sockets). Unavailable: there is not enough memory at present.
-  static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats);
+  // one host use sockets). Unavailable: there is not enough memory at present. Without `reserves`,
+  // shared memory takes no room before it is used, which requires Reserve().
+  static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats,
+                                                                bool reserves = true);
   virtual ~GradientBuffer() = default;
   virtual float* data() = 0;             // never changes
   virtual std::size_t size() const = 0;  // floats
   // The SharedSegment::Locator by which peers on this host find the memory; empty: private.
   virtual std::string name() const = 0;
 
+  // Makes sure that there is room for the memory, for good. Unavailable: as of Create.
+  virtual absl::Status Reserve() = 0;
   // Called before each generation's group is formed; the content is lost. Afterwards no process of
   // an earlier generation can reach the memory behind data(). Otherwise a process that was given up
   // as dead and wakes up would write its late sums into the live ranks' gradients. Unavailable: not

@@ -30,6 +30,7 @@ class ReservedBuffer final : public GradientBuffer {
   float* data() override { return arena_.At<float>(0); }
   std::size_t size() const override { return floats_; }
   std::string name() const override { return "reserved"; }
+  absl::Status Reserve() override { return absl::OkStatus(); }
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 
@@ -45,7 +46,8 @@ SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
       .data = {.train = DatasetOf(data.train), .test = data.test ? DatasetOf(*data.test) : nullptr},
       .backend = MakeMeasuringBackend(
           MakeBackend({.name = options.backend, .threads = options.threads}), memory),
-      .make_buffer = [](std::size_t floats) -> absl::StatusOr<std::unique_ptr<GradientBuffer>> {
+      .make_buffer = [](std::size_t floats,
+                        bool) -> absl::StatusOr<std::unique_ptr<GradientBuffer>> {
         return std::make_unique<ReservedBuffer>(floats);
       },
       .initializes_model = false};

@@ -109,6 +109,9 @@ class CollectiveStrategy final : public Strategy {
                                                         .cancel = options.cancel},
                                                        *communicator_, sums_, buckets_, floats()));
     }
+    if (communicator_->size() > 1 && PassesThroughHost()) {
+      LOCKSTEP_RETURN_IF_ERROR(buffer_.Reserve());
+    }
     patience_.Begin(options.timeout);
     reducer_ = MakeReducer();
     if (!options.cancel.stop_requested()) return absl::OkStatus();
@@ -152,8 +155,7 @@ class CollectiveStrategy final : public Strategy {
   }
   std::string CommunicatorName() const override {
     if (!communicator_) return "none";
-    const bool is_staged = !collectives_ || collectives_->Name() == "staged";
-    return is_staged ? communicator_->Name() : collectives_->Name();
+    return PassesThroughHost() ? communicator_->Name() : collectives_->Name();
   }
 
   void Abort(std::uint64_t generation) override {
@@ -167,6 +169,7 @@ class CollectiveStrategy final : public Strategy {
     if (!sums_) return GradientReducer::Create(*communicator_, floats(), buckets_);
     return GradientReducer::CreateOnStreams(communicator_->size(), *collectives_, buckets_, *sums_);
   }
+  bool PassesThroughHost() const { return !collectives_ || collectives_->Name() == "staged"; }
   std::span<float> floats() const { return {buffer_.data(), buffer_.size()}; }
 
   // Returns the token that cancels this generation's communicator, even while it is being created:

@@ -132,7 +132,13 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .clock = clock,
                  .writer = WriterFor(identity)};
   exits.reset();
-  if (identity.Traits().has_parameter_servers) return RunParameterWorker(identity, loop);
+  if (identity.Traits().has_parameter_servers) {
+    // Gradients go to the servers through the host, whatever has computed them.
+    if (absl::Status reserved = (*session)->buffer().Reserve(); !reserved.ok()) {
+      return FailWith(reserved);
+    }
+    return RunParameterWorker(identity, loop);
+  }
   const int exit_code = RunGenerations(loop);
   if (!duties->variant || exit_code != api::kExitDiverged) return exit_code;
   // A result like any other: the other variants go on.

@@ -164,7 +164,8 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
 absl::Status Session::AllocateSums(const SessionParts& parts) {
   const std::size_t floats =
       model_->gradients().size() + model_->states().size() + sizeof(StepTail) / sizeof(float);
-  LOCKSTEP_ASSIGN_OR_RETURN(buffer_, parts.make_buffer(floats));
+  // A device's sums pass through the host only if nothing better connects the ranks.
+  LOCKSTEP_ASSIGN_OR_RETURN(buffer_, parts.make_buffer(floats, /*reserves=*/backend_->IsHost()));
   sums_ = buffer_->data();
   if (!backend_->IsHost()) {
     device_sums_.Reserve(floats * sizeof(float));

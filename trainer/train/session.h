@@ -49,8 +49,8 @@ std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan)
 struct SessionParts {
   TrainAndTest data;  // that OpenData has opened, or checked
   std::unique_ptr<Backend> backend;
-  std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats)> make_buffer =
-      &GradientBuffer::Create;
+  std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats, bool reserves)>
+      make_buffer = &GradientBuffer::Create;
   // Instead of training data, if the session only evaluates; then it must be there.
   std::optional<FollowedRun> run = {};
   // See ModelOptions. A rank whose parameters rank 0 updates never initializes them: they stay zero

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -60,6 +61,27 @@ TEST(GradientBufferTest, RenewMovesToNewMemoryFromTheSecondGenerationOn) {
   EXPECT_EQ(data[99], 7);
 }
 
+// The room that a buffer's file takes, its first page included.
+std::int64_t RoomOf(GradientBuffer& buffer) {
+  struct stat info{};
+  EXPECT_EQ(fstat(buffer.segment()->locator().fd, &info), 0);
+  return static_cast<std::int64_t>(info.st_blocks) * 512;
+}
+
+TEST(GradientBufferTest, WhatIsNotReservedTakesNoRoomInAnyGeneration) {
+  constexpr std::size_t kMany = 1 << 20;
+  const auto buffer = *GradientBuffer::Create(kMany, /*reserves=*/false);
+  for (int generation = 0; generation < 3; ++generation) {
+    ASSERT_TRUE(buffer->Renew().ok());
+    EXPECT_LT(RoomOf(*buffer), 64 << 10);
+  }
+  ASSERT_TRUE(buffer->Reserve().ok());
+  for (int generation = 0; generation < 3; ++generation) {
+    EXPECT_GE(RoomOf(*buffer), static_cast<std::int64_t>(kMany * sizeof(float)));
+    ASSERT_TRUE(buffer->Renew().ok());
+  }
+}
+
 TEST(GradientBufferTest, CreateIsUnavailableIfMemoryIsShort) {
   // If the check under test were missing, posix_fallocate would take pages until the kernel killed
   // other processes of this machine. With the file size limit it fails at once.
@@ -70,6 +92,10 @@ TEST(GradientBufferTest, CreateIsUnavailableIfMemoryIsShort) {
        {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 62, std::size_t{1} << 50}) {
     const auto buffer = GradientBuffer::Create(floats);
     EXPECT_EQ(buffer.status().code(), absl::StatusCode::kUnavailable) << buffer.status();
+  }
+  const auto later = GradientBuffer::Create(AvailableMemory() / 2, /*reserves=*/false);
+  if (later.ok()) {
+    EXPECT_EQ((*later)->Reserve().code(), absl::StatusCode::kUnavailable);
   }
   EXPECT_EQ(SharedSegment::Create(std::size_t{1} << 50).status().code(),
             absl::StatusCode::kResourceExhausted);

@@ -25,6 +25,7 @@ class PrivateBuffer final : public GradientBuffer {
   float* data() override { return data_.data(); }
   std::size_t size() const override { return data_.size(); }
   std::string name() const override { return ""; }
+  absl::Status Reserve() override { return absl::OkStatus(); }
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <barrier>
@@ -26,6 +27,7 @@
 #include "tests/trainer/data/image_files.h"
 #include "tests/trainer/train/rank.h"
 #include "tests/trainer/train/run_step.h"
+#include "trainer/comm/shm/shared_segment.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -148,6 +150,11 @@ TEST(TrainLoopTest, RanksWithGpusOfTheirOwnUseNccl) {
       const auto membership = rank.rendezvous.Join(0, "");
       ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
       EXPECT_EQ(rank.strategy->CommunicatorName(), device == kOwnGpus ? "nccl" : "shm");
+      // Only what passes through the host needs room there.
+      struct stat info{};
+      ASSERT_EQ(fstat(rank.session->buffer().segment()->locator().fd, &info), 0);
+      EXPECT_EQ(info.st_blocks * 512 > std::int64_t{SharedSegment::kHeaderBytes},
+                device != kOwnGpus);
     });
   }
 }

@@ -79,19 +79,30 @@ absl::StatusOr<SharedSegment::Locator> SharedSegment::Locator::Parse(const std::
   return locator;
 }
 
-absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t bytes) {
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t bytes,
+                                                                     bool reserves) {
   std::unique_ptr<SharedSegment> segment(new SharedSegment);
-  LOCKSTEP_RETURN_IF_ERROR(segment->Allocate(bytes));
+  LOCKSTEP_RETURN_IF_ERROR(segment->Allocate(bytes, reserves));
   LOCKSTEP_RETURN_IF_ERROR(segment->Map(nullptr));
   std::memcpy(segment->base_, segment->locator_.token.data(), kTokenChars);
   return segment;
 }
 
-absl::Status SharedSegment::Allocate(std::size_t bytes) {
+absl::Status SharedSegment::Reserve() {
+  if (is_reserved_) return absl::OkStatus();
   // Without this check posix_fallocate would continue until the kernel kills a process.
-  if (const std::uint64_t available = AvailableMemory(); bytes > available)
+  if (const std::uint64_t available = AvailableMemory(); size_ > available)
     return absl::ResourceExhaustedError(
-        fmt::format("shared memory: {} bytes are wanted, {} are available", bytes, available));
+        fmt::format("shared memory: {} bytes are wanted, {} are available", size_, available));
+  const int error = posix_fallocate(fd_, 0, static_cast<off_t>(kHeaderBytes + size_));
+  if (error != 0)
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: no room for {} bytes: {}", size_, std::strerror(error)));
+  is_reserved_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status SharedSegment::Allocate(std::size_t bytes, bool reserves) {
   LOCKSTEP_ASSIGN_OR_RETURN(locator_.token, RandomToken());
   size_ = bytes;
   fd_ = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -99,10 +110,12 @@ absl::Status SharedSegment::Allocate(std::size_t bytes) {
     return absl::UnimplementedError(fmt::format("shared memory: memfd_create: {}", ErrnoText()));
   locator_.pid = getpid();
   locator_.fd = fd_;
-  const int error = posix_fallocate(fd_, 0, static_cast<off_t>(kHeaderBytes + bytes));
-  if (error != 0)
+  if (reserves) {
+    LOCKSTEP_RETURN_IF_ERROR(Reserve());
+  } else if (ftruncate(fd_, static_cast<off_t>(kHeaderBytes + bytes)) != 0) {
     return absl::ResourceExhaustedError(
-        fmt::format("shared memory: no room for {} bytes: {}", bytes, std::strerror(error)));
+        fmt::format("shared memory: no file of {} bytes: {}", bytes, ErrnoText()));
+  }
   // Only the owner may open it: /proc/<pid>/fd/<n> also checks the file's own mode.
   if (fchmod(fd_, 0600) != 0 || fcntl(fd_, F_ADD_SEALS, kSeals) != 0)
     return absl::InternalError(fmt::format("shared memory: cannot seal it: {}", ErrnoText()));
@@ -158,7 +171,7 @@ absl::Status SharedSegment::Replace() {
                 static_cast<off_t>(size_)) != 0)
     return absl::InternalError(
         fmt::format("shared memory: cannot free {} bytes: {}", size_, ErrnoText()));
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> fresh, Create(size_));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> fresh, Create(size_, is_reserved_));
   const int old_fd = std::exchange(fd_, fresh->fd_);
   if (const absl::Status mapped = Map(base_); !mapped.ok()) {
     fd_ = old_fd;

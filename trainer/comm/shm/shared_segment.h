@@ -26,9 +26,13 @@ class SharedSegment {
     static absl::StatusOr<Locator> Parse(const std::string& text);
   };
 
-  // Creates a zeroed segment and reserves its space, so that access cannot fail with SIGBUS later.
-  // ResourceExhausted: not enough memory. Unimplemented: memfd_create fails.
-  static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(std::size_t bytes);
+  // Creates a zeroed segment and, unless `reserves` is false, reserves its space, so that access
+  // cannot fail later. ResourceExhausted: not enough memory. Unimplemented: memfd_create fails.
+  static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(std::size_t bytes,
+                                                               bool reserves = true);
+  // Reserves the space, if that has not been done, without a change of the content.
+  // ResourceExhausted: as of Create. Requires: this process created the segment.
+  absl::Status Reserve();
   // Maps a peer's segment, which must have exactly `bytes`. NotFound: there is no such process or
   // segment, or this process cannot open it. FailedPrecondition: the size or token differs.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Attach(const Locator& locator,
@@ -46,21 +50,23 @@ class SharedSegment {
   std::size_t size() const { return size_; }
   const Locator& locator() const { return locator_; }
 
-  // Maps a new, zeroed segment at the same address. Processes that have mapped the old segment keep
-  // that, but its content is freed first: replacing needs no more memory than there is already. On
-  // failure the address and locator stay, the content is zero, and its space is no longer reserved.
+  // Maps a new, zeroed segment at the same address, whose space is reserved if that of the old one
+  // is. Processes that have mapped the old segment keep that, but its content is freed first:
+  // replacing needs no more memory than there is already. On failure the address and locator stay,
+  // the content is zero, and its space is no longer reserved, until another call succeeds.
   // Requires: this process created the segment. Errors as for Create.
   absl::Status Replace();
 
  private:
   SharedSegment() = default;
-  absl::Status Allocate(std::size_t bytes);
+  absl::Status Allocate(std::size_t bytes, bool reserves);
   absl::Status Map(void* at);
 
   int fd_ = -1;                // kept open by the creator only
   std::byte* base_ = nullptr;  // the page with the token
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  bool is_reserved_ = false;
   Locator locator_;
 };
 

@@ -335,10 +335,6 @@ absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
   return Outcome{.staleness = version_ - gradient.version};
 }
 
-bool Shard::IsCommitted(const Request& request) const {
-  return layout_.parts == 0 || request.version <= version_;
-}
-
 absl::Status Shard::Commit(const Request& request) {
   if (IsCommitted(request)) return absl::OkStatus();
   if (request.version != version_ + 1 || next_part_ != layout_.parts) {
@@ -367,23 +363,9 @@ void Shard::ApplySum(float scale) {
   });
 }
 
-std::shared_lock<std::shared_mutex> Shard::Reading() const {
-  const std::lock_guard turn(turn_);
-  return std::shared_lock(mutex_);
-}
-
-std::unique_lock<std::shared_mutex> Shard::Writing() const {
-  const std::lock_guard turn(turn_);
-  return std::unique_lock(mutex_);
-}
-
-// Only the first pull of a step has an update to make. The others must not wait for those that read
-// already.
 absl::Status Shard::CommitIfDue(const Request& request) {
-  {
-    const auto lock = Reading();
-    LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
-    if (IsCommitted(request)) return absl::OkStatus();
+  if (const auto lock = Reading(); CheckFence(request.fence).ok() && IsCommitted(request)) {
+    return absl::OkStatus();
   }
   const auto lock = Writing();
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));

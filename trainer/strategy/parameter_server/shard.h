@@ -148,10 +148,20 @@ class Shard {
   void AddKept(std::vector<float>& gradient);
   // For who may read long, and who waits for that: a writer that waits lets no more readers pass.
   // Pulls alone would leave the mutex to each other for ever.
-  std::shared_lock<std::shared_mutex> Reading() const;
-  std::unique_lock<std::shared_mutex> Writing() const;
-  bool IsCommitted(const Request& request) const;
+  std::shared_lock<std::shared_mutex> Reading() const {
+    const std::lock_guard turn(turn_);
+    return std::shared_lock(mutex_);
+  }
+  std::unique_lock<std::shared_mutex> Writing() const {
+    const std::lock_guard turn(turn_);
+    return std::unique_lock(mutex_);
+  }
+  bool IsCommitted(const Request& request) const {
+    return layout_.parts == 0 || request.version <= version_;
+  }
   absl::Status Commit(const Request& request);
+  // Only the first pull of a step has an update to make. The others must not wait for those that
+  // read already.
   absl::Status CommitIfDue(const Request& request);
   void ApplySum(float scale);
   void BeginSum();
