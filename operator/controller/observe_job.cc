@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
@@ -144,13 +145,15 @@ void TrimSpec(api::TrainingJobSpec& spec) {
 
 // An autoscaler may choose a number of workers that the bounds allow and the rest of the spec does
 // not: batchSize.global has fewer samples than they have GPUs, say. Such an edit must not keep the
-// operator from replacing the pods of the job that runs. Returns whether the job is valid with the
-// number that its status has; then sets that.
+// operator from replacing the pods of the job that runs. One that is suspended or waits in a queue
+// has nothing to lose, and no other number is right for it. Returns whether the job is valid with
+// the number that its status has; then sets that.
 bool KeepsItsSize(const std::string& fault, ObservedJob& observed) {
   const api::TrainingJob& job = observed.job;
   const auto known = job.status.replica_statuses.find(api::Role::kWorker);
   const auto workers = job.spec.replica_specs.find(api::Role::kWorker);
   if (!job.spec.elastic || known == job.status.replica_statuses.end()) return false;
+  if (job.spec.suspend || api::IsTrue(job.status, api::kSuspended)) return false;
   if (workers == job.spec.replica_specs.end()) return false;
   const int asked = workers->second.replicas;
   const int kept = known->second.desired;

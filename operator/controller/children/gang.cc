@@ -123,6 +123,7 @@ void UpdatePodGroupTo(const kube::Object& built, kube::Object& group) {
   kube::Object& annotations = group["metadata"]["annotations"];
   if (!annotations.is_object()) annotations = kube::Object::object();
   kube::Object& spec = group["spec"];
+  if (!spec.is_object()) spec = kube::Object::object();
   const std::string noted = kube::TextMember(annotations, api::kAnnotationPodGroupMembers);
   for (const absl::string_view name : absl::StrSplit(noted, ',', absl::SkipEmpty())) {
     spec.erase(std::string(name));

@@ -57,8 +57,11 @@ Replica LeadingReplica(const api::TrainingJob& job) {
 int RequiredWorkers(const api::TrainingJob& job) {
   const int workers = ReplicaCount(job, api::Role::kWorker);
   if (!job.spec.elastic || workers == 0) return workers;
-  const bool runs_with_fewer =
-      api::TraitsOf(job.spec).has_parameter_servers || DialectsOf(job, api::Role::kWorker).torch;
+  // With servers and the scope Pod, workers come and go without a restart of the others.
+  const bool comes_and_goes = job.spec.restart_scope == api::RestartScope::kPod &&
+                              ReplicaCount(job, api::Role::kParameterServer) > 0;
+  const bool runs_with_fewer = api::TraitsOf(job.spec).has_parameter_servers || comes_and_goes ||
+                               DialectsOf(job, api::Role::kWorker).torch;
   return runs_with_fewer ? std::min(job.spec.elastic->min_replicas, workers) : workers;
 }
 

@@ -113,6 +113,21 @@ TEST(HeldJobTest, AnElasticJobThatIsScaledBeyondWhatItsSpecAllowsKeepsItsSize) {
   EXPECT_EQ(Status(world).at("attempt"), 1);
 }
 
+TEST(HeldJobTest, AnElasticJobThatIsSuspendedIsNotResumedWithAnotherSizeThanItsSpecHas) {
+  World world(OneSamplePerGpu(4).Build());
+  SetRunning(world);
+  world.SetSuspend(true);
+  world.Settle();
+  ASSERT_EQ(Status(world).at("state"), "Suspended");
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["suspend"] = false;
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 5;
+  });
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_THAT(world.EventReasons(), ::testing::Not(::testing::Contains("ScaleIgnored")));
+}
+
 TEST(HeldJobTest, AJobThatIsMadeTooLargeForItsSpecFails) {
   World world(OneSamplePerGpu(5).Build());
   world.Settle();

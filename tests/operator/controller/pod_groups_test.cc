@@ -104,6 +104,10 @@ TEST(PodGroupsTest, WhatIsTakenOutOfThePolicyLeavesThePodGroup) {
   world.Settle();
   EXPECT_EQ(world.client.Objects(kind)[0].at("spec"),
             (api::Json{{"minMember", 2}, {"priorityClassName", "low"}, {"other", 1}}));
+  world.client.Modify(kind, world.key, [](kube::Object& group) { group.erase("spec"); });
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec"),
+            (api::Json{{"minMember", 2}, {"priorityClassName", "low"}}));
   // Of one that an older operator has made, nobody knows what is the job's.
   world.client.Modify(kind, world.key, [](kube::Object& group) {
     group["metadata"].erase("annotations");
