@@ -172,7 +172,8 @@ TEST_F(ParameterClientTest, AServerWithoutMemoryIsAskedEverMoreRarely) {
     ++asked;
     return absl::ResourceExhaustedError("no memory");
   };
-  const absl::Status refused = Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0);
+  const absl::Status refused =
+      Client("job", true)->Load(/*fence=*/7, /*parts=*/0, RunState{.step = 0});
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(refused.message(), "ps 0: no memory");
   EXPECT_THAT(asked.load(), AllOf(Ge(8), Le(15)));
@@ -184,7 +185,8 @@ TEST_F(ParameterClientTest, AServerIsLoadedOnceItHasTheMemory) {
     if (++asked < 3) return absl::ResourceExhaustedError("no memory");
     return SharedContent::Create(floats);
   };
-  const absl::Status loaded = Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0);
+  const absl::Status loaded =
+      Client("job", true)->Load(/*fence=*/7, /*parts=*/0, RunState{.step = 0});
   EXPECT_TRUE(loaded.ok()) << loaded;
   EXPECT_EQ(asked, 3);
 }
@@ -274,7 +276,7 @@ TEST_F(ParameterClientTest, AProcessThatEndsDoesNotWaitForAServerThatCannotBeCon
 }
 
 TEST_F(ParameterClientTest, WhatOneServerSaysOfItsValuesIsNotKeptWaitingForAnotherThatIsAway) {
-  ASSERT_TRUE(Client("job", true)->Load(/*fence=*/7, /*parts=*/0, /*step=*/0).ok());
+  ASSERT_TRUE(Client("job", true)->Load(/*fence=*/7, /*parts=*/0, RunState{.step = 0}).ok());
   const std::string away = fmt::format("127.0.0.1:{}", ListenAt("127.0.0.1:0", 1)->port);
   const auto client = ClientOf({address_, away}, true);
   EXPECT_TRUE(absl::IsDeadlineExceeded(client->Check(7))) << "the other may have lost its values";
