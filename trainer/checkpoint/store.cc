@@ -38,7 +38,9 @@ class FolderStore final : public CheckpointStore {
   bool IsClaimed() const override { return claim_.is_taken(); }
 
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    // Before the folder is claimed: who is refused may try again.
     const bool was_claimed = claim_.is_taken();
+    if (!was_claimed && has_looked_) LOCKSTEP_RETURN_IF_ERROR(ExpectNoNewer());
     LOCKSTEP_RETURN_IF_ERROR(Own(&FolderClaim::Check));
     if (!was_claimed && has_looked_) LOCKSTEP_RETURN_IF_ERROR(ExpectNoNewer());
     RemoveLeftovers();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <chrono>
 #include <filesystem>
@@ -31,8 +32,9 @@ struct ImageFile {
 
 // A file that is replaced while the job runs has none or only some of its bytes for a moment. It is
 // damaged if it stays like that. Unavailable: its bytes have not stayed the same for a second.
+// `has_damage`: an image is damaged, so that the job ends anyway, and no other need be waited for.
 absl::Status ReadImage(const std::string& path, const ImageForm& form,
-                       std::span<std::uint8_t> sample) {
+                       std::atomic<bool>& has_damage, std::span<std::uint8_t> sample) {
   constexpr int kMostReads = 5;
   constexpr std::chrono::seconds kBetweenReads{1};
   FileBytes before;
@@ -42,7 +44,8 @@ absl::Status ReadImage(const std::string& path, const ImageForm& form,
     decoded = form.Decode(file.bytes(), sample);
     if (decoded.ok()) return decoded;
     const bool is_same = reads > 1 && std::ranges::equal(file.bytes(), before.bytes());
-    if (!absl::IsDataLoss(decoded) || is_same) {
+    if (!absl::IsDataLoss(decoded) || is_same || has_damage) {
+      if (absl::IsDataLoss(decoded)) has_damage = true;
       return {decoded.code(), fmt::format("{}: {}", path, std::string(decoded.message()))};
     }
     before = std::move(file);
@@ -70,7 +73,7 @@ class ImageFolder final : public Dataset {
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
-    LOCKSTEP_RETURN_IF_ERROR(ReadImage(Path(index), form_, sample));
+    LOCKSTEP_RETURN_IF_ERROR(ReadImage(Path(index), form_, has_damage_, sample));
     return File(index).label;
   }
 
@@ -96,6 +99,7 @@ class ImageFolder final : public Dataset {
   const std::vector<ImageFile> files_;
   const ImageForm form_;
   const Shape shape_;
+  mutable std::atomic<bool> has_damage_ = false;
 };
 
 // The name's ending in lower case, ".jpg" say.

@@ -229,7 +229,7 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, const RunStat
   ShardGroup::Content content{.fence = fence,
                               .parts = parts,
                               .step = state.step,
-                              .skipped_steps = state.skipped_steps,
+                              .skipped_steps = state.StepsWithoutUpdate(),
                               .total_steps = session_.total_steps(),
                               .segments = {},
                               .kept_states = {},

@@ -55,6 +55,7 @@ absl::Status ExpectNoNegativeCount(const RunState& state) {
       {"examples", state.sums.examples},
       {"skippedSteps", state.skipped_steps},
       {"skippedInARow", state.skipped_in_a_row},
+      {"leftOutSteps", state.left_out_steps},
       {"lossScaleUpdates", state.loss_scale.updates}};
   for (const auto& [name, count] : counts) {
     if (count >= 0) continue;
@@ -76,6 +77,7 @@ nlohmann::json RunStateToJson(const RunState& state) {
           {"evaluatedOn", state.evaluated_on},
           {"skippedSteps", state.skipped_steps},
           {"skippedInARow", state.skipped_in_a_row},
+          {"leftOutSteps", state.left_out_steps},
           {"lossScale", state.loss_scale.value},
           {"lossScaleUpdates", state.loss_scale.updates},
           {"testLoss", state.test_loss},
@@ -94,6 +96,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     ReadEvaluation(json, state);
     state.skipped_steps = json.value("skippedSteps", state.skipped_steps);
     state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
+    state.left_out_steps = json.value("leftOutSteps", state.left_out_steps);
     ReadLossScale(json, state.loss_scale);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));

@@ -24,9 +24,12 @@ struct RunState {
   // Steps that updated nothing: see StepTotals::skipped.
   std::int64_t skipped_steps = 0;            // since the job began
   std::int64_t skipped_in_a_row = 0;         // up to the last step
+  std::int64_t left_out_steps = 0;           // of epochs that could not be ended: see TakePosition
   LossScale loss_scale = kInitialLossScale;  // of the next step; only precision Float16 alters it
 
   bool operator==(const RunState&) const = default;
+  // Of `step`; the optimizer does not count them.
+  std::int64_t StepsWithoutUpdate() const { return skipped_steps + left_out_steps; }
 };
 
 // Adds a step that was applied or skipped to `state`. After an epoch's last step, checks the
@@ -36,9 +39,9 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 nlohmann::json RunStateToJson(const RunState& state);
 // DataLoss names the field that is missing, has the wrong type, is a negative count (of steps, say)
 // or a loss's scale below 1. InvalidArgument: the ledger has a negative count. Without test loss
-// and accuracy the step counts as not evaluated, without the counts of skipped steps (as in
-// checkpoints of earlier versions) none was skipped, without the loss's scale, or with the 1 that
-// they have, it is the initial one.
+// and accuracy the step counts as not evaluated, without the counts of steps that were
+// skipped or left out (as in checkpoints of earlier versions) there are none, without the loss's
+// scale, or with the 1 that they have, it is the initial one.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

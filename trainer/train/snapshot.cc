@@ -195,6 +195,7 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
       return OtherExamples(snapshot, session, "and no epoch follows in which to go on");
     }
     state.step += left;
+    state.left_out_steps += left;
     state.ledger.AbandonEpoch();
   }
   LogWarning(

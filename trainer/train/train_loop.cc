@@ -55,7 +55,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
       Loader::Create(session.train_data(), session.TrainingReads(rank));
   loader->Seek(state.step);
   session.OpenGate({.skipped_in_a_row = state.skipped_in_a_row,
-                    .skipped_steps = state.skipped_steps,
+                    .skipped_steps = state.StepsWithoutUpdate(),
                     .loss_scale = state.loss_scale});
   // The last generation may have ended before it did what is due at its last step.
   if (Ended ended = EvaluateAndSaveIfDue(rank)) return *std::move(ended);

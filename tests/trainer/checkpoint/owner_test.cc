@@ -242,7 +242,9 @@ TEST_F(OwnerTest, AProcessThatCouldNotClaimTheFolderDoesNotTakeItFromOneThatIsFu
   const absl::Status refused = later->Save(SnapshotOfStep(20)).status();
   EXPECT_TRUE(absl::IsAborted(refused)) << refused;
   EXPECT_FALSE(IsTakenByAnotherJob(refused)) << "its next process goes on from step 30";
+  EXPECT_TRUE(absl::IsAborted(later->Save(SnapshotOfStep(20)).status())) << "a second time";
   EXPECT_FALSE(files_.Exists("/ckpt/step-00000020"));
+  EXPECT_TRUE(running->Save(SnapshotOfStep(40)).ok()) << "the folder has not been taken from it";
 }
 
 TEST_F(OwnerTest, AClaimThatFailedIsMadeUpForByTheFirstSave) {

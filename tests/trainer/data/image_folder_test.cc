@@ -1,11 +1,14 @@
 #include "trainer/data/image_folder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
+#include "tests/support/time_limit.h"
 #include "tests/trainer/data/image_files.h"
 #include "trainer/data/decoded_cache.h"
 
@@ -21,7 +24,7 @@ std::string Gray(char level) {
   return PngFile({2, 2, 8, 0}, std::string(4, level));
 }
 
-class ImageFolderTest : public testing::Test {
+class ImageFolderTest : public ::testing::Test {
  protected:
   ImageFolderTest() {
     spec_.format = api::DatasetFormat::kImageFolder;
@@ -155,6 +158,18 @@ TEST_F(ImageFolderTest, AnImageThatIsBeingReplacedIsNotDamaged) {
     Write("train/dog/b.png", Gray(70));
   });
   EXPECT_EQ(LabelAndPixel(**train, 2), std::pair(1, 70));
+}
+
+TEST_F(ImageFolderTest, OnceAnImageIsDamagedNoOtherIsWaitedFor) {
+  WriteCatsAndDogs();
+  for (int i = 0; i < 20; ++i) Write(fmt::format("train/dog/{}.png", i), "");
+  const auto train = Open();
+  std::vector<std::uint8_t> sample((*train)->sample_bytes());
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 1; i <= 20; ++i) {
+    EXPECT_TRUE(absl::IsDataLoss((*train)->Read(i, sample).status())) << i;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, testing::TimeLimit(std::chrono::seconds(6)));
 }
 
 TEST_F(ImageFolderTest, CacheDecodesOnce) {

@@ -141,6 +141,7 @@ TEST(SessionTest, ACheckpointOfAnotherNumberOfSamplesGoesOnWithTheNextEpoch) {
   EXPECT_EQ(*restored(70), saved);
   RunState next = *restored(69);
   EXPECT_EQ(next.step, 10);
+  EXPECT_EQ(next.StepsWithoutUpdate(), 3) << "Adam has the moments of seven";
   EXPECT_EQ(next.ledger.count(), 0);
   EXPECT_EQ(next.ledger.lost_total(), 1);
   const StepPlan plan{.examples = 69, .global_batch = 16};
