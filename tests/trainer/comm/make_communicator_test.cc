@@ -82,33 +82,6 @@ TEST(MakeCommunicatorTest, RanksReadOfEachOtherWhatTheyNeedOnce) {
   EXPECT_LE(store.bytes_read(), kRanks * kRanks * (64u + 36u));
 }
 
-// Of which many pods wait in each step; they do not take the ring's way.
-TEST(MakeCommunicatorTest, SumsOfAFewNumbersAreTheSameBitsOnAllRanks) {
-  for (const int ranks : {6, 7, 12, 16, 30}) {
-    InMemoryStore store;
-    std::vector<std::vector<float>> sums(static_cast<std::size_t>(ranks));
-    SpawnThreads(ranks, [&](int rank) {
-      const auto made = MakeGlooCommunicator(Options(rank, ranks), store);
-      ASSERT_TRUE(made.ok()) << made.status();
-      std::vector<float>& all = sums[static_cast<std::size_t>(rank)];
-      for (const std::size_t count : {1u, 2u, 5u, 63u, 1024u, 1025u, 1u}) {
-        std::vector<float> data(count);
-        for (std::size_t i = 0; i < count; ++i) data[i] = 1.0F / static_cast<float>(rank + 3 + i);
-        ASSERT_TRUE((*made)->AllReduceSum(data).ok());
-        all.insert(all.end(), data.begin(), data.end());
-      }
-      ASSERT_TRUE((*made)->Barrier().ok());
-    });
-    float expected = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_EQ(sums[static_cast<std::size_t>(rank)], sums[0]) << rank << " of " << ranks;
-      expected += 1.0F / static_cast<float>(rank + 3);
-    }
-    EXPECT_FLOAT_EQ(sums[0].front(), expected);
-    EXPECT_EQ(sums[0].front(), sums[0].back());
-  }
-}
-
 TEST(MakeCommunicatorTest, OneRankIsSingle) {
   ExpectChoice(List(SharedBuffer()), "single");
 }

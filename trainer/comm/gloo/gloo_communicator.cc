@@ -33,9 +33,6 @@ namespace {
 
 constexpr char kAborted[] = "aborted by this process";
 constexpr std::size_t kProofBytes = 32;
-// A few numbers travel along the edges of a cube, in 2 log2(ranks) messages one after the other
-// where the ring takes 2 (ranks - 1): the GPUs of all pods wait for one number in each step.
-constexpr std::size_t kMostFloatsOfCube = 1024;
 // Distinct from the slots that Gloo's collectives build from their own prefixes.
 constexpr std::uint64_t kGreetingSlot = 0x4c4f434b53544550;
 
@@ -188,9 +185,7 @@ class GlooCommunicator final : public Communicator {
     return Run([&] {
       if (data.empty()) return;
       gloo::AllreduceOptions options(context_);
-      options.setAlgorithm(data.size() <= kMostFloatsOfCube
-                               ? gloo::AllreduceOptions::Algorithm::BCUBE
-                               : gloo::AllreduceOptions::Algorithm::RING);
+      options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
       options.setOutput(data.data(), data.size());
       options.setReduceFunction([](void* sum, const void* a, const void* b, std::size_t count) {
         gloo::sum<float>(sum, a, b, count);
