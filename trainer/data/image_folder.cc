@@ -156,7 +156,7 @@ absl::StatusOr<std::string> FindTestFolder(const std::string& root) {
   const std::vector<std::string> names = {"test", "validation", "val"};
   for (const std::string& name : names) {
     const absl::StatusOr<std::vector<FolderEntry>> entries = ListFolder(root + "/" + name);
-    if (absl::IsUnavailable(entries.status())) return entries.status();
+    if (!entries.ok() && !absl::IsNotFound(entries.status())) return entries.status();
     if (entries.ok() && std::ranges::any_of(*entries, &FolderEntry::is_folder)) {
       return root + "/" + name;
     }

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -88,9 +88,9 @@ Mapping& AddMapping(std::span<const std::uint8_t> bytes, const std::string& path
 // What madvise(MADV_WILLNEED) reads is limited to one request of the disk, and of a mapping that is
 // read in another order than the file's the kernel reads little ahead. Errors are left to whoever
 // needs the bytes.
-void ReadThrough(const std::stop_token& stop, const std::string& path, std::size_t size) {
+void ReadThrough(const std::stop_token& stop, const std::string& path, std::size_t size,
+                 std::span<std::uint8_t> chunk) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
   for (std::size_t at = 0; at < size && !stop.stop_requested();) {
     const ssize_t got = ::pread(file.fd(), chunk.data(), chunk.size(), static_cast<off_t>(at));
     if (got <= 0) return;
@@ -134,11 +134,14 @@ void MappedFile::Prefetch() {
     return;
   }
   try {
-    reader_ = std::jthread([path = path_, size = bytes_.size()](const std::stop_token& stop) {
-      ReadThrough(stop, path, size);
+    // Here, because an exception in the thread would end the process.
+    std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
+    reader_ = std::jthread([path = path_, size = bytes_.size(),
+                            chunk = std::move(chunk)](const std::stop_token& stop) mutable {
+      ReadThrough(stop, path, size, chunk);
     });
-  } catch (const std::system_error&) {
-    // Without a thread, pages are read on access.
+  } catch (const std::exception& error) {
+    LogInfo("a data file is not read ahead", {{"file", path_}, {"reason", error.what()}});
   }
 }
 

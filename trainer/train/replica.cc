@@ -72,6 +72,22 @@ int FailToOpen(const absl::Status& status) {
   return end.end == LoopEnd::kStorageRefused ? ExitCodeOfEnd(end) : FailWith(status);
 }
 
+// Returns the process's exit code.
+int Train(const Identity& identity, bool is_variant, TrainLoop& loop) {
+  if (identity.Traits().has_parameter_servers) {
+    // Gradients go to the servers through the host, whatever has computed them.
+    if (absl::Status reserved = loop.session.buffer().Reserve(); !reserved.ok()) {
+      return FailWith(reserved);
+    }
+    return RunParameterWorker(identity, loop);
+  }
+  const int exit_code = RunGenerations(loop);
+  if (!is_variant || exit_code != api::kExitDiverged) return exit_code;
+  // A result like any other: the other variants go on.
+  loop.reporter.Diverged();
+  return api::kExitDone;
+}
+
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
@@ -132,18 +148,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .clock = clock,
                  .writer = WriterFor(identity)};
   exits.reset();
-  if (identity.Traits().has_parameter_servers) {
-    // Gradients go to the servers through the host, whatever has computed them.
-    if (absl::Status reserved = (*session)->buffer().Reserve(); !reserved.ok()) {
-      return FailWith(reserved);
-    }
-    return RunParameterWorker(identity, loop);
-  }
-  const int exit_code = RunGenerations(loop);
-  if (!duties->variant || exit_code != api::kExitDiverged) return exit_code;
-  // A result like any other: the other variants go on.
-  reporter.Diverged();
-  return api::kExitDone;
+  return Train(identity, duties->variant.has_value(), loop);
 }
 
 }  // namespace lockstep::train

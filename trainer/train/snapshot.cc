@@ -184,7 +184,14 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
   const StepPlan& plan = session.plan();
   const std::int64_t examples = TrainingExamples(snapshot.state).value_or(plan.examples);
   const std::string digest = DigestText(session.train_digest());
-  const std::string saved_digest = snapshot.state.value("trainDigest", digest);  // of late versions
+  // Earlier versions did not save it.
+  const nlohmann::json saved_digest = snapshot.state.value("trainDigest", nlohmann::json(digest));
+  if (!saved_digest.is_string()) {
+    return absl::DataLossError(
+        fmt::format("the manifest's run state: trainDigest is {}, expected "
+                    "a text",
+                    saved_digest.dump()));
+  }
   if (examples == plan.examples && (saved_digest == digest || session.train_digest() == 0)) {
     return absl::OkStatus();
   }
@@ -199,14 +206,17 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
     state.ledger.AbandonEpoch();
   }
   LogWarning(
-      "the training samples are not those of the checkpoint: the epoch that it is in may "
-      "leave some out or use some twice, and samples that are held out now may have been "
-      "trained on",
+      state.step > snapshot.step
+          ? "the training samples are not those of the checkpoint: the rest of its epoch is left "
+            "out, and samples that are held out now may have been trained on"
+          : "the training samples are not those of the checkpoint: the epoch that it is in may "
+            "leave some out or use some twice, and samples that are held out now may have been "
+            "trained on",
       {{"checkpointStep", snapshot.step},
        {"step", state.step},
        {"checkpointExamples", examples},
        {"examples", plan.examples},
-       {"checkpointDigest", saved_digest},
+       {"checkpointDigest", saved_digest.get<std::string>()},
        {"digest", digest}});
   return absl::OkStatus();
 }

@@ -189,6 +189,9 @@ TEST(SessionTest, ACheckpointOfOtherSamplesIsRestoredWithAWarning) {
   WriteTextFile(folder.At("train.csv"), "a,b,label\n3,4,1\n1,2,0\n");
   EXPECT_THAT(log_of_restoring(),
               HasSubstr("the training samples are not those of the checkpoint"));
+  snapshot.state["trainDigest"] = 5;
+  RunState state;
+  EXPECT_TRUE(absl::IsDataLoss(RestoreSnapshot(snapshot, **Session::Create(options), state)));
   snapshot.state.erase("trainDigest");
   EXPECT_EQ(log_of_restoring(), "") << "an earlier version's";
 }
