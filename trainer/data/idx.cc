@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
@@ -128,8 +129,20 @@ absl::Status CheckLabels(Bytes labels, int classes, const std::string& path) {
                   sample + kLabelHeader, *bad, classes - 1));
 }
 
-int CountClasses(Bytes labels, LabelKind kind) {
+// A label of which there is one alone may be a damaged one, which makes all classes up to it.
+void WarnOfLonelyLabel(Bytes labels, int label, const std::string& path) {
+  if (label < kUsualClasses || std::ranges::count(labels, label) != 1) return;
+  const auto sample = std::ranges::find(labels, label) - labels.begin();
+  LogWarning("the largest label occurs once: if it is damaged, there are fewer classes",
+             {{"file", path},
+              {"sample", sample},
+              {"offset", sample + static_cast<std::ptrdiff_t>(kLabelHeader)},
+              {"label", label}});
+}
+
+int CountClasses(Bytes labels, LabelKind kind, const std::string& path) {
   const int largest = *std::ranges::max_element(labels);
+  WarnOfLonelyLabel(labels, largest, path);
   return std::max(kind == LabelKind::kTwoClasses ? 2 : kUsualClasses, largest + 1);
 }
 
@@ -187,14 +200,16 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Spli
                     labels.path, label_count, image_count, images.path));
   }
   const Bytes own_labels = labels.file.bytes().subspan(kLabelHeader);
-  int classes = CountClasses(own_labels, kind);
+  std::optional<std::string> train_labels;
   if (split == Split::kTest) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> train_labels,
-                              FindFile(folder, Split::kTrain, "labels"));
-    if (train_labels) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const IdxFile train, OpenFile(folder, Split::kTrain, "labels"));
-      classes = CountClasses(train.file.bytes().subspan(kLabelHeader), kind);
-    }
+    LOCKSTEP_ASSIGN_OR_RETURN(train_labels, FindFile(folder, Split::kTrain, "labels"));
+  }
+  int classes = 0;
+  if (train_labels) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const IdxFile train, OpenFile(folder, Split::kTrain, "labels"));
+    classes = CountClasses(train.file.bytes().subspan(kLabelHeader), kind, train.path);
+  } else {
+    classes = CountClasses(own_labels, kind, labels.path);
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(own_labels, classes, labels.path));
   return std::make_unique<IdxDataset>(std::move(images), std::move(labels), classes, cache);

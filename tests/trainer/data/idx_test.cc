@@ -167,7 +167,10 @@ TEST(IdxTest, LabelOutOfRangeIsNamedWithItsSample) {
 TEST(IdxTest, AClassMayHaveOneSampleOrNone) {
   IdxFolder folder;
   folder.Write("train-labels-idx1-ubyte", LabelFile({0, 10, 14, 15}));
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ((*OpenIdx(folder.path(), Split::kTrain, true))->classes(), 16);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("train-labels-idx1-ubyte\",\"label\":15,\"offset\":11,\"sample\":3"));
   EXPECT_EQ((*OpenIdx(folder.path(), Split::kTest, true))->classes(), 16);
 }
 
