@@ -8,14 +8,22 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <new>
 #include <shared_mutex>
 
 namespace cuda_sim {
 namespace {
 
+// Where a GPU's allocations begin: kernels read up to 32 bytes at once, at multiples of them.
+constexpr std::align_val_t kAlignment{256};
+struct FreeAligned {
+  void operator()(std::byte* memory) const { ::operator delete[](memory, kAlignment); }
+};
+using RealMemory = std::unique_ptr<std::byte[], FreeAligned>;
+
 struct Block {
   std::size_t bytes = 0;
-  std::unique_ptr<std::byte[]> real;
+  RealMemory real;
 };
 struct Memory {
   std::shared_mutex mutex;
@@ -41,8 +49,8 @@ Blocks::const_iterator BlockBelow(const Blocks& blocks, const void* address) {
 }
 
 // Filled with what is NaN in every floating-point type.
-std::unique_ptr<std::byte[]> MakeFilled(std::size_t bytes) {
-  auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+RealMemory MakeFilled(std::size_t bytes) {
+  RealMemory memory(static_cast<std::byte*>(::operator new[](bytes, kAlignment)));
   std::memset(memory.get(), 0xff, bytes);
   return memory;
 }
