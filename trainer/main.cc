@@ -25,7 +25,7 @@
 #include "trainer/check/check_report.h"
 #include "trainer/check/gpu_check.h"
 #include "trainer/checkpoint/file_system.h"
-#include "trainer/comm/available_memory.h"
+#include "trainer/core/available_memory.h"
 #include "trainer/export/export_model.h"
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"

@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "trainer/comm/available_memory.h"
 #include "trainer/comm/shm/shared_segment.h"
+#include "trainer/core/available_memory.h"
 
 namespace lockstep::train {
 namespace {

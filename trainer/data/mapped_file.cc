@@ -6,10 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "api/v1/names.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "trainer/core/available_memory.h"
 
 namespace lockstep::train {
 
@@ -100,14 +99,6 @@ void ReadThrough(const std::stop_token& stop, const std::string& path, std::size
 
 }  // namespace
 
-std::uint64_t MemoryFor(const std::string& cgroup) {
-  const std::uint64_t all = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                            static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::uint64_t limit = 0;
-  std::ifstream file(cgroup + "/memory.max");  // "max": no limit
-  return file >> limit ? std::min(limit, all) : all;
-}
-
 std::unique_ptr<MappedFile> MappedFile::Map(int fd, std::size_t size, const std::string& path) {
   void* const begin = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (begin == MAP_FAILED) return nullptr;
@@ -128,7 +119,7 @@ void MappedFile::ExpectScatteredReads(bool scattered) const {
 
 void MappedFile::Prefetch() {
   if (reader_.joinable()) return;
-  if (bytes_.size() > MemoryFor("/sys/fs/cgroup") / 2) {
+  if (bytes_.size() > MemoryLimit() / 2) {
     LogInfo("a data file is not read ahead: it takes more than half of the memory",
             {{"file", path_}, {"bytes", bytes_.size()}});
     return;

@@ -44,8 +44,4 @@ class MappedFile {
   std::jthread reader_;  // of Prefetch
 };
 
-// The bytes of memory that this machine has, or that the control group (version 2) may use whose
-// files are in the folder `cgroup`, whichever is less.
-std::uint64_t MemoryFor(const std::string& cgroup);
-
 }  // namespace lockstep::train

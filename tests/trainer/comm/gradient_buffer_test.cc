@@ -10,8 +10,8 @@
 #include <limits>
 #include <span>
 
-#include "trainer/comm/available_memory.h"
 #include "trainer/comm/shm/shared_segment.h"
+#include "trainer/core/available_memory.h"
 
 namespace lockstep::train {
 namespace {

@@ -60,18 +60,6 @@ TEST(MappedFileTest, AFileIsReadAheadToItsEnd) {
   EXPECT_EQ(ShareInMemory(path), 1);
 }
 
-TEST(MappedFileTest, TheMemoryIsThatOfTheControlGroup) {
-  const TempDirectory folder;
-  const std::uint64_t machine = MemoryFor(folder.path());
-  EXPECT_GT(machine, std::uint64_t{1} << 28);
-  WriteTextFile(folder.At("memory.max"), "max\n");
-  EXPECT_EQ(MemoryFor(folder.path()), machine);
-  WriteTextFile(folder.At("memory.max"), "12345678\n");
-  EXPECT_EQ(MemoryFor(folder.path()), 12'345'678u);
-  WriteTextFile(folder.At("memory.max"), "9223372036854771712\n");
-  EXPECT_EQ(MemoryFor(folder.path()), machine);
-}
-
 TEST(MappedFileDeathTest, AFaultElsewhereIsLeftToTheHandlerBefore) {
   const TempDirectory folder;
   const FileBytes file = Opened(folder.At("train.idx"));

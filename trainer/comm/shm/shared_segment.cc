@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "trainer/comm/available_memory.h"
+#include "trainer/core/available_memory.h"
 
 namespace lockstep::train {
 namespace {

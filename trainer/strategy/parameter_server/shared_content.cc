@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "trainer/comm/available_memory.h"
+#include "trainer/core/available_memory.h"
 
 namespace lockstep::train {
 namespace {

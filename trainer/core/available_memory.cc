@@ -1,4 +1,4 @@
-#include "trainer/comm/available_memory.h"
+#include "trainer/core/available_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
 
-std::uint64_t OfMachine() {
+std::uint64_t OfMachine(const std::string& entry) {
   std::ifstream file("/proc/meminfo");
   std::string word;
   std::uint64_t kilobytes = 0;
   while (file >> word)
-    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+    if (word == entry && file >> kilobytes) return kilobytes * 1024;
   return kUnknown;
 }
 
@@ -49,11 +49,17 @@ std::uint64_t Reclaimable(const std::string& root, const CgroupFiles& files) {
   return sum;
 }
 
+std::uint64_t Limit(const std::string& root, const CgroupFiles& files) {
+  std::uint64_t limit = 0;
+  std::ifstream file(root + files.limit);  // "max": no limit
+  return file >> limit && limit < kNoLimit ? limit : kUnknown;
+}
+
 std::uint64_t Available(const std::string& root, const CgroupFiles& files) {
-  std::uint64_t limit = 0, used = 0;
-  std::ifstream limit_file(root + files.limit);  // "max": no limit
+  const std::uint64_t limit = Limit(root, files);
+  std::uint64_t used = 0;
   std::ifstream used_file(root + files.used);
-  if (!(limit_file >> limit) || !(used_file >> used) || limit >= kNoLimit) return kUnknown;
+  if (limit == kUnknown || !(used_file >> used)) return kUnknown;
   used -= std::min(used, Reclaimable(root, files));
   return limit > used ? limit - used : 0;
 }
@@ -66,7 +72,15 @@ std::uint64_t AvailableInCgroup(const std::string& root) {
 }
 
 std::uint64_t AvailableMemory() {
-  return std::min(OfMachine(), AvailableInCgroup("/sys/fs/cgroup"));
+  return std::min(OfMachine("MemAvailable:"), AvailableInCgroup("/sys/fs/cgroup"));
+}
+
+std::uint64_t LimitOfCgroup(const std::string& root) {
+  return std::min(Limit(root, kVersion2), Limit(root, kVersion1));
+}
+
+std::uint64_t MemoryLimit() {
+  return std::min(OfMachine("MemTotal:"), LimitOfCgroup("/sys/fs/cgroup"));
 }
 
 }  // namespace lockstep::train

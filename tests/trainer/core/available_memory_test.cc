@@ -1,4 +1,4 @@
-#include "trainer/comm/available_memory.h"
+#include "trainer/core/available_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -25,6 +25,7 @@ struct AvailableMemoryTest : ::testing::Test {
 TEST_F(AvailableMemoryTest, IsTheLimitLessWhatIsUsed) {
   Write(std::to_string(1024 * kMib), 1000 * kMib, "anon 1048576000\nfile 0\n");
   EXPECT_EQ(AvailableInCgroup(root.path()), 24 * kMib);
+  EXPECT_EQ(LimitOfCgroup(root.path()), 1024 * kMib);
 }
 
 TEST_F(AvailableMemoryTest, PagesOfFilesCanBeReclaimed) {
@@ -50,15 +51,25 @@ TEST_F(AvailableMemoryTest, ControlGroupsOfVersion1HaveTheirOwnFiles) {
                 "inactive_file 4096\nactive_file 4096\ntotal_rss 4096\n"
                 "total_inactive_file 104857600\ntotal_active_file 1048576\n");
   EXPECT_EQ(AvailableInCgroup(root.path()), (24 + 100 + 1) * kMib);
+  EXPECT_EQ(LimitOfCgroup(root.path()), 1024 * kMib);
   WriteTextFile(root.At("memory/memory.limit_in_bytes"), "9223372036854771712\n");
   EXPECT_EQ(AvailableInCgroup(root.path()), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(LimitOfCgroup(root.path()), std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_F(AvailableMemoryTest, NoLimitIsTheLargestValue) {
   constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(AvailableInCgroup(root.path()), kUnknown);
+  EXPECT_EQ(LimitOfCgroup(root.path()), kUnknown);
   Write("max", 50 * kMib, "");
   EXPECT_EQ(AvailableInCgroup(root.path()), kUnknown);
+  EXPECT_EQ(LimitOfCgroup(root.path()), kUnknown);
+}
+
+TEST_F(AvailableMemoryTest, AMachineHasMoreThanItHasLeft) {
+  EXPECT_GT(MemoryLimit(), std::uint64_t{1} << 28);
+  EXPECT_LT(MemoryLimit(), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_LE(AvailableMemory(), MemoryLimit());
 }
 
 }  // namespace
