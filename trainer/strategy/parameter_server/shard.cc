@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -13,13 +12,6 @@
 
 namespace lockstep::train {
 namespace {
-
-std::unique_ptr<Arena> Allocate(std::int64_t floats) {
-  auto arena = std::make_unique<Arena>();
-  arena->Reserve(static_cast<std::size_t>(std::max<std::int64_t>(floats, 1)) * sizeof(float));
-  arena->Allocate();
-  return arena;
-}
 
 std::int64_t BytesOf(std::int64_t floats) {
   return floats * static_cast<std::int64_t>(sizeof(float));
@@ -128,8 +120,7 @@ void Shard::Replace(ShardLayout layout, std::int64_t step, std::unique_ptr<Share
   version_ = step;
   skipped_ = layout_.skipped_steps;
   applied_ = AppliedSet(step);
-  if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);
-  BeginSum();
+  if (layout_.parts > 0) sum_.Allocate(layout_.values() + layout_.states);
 }
 
 void Shard::LeaderCame(const Incarnation& leader) {
@@ -251,68 +242,15 @@ void Shard::Update(const std::vector<const float*>& gradients, float scale) {
   backend_.Synchronize();
 }
 
-void Shard::BeginSum() {
-  sum_is_empty_ = true;
-  next_part_ = 0;
-  has_part_1_ = false;
-  early_.clear();
-}
-
-bool Shard::IsTurnOf(int part) const {
-  return part == next_part_ || (part == 1 && next_part_ == 0);
-}
-
-bool Shard::HasPart(int part) const {
-  return part < next_part_ || (part == 1 && has_part_1_) || early_.contains(part);
-}
-
-// Requires: it is the part's turn.
-void Shard::AddPart(const Gradient& gradient) {
-  if (!gradient.skip) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
-      AddToSum(gradient.ranges[i], at, layout_.ranges[i].size());
-      at += layout_.ranges[i].size();
-    }
-    AddToSum(gradient.states, at, layout_.states);
-    sum_is_empty_ = false;
-  }
-  if (gradient.part != next_part_) {
-    has_part_1_ = true;
-  } else {
-    next_part_ += next_part_ == 0 && has_part_1_ ? 2 : 1;
-  }
-}
-
-void Shard::AddToSum(const float* from, std::int64_t at, std::int64_t size) {
-  float* const sum = sum_->At<float>(0) + at;
-  if (sum_is_empty_) {
-    backend_.Scale(from, sum, size, 1.0f);  // a copy, on all threads
-  } else {
-    backend_.Accumulate(from, sum, size);
-  }
-}
-
-void Shard::KeepPart(const Gradient& gradient) {
-  std::vector<float>& kept = early_[gradient.part];
-  if (gradient.skip) return;
-  if (!spare_.empty()) {
-    kept = std::move(spare_.back());
-    spare_.pop_back();
-    kept.clear();
-  }
+// All of the layout's floats, one after the other; none if the gradient changes nothing.
+std::vector<std::span<const float>> Shard::PiecesOf(const Gradient& gradient) const {
+  std::vector<std::span<const float>> pieces;
+  if (gradient.skip) return pieces;
   for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
-    kept.insert(kept.end(), gradient.ranges[i], gradient.ranges[i] + layout_.ranges[i].size());
+    pieces.emplace_back(gradient.ranges[i], static_cast<std::size_t>(layout_.ranges[i].size()));
   }
-  kept.insert(kept.end(), gradient.states, gradient.states + layout_.states);
-}
-
-void Shard::AddKept(std::vector<float>& gradient) {
-  ++next_part_;
-  if (gradient.empty()) return;
-  AddToSum(gradient.data(), 0, std::ssize(gradient));
-  sum_is_empty_ = false;
-  spare_.push_back(std::move(gradient));
+  pieces.emplace_back(gradient.states, static_cast<std::size_t>(layout_.states));
+  return pieces;
 }
 
 absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
@@ -322,37 +260,28 @@ absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
         fmt::format("found part {} of step {} while {} updates of {} parts are made", gradient.part,
                     gradient.step, version_, layout_.parts));
   }
-  if (HasPart(gradient.part)) return Outcome{.dropped = true};
-  if (IsTurnOf(gradient.part)) {
-    AddPart(gradient);
-  } else {
-    KeepPart(gradient);
-  }
-  for (auto at = early_.find(next_part_); at != early_.end(); at = early_.find(next_part_)) {
-    AddKept(at->second);
-    early_.erase(at);
-  }
+  if (sum_.Has(gradient.part)) return Outcome{.dropped = true};
+  sum_.Add(gradient.part, PiecesOf(gradient));
   return Outcome{.staleness = version_ - gradient.version};
 }
 
 absl::Status Shard::Commit(const Request& request) {
   if (IsCommitted(request)) return absl::OkStatus();
-  if (request.version != version_ + 1 || next_part_ != layout_.parts) {
+  if (request.version != version_ + 1 || sum_.added() != layout_.parts) {
     return absl::FailedPreconditionError(
         fmt::format("it has made {} updates and has {} of {} parts of the next, where {} updates "
                     "are expected",
-                    version_, next_part_, layout_.parts, request.version));
+                    version_, sum_.added(), layout_.parts, request.version));
   }
   if (!request.skip) updates_.Run([&] { ApplySum(request.scale); });
   Count(request.skip);
-  BeginSum();
+  sum_.Begin();
   return absl::OkStatus();
 }
 
 void Shard::ApplySum(float scale) {
-  if (sum_is_empty_) std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
   std::vector<const float*> gradients;
-  const float* at = sum_->At<float>(0);
+  const float* at = sum_.Floats();
   for (const FlatRange& range : layout_.ranges) {
     gradients.push_back(at);
     at += range.size();

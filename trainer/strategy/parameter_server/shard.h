@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -17,10 +16,10 @@
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
 #include "trainer/backend/backend.h"
-#include "trainer/core/arena.h"
 #include "trainer/core/count_histogram.h"
 #include "trainer/identity/identity.h"
 #include "trainer/strategy/parameter_server/applied_set.h"
+#include "trainer/strategy/parameter_server/part_sum.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
 #include "trainer/strategy/parameter_server/shared_content.h"
 #include "trainer/strategy/parameter_server/update_thread.h"
@@ -129,7 +128,7 @@ class Shard {
   using Ops = std::vector<std::unique_ptr<OptimizerOp>>;  // for each range
 
   Shard(const api::TrainingSpec& training, Backend& backend, int slots)
-      : training_(training), backend_(backend), slots_(slots) {}
+      : training_(training), backend_(backend), slots_(slots), sum_(backend) {}
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::StatusOr<Ops> MakeOps(std::size_t ranges) const;
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
@@ -140,12 +139,7 @@ class Shard {
   void Count(bool skipped);
   void KeepStates();
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
-  bool IsTurnOf(int part) const;
-  bool HasPart(int part) const;
-  void AddPart(const Gradient& gradient);
-  void AddToSum(const float* from, std::int64_t at, std::int64_t size);
-  void KeepPart(const Gradient& gradient);
-  void AddKept(std::vector<float>& gradient);
+  std::vector<std::span<const float>> PiecesOf(const Gradient& gradient) const;
   // For who may read long, and who waits for that: a writer that waits lets no more readers pass.
   // Pulls alone would leave the mutex to each other for ever.
   std::shared_lock<std::shared_mutex> Reading() const {
@@ -164,7 +158,6 @@ class Shard {
   // read already.
   absl::Status CommitIfDue(const Request& request);
   void ApplySum(float scale);
-  void BeginSum();
 
   const api::TrainingSpec training_;
   Backend& backend_;
@@ -181,14 +174,7 @@ class Shard {
   ShardCounts counts_;                          // without version, pulled_bytes
   std::atomic<std::int64_t> pulled_bytes_ = 0;  // pulls hold the mutex together
   AppliedSet applied_;                          // Async
-  // Sync: the sum of the first `next_part_` parts of step `version_`, and those that came before
-  // their turn (a skipped one is empty). Parts 0 and 1 have the same sum in either order.
-  std::unique_ptr<Arena> sum_;
-  bool sum_is_empty_ = true;  // its floats are those of an earlier step
-  int next_part_ = 0;
-  bool has_part_1_ = false;  // while next_part_ is 0
-  std::map<int, std::vector<float>> early_;
-  std::vector<std::vector<float>> spare_;  // reused by `early_`: to allocate is slow
+  PartSum sum_;                                 // Sync: of step `version_`
 };
 
 }  // namespace lockstep::train
