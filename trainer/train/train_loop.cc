@@ -6,26 +6,14 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "api/v1/names.h"
-#include "base/status.h"
-#include "base/stop_signal.h"
+#include "api/v1/activity.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/export_at_end.h"
-#include "trainer/train/host_view.h"
-#include "trainer/train/initial_weights.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
-namespace {
-
-std::span<std::byte> AsBytes(std::span<float> floats) {
-  return std::as_writable_bytes(floats);
-}
-
-}  // namespace
 
 std::int64_t TrainLoop::OfferedStep() const {
   return session.update_site() == UpdateSite::kRankZero ? -1 : state.step;
@@ -145,133 +133,6 @@ TrainLoop::Ended TrainLoop::EndStep(StepTotals& totals) {
   ApplyStep(totals, session.plan(), state);
   reporter.StepDone(totals, state);
   if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
-  return std::nullopt;
-}
-
-// All ranks take the state of the rank that is furthest ahead. If none has state, rank 0 reads the
-// newest checkpoint and broadcasts it.
-TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
-  int source = membership.FurthestRank(session.total_steps());
-  Ended not_restored;
-  if (source < 0) {
-    source = 0;
-    if (membership.rank == 0) not_restored = RestoreOrInitialize();
-  }
-  // If rank 0 cannot restore, it broadcasts step -1, so that the others do not wait for it.
-  RunState shared = not_restored ? RunState{} : state;
-  const absl::Status sent =
-      strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source);
-  if (not_restored) return not_restored;
-  if (!sent.ok()) return EndOfStrategy(sent);
-  if (shared.step < 0) {
-    return LoopOutcome{
-        LoopEnd::kGenerationOver,
-        absl::UnavailableError(fmt::format(
-            "rank {} could not restore or initialize its state; its own log says why", source))};
-  }
-  if (absl::Status received = ShareTensors(source, shared.step); !received.ok()) {
-    return EndOfStrategy(std::move(received));
-  }
-  state = shared;
-  return std::nullopt;
-}
-
-// A rank that is behind stages the new tensors and keeps its own until all have arrived: if the
-// source dies half-way, its state is still that of one step. The other ranks need no staging: they
-// have the same bytes already, or no state to lose.
-absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
-  const bool stage = OfferedStep() >= 0 && state.step < step;
-  std::vector<HostView> views;
-  std::vector<std::vector<float>> staged;
-  for (const std::span<float> range : SharedRanges()) {
-    if (range.empty()) continue;
-    views.emplace_back(session.backend(), range);
-    if (stage) staged.emplace_back(range.size());
-    LOCKSTEP_RETURN_IF_ERROR(strategy.Broadcast(
-        AsBytes(stage ? std::span<float>(staged.back()) : views.back().floats()), source));
-    if (!stage) views.back().Commit();
-  }
-  for (std::size_t i = 0; i < staged.size(); ++i) {
-    std::ranges::copy(staged[i], views[i].floats().begin());
-    views[i].Commit();
-  }
-  return absl::OkStatus();
-}
-
-// The tensors that all ranks hold alike, in device memory, but for parameters that they share.
-std::vector<std::span<float>> TrainLoop::SharedRanges() const {
-  if (session.update_site() == UpdateSite::kEveryRank) return StateRanges();
-  if (session.shares_parameters()) return {session.model().states()};
-  return {session.model().parameters(), session.model().states()};
-}
-
-// The tensors that a checkpoint holds, as far as this rank has them.
-std::vector<std::span<float>> TrainLoop::StateRanges() const {
-  std::vector<std::span<float>> ranges = {session.model().parameters(), session.model().states()};
-  for (int i = 0; i < session.optimizer().slots(); ++i) {
-    ranges.push_back(session.optimizer().slot(i));
-  }
-  return ranges;
-}
-
-// The folder may belong to another job that still trains, and gives it up only to one that goes on
-// from what is there. It may save until then.
-TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
-  const PhaseTimer timer(phases, Phase::kCheckpoint);
-  if (Ended ended = EndLastSave()) return ended;
-  // A checkpoint may be large and its volume slow, and what is read of it is still there later.
-  const ExitAtStopSignal exits(api::kExitPreempted, "the restore");
-  for (bool has_newer = true; has_newer;) {
-    if (Ended ended = RestoreNewest()) return ended;
-    if (store == nullptr) return std::nullopt;
-    // Nothing is left to train: another job keeps its folder. But beside an Evaluator a replica has
-    // no test set, and the Evaluator waits until its job has the folder.
-    if (IsAtEnd() && session.test_data() != nullptr) return std::nullopt;
-    absl::StatusOr<bool> claimed = store->Claim();
-    // If what follows fails, the next generation must not go on from this state: there may be a
-    // newer one.
-    if (!claimed.ok() || *claimed) state = restored = RunState{};
-    if (!claimed.ok()) return EndOfStore(std::move(claimed).status());
-    has_newer = *claimed;
-  }
-  return std::nullopt;
-}
-
-// Waits for the save that may be the checkpoint to restore. If it fails, an older one is. Aborted
-// is as in LookAtSaver.
-TrainLoop::Ended TrainLoop::EndLastSave() {
-  if (std::exchange(last_save, {}).step < 0) return std::nullopt;
-  absl::Status saved = WaitForSave();
-  rendezvous.SetActivity(api::Activity::kSharingState);
-  if (absl::IsAborted(saved)) return FailedFor(std::move(saved));
-  return std::nullopt;
-}
-
-TrainLoop::Ended TrainLoop::RestoreNewest() {
-  std::optional<Snapshot> snapshot;
-  if (store != nullptr) {
-    absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
-    if (!loaded.ok()) return EndOfStore(std::move(loaded).status());
-    snapshot = *std::move(loaded);
-  }
-  if (!snapshot) return Initialize();
-  if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
-    return FailedFor(std::move(status));
-  }
-  restored = state;
-  reporter.Restored(snapshot->step, snapshot->saved);  // a state may begin the next epoch
-  return std::nullopt;
-}
-
-// Resets everything: an interrupted broadcast may have left parts of another rank's state here.
-TrainLoop::Ended TrainLoop::Initialize() {
-  session.model().InitializeParameters();
-  session.optimizer().ResetSlots();
-  const absl::Status loaded =
-      LoadInitialWeights(session.training().initial_weights, *files, session);
-  if (!loaded.ok()) return FailedFor(loaded);
-  state = RunState{.step = 0};
-  restored = {};
   return std::nullopt;
 }
 
