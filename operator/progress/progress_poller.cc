@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "base/hmac.h"
 #include "base/log.h"
 #include "operator/progress/replica_names.h"
+#include "operator/progress/status_answer.h"
 #include "operator/progress/step_watch.h"
 
 namespace lockstep::progress {
@@ -27,7 +27,6 @@ constexpr int kLongestAnswer = 16 * 1024;
 // Bytes that a pod may send per question: an answer with framing, headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
 constexpr auto kHungIsKnownFor = std::chrono::minutes(1);
-constexpr std::size_t kMostStragglers = 8;  // as trainer_status.proto promises
 constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
@@ -40,79 +39,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(Descriptor socket) {
   // gRPC would decompress 16 KiB to 15 MB before it checks the size.
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   return grpc::CreateCustomInsecureChannelFromFd("trainer", socket.Release(), arguments);
-}
-
-// The status is JSON, which has no NaN.
-std::optional<double> IfFinite(bool present, double value) {
-  return present && std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
-api::Progress FromProto(const proto::TrainerProgress& message) {
-  api::Progress progress;
-  progress.step = message.step();
-  progress.total_steps = message.total_steps();
-  progress.epoch = message.epoch();
-  progress.loss = IfFinite(message.has_loss(), message.loss());
-  progress.accuracy = IfFinite(message.has_accuracy(), message.accuracy());
-  // An evaluation whose numbers are not finite takes the place of the one before: see
-  // NoteEvaluation.
-  if (message.has_test_accuracy()) progress.test_accuracy = message.test_accuracy();
-  if (message.has_test_loss()) progress.test_loss = message.test_loss();
-  progress.mean_absolute_error =
-      IfFinite(message.has_mean_absolute_error(), message.mean_absolute_error());
-  if (message.has_test_mean_absolute_error()) {
-    progress.test_mean_absolute_error = message.test_mean_absolute_error();
-  }
-  progress.goodput = IfFinite(message.has_goodput(), message.goodput());
-  progress.estimated_remaining_seconds =
-      IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());
-  progress.examples_per_second = IfFinite(true, message.examples_per_second()).value_or(0);
-  progress.last_checkpoint_step = message.last_checkpoint_step();
-  constexpr double kYear2200 = 7'258'118'400;  // Time ends in 2262
-  if (message.update_time() > 0 && message.update_time() < kYear2200) {
-    progress.update_time = Time(std::chrono::duration_cast<Time::duration>(
-        std::chrono::duration<double>(message.update_time())));
-  }
-  return progress;
-}
-
-std::string DoingOf(const proto::Straggler& straggler) {
-  switch (straggler.activity()) {
-    case proto::ACTIVITY_SHARING_STATE:
-      return "restores its state";
-    case proto::ACTIVITY_EVALUATION:
-      return "evaluates";
-    case proto::ACTIVITY_CHECKPOINT:
-      return "writes a checkpoint";
-    default:  // a step, or what a newer trainer does
-      break;
-  }
-  if (straggler.step_part() == proto::STEP_PART_INPUT) return "waits for its next batch";
-  if (straggler.step_part() == proto::STEP_PART_COMPUTE) return "computes its gradients";
-  return "does something else";
-}
-
-std::vector<controller::Straggler> StragglersIn(const proto::GetStatusResponse& message) {
-  std::vector<controller::Straggler> stragglers;
-  for (const proto::Straggler& straggler : message.stragglers()) {
-    if (stragglers.size() == kMostStragglers) break;
-    if (!IsPodName(straggler.replica()) || straggler.rank() < 0) continue;
-    stragglers.push_back({straggler.replica(), straggler.rank(), DoingOf(straggler)});
-  }
-  return stragglers;
-}
-
-GroupState GroupFromProto(const proto::GetStatusResponse& message) {
-  GroupState group;
-  group.missing = NamesIn(message.missing(), IsProcessName);
-  // A newer trainer may report an activity that this program does not know.
-  if (proto::Activity_IsValid(message.activity())) {
-    group.activity = static_cast<api::Activity>(message.activity());
-  }
-  if (message.has_evaluator_misses_checkpoints()) {
-    group.evaluator_misses_checkpoints = message.evaluator_misses_checkpoints();
-  }
-  return group;
 }
 
 }  // namespace
@@ -395,8 +321,8 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   peer.stragglers = StragglersIn(said);
   peer.known.hung = said.missing().empty() ? std::vector<controller::Straggler>() : peer.stragglers;
   peer.known.hung_at = std::chrono::steady_clock::now();
-  peer.group = GroupFromProto(said);
-  const api::Progress progress = FromProto(said.progress());
+  peer.group = GroupIn(said);
+  const api::Progress progress = ProgressIn(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
   peer.step.Note(said, std::chrono::steady_clock::now());
 }

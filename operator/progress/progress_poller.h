@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "api/v1/activity.h"
 #include "api/v1/job_token.h"
 #include "base/clock.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/progress/pod_connections.h"
+#include "operator/progress/status_answer.h"
 
 namespace grpc {
 class Status;
@@ -39,14 +39,6 @@ struct PollerOptions {
   // for each proof, so a token that is not known yet may be later. Called on any thread; must not
   // block.
   std::function<api::JobToken(const std::string& job_uid)> token_of;
-};
-
-// What a leading pod last reported about its group, for display.
-struct GroupState {
-  // Replicas that the rendezvous waits for, such as "worker 1"; at most the first 256.
-  std::vector<std::string> missing;
-  api::Activity activity = api::Activity::kUnknown;  // of rank 0
-  std::optional<bool> evaluator_misses_checkpoints;  // see GroupReport
 };
 
 // Logs nothing if a pod cannot be reached: an operator outside the cluster cannot reach pod
