@@ -52,10 +52,11 @@ struct Incarnation {
 };
 
 // The version of what the trainers of a job say to each other: the messages of the rendezvous and
-// of parameter servers, and the rendezvous' store with the meaning of its values. Increment it with
-// every change that an older trainer would not understand. Trainers of different versions then
-// refuse each other by name, instead of starting generations that fail or misreading messages.
-inline constexpr int kProtocol = 7;
+// of parameter servers, the rendezvous' store with the meaning of its values, and the state that
+// ranks broadcast. Increment it with every change that an older trainer would not understand.
+// Trainers of different versions then refuse each other by name, instead of starting generations
+// that fail or misreading messages.
+inline constexpr int kProtocol = 8;
 
 struct Identity {
   std::string job, job_uid, namespace_name;

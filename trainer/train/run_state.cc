@@ -6,8 +6,13 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/identity/identity.h"
 
 namespace lockstep::train {
+
+// Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
+// that trainers with other fields refuse each other.
+static_assert(kProtocol == 8 && sizeof(RunState) == 176);
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};

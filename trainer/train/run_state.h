@@ -13,7 +13,7 @@
 
 namespace lockstep::train {
 
-// Trivially copyable: broadcast as raw bytes between ranks of one machine type.
+// Trivially copyable: broadcast as raw bytes between ranks of one machine type and one kProtocol.
 struct RunState {
   std::int64_t step = -1;  // steps done; -1: no state yet
   EpochSums sums;          // over all ranks, for the last step's epoch
