@@ -268,9 +268,11 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
 
 // It serves the pods as it is, and the operator has no right to delete a Service.
 absl::Status PlanExecutor::NoteHiddenService(ReconcileContext& context) {
-  const std::lock_guard lock(context.mutex);
-  context.memory.hidden_service = context.observed.job.status.attempt;
-  with_.events.Record(
+  {
+    const std::lock_guard lock(context.mutex);
+    context.memory.hidden_service = context.observed.job.status.attempt;
+  }
+  with_.events.Record(  // without the lock: it asks the API server
       kTrainingJobKind, *context.job, kube::EventType::kWarning, "LabelMissing", "Reconcile",
       fmt::format("services {} lacks the label {}={}, so the operator does not "
                   "notice if it is deleted",

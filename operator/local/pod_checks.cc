@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "base/json_text.h"
@@ -127,6 +128,18 @@ absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& pod, const Ob
 absl::StatusOr<std::optional<std::int64_t>> MemoryLimit(const Object& pod,
                                                         const Object& container) {
   return LimitOf(pod, container, kMemoryRange);
+}
+
+bool AsksForGpus(const std::vector<Object>& pods) {
+  for (const Object& pod : pods) {
+    for (const char* list : kContainerLists) {
+      const Object containers = pod["spec"].value(list, Object::array());
+      if (std::ranges::any_of(containers, [](const Object& c) { return api::GpusOf(c) > 0; })) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool RunsOnAllCores(const Object& pod) {

@@ -37,6 +37,9 @@ absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const kube::Object& pod,
 absl::StatusOr<std::optional<std::int64_t>> MemoryLimit(const kube::Object& pod,
                                                         const kube::Object& container);
 
+// True if a container of one of the pods, init containers included, has a limit of GPUs.
+bool AsksForGpus(const std::vector<kube::Object>& pods);
+
 // Whether the pod, if it sets no limit, may use all cores instead of a share: a parameter server
 // works while a worker waits for it, so it needs no core of its own, and that worker's is idle.
 bool RunsOnAllCores(const kube::Object& pod);

@@ -54,12 +54,16 @@ std::string Dataset::PlaceOf(std::int64_t index) const {
   return fmt::format("sample {}", index);
 }
 
+absl::StatusOr<std::int32_t> Dataset::LabelOf(std::int64_t index) const {
+  std::vector<std::uint8_t> sample(sample_bytes());
+  return Read(index, sample);
+}
+
 std::string PlaceBeyond(std::int64_t classes, const Dataset& data) {
-  std::vector<std::uint8_t> sample(data.sample_bytes());
   std::int64_t index = 0;
-  absl::StatusOr<std::int32_t> label = data.Read(index, sample);
+  absl::StatusOr<std::int32_t> label = data.LabelOf(index);
   while (index + 1 < data.size() && (!label.ok() || *label < classes)) {
-    label = data.Read(++index, sample);
+    label = data.LabelOf(++index);
   }
   return fmt::format("{}: label {}", data.PlaceOf(index), label.value_or(-1));
 }

@@ -34,6 +34,9 @@ class Dataset {
   // MappedFile.
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
+  // Returns the label of sample `index`, without decoding the sample where labels are stored beside
+  // the samples. Requires: 0 <= index < size(). Errors: as Read.
+  virtual absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const;
   // Names sample `index` for a message, where possible by its file and its place there. Requires:
   // 0 <= index < size().
   virtual std::string PlaceOf(std::int64_t index) const;
@@ -61,7 +64,7 @@ enum class LabelKind { kClasses, kTwoClasses, kNumbers };
 // The largest label that files may hold: there are up to a million classes.
 inline constexpr std::int32_t kMaxLabel = 999'999;
 
-// Returns PlaceOf the first sample whose class is `classes` or above, and that class. Reads samples
+// Returns PlaceOf the first sample whose class is `classes` or above, and that class. Reads labels
 // until then: for the message of an error. Without such a sample, names the last one.
 std::string PlaceBeyond(std::int64_t classes, const Dataset& data);
 

@@ -27,6 +27,9 @@ class DecodedCache final : public Dataset {
   std::int64_t classes() const override { return source_->classes(); }
   bool InMemory() const override { return false; }  // not before the end of the first epoch
   std::string PlaceOf(std::int64_t index) const override { return source_->PlaceOf(index); }
+  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
+    return source_->LabelOf(index);
+  }
   absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
     return source_->DigestOf(index, before);
   }

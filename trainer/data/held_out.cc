@@ -37,6 +37,10 @@ class PartOfDataset final : public Dataset {
     return whole_->PlaceOf(order_(first_ + index));
   }
   bool InMemory() const override { return whole_->InMemory(); }
+  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    return whole_->LabelOf(order_(first_ + index));
+  }
   absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
     return whole_->DigestOf(order_(first_ + index), before);

@@ -77,6 +77,10 @@ class ImageFolder final : public Dataset {
     return File(index).label;
   }
 
+  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
+    return File(index).label;
+  }
+
   absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
     LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(Path(index)));
     return form_.Digest(file.bytes(), File(index).label, before);

@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,7 @@ std::unique_ptr<MappedFile> MappedFile::Map(int fd, std::size_t size, const std:
 }
 
 MappedFile::~MappedFile() {
+  reader_.request_stop();
   mapping_.begin = nullptr;
   ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
@@ -118,7 +120,7 @@ void MappedFile::ExpectScatteredReads(bool scattered) const {
 }
 
 void MappedFile::Prefetch() {
-  if (reader_.joinable()) return;
+  if (std::exchange(was_asked_, true)) return;
   if (bytes_.size() > MemoryLimit() / 2) {
     LogInfo("a data file is not read ahead: it takes more than half of the memory",
             {{"file", path_}, {"bytes", bytes_.size()}});
@@ -127,10 +129,11 @@ void MappedFile::Prefetch() {
   try {
     // Here, because an exception in the thread would end the process.
     std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
-    reader_ = std::jthread([path = path_, size = bytes_.size(),
-                            chunk = std::move(chunk)](const std::stop_token& stop) mutable {
+    // Not joined: a read from a volume that hangs must not hold the end of the process.
+    std::thread([stop = reader_.get_token(), path = path_, size = bytes_.size(),
+                 chunk = std::move(chunk)]() mutable {
       ReadThrough(stop, path, size, chunk);
-    });
+    }).detach();
   } catch (const std::exception& error) {
     LogInfo("a data file is not read ahead", {{"file", path_}, {"reason", error.what()}});
   }

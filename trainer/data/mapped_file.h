@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
-#include <thread>
 
 namespace lockstep::train {
 
@@ -41,7 +41,8 @@ class MappedFile {
   const std::span<const std::uint8_t> bytes_;
   Mapping& mapping_;
   const std::string path_;
-  std::jthread reader_;  // of Prefetch
+  std::stop_source reader_;  // stops the thread of Prefetch
+  bool was_asked_ = false;   // Prefetch has been called
 };
 
 }  // namespace lockstep::train

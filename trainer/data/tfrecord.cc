@@ -104,6 +104,11 @@ class TfRecordDataset final : public Dataset {
     return Label(index, record);
   }
 
+  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
+    LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
+    return Label(index, record);
+  }
+
   absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
     if (!form_.image) return Dataset::DigestOf(index, before);
     LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
@@ -140,8 +145,7 @@ class TfRecordDataset final : public Dataset {
       const auto of_file = std::ranges::equal_range(places_, file, {}, &RecordPlace::file);
       for (const RecordPlace& place : of_file) {
         const std::int64_t index = &place - places_.data();
-        LOCKSTEP_ASSIGN_OR_RETURN(const RecordBytes record, Record(index));
-        LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Label(index, record));
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, LabelOf(index));
         largest[file] = std::max(largest[file], label);
       }
       return absl::OkStatus();

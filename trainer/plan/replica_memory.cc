@@ -87,7 +87,7 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
 }
 
 // Leaves the parts that a replica has in the host's memory, although it computes on a GPU. The sums
-// stay: without NCCL they pass through the host, and the buffer for that is there anyway.
+// stay, because without NCCL they pass through the host.
 void LeaveOnlyTheHosts(ReplicaMemory& memory, const SessionMemory& bytes) {
   memory.parameters = memory.optimizer = memory.activations = memory.scratch = memory.step = 0;
   memory.gradients = bytes.sums;

@@ -243,8 +243,8 @@ absl::Status TrainLoop::SaveAtEnd() {
   if (saver == nullptr || on_disk) return absl::OkStatus();
   // Only an evaluation is: it is no reason to take the folder from a job that may train there.
   const bool is_restored = state.step == restored.step;
+  absl::Status saved = WaitForSave();  // this step's save may still run, and uses the store
   if (is_restored && !store->IsClaimed()) return absl::OkStatus();
-  absl::Status saved = WaitForSave();  // this step's save may still be running
   // Not by the outcome's step: parameter servers that have lost their values take a run back, and
   // what was saved at this step before that may be damaged. Nor by last_save's: the stop of another
   // pod may have been saved before this step was evaluated.

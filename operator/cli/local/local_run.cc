@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "api/v1/defaults.h"
-#include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "base/status.h"
 #include "operator/controller/children/render.h"
@@ -47,15 +45,6 @@ controller::JobControllerOptions ControllerOptions(const std::string& namespace_
   return options;
 }
 
-bool AsksForGpus(const std::vector<Object>& pods) {
-  static const Object::json_pointer kContainers("/spec/containers");
-  return std::ranges::any_of(pods, [](const Object& pod) {
-    return pod.contains(kContainers) &&
-           std::ranges::any_of(pod.at(kContainers),
-                               [](const Object& c) { return api::GpusOf(c) > 0; });
-  });
-}
-
 progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
   progress::PollerOptions options;
   options.interval = kPollInterval;
@@ -92,7 +81,9 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
                      local::ClaimsOf(pods)};
   kubelet.cpus = local::PermittedCpus();
   // To look for them wakes GPUs that sleep.
-  if (AsksForGpus(pods)) kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
+  if (local::AsksForGpus(pods)) {
+    kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
+  }
   kubelet.expected_pods = local::PodsThatShareCores(job);
   LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 

@@ -44,6 +44,16 @@ TEST(PodChecksTest, LimitsAreReadAsByKubernetes) {
   EXPECT_EQ(*MemoryLimit(pod, pod["spec"]["containers"][0]), std::nullopt);
 }
 
+TEST(PodChecksTest, InitContainersAskForGpus) {
+  const Object without = PodOf("worker", {{"cpu", 1}});
+  EXPECT_FALSE(AsksForGpus({without, without}));
+  EXPECT_TRUE(AsksForGpus({without, PodOf("worker", {{"nvidia.com/gpu", 1}})}));
+  Object pod = without;
+  pod["spec"]["initContainers"] = {
+      {{"name", "tokenize"}, {"resources", {{"limits", {{"nvidia.com/gpu", 1}}}}}}};
+  EXPECT_TRUE(AsksForGpus({pod}));
+}
+
 TEST(PodChecksTest, ALimitThatIsNoneNamesItsField) {
   const std::string field =
       "spec.replicaSpecs.Worker.template.spec.containers[1].resources.limits.";

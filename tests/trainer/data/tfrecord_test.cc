@@ -174,6 +174,8 @@ TEST_F(TfRecordTest, EncodedImagesAreDecoded) {
   Write(TfRecord(RawExample("GIF89a", 1)));
   EXPECT_THAT(ReadError(0), AllOf(HasSubstr("train.tfrecord: record at offset 0"),
                                   HasSubstr("feature \"image\": found 6 bytes that start")));
+  EXPECT_EQ(*(*Open())->LabelOf(0), 1) << "a label needs no decoding";
+  EXPECT_THAT(PlaceBeyond(1, **Open()), HasSubstr("record at offset 0: label 1"));
 }
 
 TEST_F(TfRecordTest, FloatsKeepTheirShapePackedOrNot) {
