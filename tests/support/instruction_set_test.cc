@@ -8,7 +8,7 @@
 #include <string>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "tests/trainer/nn/model_bench.h"
-#include "trainer/backend/cpu/cost.h"
+#include "trainer/backend/cpu/device/cost.h"
 
 namespace lockstep::train {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "api/v1/names.h"
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "trainer/backend/cuda/device.h"
-#include "trainer/backend/cuda/fatbin.h"
+#include "trainer/backend/cuda/device/device.h"
+#include "trainer/backend/cuda/device/fatbin.h"
 #include "trainer/train/generations.h"
 
 namespace lockstep::train {

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/device/device.h"
+#include "trainer/backend/cpu/device/layout.h"
 #include "trainer/backend/cpu/parallel.h"
 #include "trainer/backend/scratch_plan.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 #include "trainer/backend/cpu/parallel.h"
 #include "trainer/backend/cpu/update_range.h"
 #include "trainer/backend/segments.h"

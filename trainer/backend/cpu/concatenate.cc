@@ -1,5 +1,5 @@
 #include "trainer/backend/cpu/bound_op.h"
-#include "trainer/backend/cpu/channels.h"
+#include "trainer/backend/cpu/device/channels.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/merge.h"
 

@@ -3,9 +3,9 @@
 
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/convolution.h"
-#include "trainer/backend/cpu/execution.h"
+#include "trainer/backend/cpu/device/execution.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
-#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/winograd.h"
 #include "trainer/backend/parameters.h"

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/backend/cpu/cost.h"
-#include "trainer/backend/cpu/execution.h"
+#include "trainer/backend/cpu/device/cost.h"
+#include "trainer/backend/cpu/device/execution.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
-#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/winograd.h"
 #include "trainer/backend/window.h"
 

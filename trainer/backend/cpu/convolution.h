@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 
 namespace lockstep::train::cpu {
 

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "trainer/backend/cpu/bound_op.h"
-#include "trainer/backend/cpu/execution.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/execution.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/parameters.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/bound_op.h"
-#include "trainer/backend/cpu/channels.h"
+#include "trainer/backend/cpu/device/channels.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/core/rng.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
+#include "trainer/backend/cpu/device/layout.h"
 #include "trainer/backend/cpu/kernels/kernels.h"
-#include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {

@@ -9,9 +9,9 @@
 
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/convolution.h"
-#include "trainer/backend/cpu/cost.h"
-#include "trainer/backend/cpu/execution.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/cost.h"
+#include "trainer/backend/cpu/device/execution.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/backend/parameters.h"
 
 namespace lockstep::train::cpu {

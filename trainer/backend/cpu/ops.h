@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 #include "trainer/backend/low_precision_op.h"
 
 namespace lockstep::train::cpu {

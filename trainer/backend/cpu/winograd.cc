@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/backend/cpu/cost.h"
+#include "trainer/backend/cpu/device/cost.h"
 #include "trainer/backend/cpu/parallel.h"
 #include "trainer/backend/window.h"
 

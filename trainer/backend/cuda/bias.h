@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "trainer/backend/cuda/channel_sums.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cuda {

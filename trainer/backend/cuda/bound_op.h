@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
-#include "trainer/backend/cuda/layout.h"
+#include "trainer/backend/cuda/layout/layout.h"
 
 namespace lockstep::train::cuda {
 

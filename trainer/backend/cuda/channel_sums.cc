@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "trainer/backend/cuda/layout.h"
+#include "trainer/backend/cuda/layout/layout.h"
 
 namespace lockstep::train::cuda {
 namespace {

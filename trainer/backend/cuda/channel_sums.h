@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cuda {

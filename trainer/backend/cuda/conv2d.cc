@@ -4,9 +4,9 @@
 
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/channels_last.h"
 #include "trainer/backend/cuda/convolution.h"
 #include "trainer/backend/cuda/few_channel_conv2d.h"
+#include "trainer/backend/cuda/layout/channels_last.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/backend/cuda/dnn_graph.h"
-#include "trainer/backend/cuda/matmul.h"
+#include "trainer/backend/cuda/device/dnn_graph.h"
+#include "trainer/backend/cuda/device/matmul.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cuda {

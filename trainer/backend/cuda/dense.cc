@@ -4,10 +4,10 @@
 #include "base/check.h"
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/cast.h"
-#include "trainer/backend/cuda/matmul.h"
+#include "trainer/backend/cuda/device/matmul.h"
+#include "trainer/backend/cuda/layout/cast.h"
+#include "trainer/backend/cuda/layout/transpose.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/cuda/transpose.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
 

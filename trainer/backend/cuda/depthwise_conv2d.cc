@@ -5,8 +5,8 @@
 
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/channels_last.h"
 #include "trainer/backend/cuda/launch_on_windows.h"
+#include "trainer/backend/cuda/layout/channels_last.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"

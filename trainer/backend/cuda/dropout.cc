@@ -1,6 +1,6 @@
 #include "base/check.h"
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/copy.h"
+#include "trainer/backend/cuda/layout/copy.h"
 #include "trainer/backend/cuda/ops.h"
 
 namespace lockstep::train::cuda {

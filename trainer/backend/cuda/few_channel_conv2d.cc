@@ -6,8 +6,8 @@
 
 #include "trainer/backend/cuda/bias.h"
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/channels_last.h"
 #include "trainer/backend/cuda/convolution.h"
+#include "trainer/backend/cuda/layout/channels_last.h"
 #include "trainer/backend/parameters.h"
 #include "trainer/backend/scratch_plan.h"
 #include "trainer/backend/window.h"

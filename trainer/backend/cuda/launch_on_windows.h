@@ -1,7 +1,7 @@
 // Launches a kernel that ends in LOCKSTEP_WINDOW_PARAMETERS.
 #pragma once
 
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cuda {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/device.h"
-#include "trainer/backend/cuda/memory.h"
+#include "trainer/backend/cuda/device/device.h"
+#include "trainer/backend/cuda/device/memory.h"
 
 namespace lockstep::train::cuda {
 

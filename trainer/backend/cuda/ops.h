@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 
 namespace lockstep::train::cuda {
 

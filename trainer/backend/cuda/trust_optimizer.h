@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
+#include "trainer/backend/cuda/device/memory.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
-#include "trainer/backend/cuda/memory.h"
 
 namespace lockstep::train::cuda {
 

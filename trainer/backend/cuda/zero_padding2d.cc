@@ -1,5 +1,5 @@
 #include "trainer/backend/cuda/bound_op.h"
-#include "trainer/backend/cuda/copy.h"
+#include "trainer/backend/cuda/layout/copy.h"
 #include "trainer/backend/cuda/ops.h"
 #include "trainer/backend/window.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/trainer/backend/expect_close.h"
-#include "trainer/backend/cpu/cost.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/cost.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/check/op_cases.h"
 #include "trainer/check/run_op.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/cost.h"
+#include "trainer/backend/cpu/device/cost.h"
 
 #include <gtest/gtest.h>
 

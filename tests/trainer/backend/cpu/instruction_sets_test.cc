@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -1,10 +1,10 @@
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/device/layout.h"
 
 #include <gtest/gtest.h>
 
 #include "base/check.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 
 namespace lockstep::train::cpu {
 namespace {

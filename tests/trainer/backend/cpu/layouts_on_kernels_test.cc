@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/expect_oracle.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/check/op_cases.h"
 #include "trainer/check/oracle_run.h"
 #include "trainer/check/run_op.h"

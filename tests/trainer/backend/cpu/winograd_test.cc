@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/expect_close.h"
-#include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/device/memory_desc.h"
 #include "trainer/check/run_op.h"
 
 namespace lockstep::train::cpu {

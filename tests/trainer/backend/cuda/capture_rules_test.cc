@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/support/cuda_sim/use_simulator.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 
 namespace lockstep::train::cuda {
 namespace {

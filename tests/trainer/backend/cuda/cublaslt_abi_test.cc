@@ -1,5 +1,5 @@
 // What cublaslt_api.h declares, against NVIDIA's cublasLt.h.
-#include "trainer/backend/cuda/cublaslt_api.h"
+#include "trainer/backend/cuda/device/cublaslt_api.h"
 
 #include <cublasLt.h>
 

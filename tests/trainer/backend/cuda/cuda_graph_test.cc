@@ -1,5 +1,5 @@
 // Work that the back end records and queues again, on the simulated device.
-#include "trainer/backend/cuda/cuda_graph.h"
+#include "trainer/backend/cuda/device/cuda_graph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What cudnn_api.h declares, against NVIDIA's cudnn_graph.h.
-#include "trainer/backend/cuda/cudnn_api.h"
+#include "trainer/backend/cuda/device/cudnn_api.h"
 
 #include <cudnn_graph.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "trainer/backend/cuda/convolution.h"
-#include "trainer/backend/cuda/dnn_graph.h"
+#include "trainer/backend/cuda/device/dnn_graph.h"
 
 namespace lockstep::train::cuda {
 namespace {

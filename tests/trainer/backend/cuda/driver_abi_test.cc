@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/trainer/backend/cuda/same_abi.h"
-#include "trainer/backend/cuda/driver_api.h"
+#include "trainer/backend/cuda/device/driver_api.h"
 
 namespace lockstep::train::cuda {
 

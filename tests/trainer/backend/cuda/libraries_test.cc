@@ -9,9 +9,9 @@
 #include <cstdlib>
 
 #include "tests/trainer/backend/cuda/same_abi.h"
-#include "trainer/backend/cuda/cublaslt_api.h"
-#include "trainer/backend/cuda/cudnn_api.h"
-#include "trainer/backend/cuda/device_library.h"
+#include "trainer/backend/cuda/device/cublaslt_api.h"
+#include "trainer/backend/cuda/device/cudnn_api.h"
+#include "trainer/backend/cuda/device/device_library.h"
 #include "trainer/comm/nccl/nccl_api.h"
 
 namespace lockstep::train::cuda {

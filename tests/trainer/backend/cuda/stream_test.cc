@@ -15,7 +15,7 @@
 
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/device/device.h"
 #include "trainer/backend/device_missing.h"
 #include "trainer/check/device_array.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 
 namespace lockstep::train::cpu {
 

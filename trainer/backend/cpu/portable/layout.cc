@@ -1,5 +1,5 @@
 // Without oneDNN row-major is the only order.
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/device/layout.h"
 
 #include "base/check.h"
 

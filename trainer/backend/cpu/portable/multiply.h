@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/device/device.h"
 
 namespace lockstep::train::cpu {
 

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/device/layout.h"
 
 #include <gtest/gtest.h>
 
