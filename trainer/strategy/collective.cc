@@ -79,7 +79,7 @@ class CollectiveStrategy final : public Strategy {
   ~CollectiveStrategy() override { LeaveGroup(); }
 
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
-    Disconnect();
+    LeaveAll();
     CommunicatorOptions options;
     options.rank = membership.rank;
     options.size = membership.world();
@@ -118,9 +118,10 @@ class CollectiveStrategy final : public Strategy {
     return absl::CancelledError("the generation ended while its group was being formed");
   }
 
+  // Only GPUs' own group is left as late as possible: its end may hang until the process ends (see
+  // NcclCommunicator), and the state may have to be saved first. It maps no memory of its peers.
   void Disconnect() override {
-    LeaveGroup();
-    if (options_.root_memory != nullptr) options_.root_memory->Withdraw();
+    if (PassesThroughHost()) LeaveAll();
   }
 
   bool TrustsAddresses() const override { return callers_.AreTrusted(); }
@@ -180,6 +181,11 @@ class CollectiveStrategy final : public Strategy {
     cancel_ = std::stop_source();
     if (ended_generation_ >= generation) cancel_.request_stop();
     return cancel_.get_token();
+  }
+
+  void LeaveAll() {
+    LeaveGroup();
+    if (options_.root_memory != nullptr) options_.root_memory->Withdraw();
   }
 
   void LeaveGroup() {
