@@ -404,8 +404,11 @@ TEST_F(RendezvousTest, ALeaderWhosePodStaysIsNotWaitedForWithoutEnd) {
 }
 
 TEST_F(RendezvousTest, TheDeadlineCountsOnceAllPodsAreThere) {
-  std::atomic<bool> scheduled{false};
-  roster_config_.has_address = [&](const std::string& host) { return host != "c" || scheduled; };
+  // Shared, because the leader's thread asks until after the test's body.
+  const auto scheduled = std::make_shared<std::atomic<bool>>(false);
+  roster_config_.has_address = [scheduled](const std::string& host) {
+    return host != "c" || *scheduled;
+  };
   roster_config_.hosts = {"a", "b", "c"};
   options_.timeout = 3s;  // longer than what lies between two looks at the addresses
   options_.successors_come = true;
@@ -413,7 +416,7 @@ TEST_F(RendezvousTest, TheDeadlineCountsOnceAllPodsAreThere) {
   auto first = NewReplica(0), second = NewReplica(1);
   auto waits = first->JoinLater(), waits_too = second->JoinLater();
   EXPECT_EQ(waits.wait_for(5s), std::future_status::timeout);
-  scheduled = true;  // and yet nobody joins from there
+  *scheduled = true;  // and yet nobody joins from there
   const auto membership = waits.get();
   EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
   // The other one's deadline has passed, too: it may have left.
