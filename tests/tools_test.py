@@ -846,6 +846,18 @@ class YardstickTest(unittest.TestCase):
         self.assertEqual(400, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=0.5))
         self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=64))
 
+    def test_a_processor_with_fewer_vector_instructions_gets_more_time(self):
+        every = "fpu sse4_1 fma avx2 avx512f avx512dq avx512bw avx512vl"
+        for flags, percent in ((f"flags\t\t: {every}\n", 200), ("flags\t\t: fpu sse4_1 fma avx2\n", 340),
+                               ("flags : avx sse4_1\n", 880), ("flags : fma avx512f avx2\n", 340),
+                               ("Features : asimd\n", 880)):
+            with self.subTest(flags):
+                root = temporary_folder(self)
+                (root / "proc").mkdir()
+                (root / "proc/cpuinfo").write_text(f"processor\t: 0\n{flags}processor\t: 1\n{flags}")
+                self.assertEqual(percent, yardstick.percent(
+                    2 * yardstick.REFERENCE_SECONDS, 2, yardstick.vector_slowness(root)))
+
     def test_a_quota_is_the_least_of_the_cgroups(self):
         for cgroup, files, cores in (
                 ("0::/a/b\n", {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1.5),
