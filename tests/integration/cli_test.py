@@ -9,7 +9,8 @@ import tempfile
 import threading
 import unittest
 
-from api_server import BIN, job, server, training_job
+from api_server import BIN, job, program, server, training_job
+from slowness import SLOWNESS
 
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
@@ -18,7 +19,7 @@ JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
 def lockstep(*arguments, kubeconfig=None):
     return subprocess.run(
         [BIN / "lockstep", *arguments, "--kubeconfig", kubeconfig or server().kubeconfig],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOWNESS,
         check=False, env={**os.environ, "HOME": str(server().folder)})
 
 
