@@ -56,6 +56,19 @@ def kubeconfig_of(test, name, verbs, roles=()):
     return path
 
 
+class PluginTest(unittest.TestCase):
+    def test_kubectl_runs_it_and_passes_its_options_on(self):
+        make(self, "/api/v1/namespaces", {"metadata": {"name": "plugin"}})
+        make(self, JOBS.replace("default", "plugin"), job("plugged") | {"metadata": {"name": "plugged"}})
+        done = subprocess.run(
+            [program("kubectl"), "lockstep", "status", "plugged", "--namespace", "plugin", "--context", "test"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOWNESS,
+            check=False, env={**os.environ, "HOME": str(server().folder), "KUBECONFIG": str(server().kubeconfig),
+                              "PATH": f"{BIN}:{os.environ['PATH']}"})
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertIn("plugged", done.stdout)
+
+
 class StatusTest(unittest.TestCase):
     def setUp(self):
         server().call("DELETE", JOBS)
