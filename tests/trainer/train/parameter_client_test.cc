@@ -53,6 +53,7 @@ class ParameterClientTest : public ::testing::Test {
       if (host == "leader") ++lookups_;
       return host == "leader" ? leader_has_address_.load() : server_has_address_.load();
     };
+    options.between_lookups = std::chrono::milliseconds(10);
     options.stop_requested = [this] {
       clock_.Advance(tick_);
       return ++ticks_ == patience_;
