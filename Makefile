@@ -44,7 +44,7 @@ test: build
 ## make test-all    make test, a hundred jobs beside a hostile tenant's, `make run` in a fresh Debian 12 and 13,
 ##                  make e2e; needs root, takes two hours and a half
 test-all: test
-	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) python3 -m unittest -v hostile_tenant_test
+	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) ../support/run_unittest hostile_tenant_test
 	@tests/e2e/debian/run
 	@$(MAKE) --no-print-directory e2e
 

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """What tools/ decide: checks of MNIST, options of containers, faults that lint finds, ratios of the benchmark, the CRD."""
 import argparse
+import contextlib
+import functools
 import gzip
+import hashlib
+import http.server
 import importlib.machinery
 import importlib.util
 import io
@@ -10,10 +14,12 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import unittest
 import unittest.mock
 
@@ -33,6 +39,7 @@ sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers"), str(TOOLS.parent / "
 lint = load("lint")
 bench = load("bench/bench")
 gen_api_reference = load("gen-api-reference")
+fetch_mnist = load("fetch-mnist")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
 image_base = load("image-base")
@@ -54,6 +61,11 @@ def write_program(path, script):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -85,6 +97,55 @@ class FetchMnistTest(unittest.TestCase):
         self.assertEqual("", result.stdout)
         left = list(self.destination.iterdir()) if self.destination.exists() else []
         self.assertEqual([], left)
+
+    def write_source(self, zipped):
+        """Four small files, which are taken for the right ones."""
+        content = {name: struct.pack(">IIII", 0x803, 1, 1, number) for number, name in enumerate(fetch_mnist.SUMS)}
+        sums = unittest.mock.patch.object(fetch_mnist, "SUMS", {
+            name: hashlib.sha256(data).hexdigest() for name, data in content.items()})
+        sums.start()
+        self.addCleanup(sums.stop)
+        for name, data in content.items():
+            if zipped:
+                (self.source / f"{name}.gz").write_bytes(gzip.compress(data))
+            else:
+                (self.source / name).write_bytes(data)
+        return content
+
+    def fetch_right_files(self, source):
+        """Returns what it has put into the destination, and what it printed."""
+        printed = io.StringIO()
+        arguments = ["fetch-mnist", "--from", source, str(self.destination)]
+        with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(printed), \
+                contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(0, fetch_mnist.main())
+        return {path.name: path.read_bytes() for path in self.destination.iterdir()}, printed.getvalue()
+
+    def test_the_right_files_are_taken_from_a_folder_and_kept(self):
+        for zipped in (True, False):
+            with self.subTest(zipped=zipped):
+                self.setUp()
+                content = self.write_source(zipped)
+                self.assertEqual((content, f"{self.destination}\n"), self.fetch_right_files(str(self.source)))
+                for path in self.source.iterdir():
+                    path.unlink()
+                self.assertEqual((content, f"{self.destination}\n"), self.fetch_right_files(str(self.source)))
+
+    def test_the_right_files_are_taken_from_a_mirror(self):
+        for zipped in (True, False):
+            with self.subTest(zipped=zipped):
+                self.setUp()
+                content = self.write_source(zipped)
+                handler = functools.partial(QuietHandler, directory=self.source)
+                with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+                    serving = threading.Thread(target=server.serve_forever)
+                    serving.start()
+                    try:
+                        found, _ = self.fetch_right_files(f"http://127.0.0.1:{server.server_port}/")
+                    finally:
+                        server.shutdown()
+                        serving.join()
+                self.assertEqual(content, found)
 
 
 class ApiReferenceTest(unittest.TestCase):
@@ -845,6 +906,18 @@ class YardstickTest(unittest.TestCase):
         self.assertEqual(200, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=1))
         self.assertEqual(400, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=0.5))
         self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=64))
+
+    def test_a_processor_with_fewer_vector_instructions_gets_more_time(self):
+        every = "fpu sse4_1 fma avx2 avx512f avx512dq avx512bw avx512vl"
+        for flags, percent in ((f"flags\t\t: {every}\n", 200), ("flags\t\t: fpu sse4_1 fma avx2\n", 340),
+                               ("flags : avx sse4_1\n", 880), ("flags : fma avx512f avx2\n", 340),
+                               ("Features : asimd\n", 880)):
+            with self.subTest(flags):
+                root = temporary_folder(self)
+                (root / "proc").mkdir()
+                (root / "proc/cpuinfo").write_text(f"processor\t: 0\n{flags}processor\t: 1\n{flags}")
+                self.assertEqual(percent, yardstick.percent(
+                    2 * yardstick.REFERENCE_SECONDS, 2, yardstick.vector_slowness(root)))
 
     def test_a_quota_is_the_least_of_the_cgroups(self):
         for cgroup, files, cores in (

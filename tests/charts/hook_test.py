@@ -10,6 +10,7 @@ from api_server import BIN, job, server
 from helm import HELMS, of_kind, render
 from install_test import Release
 from operator_test import Operator, eventually
+from slowness import SLOWNESS
 
 CRD = "trainingjobs.training.lockstep.dev"
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -45,7 +46,7 @@ class Node:
                                    stderr=subprocess.PIPE, text=True, env=self.environment_of(waiting))
         for index in range(2 if self.code == 0 else 1):  # the other is deleted with a job that fails
             self.set_status(f"{self.name}-worker-{index}", self.end())
-        out, err = started.communicate(timeout=60)
+        out, err = started.communicate(timeout=60 * SLOWNESS)
         self.waited = (started.returncode, out, err)
         self.set_status(self.name, {"phase": "Succeeded" if started.returncode == 0 else "Failed"})
 

@@ -32,12 +32,15 @@ def kustomized(path):
 
 @contextlib.contextmanager
 def overlay(fields):
-    """manifests/ with one overlay more, as a user would write it."""
-    with tempfile.TemporaryDirectory(dir=MANIFESTS / "overlays") as folder:
-        path = pathlib.Path(folder) / "kustomization.yaml"
-        path.write_text(json.dumps({"apiVersion": "kustomize.config.k8s.io/v1beta1",
-                                    "kind": "Kustomization", **fields}))
-        yield folder
+    """A copy of manifests/ with one overlay more, as a user would write it."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(MANIFESTS, pathlib.Path(folder) / "manifests")
+        shutil.copytree(ROOT / "api" / "crd", pathlib.Path(folder) / "api" / "crd")
+        mine = pathlib.Path(folder) / "manifests" / "overlays" / "mine"
+        mine.mkdir()
+        (mine / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", **fields}))
+        yield mine
 
 
 def url(entry):

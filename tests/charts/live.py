@@ -22,6 +22,7 @@ import urllib.parse
 import local_job
 from api_server import BIN, JOBS, job, role, server, training_job
 from operator_test import PODS, Operator, eventually
+from slowness import SLOWNESS
 from prometheus import Prometheus
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -30,7 +31,6 @@ RELEASE = "live"  # of the chart, as the operator's pod says
 WORKERS = 2
 SCRAPES = "1s"
 UNUSED = "127.77.255.254"  # nobody listens there
-TIME_PERCENT = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100"))  # cmake/TimeLimits.cmake
 
 
 def job_text(steps, rate):
@@ -233,7 +233,7 @@ class Live:
 
     def wait_for_data(self, query, seconds=60):
         """Until a series has a number: a quotient is NaN while nothing has happened in its window."""
-        end = time.monotonic() + seconds * TIME_PERCENT / 100
+        end = time.monotonic() + seconds * SLOWNESS
         found = []
         while time.monotonic() < end:
             found = self.prometheus.query(query)

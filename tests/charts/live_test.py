@@ -128,7 +128,9 @@ class LiveTest(unittest.TestCase):
 
     def test_samples_of_ranks_add_up_to_those_of_the_job(self):
         """Each of two ranks has half of a step of 64."""
-        for series in self.ask("lockstep_trainer_examples_total / lockstep_trainer_steps_total"):
+        found = self.live.wait_for_data("lockstep_trainer_examples_total / lockstep_trainer_steps_total")
+        self.assertEqual(2, len(found), found)
+        for series in found:
             self.assertAlmostEqual(32, float(series["value"][1]), delta=0.5)
 
     def test_the_phases_add_up_to_the_time_there_was(self):

@@ -12,6 +12,7 @@ import urllib.request
 import yaml
 
 from helm import CHART, ROOT
+from slowness import SLOWNESS
 
 OPERATOR_NAMESPACE = "lockstep-system"  # in the example
 
@@ -66,10 +67,17 @@ class Prometheus:
             ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
              f"--web.listen-address=127.0.0.1:{self.port}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        end = time.monotonic() + 60
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()  # nobody else can
+            raise
+
+    def _wait_until_ready(self):
+        end = time.monotonic() + 60 * SLOWNESS
         while not self.is_ready():
             if time.monotonic() > end:
-                raise AssertionError("Prometheus was not ready within 60 s")
+                raise AssertionError(f"Prometheus was not ready within {60 * SLOWNESS:.0f} s")
             time.sleep(0.1)
 
     @staticmethod

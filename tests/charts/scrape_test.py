@@ -7,6 +7,7 @@ import time
 import unittest
 
 from prometheus import OPERATOR_NAMESPACE, Prometheus
+from slowness import SLOWNESS
 
 FORGED = "lockstep_operator_build_info 1\nlockstep_trainer_step 7\n"
 TOO_LONG = f'lockstep_trainer_step{{phase="{"x" * 2000}"}} 7\n'
@@ -56,7 +57,7 @@ class ScrapeTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.prometheus = Prometheus(pathlib.Path(folder.name), lambda: [pod.object for pod in pods])
         cls.addClassCleanup(cls.prometheus.stop)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 60 * SLOWNESS
         # `up` is said of a target after its samples.
         while len(cls.prometheus.query("up")) < 4 and time.monotonic() < end:
             time.sleep(0.1)

@@ -10,6 +10,7 @@
 #include "tests/faults/process.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_kubelet.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::testing {
 namespace {
@@ -43,8 +44,9 @@ class Candidate {
     kube::LeaderElectionOptions options;
     options.lease = {"default", "lease"};
     options.identity = name;
-    options.lease_duration = std::chrono::seconds(1);
-    options.renew_deadline = milliseconds(500);
+    // Between the two, the thread that renews the lease must be given a turn.
+    options.lease_duration = Slowed(std::chrono::seconds(1));
+    options.renew_deadline = Slowed(milliseconds(500));
     options.retry_period = milliseconds(10);
     return options;
   }

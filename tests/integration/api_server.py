@@ -14,6 +14,8 @@ import tempfile
 import time
 import urllib.parse
 
+from slowness import SLOWNESS
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"))
 CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
@@ -40,7 +42,7 @@ def program(name):
 class Connection:
     """HTTP to the server, for one thread at a time."""
 
-    def __init__(self, folder, headers=None, timeout=60):
+    def __init__(self, folder, headers=None, timeout=60 * SLOWNESS):
         """As the administrator; with headers as whoever they impersonate."""
         config = json.loads((folder / "kubeconfig").read_text())
         url = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
@@ -121,11 +123,11 @@ class Server:
         self._last_call = time.monotonic()
         return answer
 
-    def connect(self, headers=None, timeout=60):
+    def connect(self, headers=None, timeout=60 * SLOWNESS):
         return Connection(self.folder, headers, timeout)
 
     def wait_until_served(self, path):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 60 * SLOWNESS
         while self.call("GET", path)[0] != 200:
             if time.monotonic() > end:
                 raise AssertionError(f"{path} is not served")

@@ -9,7 +9,8 @@ import tempfile
 import threading
 import unittest
 
-from api_server import BIN, job, server, training_job
+from api_server import BIN, job, program, server, training_job
+from slowness import SLOWNESS
 
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
@@ -18,7 +19,7 @@ JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
 def lockstep(*arguments, kubeconfig=None):
     return subprocess.run(
         [BIN / "lockstep", *arguments, "--kubeconfig", kubeconfig or server().kubeconfig],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOWNESS,
         check=False, env={**os.environ, "HOME": str(server().folder)})
 
 
@@ -53,6 +54,19 @@ def kubeconfig_of(test, name, verbs, roles=()):
     path = pathlib.Path(folder.name) / "kubeconfig"
     path.write_text(json.dumps(config))
     return path
+
+
+class PluginTest(unittest.TestCase):
+    def test_kubectl_runs_it_and_passes_its_options_on(self):
+        make(self, "/api/v1/namespaces", {"metadata": {"name": "plugin"}})
+        make(self, JOBS.replace("default", "plugin"), job("plugged") | {"metadata": {"name": "plugged"}})
+        done = subprocess.run(
+            [program("kubectl"), "lockstep", "status", "plugged", "--namespace", "plugin", "--context", "test"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOWNESS,
+            check=False, env={**os.environ, "HOME": str(server().folder), "KUBECONFIG": str(server().kubeconfig),
+                              "PATH": f"{BIN}:{os.environ['PATH']}"})
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertIn("plugged", done.stdout)
 
 
 class StatusTest(unittest.TestCase):

@@ -14,6 +14,7 @@ import urllib.request
 from api_server import JOBS, ROOT, job, server
 from kubelet import Kubelet, running
 from operator_test import LEASE, PODS, Operator, eventually
+from slowness import SLOWNESS
 
 HELPER = ROOT / "python" / "lockstep"  # report.py, as a copy beside the program
 STEPS = """
@@ -77,7 +78,8 @@ class ReportTest(unittest.TestCase):
         return (self.get(f"{JOBS}/{name}") or {}).get("status", {})
 
     def run_program(self, program, told):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False,
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              timeout=60 * SLOWNESS, check=False,
                               env={**os.environ, **told, "PYTHONPATH": str(HELPER)})
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         return done.stdout
@@ -87,7 +89,7 @@ class ReportTest(unittest.TestCase):
         request = urllib.request.Request(url or told["KUBEFLOW_TRAINER_SERVER_URL"], body,
                                          {"Authorization": f"Bearer {token}"})
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=20 * SLOWNESS) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             with error:

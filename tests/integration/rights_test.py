@@ -56,6 +56,8 @@ class RightsTest(unittest.TestCase):
         self.addCleanup(start_operator("--namespace=default", namespace="default").kill)
         self.run_a_job_that_restarts()
         self.start_a_training_job()
+        created = {("", resource, "create") for resource in ("pods", "secrets")}
+        eventually(lambda: created <= audited(LOCAL_ACCOUNT)[0])  # the log is a little behind
         self.assertEqual([], audited(LOCAL_ACCOUNT)[1])
 
     def take_a_name(self):

@@ -11,6 +11,7 @@ import yaml
 from api_server import CRD, JOBS, job, role, server, training_job
 from corpus import nested
 from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
+from slowness import SLOWNESS
 
 OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
 OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
@@ -195,7 +196,7 @@ class UpgradeTest(unittest.TestCase):
         def deep(name):
             wanted = training_job(name, model={"layers": [
                 {"type": "Conv2D", "filters": 1, "kernelSize": nested(250)}]})
-            end = time.monotonic() + 20  # the server's old schema may still answer
+            end = time.monotonic() + 20 * SLOWNESS  # the server's old schema may still answer
             while True:
                 code, answer = server().call("POST", JOBS, wanted)
                 if code == 201:

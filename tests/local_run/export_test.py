@@ -5,13 +5,14 @@ import subprocess
 import unittest
 
 import local_job
-from local_run import LOCKSTEP, RunTest
+from local_run import LOCKSTEP, SLOWNESS, RunTest
 
 
 class ExportTest(RunTest):
     def export(self, checkpoint, file, code=0):
         ended = subprocess.run([LOCKSTEP, "export", checkpoint, file], stdin=subprocess.DEVNULL, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=60)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                               timeout=60 * SLOWNESS)
         self.assertEqual(code, ended.returncode, ended.stderr)
         return ended
 

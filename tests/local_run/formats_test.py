@@ -45,6 +45,18 @@ class ExamplesTest(RunTest):
         self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
         return report
 
+    def test_the_first_one_reads_mnists_files(self):
+        for prefix, images in (("train", 256), ("t10k", 64)):
+            labels = bytes(i % 10 for i in range(images))
+            pixels = b"".join(bytes([25 * label]) * 28 * 28 for label in labels)
+            for kind, header, content in (("images-idx3", (0x803, images, 28, 28), pixels),
+                                          ("labels-idx1", (0x801, images), labels)):
+                (pathlib.Path(self.folder) / f"{prefix}-{kind}-ubyte").write_bytes(
+                    struct.pack(f">{len(header)}I", *header) + content)
+        report = self.finish("mnist.yaml", {"data": self.folder})
+        self.assertEqual(4, report["steps"])
+        self.assertTrue(list(pathlib.Path(self.folder).glob("run/volumes/checkpoints/mnist.onnx")))
+
     def test_two_mirrored_processes_learn_a_table(self):
         write_table(pathlib.Path(self.folder) / "train.csv", 2000, seed=1)
         report = self.finish("mirrored.yaml", {"table": self.folder}, "training.model.layers[1].units=2")

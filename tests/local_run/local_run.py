@@ -10,10 +10,9 @@ import time
 import unittest
 
 import local_job
+from slowness import SLOWNESS
 
 BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
-# How slow this machine is, beside the one that the time limits below were chosen on.
-SLOWNESS = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100")) / 100
 LOCKSTEP = BIN / "lockstep"
 TRAINER = BIN / "lockstep-trainer"
 # A run leaves SIGINT ignored, as it is in what a shell without job control starts in the background.

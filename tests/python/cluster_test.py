@@ -19,10 +19,11 @@ from job_test import BUNDLED, OWN
 from kubelet import Kubelet, ended, running
 from node import Node
 from operator_test import PODS, Operator, eventually
+from slowness import SLOWNESS
 
 from lockstep import Client, TrainingJob
 
-SECONDS = 60  # for what takes one or two
+SECONDS = 60 * SLOWNESS  # for what takes one or two
 
 
 def never_ends(pod):

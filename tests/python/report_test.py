@@ -15,6 +15,7 @@ from unittest import mock
 MODULE = pathlib.Path(__file__).resolve().parent.parent.parent / "python" / "lockstep" / "report.py"
 sys.path.insert(0, str(MODULE.parent))  # as a copy beside a program: without the package
 import report  # noqa: E402
+from slowness import SLOWNESS  # noqa: E402
 
 
 class Operator:
@@ -92,7 +93,7 @@ class ReportTest(unittest.TestCase):
         self.assertLessEqual(len(self.operator.seen), 3, "the first one, perhaps another, and the last")
 
     def run_program(self, program, **environment):
-        done = subprocess.run([sys.executable, "-c", "import report\n" + program], check=True, timeout=60,
+        done = subprocess.run([sys.executable, "-c", "import report\n" + program], check=True, timeout=60 * SLOWNESS,
                               capture_output=True, text=True,
                               env={**os.environ, **self.environment(PYTHONPATH=str(MODULE.parent)), **environment})
         return done.stderr

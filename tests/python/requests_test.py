@@ -9,6 +9,8 @@ import unittest.mock
 import kubernetes.client
 
 import lockstep
+from slowness import SLOWNESS
+
 from lockstep import Client, TrainingJob
 
 JOB = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob",
@@ -113,14 +115,14 @@ class RequestsTest(unittest.TestCase):
             (503, status(503, "away"), {}),
             [{"type": "MODIFIED", "object": DONE}])
         with unittest.mock.patch("lockstep._watch.FIRST_PAUSE", 0.01):
-            self.assertTrue(client.wait("j", timeout=20).status.succeeded)
+            self.assertTrue(client.wait("j", timeout=20 * SLOWNESS).status.succeeded)
         self.assertEqual("GET, list, watch 5, watch 6, watch 6, watch 6, list, watch 5, list, watch 5, watch 5",
                          ", ".join(self.server.paths()))
 
     def test_a_watch_that_is_forbidden_ends_the_wait(self):
         client = self.client((200, JOB, {}), (200, LIST, {}), (403, status(403, "cannot watch"), {}))
         with self.assertRaisesRegex(lockstep.ApiError, "cannot watch"):
-            client.wait("j", timeout=20)
+            client.wait("j", timeout=20 * SLOWNESS)
 
     def test_a_watch_without_a_word_ends_at_the_time_limit(self):
         class Silent(list):
@@ -178,9 +180,9 @@ class RequestsTest(unittest.TestCase):
 
     def test_a_lost_connection_does_not_end_a_wait_with_a_time_limit(self):
         client = self.client(LOST, LOST, (200, DONE, {}))
-        self.assertTrue(client.wait("j", timeout=20).status.succeeded)
+        self.assertTrue(client.wait("j", timeout=20 * SLOWNESS).status.succeeded)
         with self.assertRaisesRegex(lockstep.ApiError, "cannot be reached"):
-            self.client(LOST, LOST, LOST, (200, DONE, {})).wait("j", timeout=20)
+            self.client(LOST, LOST, LOST, (200, DONE, {})).wait("j", timeout=20 * SLOWNESS)
 
     def test_a_busy_server_is_asked_again_when_it_says(self):
         client = self.client((429, status(429, "busy"), {"Retry-After": "1"}), (201, JOB, {}))

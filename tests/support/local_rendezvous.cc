@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/support/get_each.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::train {
 
@@ -85,8 +86,8 @@ absl::StatusOr<Membership> LocalRendezvousHub::Join(int rank, std::int64_t step)
     for (Place& member : members_) member.waiting = false;
     changed_.notify_all();
   }
-  const bool joined =
-      changed_.wait_for(lock, std::chrono::seconds(30), [&] { return generation_ >= next; });
+  const bool joined = changed_.wait_for(lock, testing::Slowed(std::chrono::seconds(30)),
+                                        [&] { return generation_ >= next; });
   if (!joined) return absl::DeadlineExceededError("not all ranks have joined");
   Membership membership{.generation = generation_, .rank = rank};
   for (const Place& member : members_) membership.members.push_back(member.member);

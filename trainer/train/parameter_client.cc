@@ -88,8 +88,8 @@ ParameterClient::ParameterClient(ParameterClientOptions options, Session& sessio
       phases_(phases),
       shards_(ShardOptions(options_, session)),
       tasks_(options_.servers.front(), WithFingerprint(options_.caller, session)),
-      addresses_(options_.has_address),
-      leader_address_(options_.has_address) {
+      addresses_(options_.has_address, options_.between_lookups),
+      leader_address_(options_.has_address, options_.between_lookups) {
   for (const std::string& server : options_.servers) {
     hosts_.insert(server.substr(0, server.rfind(':')));
   }

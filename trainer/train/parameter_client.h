@@ -36,6 +36,7 @@ struct ParameterClientOptions {
   std::function<bool()> stop_requested = [] { return false; };
   std::string leader_host;  // of the leading process's pod
   AddressWatch::Lookup has_address = &HasAddress;
+  Duration between_lookups = std::chrono::seconds(2);
 };
 
 ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 #include "tests/support/folders.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::cli::testing {
 
@@ -61,7 +62,8 @@ Ended RunProgram(const std::string& folder, const std::vector<std::string>& args
 }
 
 bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline =
+      std::chrono::steady_clock::now() + lockstep::testing::Slowed(std::chrono::seconds(30));
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

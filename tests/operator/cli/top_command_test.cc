@@ -18,6 +18,7 @@
 #include "tests/operator/cli/terminal.h"
 #include "tests/support/builders.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::cli {
 namespace {
@@ -154,7 +155,8 @@ TEST_F(TopCommandTest, ALookEndsHoweverManyPodsAreSilent) {
   const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
   const SteadyTime begin = std::chrono::steady_clock::now();
   const auto seen = LookAtCluster(*access->client, "n", "j", std::chrono::milliseconds(500));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            lockstep::testing::TimeLimit(std::chrono::seconds(4)));
   ASSERT_TRUE(seen.ok()) << seen.status();
   const std::vector<UnreadPod>& unread = seen->front().top.unread;
   ASSERT_EQ(unread.size(), 80u);
@@ -192,9 +194,9 @@ absl::Status LookReadsAll(const std::string& kubeconfig, std::size_t jobs, Durat
 
 TEST_F(TopCommandTest, ListingPodsTakesNothingFromTheTimeToReadThem) {
   jobs_ = 2;
-  list_takes_ = std::chrono::milliseconds(1500);
-  const absl::Status read =
-      LookReadsAll(cluster_.kubeconfig(), jobs_, std::chrono::milliseconds(2400));
+  list_takes_ = lockstep::testing::Slowed(std::chrono::milliseconds(1500));
+  const absl::Status read = LookReadsAll(
+      cluster_.kubeconfig(), jobs_, lockstep::testing::Slowed(std::chrono::milliseconds(2400)));
   EXPECT_TRUE(read.ok()) << read;
 }
 

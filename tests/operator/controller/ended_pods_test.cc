@@ -183,14 +183,18 @@ TEST(EndedPodsTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
-TEST(EndedPodsTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessSawThemFinish) {
-  World world(Job("j").Workers(2).Training().Build());
+// Of two workers, the second finishes after an hour, which the operator is yet to see.
+void FinishTheLeadersPeer(World& world) {
   world.Settle();
-  world.SetPod("j-worker-0", "Running");
-  world.SetPod("j-worker-1", "Running");
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
   world.Settle();
   world.clock.Advance(std::chrono::hours(1));
   world.SetPod("j-worker-1", "Succeeded");
+}
+
+TEST(EndedPodsTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessSawThemFinish) {
+  World world(Job("j").Workers(2).Training().Build());
+  FinishTheLeadersPeer(world);
   world.progress.group.awaited = {"worker-1"};
   const std::optional<Duration> next = world.Settle();
   ASSERT_TRUE(next.has_value());
@@ -208,12 +212,7 @@ TEST(EndedPodsTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessSa
 // Terminal pods go at once when somebody cleans up, and the leader takes its time to end.
 TEST(EndedPodsTest, APeerWhosePodIsGoneHasFinishedWhenThisProcessSawItFinish) {
   World world(Job("j").Workers(2).Training().Build());
-  world.Settle();
-  world.SetPod("j-worker-0", "Running");
-  world.SetPod("j-worker-1", "Running");
-  world.Settle();
-  world.clock.Advance(std::chrono::hours(1));
-  world.SetPod("j-worker-1", "Succeeded");
+  FinishTheLeadersPeer(world);
   world.Settle();
   world.clock.Advance(seconds(5));
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});

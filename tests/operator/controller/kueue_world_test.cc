@@ -281,15 +281,26 @@ std::map<std::string, std::string> PodUids(World& world) {
   return uids;
 }
 
+// Returns a job that Kueue has admitted and that runs, with two workers.
+std::unique_ptr<World> Running(const api::TrainingJob& job = Queued().Build()) {
+  auto world = std::make_unique<World>(job, kKueue);
+  CreateFlavor(*world, "gpu");
+  world->Settle();
+  SetWorkloadStatus(*world, AdmittedStatus(2));
+  world->SetPod("j-worker-0", "Running");
+  world->SetPod("j-worker-1", "Running");
+  world->Settle();
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  return world;
+}
+api::TrainingJob ElasticOfFour() {
+  return Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build();
+}
+
 // An autoscaler repeats its count every 15 seconds.
 TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnWhenItsManifestIsAppliedAgain) {
-  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
-              kKueue);
-  CreateFlavor(world, "gpu");
-  world.Settle();
-  SetWorkloadStatus(world, AdmittedStatus(2));
-  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-  world.Settle();
+  const auto running = Running(ElasticOfFour());
+  World& world = *running;
   const std::string workload = WorkloadUid(world);
   const std::map<std::string, std::string> pods = PodUids(world);
   const int attempt = world.Job()->status.attempt;
@@ -472,13 +483,8 @@ void ReconcileForAMinute(World& world) {
 }
 
 TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnThoughItsNumberCannotBeWritten) {
-  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
-              kKueue);
-  CreateFlavor(world, "gpu");
-  world.Settle();
-  SetWorkloadStatus(world, AdmittedStatus(2));
-  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-  world.Settle();
+  const auto running = Running(ElasticOfFour());
+  World& world = *running;
   const std::map<std::string, std::string> pods = PodUids(world);
   const std::string workload = WorkloadUid(world);
   world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
@@ -539,18 +545,6 @@ TEST(KueueWorldTest, AnAdmissionThatCannotBeAppliedIsReportedAndNotAnnounced) {
               ElementsAre("Admitted", "Resumed", "Suspended", "UpdateFailed"));
 }
 
-// Returns a job that Kueue has admitted and that runs.
-std::unique_ptr<World> Running() {
-  auto world = std::make_unique<World>(Queued().Build(), kKueue);
-  CreateFlavor(*world, "gpu");
-  world->Settle();
-  SetWorkloadStatus(*world, AdmittedStatus(2));
-  world->SetPod("j-worker-0", "Running");
-  world->SetPod("j-worker-1", "Running");
-  world->Settle();
-  EXPECT_THAT(world->Pods(), SizeIs(2));
-  return world;
-}
 void Evict(World& world) {
   world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [](kube::Object& workload) {
     workload["status"]["conditions"] =

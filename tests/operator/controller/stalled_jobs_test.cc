@@ -20,6 +20,28 @@ void GetStuck(World& world) {
   world.Settle();
 }
 
+// The job has 60 seconds from now on, not one less or more.
+void ExpectARestartInAMinute(World& world) {
+  const int attempt = world.Job()->status.attempt;
+  world.clock.Advance(seconds(59));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, attempt) << "the time before does not count";
+  world.clock.Advance(seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, attempt + 1);
+}
+
+// The pod goes on with a second container.
+void RestartContainer(World& world, const std::string& name) {
+  world.client.Modify(kube::kPodKind, {"default", name}, [](kube::Object& pod) {
+    pod["status"]["phase"] = "Running";
+    pod["status"]["containerStatuses"] = {
+        {{"name", pod.at("spec").at("containers").at(0).at("name")},
+         {"restartCount", 1},
+         {"state", {{"running", kube::Object::object()}}}}};
+  });
+}
+
 TEST(StalledJobsTest, AJobWithoutProgressIsRestartedOncePerDeadline) {
   World world(Job("j").Workers(2).Training().ProgressDeadlineSeconds(60).Build());
   GetStuck(world);
@@ -35,11 +57,7 @@ TEST(StalledJobsTest, AJobWithoutProgressIsRestartedOncePerDeadline) {
     if (kube::IsBeingDeleted(pod)) world.client.Remove(kube::kPodKind, kube::KeyOf(pod));
   }
   GetStuck(world);
-  world.clock.Advance(seconds(59));
-  world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 1) << "the time of the attempt before does not count";
-  world.clock.Advance(seconds(1));
-  world.Settle();
+  ExpectARestartInAMinute(world);
   EXPECT_EQ(world.Job()->status.attempt, 2);
   EXPECT_EQ(world.Job()->status.restarts.application, 2);
   const std::vector<std::string> events = world.EventReasons();
@@ -52,12 +70,7 @@ TEST(StalledJobsTest, AnOperatorThatHasJustStartedCountsTheTimeWithoutProgressAn
   world.clock.Advance(seconds(59));
   world.RestartOperator();
   world.Settle();
-  world.clock.Advance(seconds(59));
-  world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 0);
-  world.clock.Advance(seconds(1));
-  world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 1);
+  ExpectARestartInAMinute(world);
 }
 
 TEST(StalledJobsTest, AContainerThatTheKubeletHasRestartedHasItsTimeAnew) {
@@ -69,19 +82,9 @@ TEST(StalledJobsTest, AContainerThatTheKubeletHasRestartedHasItsTimeAnew) {
                   .Build());
   GetStuck(world);
   world.clock.Advance(seconds(59));
-  world.client.Modify(kube::kPodKind, {"default", "j-worker-1"}, [](kube::Object& pod) {
-    pod["status"]["containerStatuses"] = {
-        {{"name", pod.at("spec").at("containers").at(0).at("name")},
-         {"restartCount", 1},
-         {"state", {{"running", kube::Object::object()}}}}};
-  });
+  RestartContainer(world, "j-worker-1");
   world.Settle();
-  world.clock.Advance(seconds(59));
-  world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 0);
-  world.clock.Advance(seconds(1));
-  world.Settle();
-  EXPECT_EQ(world.Job()->status.attempt, 1);
+  ExpectARestartInAMinute(world);
   EXPECT_EQ(world.Job()->status.restarts.application, 2) << "the kubelet's is charged, too";
 }
 
@@ -98,13 +101,7 @@ TEST(StalledJobsTest, AnEvaluatorThatTheKubeletHasRestartedChangesNoTime) {
                   .Build());
   GetStuck(world);
   world.clock.Advance(seconds(59));
-  world.client.Modify(kube::kPodKind, {"default", "j-evaluator-0"}, [](kube::Object& pod) {
-    pod["status"]["phase"] = "Running";
-    pod["status"]["containerStatuses"] = {
-        {{"name", pod.at("spec").at("containers").at(0).at("name")},
-         {"restartCount", 1},
-         {"state", {{"running", kube::Object::object()}}}}};
-  });
+  RestartContainer(world, "j-evaluator-0");
   world.Settle();
   EXPECT_EQ(world.Job()->status.attempt, 0);
   world.clock.Advance(seconds(1));

@@ -19,6 +19,7 @@
 #include "operator/local/process_kubelet.h"
 #include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::local {
 namespace {
@@ -27,7 +28,7 @@ using ::testing::HasSubstr;
 
 std::atomic<bool> pidfds_are_refused{false};
 
-const auto kLong = std::chrono::seconds(20);
+const auto kLong = testing::Slowed(std::chrono::seconds(20));
 
 bool Lives(const std::string& mark) {
   for (const pid_t pid : ProcessIds()) {

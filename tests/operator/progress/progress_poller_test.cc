@@ -23,6 +23,7 @@
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "base/descriptor.h"
 #include "base/listener.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::progress {
 namespace {
@@ -87,7 +88,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   }
   bool WaitForQuestions(int count) {
     std::unique_lock lock(mutex_);
-    return asked_.wait_for(lock, std::chrono::seconds(20), [&] { return questions_ >= count; });
+    return asked_.wait_for(lock, testing::Slowed(std::chrono::seconds(20)),
+                           [&] { return questions_ >= count; });
   }
   controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
 
@@ -159,7 +161,8 @@ PollerOptions Often() {
 
 std::optional<api::Progress> WaitForStep(ProgressPoller& poller, const FakeTrainer& trainer,
                                          std::int64_t step) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline =
+      std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (std::chrono::steady_clock::now() < deadline) {
     const auto latest = poller.Latest(trainer.Target());
     if (latest && latest->step == step) return latest;
@@ -230,7 +233,8 @@ TEST(ProgressPollerTest, ReportsTheGroupAsLongAsTheTrainerAnswers) {
   EXPECT_EQ(group->activity, api::Activity::kEvaluation);
   EXPECT_FALSE(poller.State("another job's").has_value());
   trainer.reset();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline =
+      std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (poller.State("uid").has_value()) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(milliseconds(1));
@@ -424,7 +428,7 @@ TEST_P(HostileTrainerTest, OfAnAnswerWithoutEndOnlySoMuchIsReadAndOthersAreAsked
     return std::ranges::all_of(
         trainers, [&](const auto& trainer) { return trainer->connections() >= times; });
   };
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(60));
   const auto wait_for = [&](int times) {
     while (!all_were_asked(times) && std::chrono::steady_clock::now() < end) {
       ask();
@@ -463,7 +467,7 @@ TEST(ProgressPollerTest, AnAddressThatIsNoneIsAskedNothing) {
   trainer.SetStep(7);
   auto target = trainer.Target();
   target.job_uid = "other";
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (!poller.Latest(target) && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -573,7 +577,8 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
                                                           .awaited = {"worker-1"}}));
   trainer.reset();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline =
+      std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (!poller.Group("uid").leader_is_silent && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -636,10 +641,23 @@ TEST(ProgressPollerTest, AnAnswerMayComeWhenItsJobIsForgotten) {
   }
 }
 
-TEST(ProgressPollerTest, APodThatCannotBeReachedHoldsNothingUp) {
-  ProgressPoller poller({.interval = milliseconds(5), .deadline = std::chrono::seconds(60)});
-  EXPECT_FALSE(poller.Latest({"uid", "127.0.0.1", 1}).has_value());
-}  // the poller's destructor returns at once
+TEST(ProgressPollerTest, APodThatDoesNotAnswerHoldsNothingUp) {
+  FakeTrainer silent("silent"), other("uid");
+  silent.Hold();
+  other.SetStep(7);
+  SteadyTime ends;
+  {
+    ProgressPoller poller(
+        {.interval = milliseconds(5), .deadline = testing::Slowed(std::chrono::hours(1))});
+    EXPECT_FALSE(poller.Latest({"silent", "127.0.0.1", silent.Target().port}).has_value());
+    EXPECT_TRUE(silent.WaitForQuestions(1));
+    EXPECT_TRUE(WaitForStep(poller, other, 7).has_value());
+    ends = std::chrono::steady_clock::now();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - ends, testing::Slowed(std::chrono::seconds(20)))
+      << "its end does not wait for the answer either";
+  silent.Release();
+}
 
 }  // namespace
 }  // namespace lockstep::progress

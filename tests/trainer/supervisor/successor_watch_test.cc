@@ -46,7 +46,7 @@ TEST(SuccessorWatchTest, ItsEndWaitsForNoLook) {
   const auto looks = [&asked, may_answer = std::shared_future(answer.get_future()),
                       is_first = true](const std::string&) mutable {
     if (std::exchange(is_first, false)) asked.set_value();
-    may_answer.wait_for(5s);  // as while DNS is down
+    may_answer.wait();  // as while DNS is down
     return std::set<std::string>{};
   };
   auto pipe = MakePipe();
@@ -54,9 +54,7 @@ TEST(SuccessorWatchTest, ItsEndWaitsForNoLook) {
   std::optional<SuccessorWatch> watch;
   watch.emplace("host", "10.0.0.1", *std::move(pipe), SuccessorWatchOptions{.addresses_of = looks});
   asked.get_future().wait();
-  const auto began = std::chrono::steady_clock::now();
-  watch.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 1s);
+  watch.reset();  // a wait would be for ever
   answer.set_value();
 }
 

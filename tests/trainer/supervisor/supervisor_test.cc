@@ -421,7 +421,7 @@ TEST(SupervisorTest, AnIndependentReplicaThatKeepsCrashingIsGivenUpThoughAnother
 
 TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
   Settings settings = kTwoIndependent;
-  settings["TEST_REPLICA"] = "first fails, second saves for 11 s";
+  settings["TEST_REPLICA"] = "first fails, second saves for a second";
   settings["TEST_GRACE_MS"] = "60000";
   Pod pod(settings);
   std::map<int, pid_t> pids;  // by local rank, of processes that are ready for signals

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -53,6 +54,7 @@ class ParameterClientTest : public ::testing::Test {
       if (host == "leader") ++lookups_;
       return host == "leader" ? leader_has_address_.load() : server_has_address_.load();
     };
+    options.between_lookups = std::chrono::milliseconds(10);
     options.stop_requested = [this] {
       clock_.Advance(tick_);
       return ++ticks_ == patience_;
@@ -100,6 +102,8 @@ class ParameterClientTest : public ::testing::Test {
   MakeContent make_content_ = &SharedContent::Create;
   std::atomic<bool> leader_has_address_ = true, server_has_address_ = true;
   std::atomic<int> lookups_ = 0;
+  const std::unique_ptr<Session> session_ =
+      *Session::Create({.training = SmallTraining(), .world = 1, .backend = "reference"});
 
  private:
   void Serve(const std::string& job) {
@@ -118,8 +122,6 @@ class ParameterClientTest : public ::testing::Test {
 
   const SystemClock real_clock_;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
-  const std::unique_ptr<Session> session_ =
-      *Session::Create({.training = SmallTraining(), .world = 1, .backend = "reference"});
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<ParameterServer> server_;
 };
@@ -286,6 +288,18 @@ TEST_F(ParameterClientTest, WhatOneServerSaysOfItsValuesIsNotKeptWaitingForAnoth
   EXPECT_TRUE(client->Check(7).ok());
   EXPECT_TRUE(client->IsServerStopping());
   EXPECT_EQ(ticks_, before);
+}
+
+// Adam's first update moves each parameter by the learning rate, however many steps were before.
+TEST_F(ParameterClientTest, AServerIsToldOfTheStepsThatUpdatedNothing) {
+  const auto client = Client("job", true);
+  const RunState state{.step = 10, .skipped_steps = 7, .left_out_steps = 3};
+  ASSERT_TRUE(client->Load(/*fence=*/7, /*parts=*/0, state).ok());
+  std::ranges::fill(session_->model().gradients(), 1.0f);
+  const float before = session_->model().parameters().front();
+  ASSERT_TRUE(client->Push({.fence = 7, .step = 10, .versions = {10}}).ok());
+  ASSERT_TRUE(client->Pull({.fence = 7, .version = 11}, /*slots=*/false).ok());
+  EXPECT_NEAR(before - session_->model().parameters().front(), 0.01, 1e-5);
 }
 
 TEST_F(ParameterClientTest, TheLeadingProcessIsAwaitedForAsLongAsItsPodIsYetToCome) {

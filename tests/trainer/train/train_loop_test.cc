@@ -312,6 +312,28 @@ TEST_P(OnDevicesTest, StepsSkippedBeforeARegroupCountAfterIt) {
   EXPECT_EQ(rank.loop.state.step, 4);
 }
 
+// Adam's first update moves a parameter by the learning rate, however many steps were before.
+TEST_P(OnDevicesTest, StepsThatUpdatedNothingBeforeTheLoopAreNoneOfTheOptimizer) {
+  api::TrainingSpec training = SmallTraining();
+  training.epochs = std::nullopt;
+  training.steps = 6;
+  training.evaluation.enabled = false;
+  LocalRendezvousHub hub(1);
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
+  rank.loop.state.step = 5;
+  rank.loop.state.skipped_steps = 3;
+  rank.loop.state.left_out_steps = 2;
+  const std::vector<float> start = rank.Parameters();
+  const LoopOutcome outcome = rank.RunOnce();
+  EXPECT_EQ(outcome.end, LoopEnd::kDone) << outcome.reason;
+  const std::vector<float> end = rank.Parameters();
+  float largest = 0;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    largest = std::max(largest, std::abs(end[i] - start[i]));
+  }
+  EXPECT_NEAR(largest, 0.01f, 1e-4f);
+}
+
 // A device with a queue still works on the step before.
 TEST_P(OnDevicesTest, ASampleThatCannotBeReadLeavesTheStateOfTheStepBefore) {
   const TempDirectory folder;

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::kube {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 absl::StatusOr<std::string> Shell(const std::string& script,
-                                  Duration timeout = std::chrono::seconds(30)) {
+                                  Duration timeout = testing::Slowed(std::chrono::seconds(30))) {
   return RunProgram("sh", {"-c", script}, {{"GREETING", "hello"}}, timeout);
 }
 
@@ -56,14 +57,15 @@ TEST(RunProgramTest, ItIsKilledWithItsChildrenIfItHasClosedItsOutput) {
       Shell(fmt::format("sleep 60 >/dev/null & echo $! > {}; exec >&-; wait", folder.At("id")),
             std::chrono::milliseconds(500));
   EXPECT_TRUE(absl::IsDeadlineExceeded(text.status())) << text.status();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, testing::Slowed(std::chrono::seconds(30)));
   const pid_t child = std::stoi(ReadTextFile(folder.At("id")));
   const auto lives = [child] {  // an orphan may stay as a zombie
     std::ifstream stat(fmt::format("/proc/{}/stat", child));
     std::string id, name, state;
     return stat >> id >> name >> state && state != "Z" && state != "X";
   };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline =
+      std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (lives() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_FALSE(lives());
 }

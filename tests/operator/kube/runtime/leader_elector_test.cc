@@ -9,6 +9,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/hooked_client.h"
+#include "tests/support/time_limit.h"
 
 namespace lockstep::kube {
 namespace {
@@ -72,7 +73,7 @@ class LeaderElectorTest : public ::testing::Test {
       return options;
     }
     bool AwaitLost() {
-      return lost.get_future().wait_for(seconds(10)) == std::future_status::ready;
+      return lost.get_future().wait_for(testing::Slowed(seconds(10))) == std::future_status::ready;
     }
 
     CutClient client;
