@@ -31,7 +31,8 @@ inline std::uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
 // the image is cut short, but does not name the file. Thread-safe.
 absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image);
 
-// The same for one format. Requires: channels is 1 or 3.
+// The same for one format, but memory for the pixels that lacks is std::bad_alloc. Requires:
+// channels is 1 or 3.
 absl::Status DecodeJpeg(std::span<const std::uint8_t> file, int channels, Pixels& image);
 absl::Status DecodePng(std::span<const std::uint8_t> file, int channels, Pixels& image);
 
