@@ -28,7 +28,8 @@ inline std::uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
 // (progressive) may take 256 MiB of memory for its coefficients: 44 megapixels in full color.
 // Writes to `image`, whose memory is reused. Unavailable:
 // there is no memory for it now. DataLoss says what is wrong with the bytes, also if
-// the image is cut short, but does not name the file. Thread-safe.
+// the file is cut short, but does not name the file. What a JPEG file lacks before the marker at its
+// end is gray. Thread-safe.
 absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image);
 
 // The same for one format, but memory for the pixels that lacks is std::bad_alloc. Requires:
