@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/in_memory_store.h"
@@ -19,6 +20,8 @@
 namespace lockstep::train {
 namespace {
 
+using namespace std::chrono_literals;
+
 // As on a machine without room for shared memory.
 class PrivateBuffer final : public GradientBuffer {
  public:
@@ -26,6 +29,7 @@ class PrivateBuffer final : public GradientBuffer {
   std::size_t size() const override { return data_.size(); }
   std::string name() const override { return ""; }
   absl::Status Reserve() override { return absl::OkStatus(); }
+  void WillBeShared() override {}
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 
@@ -80,6 +84,24 @@ TEST(MakeCommunicatorTest, RanksReadOfEachOtherWhatTheyNeedOnce) {
   // The host's name, and of the addresses of each the one for it.
   EXPECT_LE(store.calls(), 2u * kRanks);
   EXPECT_LE(store.bytes_read(), kRanks * kRanks * (64u + 36u));
+}
+
+// Whether the last group had one rank or more, only shared memory must be renewed for the next one.
+TEST(MakeCommunicatorTest, MemoryThatNoPeerSharedIsKept) {
+  const auto first = SharedBuffer(), second = SharedBuffer();
+  const std::string name = first->name();
+  for (int generation = 0; generation < 3; ++generation) {
+    InMemoryStore store;
+    SpawnThreads(2, [&](int rank) {
+      CommunicatorOptions options = Options(rank, 2);
+      options.allow_shm = rank == 0;
+      const auto made = MakeCommunicator(options, store, rank == 0 ? *first : *second);
+      ASSERT_TRUE(made.ok()) << made.status();
+    });
+    EXPECT_EQ(first->name(), name);
+    ASSERT_TRUE(MakeCommunicator(Options(0, 1), store, *first).ok());
+    EXPECT_EQ(first->name(), name);
+  }
 }
 
 TEST(MakeCommunicatorTest, OneRankIsSingle) {
