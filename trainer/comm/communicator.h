@@ -26,8 +26,9 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string Name() const = 0;  // "local", "shm", "gloo", "single"
-  // Replaces `data` by its sum over ranks. local and shm add in rank order. gloo adds in its ring's
-  // order, which depends only on the element's position, so runs are reproducible.
+  // Replaces `data` by its sum over ranks. local and shm add in rank order, and so does gloo if all
+  // ranks' data are few. It adds many in its ring's order, which depends only on the element's
+  // position, so runs are reproducible.
   virtual absl::Status AllReduceSum(std::span<float> data) = 0;
   // Overwrites `data` on every rank with the data of rank `root`.
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
