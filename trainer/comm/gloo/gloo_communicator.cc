@@ -185,6 +185,7 @@ class GlooCommunicator final : public Communicator {
   int rank() const override { return context_->rank; }
   int size() const override { return context_->size; }
   std::string Name() const override { return "gloo"; }
+  bool SumsInARing() const override { return true; }
 
   absl::Status AllReduceSum(std::span<float> data) override {
     return Run([&] {
