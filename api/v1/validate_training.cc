@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -123,6 +125,49 @@ void ValidateImages(const DatasetSpec& dataset, Section& section) {
   }
 }
 
+// The height and width of the samples, where the job says them: other formats' are in the files.
+std::optional<std::pair<std::int64_t, std::int64_t>> ImageSizeOf(const DatasetSpec& dataset) {
+  if (dataset.format == DatasetFormat::kCifar) return std::pair{32, 32};
+  if (dataset.format == DatasetFormat::kSynthetic) {
+    const std::vector<std::int64_t> shape = dataset.synthetic.value_or(SyntheticSpec{}).shape;
+    if (shape.size() == 3) return std::pair{shape[1], shape[2]};
+  }
+  if (dataset.image_size.size() == 2)
+    return std::pair{dataset.image_size[0], dataset.image_size[1]};
+  return std::nullopt;
+}
+
+// The trainer checks the rest when it has opened the files.
+void ValidateAugment(const DatasetSpec& dataset, Section& section) {
+  if (!dataset.augment) return;
+  if (dataset.format == DatasetFormat::kCsv) {
+    section.Fault("dataset.augment", "found with format csv, expected only with images");
+  }
+  const std::size_t extents = dataset.tfrecord ? dataset.tfrecord->shape.size() : 0;
+  if (extents != 0 && extents != 3) {
+    section.Fault("dataset.augment",
+                  fmt::format("found with samples of {} extents, expected only with images, which "
+                              "have 3",
+                              extents));
+  }
+  const auto size = ImageSizeOf(dataset);
+  if (!size) return;
+  const auto [height, width] = *size;
+  const std::int64_t side = std::min(height, width);
+  if (dataset.augment->random_crop && dataset.augment->random_crop->padding >= side) {
+    section.Fault("dataset.augment.randomCrop.padding",
+                  fmt::format("found {} for images of {}x{} pixels, expected less than the shorter "
+                              "side",
+                              dataset.augment->random_crop->padding, height, width));
+  }
+  if (dataset.augment->cutout && dataset.augment->cutout->size > side) {
+    section.Fault("dataset.augment.cutout.size",
+                  fmt::format("found {} for images of {}x{} pixels, expected at most the shorter "
+                              "side",
+                              dataset.augment->cutout->size, height, width));
+  }
+}
+
 // Bounds the product of the extents, each of which the schema bounds.
 void ValidateTfRecord(const TfRecordSpec& tfrecord, Section& section) {
   const auto required = [&](std::string_view field, const std::string& value) {
@@ -160,9 +205,7 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   only_with(DatasetFormat::kCsv, dataset.csv.has_value());
   ValidateImages(dataset, section);
   if (dataset.tfrecord) ValidateTfRecord(*dataset.tfrecord, section);
-  if (dataset.augment && dataset.format == DatasetFormat::kCsv) {
-    section.Fault("dataset.augment", "found with format csv, expected only with images");
-  }
+  ValidateAugment(dataset, section);
   if (dataset.csv && dataset.csv->label_column.empty()) {
     section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
   }

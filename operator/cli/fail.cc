@@ -41,10 +41,13 @@ ExitCode FailInternally(const std::exception& error) {
   return kExitInternalError;
 }
 
-int CodeWithOutput(int code) {
+int CodeWithOutput(int code, bool is_cut) {
   const int error = std::fflush(stdout) == 0 ? 0 : errno;
   if (error == 0 && std::ferror(stdout) == 0) return code;
-  if (!HasReaderOfStdout()) return code;
+  if (!HasReaderOfStdout()) {
+    if (is_cut) Tell("lockstep: nobody reads the output any more");
+    return code;
+  }
   // An earlier write has failed, and stdio kept only that it did.
   const char* const why = error == 0 ? "a part of it is lost" : std::strerror(error);
   Tell(fmt::format("lockstep: cannot write the output: {}", why));

@@ -21,7 +21,8 @@ ExitCode FailInternally(const std::exception& error);
 
 // Call it last, with the exit code so far. If stdout could not be written, for another reason than
 // that its reader has ended, says so, and returns kExitInternalError's code instead of 0: whoever
-// reads the file that stdout is would take a part for the whole.
-int CodeWithOutput(int code);
+// reads the file that stdout is would take a part for the whole. `is_cut`: the verb has ended early
+// since it could not write; then says that, too, if the reader has ended.
+int CodeWithOutput(int code, bool is_cut);
 
 }  // namespace lockstep::cli

@@ -39,13 +39,15 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   lockstep::OpenStandardStreams();
   int code = lockstep::cli::kExitInternalError.code;
+  bool is_cut = false;
   try {
     code = lockstep::cli::Main(argc, argv);
   } catch (const std::system_error& error) {
     // fmt::print throws one where it cannot write.
     if (std::ferror(stdout) == 0) return lockstep::cli::FailInternally(error).code;
+    is_cut = true;
   } catch (const std::exception& error) {
     return lockstep::cli::FailInternally(error).code;
   }
-  return lockstep::cli::CodeWithOutput(code);
+  return lockstep::cli::CodeWithOutput(code, is_cut);
 }

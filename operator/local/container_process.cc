@@ -202,10 +202,13 @@ absl::StatusOr<ProcessSpec> Assemble(const Object& pod, const Object& container,
   for (const auto& [name, value] : own) spec.env[name] = paths.Rewrite(value);
   std::string& path = spec.env["PATH"];
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
-  // The trainer is that of this version. Other programs are those that the user's PATH finds: where
-  // we are installed there may be another Python than that of a virtual environment.
-  path = spec.argv.front() == "lockstep-trainer" ? host.program_dir + ":" + path
-                                                 : path + ":" + host.program_dir;
+  // The trainer is that of this version, also if a shell or env starts it. Other programs are those
+  // that the user's PATH finds: where we are installed there may be another Python than that of a
+  // virtual environment.
+  const bool names_trainer = std::ranges::any_of(spec.argv, [](const std::string& word) {
+    return word.find("lockstep-trainer") != std::string::npos;
+  });
+  path = names_trainer ? host.program_dir + ":" + path : path + ":" + host.program_dir;
   const std::string folder = paths.Rewrite(container.value("workingDir", ""));
   if (folder.starts_with('/')) {
     spec.working_dir = folder;

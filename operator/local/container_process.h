@@ -13,8 +13,9 @@
 namespace lockstep::local {
 
 struct HostFacts {
-  Environment env;          // inherited; the container's own variables override it
-  std::string program_dir;  // contains lockstep-trainer: first on its PATH, last on others'
+  Environment env;  // inherited; the container's own variables override it
+  // Contains lockstep-trainer: first on the PATH of a command that names it, last on others'.
+  std::string program_dir;
   std::string current_dir;  // for containers without workingDir
 };
 

@@ -117,6 +117,12 @@ GOOD = {
             "randomFlip": "Horizontal", "randomCrop": {"padding": 4}, "cutout": {"size": 8}}}),
     "images changed by the defaults": training_job(
         dataset={"path": "/data", "augment": {"randomCrop": {}, "cutout": {}}}),
+    "images as large as what changes them": training_job(dataset={
+        "format": "synthetic", "synthetic": {"shape": [1, 16, 17]},
+        "augment": {"randomCrop": {"padding": 15}, "cutout": {}}}),
+    "images of records that are changed": training_job(dataset={
+        "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [28, 28, 1]},
+        "augment": {"randomCrop": {"padding": 28}}}),
     "records of encoded images": training_job(
         dataset={"format": "tfrecord", "path": "/data", "imageSize": [32, 32]}),
     "records of raw pixels": training_job(dataset={
@@ -528,6 +534,25 @@ TRAINING = [
     Bad("an augmented table", training_job(
         dataset={"format": "csv", "path": "/data", "augment": {"randomFlip": "Horizontal"}}),
         "spec.training.dataset.augment"),
+    Bad("augmented lists of floats", training_job(dataset={
+        "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [784]}, "augment": {}}),
+        "spec.training.dataset.augment"),
+    Bad("a padding as wide as the images", training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [64, 32],
+        "augment": {"randomCrop": {"padding": 32}}}),
+        "spec.training.dataset.augment.randomCrop.padding"),
+    Bad("a padding as wide as CIFAR's images", training_job(dataset={
+        "format": "cifar", "path": "/data", "augment": {"randomCrop": {"padding": 32}}}),
+        "spec.training.dataset.augment.randomCrop.padding"),
+    Bad("a square larger than images of records", training_job(dataset={
+        "format": "tfrecord", "path": "/data", "imageSize": [15, 64], "augment": {"cutout": {}}}),
+        "spec.training.dataset.augment.cutout.size"),
+    Bad("a square larger than synthetic images", training_job(dataset={
+        "format": "synthetic", "augment": {"cutout": {"size": 29}}}),
+        "spec.training.dataset.augment.cutout.size"),
+    Bad("a square larger than synthetic images of its own shape", training_job(dataset={
+        "format": "synthetic", "synthetic": {"shape": [64, 64, 15]}, "augment": {"cutout": {}}}),
+        "spec.training.dataset.augment.cutout.size"),
     Bad("a negative number of threads", training_job(dataset={"path": "/data", "threads": -1}),
         "spec.training.dataset.threads"),
     Bad("no batch size", training_job(batchSize=None), "spec.training.batchSize"),

@@ -26,9 +26,13 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string Name() const = 0;  // "local", "shm", "gloo", "single"
-  // Replaces `data` by its sum over ranks. local and shm add in rank order. gloo adds in its ring's
-  // order, which depends only on the element's position, so runs are reproducible.
+  // Replaces `data` by its sum over ranks. local and shm add in rank order, and so does gloo if all
+  // ranks' data are few. It adds many in its ring's order, which depends only on the element's
+  // position, so runs are reproducible.
   virtual absl::Status AllReduceSum(std::span<float> data) = 0;
+  // True if a sum of many numbers takes a number of messages, one after the other, that grows with
+  // the ranks.
+  virtual bool SumsInARing() const { return false; }
   // Overwrites `data` on every rank with the data of rank `root`.
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
   virtual absl::Status Barrier() = 0;

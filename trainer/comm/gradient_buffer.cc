@@ -39,10 +39,14 @@ class SharedBuffer final : public GradientBuffer {
     return absl::UnavailableError(fmt::format("gradient buffer: {}; another attempt may find more",
                                               std::string(reserved.message())));
   }
+  void WillBeShared() override { is_shared_ = true; }
   absl::Status Renew() override {
-    if (!std::exchange(seen_, true)) return absl::OkStatus();  // no peer has mapped it yet
+    if (!is_shared_) return absl::OkStatus();
     const absl::Status replaced = segment_->Replace();
-    if (replaced.ok()) return replaced;
+    if (replaced.ok()) {
+      is_shared_ = false;
+      return replaced;
+    }
     return absl::UnavailableError(
         fmt::format("gradient buffer: found no memory to renew it: {}; "
                     "another attempt may find more",
@@ -51,7 +55,7 @@ class SharedBuffer final : public GradientBuffer {
   SharedSegment* segment() override { return segment_.get(); }
 
  private:
-  bool seen_ = false;  // offered to a generation
+  bool is_shared_ = false;  // since the last Renew that succeeded
   std::unique_ptr<SharedSegment> segment_;
   std::size_t floats_;
 };
@@ -68,6 +72,7 @@ class PrivateBuffer final : public GradientBuffer {
   std::size_t size() const override { return floats_; }
   std::string name() const override { return ""; }
   absl::Status Reserve() override { return absl::OkStatus(); }
+  void WillBeShared() override {}
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 

@@ -29,9 +29,12 @@ class GradientBuffer {
 
   // Makes sure that there is room for the memory, for good. Unavailable: as of Create.
   virtual absl::Status Reserve() = 0;
-  // Called before each generation's group is formed; the content is lost. Afterwards no process of
-  // an earlier generation can reach the memory behind data(). Otherwise a process that was given up
-  // as dead and wakes up would write its late sums into the live ranks' gradients. Unavailable: not
+  // Called before this rank agrees that the ranks of a group share their memory.
+  virtual void WillBeShared() = 0;
+  // Called before each generation's group is formed; the content may be lost. Afterwards no process
+  // of an earlier generation can reach the memory behind data(). Otherwise a process that was given
+  // up as dead and wakes up would write its late sums into the live ranks' gradients. Memory that
+  // was not shared since the last call stays: to zero gigabytes takes seconds. Unavailable: not
   // enough memory at present; the memory must not be used until a later call succeeds.
   virtual absl::Status Renew() = 0;
   virtual SharedSegment* segment() = 0;  // null: private

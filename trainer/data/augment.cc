@@ -92,12 +92,11 @@ void Augment(const Augmentation& change, const Shape& shape, std::span<std::uint
   }
 }
 
-absl::Status CheckAugment(const api::AugmentSpec& spec, const Dataset& dataset) {
-  const Shape& shape = dataset.sample_shape();
-  if (shape.rank() != 3 || dataset.element() != DType::kUInt8) {
+absl::Status CheckAugment(const api::AugmentSpec& spec, const Shape& shape, DType element) {
+  if (shape.rank() != 3 || element != DType::kUInt8) {
     return absl::InvalidArgumentError(
         fmt::format("spec.training.dataset.augment: found samples of {} {}, expected images",
-                    DTypeName(dataset.element()), shape.ToString()));
+                    DTypeName(element), shape.ToString()));
   }
   const std::int64_t side = std::min(shape[1], shape[2]);
   if (spec.random_crop && spec.random_crop->padding >= side) {

@@ -8,7 +8,8 @@
 
 #include "absl/status/status.h"
 #include "api/v1/training_job.h"
-#include "trainer/data/dataset.h"
+#include "trainer/core/dtype.h"
+#include "trainer/core/shape.h"
 
 namespace lockstep::train {
 
@@ -33,8 +34,8 @@ Augmentation DrawAugmentation(const api::AugmentSpec& spec, const Shape& shape, 
 // Changes `image` in place. Requires: `shape` is C,H,W and image.size() == shape.elements().
 void Augment(const Augmentation& change, const Shape& shape, std::span<std::uint8_t> image);
 
-// InvalidArgument: the samples are not images of bytes, or are too small for the padding or the
-// square; names the field.
-absl::Status CheckAugment(const api::AugmentSpec& spec, const Dataset& dataset);
+// InvalidArgument: samples of this shape and element are not images of bytes, or are too small for
+// the padding or the square; names the field. api::Validate checks what a job itself says of them.
+absl::Status CheckAugment(const api::AugmentSpec& spec, const Shape& shape, DType element);
 
 }  // namespace lockstep::train

@@ -30,8 +30,8 @@ class Dataset {
   // returns its label. Requires: 0 <= index < size(), and sample.size() == sample_bytes().
   // DataLoss names the file and the sample that cannot be read. A file that is read for the sample
   // may also give NotFound (it is gone) or Unavailable (an I/O error or a lack of memory, which may
-  // pass). Of a file that was mapped when it was opened, an I/O error ends the process: see
-  // MappedFile.
+  // pass; std::bad_alloc means the same). Of a file that was mapped when it was opened, an I/O
+  // error ends the process: see MappedFile.
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
   // Returns the label of sample `index`, without decoding the sample where labels are stored beside

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 namespace lockstep::train {
 namespace {
@@ -17,8 +18,12 @@ bool StartsWith(std::span<const std::uint8_t> file, std::span<const std::uint8_t
 absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image) {
   static constexpr std::array<std::uint8_t, 3> kJpeg = {0xFF, 0xD8, 0xFF};
   static constexpr std::array<std::uint8_t, 4> kPng = {0x89, 'P', 'N', 'G'};
-  if (StartsWith(file, kJpeg)) return DecodeJpeg(file, channels, image);
-  if (StartsWith(file, kPng)) return DecodePng(file, channels, image);
+  try {
+    if (StartsWith(file, kJpeg)) return DecodeJpeg(file, channels, image);
+    if (StartsWith(file, kPng)) return DecodePng(file, channels, image);
+  } catch (const std::bad_alloc&) {  // the pixels: hundreds of megabytes, perhaps
+    return absl::UnavailableError("no memory for the pixels of an image");
+  }
   std::array<std::uint8_t, 4> start{};
   std::ranges::copy(file.first(std::min(file.size(), start.size())), start.begin());
   return absl::DataLossError(

@@ -26,12 +26,13 @@ inline std::uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
 // Decodes an image, whose first bytes say what it is, to `channels` channels: 1 (luma) or 3 (RGB).
 // Alpha is dropped, and 16-bit channels lose their low bytes. A JPEG image of several scans
 // (progressive) may take 256 MiB of memory for its coefficients: 44 megapixels in full color.
-// Writes to `image`, whose memory is reused. Unavailable:
-// there is no memory for it now. DataLoss says what is wrong with the bytes, also if
-// the image is cut short, but does not name the file. Thread-safe.
+// Pixels that a JPEG file lacks before the marker at its end are gray. Writes to `image`, whose
+// memory is reused. Unavailable: there is no memory for it now. DataLoss says what is wrong with
+// the bytes, also if the file is cut short, but does not name the file. Thread-safe.
 absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image);
 
-// The same for one format. Requires: channels is 1 or 3.
+// The same for one format, but memory for the pixels that lacks is std::bad_alloc. Requires:
+// channels is 1 or 3.
 absl::Status DecodeJpeg(std::span<const std::uint8_t> file, int channels, Pixels& image);
 absl::Status DecodePng(std::span<const std::uint8_t> file, int channels, Pixels& image);
 

@@ -24,6 +24,8 @@ struct JpegErrors {
   std::jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
   bool is_beyond_limit;  // a sound file, perhaps, but not one that is decoded
+  bool may_lack_end;     // the marker after the pixels
+  bool has_ended;        // the file, before that marker
 };
 
 JpegErrors& ErrorsOf(j_common_ptr info) {
@@ -41,12 +43,21 @@ void Escape(j_common_ptr info) {
   std::longjmp(errors.escape, 1);
 }
 
-// Most warnings are about bytes that do not matter. But data that ends early would leave the rest
-// of the image gray.
+// Refuses what Pillow refuses (TensorFlow also wants the end's marker): a file that is cut short,
+// but for its last marker, after which nothing matters. All other warnings are ignored, also that
+// the pixels' data end early within a whole file, which leaves a part of the image gray: data sets
+// from the Web have such files.
 void OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;
   const int code = info->err->msg_code;
-  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER) Escape(info);
+  JpegErrors& errors = ErrorsOf(info);
+  if (code == JWRN_JPEG_EOF) {
+    if (!errors.may_lack_end) Escape(info);
+    info->err->format_message(info, errors.message);
+    errors.has_ended = true;
+  } else if (code == JWRN_HIT_MARKER && errors.has_ended) {  // the marker is libjpeg's own
+    std::longjmp(errors.escape, 1);
+  }
 }
 
 // A scan of a hundred bytes can take as long as decoding the whole image, and a file may have any
@@ -88,6 +99,9 @@ bool ReadJpegHeader(JpegDecoder& decoder, std::span<const std::uint8_t> file, in
 
 bool ReadJpegRows(JpegDecoder& decoder, std::uint8_t* rows, std::size_t row_bytes) {
   if (setjmp(decoder.errors.escape) != 0) return false;
+  // Of the other files, nothing tells whether a scan is missing, or a part of one.
+  decoder.errors.may_lack_end =
+      decoder.info.arith_code == FALSE && jpeg_has_multiple_scans(&decoder.info) == FALSE;
   jpeg_start_decompress(&decoder.info);
   while (decoder.info.output_scanline < decoder.info.output_height) {
     JSAMPROW row = rows + decoder.info.output_scanline * row_bytes;

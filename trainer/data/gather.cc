@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <span>
 
 #include "base/status.h"
@@ -23,9 +24,19 @@ std::span<float> TargetsOf(Batch& batch, std::size_t row) {
   return std::span(batch.targets).subspan(row * each, each);
 }
 
+// As Dataset::Read. Memory that a sample needs, and that is not there now, may be there later.
+absl::StatusOr<std::int32_t> ReadSample(const Dataset& dataset, std::int64_t index,
+                                        std::span<std::uint8_t> sample) {
+  try {
+    return dataset.Read(index, sample);
+  } catch (const std::bad_alloc&) {
+    return absl::UnavailableError(fmt::format("{}: no memory to read it", dataset.PlaceOf(index)));
+  }
+}
+
 absl::Status FillRow(const Dataset& dataset, std::int64_t index, std::span<std::uint8_t> sample,
                      std::int32_t& label) {
-  LOCKSTEP_ASSIGN_OR_RETURN(label, dataset.Read(index, sample));
+  LOCKSTEP_ASSIGN_OR_RETURN(label, ReadSample(dataset, index, sample));
   if (label >= 0 && label < dataset.classes()) return absl::OkStatus();
   return absl::DataLossError(fmt::format("{}: label {}, expected 0 to {}", dataset.PlaceOf(index),
                                          label, dataset.classes() - 1));

@@ -43,7 +43,9 @@ absl::StatusOr<const Batch*> PrefetchLoader::Next() {
   slot_freed_.notify_all();
   Slot* slot = nullptr;
   slot_ready_.wait(lock, [&] { return (slot = FindReady(next_step_)) != nullptr; });
-  if (!slot->status.ok()) return slot->status;  // stays ready: the error repeats until a Seek
+  // A slot that failed stays ready: the error repeats until a Seek.
+  if (slot->thrown) std::rethrow_exception(slot->thrown);
+  if (!slot->status.ok()) return slot->status;
   slot->state = SlotState::kHeld;
   ++next_step_;
   return &slot->batch;
@@ -62,13 +64,21 @@ void PrefetchLoader::Run() {
     slot->state = SlotState::kFilling;
     slot->course = course_;
     lock.unlock();
-    absl::Status status = Gather(dataset_, options_, step, slot->batch);
+    absl::Status status;
+    std::exception_ptr thrown;
+    try {
+      status = Gather(dataset_, options_, step, slot->batch);
+    } catch (...) {  // rethrown by Next
+      thrown = std::current_exception();
+      slot->batch.step = step;
+    }
     lock.lock();
     if (slot->course != course_) {
       slot->state = SlotState::kFree;
       continue;
     }
-    failed_ = !status.ok();
+    failed_ = thrown || !status.ok();
+    slot->thrown = thrown;
     slot->status = std::move(status);
     slot->state = SlotState::kReady;
     slot_ready_.notify_all();

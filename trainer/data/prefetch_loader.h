@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -31,6 +32,7 @@ class PrefetchLoader final : public Loader {
     SlotState state = SlotState::kFree;
     std::uint64_t course = 0;  // course_ when filling started
     absl::Status status;
+    std::exception_ptr thrown;  // of Gather; null for none
     Batch batch;
   };
 

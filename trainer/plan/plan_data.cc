@@ -10,6 +10,7 @@
 #include "api/v1/enum_names.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "trainer/data/augment.h"
 #include "trainer/data/image_folder.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/train/loss_kind.h"
@@ -151,11 +152,16 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
         "with the samples that are held out",
         *given.samples, elements, kMostOfAll));
   }
+  const std::optional<DType> element = ElementOf(training.dataset);
+  if (training.dataset.augment) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckAugment(*training.dataset.augment, *shape, element.value_or(DType::kUInt8)));
+  }
   PlannedData data;
   data.train = {
       .samples = given.samples ? given.samples : FixedSamples(training.dataset, Split::kTrain),
       .shape = *shape,
-      .element = ElementOf(training.dataset).value_or(DType::kFloat32)};  // the larger one
+      .element = element.value_or(DType::kFloat32)};  // the larger one
   data.train.in_memory = WillBeInMemory(training.dataset, data.train);
   const bool is_number =
       LabelKindOf(training.loss.type, training.dataset.format) == LabelKind::kNumbers;

@@ -45,14 +45,17 @@ absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote
   }
   const auto world = static_cast<std::size_t>(session.plan().world);
   if (world == 1) return messages;
+  messages.is_memory_shared =
+      identity.Pods() == 1 && AllowsSharedMemory(identity) && !ComputesOnGpu(identity);
+  const bool is_summed_by_nccl =
+      ComputesOnGpu(identity) && identity.strategy.communication != api::Communication::kRing;
+  const int ring = messages.is_memory_shared || is_summed_by_nccl ? 1 : session.plan().world;
   const CollectiveOptions options{.layer_starts = session.LayerStarts()};
-  for (const GradientReducer::Bucket& bucket : BucketsOf(session.buffer(), options)) {
+  for (const GradientReducer::Bucket& bucket : BucketsOf(session.buffer(), options, ring)) {
     const std::size_t bytes = static_cast<std::size_t>(bucket.end - bucket.begin) * sizeof(float);
     messages.buckets.push_back(bytes);
     messages.sent += 2 * (world - 1) * bytes / world;
   }
-  messages.is_memory_shared =
-      identity.Pods() == 1 && AllowsSharedMemory(identity) && !ComputesOnGpu(identity);
   if (identity.Traits().first_process_updates && !messages.is_memory_shared) {
     messages.broadcast = session.model().parameters().size_bytes();
   }

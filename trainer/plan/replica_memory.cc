@@ -31,6 +31,7 @@ class ReservedBuffer final : public GradientBuffer {
   std::size_t size() const override { return floats_; }
   std::string name() const override { return "reserved"; }
   absl::Status Reserve() override { return absl::OkStatus(); }
+  void WillBeShared() override {}
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 

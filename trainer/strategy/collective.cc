@@ -73,13 +73,14 @@ class CollectiveStrategy final : public Strategy {
         options_(std::move(options)),
         patience_(options_.least_timeout),
         callers_(options_.address_patience),
-        buckets_(BucketsOf(buffer, options_)) {}
+        buckets_(BucketsOf(buffer, options_, /*ring=*/1)) {}
 
   // Sums that are queued on a device may wait for peers that never come.
   ~CollectiveStrategy() override { LeaveGroup(); }
 
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     LeaveAll();
+    buckets_ = BucketsOf(buffer_, options_, /*ring=*/1);
     CommunicatorOptions options;
     options.rank = membership.rank;
     options.size = membership.world();
@@ -111,6 +112,9 @@ class CollectiveStrategy final : public Strategy {
     }
     if (communicator_->size() > 1 && PassesThroughHost()) {
       LOCKSTEP_RETURN_IF_ERROR(buffer_.Reserve());
+      if (communicator_->SumsInARing()) {
+        buckets_ = BucketsOf(buffer_, options_, communicator_->size());
+      }
     }
     patience_.Begin(options.timeout);
     reducer_ = MakeReducer();
@@ -202,7 +206,7 @@ class CollectiveStrategy final : public Strategy {
   const CollectiveOptions options_;
   Patience patience_;
   MemberCallers callers_;
-  const std::vector<GradientReducer::Bucket> buckets_;
+  std::vector<GradientReducer::Bucket> buckets_;  // of the present group
   std::optional<double> past_exposed_seconds_ = 0.0;
   std::mutex mutex_;  // guards the next three
   std::uint64_t generation_ = 0, ended_generation_ = 0;
@@ -216,9 +220,12 @@ class CollectiveStrategy final : public Strategy {
 }  // namespace
 
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
-                                               const CollectiveOptions& options) {
-  return GradientReducer::PlanBuckets(
-      options.layer_starts, static_cast<std::int64_t>(buffer.size()), options.bucket_floats);
+                                               const CollectiveOptions& options, int ring) {
+  constexpr std::int64_t kRanksOfABucket = 16;
+  const std::int64_t floats =
+      std::max(options.bucket_floats, options.bucket_floats / kRanksOfABucket * std::int64_t{ring});
+  return GradientReducer::PlanBuckets(options.layer_starts,
+                                      static_cast<std::int64_t>(buffer.size()), floats);
 }
 
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,

@@ -89,7 +89,7 @@ struct CollectiveOptions {
   // How sums of gradients in device memory travel, if this rank or another has them there.
   DeviceRoad device_road = DeviceRoad::kNcclIfPossible;
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
-  std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see collective.cc)
+  std::int64_t bucket_floats = 1 << 19;    // 2 MB, see BucketsOf
   // The rendezvous's heartbeats detect dead members within seconds. These timeouts only end a
   // generation in which a live rank does not arrive, because its batch is slow or it waits for a
   // disk. A collective's timeout is kStepsPerTimeout times the longest recent step, but at least
@@ -108,9 +108,12 @@ struct CollectiveOptions {
 
 inline constexpr int kStepsPerTimeout = 10;
 
-// The ranges of `buffer` that are summed one after the other in a step, the last one first.
+// The ranges of `buffer` that are summed one after the other in a step, the last one first. In a
+// ring over sockets of `ring` ranks (1: they are summed in another way), the messages of a sum that
+// follow each other are 2 (ring - 1). So that their bytes and not their number take the time, the
+// buckets of more than 16 ranks are larger than bucket_floats, in proportion.
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
-                                               const CollectiveOptions& options);
+                                               const CollectiveOptions& options, int ring);
 
 // A collective sums the gradients. `sums`: the
 // gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:

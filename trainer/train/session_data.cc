@@ -34,7 +34,8 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
       TrainAndTest data, OpenDatasets(training.dataset, training.evaluation.enabled, seed, labels));
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
   if (training.dataset.augment) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training.dataset.augment, *data.train));
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckAugment(*training.dataset.augment, data.train->sample_shape(), data.train->element()));
   }
   if (data.test == nullptr) return data;
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));

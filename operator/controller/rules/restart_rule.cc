@@ -180,12 +180,26 @@ void SetRetryTime(const Observed& observed, bool others_wait, api::TrainingJobSt
   }
 }
 
+// The failures that count against backoffLimit. status.restarts has the kubelet's restarts of a
+// container only once its pod is counted there.
+int ApplicationFailures(const Observed& observed, bool gang, const api::TrainingJobStatus& status) {
+  int failures = status.restarts.application;
+  if (gang) return failures;  // it has counted all pods
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role == api::Role::kEvaluator || !IsMember(observed, pod)) continue;
+    const bool is_counted =
+        std::ranges::find(status.counted_pods, pod.uid) != status.counted_pods.end();
+    if (!is_counted) failures += ChargedRestarts(pod);
+  }
+  return failures;
+}
+
 std::string RestartMessage(const Observed& observed, const PodFailure& first, bool gang,
                            const api::TrainingJobStatus& status) {
   return fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})",
                      Describe(first), gang ? "all replicas start" : "it starts",
-                     status.restarts.application, observed.job.spec.run_policy.backoff_limit,
-                     status.restarts.disruption);
+                     ApplicationFailures(observed, gang, status),
+                     observed.job.spec.run_policy.backoff_limit, status.restarts.disruption);
 }
 
 // Returns the new failures that one plan judges together. Successes explain no failure, and no

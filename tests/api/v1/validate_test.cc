@@ -471,6 +471,35 @@ TEST(ValidateTest, TrainingFaults) {
          t.dataset.augment.emplace();
        },
        "spec.training.dataset.augment: found with format csv, expected only with images"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kTfRecord;
+         t.dataset.tfrecord.emplace().shape = {784};
+         t.dataset.augment.emplace();
+       },
+       "spec.training.dataset.augment: found with samples of 1 extents, expected only with images, "
+       "which have 3"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kImageFolder;
+         t.dataset.image_size = {64, 32};
+         t.dataset.augment = AugmentSpec{.random_crop = RandomCropSpec{32}};
+       },
+       "spec.training.dataset.augment.randomCrop.padding: found 32 for images of 64x32 pixels, "
+       "expected less than the shorter side"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kCifar;
+         t.dataset.augment = AugmentSpec{.cutout = CutoutSpec{33}};
+       },
+       "spec.training.dataset.augment.cutout.size: found 33 for images of 32x32 pixels, expected "
+       "at "
+       "most the shorter side"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kSynthetic;
+         t.dataset.path.clear();
+         t.dataset.augment = AugmentSpec{.cutout = CutoutSpec{29}};
+       },
+       "spec.training.dataset.augment.cutout.size: found 29 for images of 28x28 pixels, expected "
+       "at "
+       "most the shorter side"},
       {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
        "spec.training.dataset.csv: found with format idx, expected only with format csv"},
       {[](TrainingSpec& t) {

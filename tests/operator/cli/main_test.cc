@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/program.h"
 
@@ -72,6 +74,22 @@ TEST(MainTest, AFullDiskBehindStdoutIsNoSuccess) {
   EXPECT_THAT(run({"run", "job.yaml", "--output", "json"}, 1),
               HasSubstr("No space left on device"));
   run({"run", "failing.yaml", "--output", "json"}, 3);
+}
+
+// As under systemd, or a Python program that ignores SIGPIPE.
+TEST(MainTest, AVerbThatAReaderLeavesSaysSo) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("many.yaml"), testing::ShellJob("job", 100, "exit 0"));
+  testing::Program program(folder.path(), {"render", "many.yaml"}, [] {
+    signal(SIGPIPE, SIG_IGN);
+    int ends[2];
+    if (pipe(ends) != 0) _exit(99);
+    close(ends[0]);
+    dup2(ends[1], STDOUT_FILENO);
+  });
+  const testing::Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.err, "lockstep: nobody reads the output any more\n");
 }
 
 // `logs --all` has a connection for each pod.

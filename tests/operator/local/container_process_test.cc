@@ -56,7 +56,11 @@ TEST_F(ContainerProcessTest, OnlyTheTrainerIsLookedForBesideThisProgramFirst) {
   EXPECT_EQ(path_of({"python3", "train.py"}, Object::array()), "/bin:/opt/bin");
   EXPECT_EQ(path_of({"python3"}, {{{"name", "PATH"}, {"value", "/venv/bin"}}}),
             "/venv/bin:/opt/bin");
-  EXPECT_EQ(path_of(Object::array({"lockstep-trainer"}), Object::array()), "/opt/bin:/bin");
+  for (const Object& command :
+       {Object::array({"lockstep-trainer"}), Object::array({"env", "A=1", "lockstep-trainer"}),
+        Object::array({"sh", "-c", "ulimit -c 0; exec lockstep-trainer"})}) {
+    EXPECT_EQ(path_of(command, Object::array()), "/opt/bin:/bin") << command;
+  }
 }
 
 TEST_F(ContainerProcessTest, AnOuterJobsVariablesAreNotPassedOn) {

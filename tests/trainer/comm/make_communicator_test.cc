@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/in_memory_store.h"
@@ -19,6 +20,8 @@
 namespace lockstep::train {
 namespace {
 
+using namespace std::chrono_literals;
+
 // As on a machine without room for shared memory.
 class PrivateBuffer final : public GradientBuffer {
  public:
@@ -26,6 +29,7 @@ class PrivateBuffer final : public GradientBuffer {
   std::size_t size() const override { return data_.size(); }
   std::string name() const override { return ""; }
   absl::Status Reserve() override { return absl::OkStatus(); }
+  void WillBeShared() override {}
   absl::Status Renew() override { return absl::OkStatus(); }
   SharedSegment* segment() override { return nullptr; }
 
@@ -80,6 +84,68 @@ TEST(MakeCommunicatorTest, RanksReadOfEachOtherWhatTheyNeedOnce) {
   // The host's name, and of the addresses of each the one for it.
   EXPECT_LE(store.calls(), 2u * kRanks);
   EXPECT_LE(store.bytes_read(), kRanks * kRanks * (64u + 36u));
+}
+
+// Such as the one number that many pods wait for in each step. The ring has another order.
+TEST(MakeCommunicatorTest, FewNumbersOverSocketsAreAddedInRankOrder) {
+  for (const int ranks : {2, 3, 6, 7, 12, 16, 30}) {
+    const auto value = [](int rank, std::size_t i) {
+      return 1.0F / static_cast<float>(static_cast<std::size_t>(rank) + 3 + i);
+    };
+    InMemoryStore store;
+    SpawnThreads(ranks, [&](int rank) {
+      const auto made = MakeGlooCommunicator(Options(rank, ranks), store);
+      ASSERT_TRUE(made.ok()) << made.status();
+      for (const std::size_t count : {1u, 2u, 5u, 63u, 546u, 1u}) {
+        std::vector<float> data(count), expected(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          data[i] = value(rank, i);
+          for (int other = 0; other < ranks; ++other) expected[i] += value(other, i);
+        }
+        ASSERT_TRUE((*made)->AllReduceSum(data).ok());
+        EXPECT_EQ(data, expected) << count << " numbers of rank " << rank << " of " << ranks;
+      }
+      ASSERT_TRUE((*made)->Barrier().ok());
+    });
+  }
+}
+
+TEST(MakeCommunicatorTest, APeerMayBeLaterForFewNumbersThanForItsConnection) {
+  for (const bool is_in_time : {true, false}) {
+    InMemoryStore store;
+    SpawnThreads(2, [&](int rank) {
+      CommunicatorOptions options = Options(rank, 2);
+      options.connect_timeout = 2s;
+      options.timeout = is_in_time ? Duration(60s) : Duration(100ms);
+      const auto made = MakeGlooCommunicator(options, store);
+      ASSERT_TRUE(made.ok()) << made.status();
+      if (rank == 1) std::this_thread::sleep_for(is_in_time ? 2500ms : 1000ms);
+      std::vector<float> one = {1};
+      const auto start = std::chrono::steady_clock::now();
+      const absl::Status summed = (*made)->AllReduceSum(one);
+      EXPECT_EQ(summed.ok(), is_in_time) << summed;
+      if (is_in_time) return;
+      EXPECT_LT(std::chrono::steady_clock::now() - start, 900ms);
+    });
+  }
+}
+
+// Whether the last group had one rank or more, only shared memory must be renewed for the next one.
+TEST(MakeCommunicatorTest, MemoryThatNoPeerSharedIsKept) {
+  const auto first = SharedBuffer(), second = SharedBuffer();
+  const std::string name = first->name();
+  for (int generation = 0; generation < 3; ++generation) {
+    InMemoryStore store;
+    SpawnThreads(2, [&](int rank) {
+      CommunicatorOptions options = Options(rank, 2);
+      options.allow_shm = rank == 0;
+      const auto made = MakeCommunicator(options, store, rank == 0 ? *first : *second);
+      ASSERT_TRUE(made.ok()) << made.status();
+    });
+    EXPECT_EQ(first->name(), name);
+    ASSERT_TRUE(MakeCommunicator(Options(0, 1), store, *first).ok());
+    EXPECT_EQ(first->name(), name);
+  }
 }
 
 TEST(MakeCommunicatorTest, OneRankIsSingle) {

@@ -115,7 +115,8 @@ TEST(AugmentTest, DrawsNothingThatIsNotAskedFor) {
 std::string CheckOf(const api::AugmentSpec& spec, std::vector<std::int64_t> shape) {
   const auto dataset =
       MakeSynthetic({.train_examples = 4, .shape = std::move(shape)}, Split::kTrain, 1, false);
-  return std::string(CheckAugment(spec, **dataset).message());
+  return std::string(
+      CheckAugment(spec, (*dataset)->sample_shape(), (*dataset)->element()).message());
 }
 
 TEST(AugmentTest, RefusesWhatDoesNotFitTheImages) {

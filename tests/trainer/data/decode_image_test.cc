@@ -125,6 +125,35 @@ TEST(DecodeImageTest, ImagesCutShortAreRefused) {
   }
 }
 
+// Pillow and TensorFlow read such files, and data sets from the Web have some.
+TEST(DecodeImageTest, PixelsThatEndEarlyInAWholeJpegAreGray) {
+  const std::string pixels(64 * 64 * 3, '\x20');
+  for (const bool is_progressive : {false, true}) {
+    const std::string whole = JpegFile(64, 64, 3, pixels, is_progressive);
+    const std::size_t scan = whole.find("\xFF\xDA");
+    const std::size_t kept = is_progressive ? scan + 20 : (scan + whole.size()) / 2;
+    const Pixels image = Decode(whole.substr(0, kept) + "\xFF\xD9");
+    if (is_progressive) continue;  // all of it is vague
+    EXPECT_NEAR(image.bytes.front(), 0x20, 3);
+    EXPECT_NEAR(image.bytes.back(), 0x80, 3);
+  }
+}
+
+TEST(DecodeImageTest, OnlyTheLastMarkerOfAJpegMayBeMissing) {
+  const std::string pixels = Gradient(17, 9, 3);
+  const std::string whole = JpegFile(17, 9, 3, pixels);
+  ExpectNear(Decode(whole.substr(0, whole.size() - 2)), pixels);
+  ExpectNear(Decode(whole.substr(0, whole.size() - 1)), pixels);
+  for (std::size_t size = whole.find("\xFF\xDA"); size < whole.size() - 3; ++size) {
+    EXPECT_EQ(Error(whole.substr(0, size)), "damaged JPEG image: Premature end of JPEG file")
+        << size;
+  }
+  // Whether a scan is missing is not known.
+  const std::string progressive = JpegFile(17, 9, 3, pixels, true);
+  EXPECT_EQ(Error(progressive.substr(0, progressive.size() - 2)),
+            "damaged JPEG image: Premature end of JPEG file");
+}
+
 TEST(DecodeImageTest, HeaderCannotMakeItAllocate) {
   EXPECT_THAT(Error(PngFile({60'000, 60'000, 8, 2}, "")),
               HasSubstr("found a PNG image of 60000x60000, expected at most 67108864 pixels"));
@@ -215,11 +244,13 @@ TEST(DecodeImageTest, ALackOfMemoryIsNoDamage) {
   // Its decoder keeps a row of 512 KB.
   const std::string png = PngFile({65'535, 1, 16, 6}, std::string(65'535 * 8, 'a'));
   for (const std::string& file : {jpeg, png}) {
-    Pixels image;
-    image.bytes.resize(size);
-    const absl::Status status = DecodeInLittleMemory(file, image);
-    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-    EXPECT_TRUE(DecodeImage(Bytes(file), 3, image).ok());
+    for (const bool has_pixels : {true, false}) {  // without, the pixels' memory is what lacks
+      Pixels image;
+      if (has_pixels) image.bytes.resize(size);
+      const absl::Status status = DecodeInLittleMemory(file, image);
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_TRUE(DecodeImage(Bytes(file), 3, image).ok());
+    }
   }
 }
 #endif

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <future>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -38,13 +40,16 @@ class CountingDataset final : public Dataset {
       const std::lock_guard lock(mutex_);
       readers_.insert(std::this_thread::get_id());
     }
+    if (index == too_large_sample) throw std::bad_alloc();
+    if (index == wrong_sample) throw std::logic_error("sample " + std::to_string(index));
     if (index == bad_sample) return absl::DataLossError("sample " + std::to_string(index));
     pixels[0] = static_cast<std::uint8_t>(index);
     return bad_label == index ? 10 : static_cast<std::int32_t>(index % 10);
   }
 
   std::int64_t bad_sample = -1, bad_label = -1;
-  std::optional<std::shared_future<void>> gate;  // reads wait for it
+  std::int64_t too_large_sample = -1, wrong_sample = -1;  // reading throws
+  std::optional<std::shared_future<void>> gate;           // reads wait for it
   mutable std::atomic<int> reads{0};
   int meeting = 1;  // so many reads wait for each other, once, and fail without
   std::chrono::milliseconds patience{20'000};
@@ -227,6 +232,34 @@ TEST(LoaderTest, TheErrorIsThatOfTheFirstRowWhicheverComesFirst) {
   options.threads = {&pool, 2};
   const auto loader = Loader::Create(dataset, options);
   EXPECT_EQ(loader->Next().status(), absl::DataLossError("sample 1"));
+}
+
+TEST(LoaderTest, ALackOfMemoryForASampleMayPass) {
+  for (const int threads : {1, 3}) {
+    CountingDataset dataset(4);
+    dataset.too_large_sample = 2;
+    ThreadPool pool(2);
+    LoaderOptions options = Options(4, 4);
+    options.shuffle = false;
+    options.threads = {&pool, threads};
+    EXPECT_EQ(Loader::Create(dataset, options)->Next().status(),
+              absl::UnavailableError("sample 2: no memory to read it"));
+  }
+}
+
+// On the thread that reads ahead, it would end the process.
+TEST(LoaderTest, TheCallerGetsAnExceptionOfReadingAhead) {
+  CountingDataset dataset(8);
+  dataset.wrong_sample = 5;
+  LoaderOptions options = Options(8, 4);
+  options.shuffle = false;
+  options.end_step = 2;
+  const auto loader = Loader::Create(dataset, options);
+  EXPECT_TRUE(loader->Next().ok());
+  EXPECT_THROW(loader->Next(), std::logic_error);
+  EXPECT_THROW(loader->Next(), std::logic_error) << "until a Seek";
+  loader->Seek(0);
+  EXPECT_TRUE(loader->Next().ok());
 }
 
 TEST(LoaderTest, SaysTheBytesOfItsBatches) {

@@ -190,7 +190,7 @@ TEST(JobPlanTest, BucketsAreThoseOfTheStrategy) {
   const auto session = RealSession(options);
   std::vector<std::size_t> expected;
   for (const auto& bucket :
-       BucketsOf(session->buffer(), {.layer_starts = session->LayerStarts()})) {
+       BucketsOf(session->buffer(), {.layer_starts = session->LayerStarts()}, /*ring=*/4)) {
     expected.push_back(static_cast<std::size_t>(bucket.end - bucket.begin) * sizeof(float));
   }
   EXPECT_GT(expected.size(), 1u);

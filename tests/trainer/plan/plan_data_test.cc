@@ -53,6 +53,21 @@ TEST(PlanDataTest, WhatTheJobFixesNeedNotBeThere) {
   EXPECT_EQ(DatasetOf(data.train)->sample_shape(), data.train.shape);
 }
 
+TEST(PlanDataTest, AugmentationThatDoesNotFitTheSamplesIsRefused) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kIdx);
+  options.training.dataset.augment = api::AugmentSpec{.cutout = api::CutoutSpec{29}};
+  GivenData given{.classes = 10, .shape = Shape{1, 28, 28}};
+  EXPECT_EQ(
+      PlanData(options, given).status(),
+      absl::InvalidArgumentError("spec.training.dataset.augment.cutout.size: found 29 for "
+                                 "images of 28x28 pixels, expected at most the shorter side"));
+  options.training.dataset.augment->cutout->size = 28;
+  EXPECT_TRUE(PlanData(options, given).ok()) << "the files may hold bytes";
+  given.shape = Shape{28};
+  EXPECT_THAT(PlanData(options, given).status().message(),
+              HasSubstr("augment: found samples of uint8 [28], expected images"));
+}
+
 TEST(PlanDataTest, SaysWhatIsMissing) {
   const auto shape = PlanData(OptionsOf(api::DatasetFormat::kIdx), {}).status();
   EXPECT_TRUE(absl::IsNotFound(shape)) << shape;

@@ -77,6 +77,18 @@ TEST(CollectiveStrategyTest, NcclThatARankLacksIsAnErrorForGood) {
   });
 }
 
+TEST(CollectiveStrategyTest, BucketsGrowWithTheRanksOfARing) {
+  const auto buffer = *GradientBuffer::Create(6400, /*reserves=*/false);
+  CollectiveOptions options{.bucket_floats = 64};
+  for (std::int64_t start = 0; start < 6400; start += 64) options.layer_starts.push_back(start);
+  for (const auto& [ring, count] :
+       {std::pair{1, 100}, {2, 100}, {16, 100}, {32, 50}, {64, 25}, {256, 7}, {1600, 1}}) {
+    const auto buckets = BucketsOf(*buffer, options, ring);
+    EXPECT_EQ(std::ssize(buckets), count) << ring;
+    EXPECT_EQ(buckets.back().begin, 0) << ring;
+  }
+}
+
 TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
   for (const bool allow_shm : {true, false}) {
     std::array<InMemoryStore, 2> stores;

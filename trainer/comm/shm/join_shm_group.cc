@@ -78,6 +78,7 @@ class Joining {
     LOCKSTEP_RETURN_IF_ERROR(store_.Set(Key("offer", options_.rank), offer_.ToString()));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> offers, GetAll("offer"));
     if (able.ok()) able = MapAll(offers);
+    if (able.ok()) buffer_.WillBeShared();  // peers may write to it as soon as all have said yes
     const std::string vote = able.ok() ? kYes : std::string(able.message());
     LOCKSTEP_RETURN_IF_ERROR(store_.Set(Key("vote", options_.rank), vote));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> votes, GetAll("vote"));

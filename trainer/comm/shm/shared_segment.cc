@@ -30,6 +30,17 @@ std::string ErrnoText() {
   return std::strerror(errno);
 }
 
+// Of Linux 6.3: vm.memfd_noexec = 2, which hardened nodes have, refuses files without it.
+constexpr unsigned kNoExecSeal = 8;
+
+// A file in memory, or -1 with errno set.
+int OpenMemory() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  const int fd = memfd_create("lockstep", kFlags | kNoExecSeal);
+  if (fd >= 0 || errno != EINVAL) return fd;
+  return memfd_create("lockstep", kFlags);  // an older kernel
+}
+
 absl::StatusOr<std::string> RandomToken() {
   std::array<unsigned char, kTokenChars / 2> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -105,7 +116,7 @@ absl::Status SharedSegment::Reserve() {
 absl::Status SharedSegment::Allocate(std::size_t bytes, bool reserves) {
   LOCKSTEP_ASSIGN_OR_RETURN(locator_.token, RandomToken());
   size_ = bytes;
-  fd_ = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fd_ = OpenMemory();
   if (fd_ < 0)
     return absl::UnimplementedError(fmt::format("shared memory: memfd_create: {}", ErrnoText()));
   locator_.pid = getpid();

@@ -745,6 +745,18 @@ TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {
   EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
 }
 
+TEST(RestartRuleTest, AMessageCountsTheKubeletsRestartsOfPodsThatRunOn) {
+  Seen seen(Job("j").Workers(3).RestartScope(RestartScope::kPod).BackoffLimit(6));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, Exited(137));
+  seen.With([](Observed& observed) {
+    observed.pods[1].restart_count = 3;
+    observed.pods[2].restart_count = 1;
+  });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.events.at(0).message, HasSubstr("application failures: 5 of 6"));
+  EXPECT_EQ(plan.status.restarts.application, 2) << "those of the pod that is lost";
+}
+
 PodState FailedInInit(int code, const std::string& reason = "Error") {
   return [=](ObservedPod& pod) {
     pod.phase = PodPhase::kFailed;

@@ -1,6 +1,9 @@
 #include "trainer/comm/shm/shared_segment.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -47,6 +50,18 @@ TEST(SharedSegmentTest, AnotherProcessWritesIntoItByItsLocator) {
   });
   EXPECT_EQ(child.Wait(0), 0);
   EXPECT_EQ(segment->data()[7], std::byte{7});
+}
+
+// A hardened node refuses memory that could become a program.
+TEST(SharedSegmentTest, CannotBeExecutedWhereTheKernelKnowsSuchMemory) {
+  constexpr unsigned kNoExecSeal = 8;
+  constexpr int kExecSeal = 0x20;
+  const int probe = memfd_create("probe", kNoExecSeal);
+  if (probe < 0) GTEST_SKIP() << "the kernel is older than 6.3";
+  close(probe);
+  const auto segment = SharedSegment::Create(100);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  EXPECT_NE(fcntl((*segment)->locator().fd, F_GET_SEALS) & kExecSeal, 0);
 }
 
 TEST(SharedSegmentTest, AnotherSizeOrTokenIsRefused) {
