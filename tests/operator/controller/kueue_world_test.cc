@@ -557,6 +557,32 @@ TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
   }
 }
 
+// Kueue admits the smaller job within seconds, and so the operator resumes it.
+TEST(KueueWorldTest, AnEditThatLeavesFinishedReplicasEndsNoJobThatKueueResumes) {
+  World world(Queued(4)
+                  .Strategy(api::StrategyType::kIndependent)
+                  .SuccessPolicy(api::SuccessPolicy::kAllWorkers)
+                  .Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(4));
+  for (const char* pod : {"j-worker-2", "j-worker-3"}) world.SetPod(pod, "Running");
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Succeeded");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["metadata"]["generation"] = 9;
+    job["spec"]["suspend"] = true;
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+  });
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Suspended");
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_FALSE(world.Job()->spec.suspend);
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
 TEST(KueueWorldTest, AJobGoesOnWhoseWorkloadCannotBeWritten) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");
