@@ -33,6 +33,7 @@ struct Prepared {
   std::vector<std::string> argv_text, env_text;
   std::vector<char*> argv, env;
   cpu_set_t cpus;
+  sigset_t blocked;
 };
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
@@ -50,6 +51,8 @@ Prepared Prepare(const LaunchSpec& spec) {
   prepared.env = Pointers(prepared.env_text);
   CPU_ZERO(&prepared.cpus);
   for (const int cpu : spec.cpus) CPU_SET(static_cast<std::size_t>(cpu), &prepared.cpus);
+  sigemptyset(&prepared.blocked);
+  for (const int signal : spec.blocked_signals) sigaddset(&prepared.blocked, signal);
   return prepared;
 }
 
@@ -93,9 +96,7 @@ bool SetStreams(const std::array<int, 3>& stdio) {
   if (spec.default_signals) {
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
   }
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigprocmask(SIG_SETMASK, &prepared.blocked, nullptr);
   if (!spec.cpus.empty()) sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
   if (spec.close_others) close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : spec.fds) fcntl(fd, F_SETFD, 0);

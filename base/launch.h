@@ -28,16 +28,18 @@ struct LaunchSpec {
   std::string working_dir;        // empty: this process's
   // This process's descriptors that become the child's 0, 1 and 2; -1: /dev/null.
   std::array<int, 3> stdio = {0, 1, 2};
-  std::vector<int> fds;           // also inherited, with their numbers; may be close-on-exec
-  bool close_others = false;      // even those that are not close-on-exec
-  std::vector<int> cpus;          // affinity, as far as permitted; empty: this thread's
-  bool new_session = false;       // the child leads a session and a process group of its own
-  bool default_signals = false;   // else signals that this process ignores stay ignored
+  std::vector<int> fds;          // also inherited, with their numbers; may be close-on-exec
+  bool close_others = false;     // even those that are not close-on-exec
+  std::vector<int> cpus;         // affinity, as far as permitted; empty: this thread's
+  bool new_session = false;      // the child leads a session and a process group of its own
+  bool default_signals = false;  // else signals that this process ignores stay ignored
+  // Signals that wait until the program takes them; it must, since else it never gets them.
+  std::vector<int> blocked_signals;
   bool dies_with_thread = false;  // SIGKILL when the calling thread ends, so also when it is killed
 };
 
-// Starts a child in which no signal is blocked, and returns once it has executed the program. On
-// failure, the code is that of the failed call (NotFound, PermissionDenied, …), and the message
+// Starts a child in which no other signal is blocked, and returns once it has executed the program.
+// On failure, the code is that of the failed call (NotFound, PermissionDenied, …), and the message
 // names the program or the folder and the reason. Thread-safe.
 absl::StatusOr<pid_t> Launch(const LaunchSpec& spec);
 

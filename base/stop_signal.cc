@@ -23,6 +23,13 @@ constexpr auto kPoll = std::chrono::milliseconds(50);
 
 }  // namespace
 
+void HoldStopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&set, signal);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 void InstallStopSignal() {
   g_signals = new SignalFd({SIGTERM, SIGINT});
 }

@@ -6,6 +6,11 @@
 
 namespace lockstep {
 
+// From now on these signals wait for InstallStopSignal, or for another SignalFd. A pod's process is
+// to begin with that, since one that arrives before would end it, or be lost to a container's first
+// process. Call it before any other thread is started.
+void HoldStopSignals();
+
 // From now on these signals no longer end the process. Call it once, before any other thread is
 // started.
 void InstallStopSignal();

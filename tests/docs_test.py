@@ -28,6 +28,16 @@ TREE_PAGES = ["docs/architecture.md", "CONTRIBUTING.md"]
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:cc|h|py|md|yaml|json)")
+# The reasons of events and conditions that the operator writes are among the texts of these sources that look like
+# one. So do some words of Kubernetes and Kueue, which it reads or writes elsewhere.
+REASON_SOURCES = ["api/v1/conditions.h", "operator/controller/*.cc", "operator/controller/rules/*.cc",
+                  "operator/controller/rules/*.h"]
+REASON = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)*)"')
+NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPull", "ErrImagePull", "Error", "Failed", "Finished",
+              "ImagePullBackOff", "InvalidImageName", "NodeAffinity", "NodeLost", "NodeShutdown", "Opaque", "OutOf",
+              "Pending", "PodLost", "PodVanished", "Preempted", "Preempting", "Reconcile", "Shutdown", "Terminated",
+              "TopologyAffinityError", "UnexpectedAdmissionError", "Unknown"}
+REASON_ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 # Made by a build, and the last part of a path that stands for yours.
 MADE = ("build/",)
 YOURS = re.compile(r"^(your_|YOUR|SCENARIO|DIR)")
@@ -269,6 +279,22 @@ class DocsTest(unittest.TestCase):
                             re.MULTILINE).group(1)
         self.assertIn(f"newTag: {version}\n",
                       (ROOT / "manifests/manager/kustomization.yaml").read_text())
+
+    def test_no_two_examples_are_of_one_name(self):
+        """Whoever tries both would have the second refused, as an edit of the first."""
+        of_name = {}
+        for path in sorted((ROOT / "examples").rglob("*.yaml")):
+            for name in re.findall(r"^kind: TrainingJob\nmetadata:\n  name: (\S+)", path.read_text(), re.MULTILINE):
+                of_name.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+        self.assertGreater(len(of_name), 10)
+        self.assertEqual([paths for paths in of_name.values() if len(paths) > 1], [])
+
+    def test_every_reason_of_an_event_or_a_condition_is_explained(self):
+        code = "\n".join(line for pattern in REASON_SOURCES for path in sorted(ROOT.glob(pattern))
+                         for line in path.read_text().splitlines() if not line.lstrip().startswith("//"))
+        used = set(REASON.findall(code)) - NO_REASONS
+        rows = REASON_ROW.findall((ROOT / "docs/reasons.md").read_text())
+        self.assertEqual(rows, sorted(used), "rows of docs/reasons.md, in the order of the alphabet")
 
     def test_log_records_have_the_level_that_a_runbook_names(self):
         code = "".join(path.read_text() for path in sorted((ROOT / "operator").rglob("*.cc")))

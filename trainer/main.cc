@@ -285,6 +285,8 @@ int Main(int argc, char** argv) {
 }  // namespace lockstep::train
 
 int main(int argc, char** argv) {
+  // Without a subcommand this is a pod's supervisor, which starts replicas with these held.
+  if (argc < 2) lockstep::HoldStopSignals();
   lockstep::OpenStandardStreams();
   try {
     return lockstep::train::Main(argc, argv);

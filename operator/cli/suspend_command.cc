@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "api/v1/conditions.h"
 #include "base/json_text.h"
@@ -20,10 +22,21 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kInterval = std::chrono::milliseconds(500);
+
 ExitCode RunSetSuspend(const SuspendOptions& options, bool suspend) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
-  const auto report = SetSuspend(*access->client, {access->namespace_name, options.job}, suspend);
+  const kube::Key key{access->namespace_name, options.job};
+  if (!suspend && !AwaitNoticed(*access->client, key, kPatience, kInterval)) {
+    fmt::print(
+        stderr,
+        "the operator has not noticed in 30 s that job {} was suspended: it may keep its pods "
+        "as they are\n",
+        Printable(options.job));
+  }
+  const auto report = SetSuspend(*access->client, key, suspend);
   if (!report.ok()) return FailOnCluster(kExitNoAnswer, report.status());
   fmt::print("{}\n", Printable(report->text));
   if (!report->note.empty()) fmt::print(stderr, "{}\n", Printable(report->note));
@@ -59,6 +72,23 @@ CLI::App* AddResumeCommand(CLI::App& app, SuspendOptions& options) {
   AddJobArgument(*command, options.job);
   AddClusterOptions(*command, options.cluster);
   return command;
+}
+
+bool AwaitNoticed(kube::Client& client, const kube::Key& job, Duration patience,
+                  Duration interval) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto object = client.Get(controller::kTrainingJobKind, job);
+    if (!object.ok()) return true;  // whoever writes the job will say why
+    const api::TrainingJob found = controller::ObserveJob(*object).job;
+    const api::TrainingJobStatus& status = found.status;
+    const bool may_have_pods =
+        api::FindCondition(status, api::kCreated) != nullptr && !api::IsTerminal(status);
+    const bool is_noticed = api::IsTrue(status, api::kSuspended);
+    if (!found.spec.suspend || !may_have_pods || is_noticed) return true;
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(interval);
+  }
 }
 
 absl::StatusOr<SuspendReport> SetSuspend(kube::Client& client, const kube::Key& job, bool suspend) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
@@ -19,8 +20,8 @@ struct SuspendOptions {
 CLI::App* AddSuspendCommand(CLI::App& app, SuspendOptions& options);
 CLI::App* AddResumeCommand(CLI::App& app, SuspendOptions& options);
 
-// Each connects to the cluster, sets spec.suspend and prints what has changed. They do not wait for
-// the operator. Return the exit code.
+// Each connects to the cluster, sets spec.suspend and prints what has changed. RunResume first
+// waits for at most 30 s until the operator has noticed the suspension. Return the exit code.
 ExitCode RunSuspend(const SuspendOptions& options);
 ExitCode RunResume(const SuspendOptions& options);
 
@@ -28,6 +29,12 @@ struct SuspendReport {
   std::string text;  // what has changed
   std::string note;  // why the job may not do as it was told; empty: it does
 };
+
+// Returns whether the operator has noticed that the job is suspended, or has no pods of it: asks
+// for the job at each `interval` until it has, or until `patience` has passed. A job that is
+// resumed before keeps its pods, whatever an edit meanwhile says of them. True as well if the job
+// cannot be read, or is not suspended.
+bool AwaitNoticed(kube::Client& client, const kube::Key& job, Duration patience, Duration interval);
 
 // What the verbs do once connected. A job that is already so is not written. Errors: those of
 // kube::ChangeObject.

@@ -131,6 +131,7 @@ struct JobMemory {
   SteadyTime incident_since;
   std::string ignored_edit;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
+  std::optional<WorkerGrant> worker_grant;      // of the Workload that was seen last
   FailedCreates failed_creates;
   FailedActions failed_actions;
   UnstartedPods unstarted_pods;

@@ -10,6 +10,7 @@
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/guards.h"
+#include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
@@ -183,6 +184,7 @@ void Observer::ObserveMemory(ReconcileContext& context) {
   observed.create_fault = memory.failed_creates.Fault();
   observed.action_fault = memory.failed_actions.Fault();
   observed.is_suspend_refused = memory.failed_actions.IsRefused(SetSuspend{});
+  observed.is_suspend_failing = memory.failed_actions.IsFailing(SetSuspend{});
   observed.is_delete_failing = memory.failed_actions.IsFailing(DeleteJob{});
   observed.last_status_write = moment.TimeOf(memory.last_status_write);
   observed.first_seen = moment.TimeOf(memory.first_seen);
@@ -222,6 +224,7 @@ void Observer::Observe(ReconcileContext& context) const {
   if (may_write) BoundRetryTime(settings_, observed.now, observed.job.status);
   ObserveMemory(context);
   observed.settings = settings_;
+  ObserveKueue(context);  // before what the number of workers decides
   const bool is_decided = !may_write || IsTerminal(observed.job.status);
   if (is_decided) context.memory.seen_failures = {};
   context.memory.seen_failures.AddGone(observed);
@@ -234,7 +237,6 @@ void Observer::Observe(ReconcileContext& context) const {
   }
   ObserveWait(context);
   ObserveComplete(context);
-  ObserveKueue(context);
   observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.started_workers = context.memory.seen_workers.Started();
@@ -300,6 +302,11 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   // A job may have lost its queue label, or be unreadable, and still have its Workload.
   const auto workload = ChildOf(*stores_.workloads, WorkloadName(observed.job), context);
   if (workload) observed.workload = workload->value;
+  std::optional<WorkerGrant>& grant = context.memory.worker_grant;
+  if (workload || !IsQueued(observed.job, settings_)) grant = WorkerGrantOf(observed);
+  if (!workload) observed.lost_grant = grant;
+  const FailedActions& failed = context.memory.failed_actions;
+  if (failed.IsFailing(SetSuspend{false, {}})) KeepGrantedWorkers(observed);
 }
 
 // A program that hangs reports nothing more, and so one that has reported to a process before this

@@ -126,7 +126,11 @@ class Client:
         return self._merge(name, {"spec": {"suspend": True}})
 
     def resume(self, name: str) -> TrainingJob:
-        """Starts a suspended job again; the bundled trainer goes on from its newest checkpoint."""
+        """Starts a suspended job again; the bundled trainer goes on from its newest checkpoint.
+
+        Call `wait(name, until="Suspended")` between `suspend` and this: the operator may miss a suspension that is
+        over before it looks, and the pods go on as they are.
+        """
         return self._merge(name, {"spec": {"suspend": False}})
 
     def scale(self, name: str, *, worker: int) -> TrainingJob:

@@ -152,6 +152,8 @@ TEST(LaunchTest, SignalsAreNeitherBlockedNorIgnored) {
   EXPECT_EQ(ExitCodeOf(Finish(spec).status), 1);
   spec.default_signals = true;
   EXPECT_EQ(ExitCodeOf(Finish(spec).status), 128 + SIGTERM);
+  spec.blocked_signals = {SIGTERM};
+  EXPECT_EQ(ExitCodeOf(Finish(spec).status), 1) << "the program has to take it up";
   signal(SIGTERM, handler);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

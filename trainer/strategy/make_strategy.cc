@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
+#include "trainer/comm/shm/shared_barrier.h"
 #include "trainer/rendezvous/solo_rendezvous.h"
 
 namespace lockstep::train {
@@ -51,7 +52,8 @@ absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity) {
 }
 
 bool AllowsSharedMemory(const Identity& identity) {
-  return identity.strategy.communication != api::Communication::kRing;
+  return identity.strategy.communication != api::Communication::kRing &&
+         identity.World() <= kMaxSharedRanks;
 }
 
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock) {

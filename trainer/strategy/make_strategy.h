@@ -33,7 +33,8 @@ struct ReplicaDuties {
 // InvalidArgument: the process has no valid variant; names the field.
 absl::StatusOr<ReplicaDuties> DutiesOf(const Identity& identity);
 
-// Whether replicas of one host share memory, so that nothing is sent between them.
+// Whether replicas of one host share memory, so that nothing is sent between them. A group of more
+// than kMaxSharedRanks does not.
 bool AllowsSharedMemory(const Identity& identity);
 
 // How the process meets those that it exchanges with by collectives; alone, if there are none. The

@@ -214,6 +214,8 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   spec.env = CurrentEnvironment();
   spec.fds = {metrics.write.fd()};
   spec.dies_with_thread = true;
+  // Its first milliseconds, in which nothing stands for them yet, would make a stop a failure.
+  spec.blocked_signals = {SIGTERM, SIGINT};
   spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);

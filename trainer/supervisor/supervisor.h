@@ -48,7 +48,8 @@ struct SupervisorOptions {
 //     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If
 // start_metrics fails, this pod serves no metrics, and a warning says why. Requires: called on the
-// main thread before any other thread is started. Takes over SIGTERM, SIGINT and SIGCHLD, and reaps
+// main thread before any other thread is started. SIGTERM and SIGINT are blocked in the replicas
+// until these take them up (InstallStopSignal). Takes over SIGTERM, SIGINT and SIGCHLD, and reaps
 // every child, as PID 1 must.
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options);

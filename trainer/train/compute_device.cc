@@ -1,6 +1,10 @@
 #include "trainer/train/compute_device.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -19,6 +23,27 @@ absl::Status GoneError(const DeviceGone& error) {
   return status;
 }
 
+// Returns true for "nvidia0", and false for "nvidiactl", "nvidia-uvm" and the like.
+bool IsGpuFile(std::string_view name) {
+  constexpr std::string_view kPrefix = "nvidia";
+  if (!name.starts_with(kPrefix) || name == kPrefix) return false;
+  name.remove_prefix(kPrefix.size());
+  return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Returns how many GPUs a process of this container could ever see.
+int GpusGiven(const std::filesystem::path& files) {
+  int count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(files, error)) {
+    if (IsGpuFile(entry.path().filename().string())) ++count;
+  }
+  // The device plugin's list of what the container gets.
+  const char* visible = std::getenv("NVIDIA_VISIBLE_DEVICES");
+  const bool is_sliced = visible != nullptr && std::string_view(visible).starts_with("MIG-");
+  return is_sliced ? std::min(count, 1) : count;
+}
+
 }  // namespace
 
 bool ComputesOnGpu(const Identity& identity) {
@@ -27,7 +52,7 @@ bool ComputesOnGpu(const Identity& identity) {
   return identity.gpus > 0 && !is_worker_of_servers;
 }
 
-BackendOptions DeviceOf(const Identity& identity, int threads) {
+BackendOptions DeviceOf(const Identity& identity, int threads, const std::filesystem::path& files) {
   if (!ComputesOnGpu(identity)) {
     if (identity.gpus > 0) {
       LogWarning("workers of parameter servers compute on the CPU yet: the pod's GPUs are idle",
@@ -35,13 +60,14 @@ BackendOptions DeviceOf(const Identity& identity, int threads) {
     }
     return BackendOptions{.threads = threads};
   }
-  return BackendOptions{.name = "cuda",
-                        .threads = threads,
-                        .rounds_to_tf32 = identity.training.precision == api::Precision::kTF32,
-                        .device = identity.local_rank % identity.gpus,
-                        // Those that nobody computes on may be missing: where GPUs are shared, a
-                        // pod's shares may be of the same one.
-                        .devices = std::min(identity.gpus, identity.Processes())};
+  return BackendOptions{
+      .name = "cuda",
+      .threads = threads,
+      .rounds_to_tf32 = identity.training.precision == api::Precision::kTF32,
+      .device = identity.local_rank % identity.gpus,
+      // Those that nobody computes on may be missing: where GPUs are shared, a
+      // pod's shares may be of the same one.
+      .devices = std::min({identity.gpus, identity.Processes(), GpusGiven(files)})};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenDevice(const BackendOptions& options,

@@ -1,6 +1,7 @@
 // Where a process computes: a GPU of its pod, or the CPU.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -15,7 +16,11 @@ bool ComputesOnGpu(const Identity& identity);
 
 // The processes of a pod that asks for GPUs take them in turns, in the order of their local ranks;
 // those of other pods compute on the CPU with `threads`, and so do workers of parameter servers.
-BackendOptions DeviceOf(const Identity& identity, int threads);
+// `files`: where a container's device files are. Its runtime makes them when the container starts,
+// so a GPU that fails later keeps its file. Slices of one GPU, and shares of its time, have one
+// file together, and a process sees one slice at most: more GPUs than that were never there.
+BackendOptions DeviceOf(const Identity& identity, int threads,
+                        const std::filesystem::path& files = "/dev");
 
 using BackendMaker = std::function<std::unique_ptr<Backend>(const BackendOptions& options)>;
 

@@ -6,13 +6,20 @@
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
 
-void ForgetAllCompleted(api::TrainingJobStatus& status) {
-  status.completed_indexes.clear();
-  status.variants.clear();
+// Returns true if each process of the pod has left its result.
+bool HasResults(const api::TrainingJob& job, int index, const api::TrainingJobStatus& status) {
+  const int processes = job.spec.strategy->processes_per_pod.value_or(1);
+  for (int variant = index * processes; variant < (index + 1) * processes; ++variant) {
+    if (!std::ranges::binary_search(status.variants, variant, {}, &api::VariantResult::index)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Where the kubelet restarts containers, its restarts are lost with the pods.
@@ -25,6 +32,24 @@ void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restart
 }
 
 }  // namespace
+
+void ForgetAllCompleted(api::TrainingJobStatus& status) {
+  status.completed_indexes.clear();
+  status.variants.clear();
+}
+
+void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
+  if (!api::TraitsOf(job.spec).trains_alone) return;
+  // An older operator has noted no results.
+  if (job.spec.training && !status.variants.empty()) {
+    std::erase_if(status.completed_indexes,
+                  [&](int index) { return !HasResults(job, index, status); });
+  }
+  const int workers = ReplicaCount(job, api::Role::kWorker);
+  const auto left = std::ranges::lower_bound(status.completed_indexes, workers);
+  const bool are_all = workers > 0 && left - status.completed_indexes.begin() >= workers;
+  if (are_all) ForgetAllCompleted(status);
+}
 
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
   if (!api::TraitsOf(job.spec).trains_alone) ForgetAllCompleted(status);

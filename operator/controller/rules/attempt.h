@@ -12,6 +12,15 @@ namespace lockstep::controller {
 // replicas, which do not run again.
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
+// Forgets them whatever the strategy.
+void ForgetAllCompleted(api::TrainingJobStatus& status);
+
+// For Independent replicas whose job was edited while it was suspended. Forgets those that have
+// completed under an index that now stands for other variants, and all of them if they are all that
+// the edit has left: nobody has said that the others are not to be trained, and a job that has
+// succeeded can never train again.
+void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
+
 // Returns true if the pod is of the present attempt and notes its shape (ClusterShape). An
 // Evaluator's does not count, and one that an older operator created may have no note.
 bool NotesShape(const Observed& observed, const ObservedPod& pod);

@@ -4,6 +4,7 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/rules/invalid_rule.h"
+#include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/warnings.h"
 #include "operator/controller/state/progress_reports.h"
@@ -84,6 +85,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
   if (observed.invalid && !IsTerminal(plan.status)) AddInvalidSpec(observed, plan);
   if (!observed.invalid && !IsTerminal(plan.status)) AddWarnings(observed, plan);
+  if (!IsTerminal(plan.status)) AddGrantedWorkers(observed, plan);
   // A rule that has nothing to report yet about a new job must not cause a write for its state
   // alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;

@@ -230,6 +230,12 @@ std::optional<Time> TrainingEnd(const Observed& observed) {
   return is_done ? TrainedAt(observed, deciding) : EndWithoutLeader(observed);
 }
 
+bool IsOverByEditAlone(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (NodeCount(job) == 0 || HasOtherStrategy(observed)) return false;
+  return HaveSucceeded(observed, Deciding(job)) && IsDoneOnlyByEdit(observed);
+}
+
 std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::optional<Time> end = TrainingEnd(observed);
   if (!end) return std::nullopt;

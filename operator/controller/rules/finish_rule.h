@@ -20,6 +20,10 @@ std::optional<Plan> PlanFinished(const Observed& observed);
 // end, so is that of a bundled parameter server. Reads observed.training_end_seen.
 std::optional<Time> TrainingEnd(const Observed& observed);
 
+// Returns true if the replicas that decide have succeeded, but not those that decided before an
+// edit which the status does not know yet, or before the job was suspended.
+bool IsOverByEditAlone(const Observed& observed);
+
 // Ends a job whose training is over. The Evaluator first gets some time: see LastEvaluationPlan.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 

@@ -111,11 +111,23 @@ std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
   return counts;
 }
 
+// The same for a job whose Workload has been deleted, so that only this process knows it.
+std::map<api::Role, int> LostCounts(const Observed& observed) {
+  std::map<api::Role, int> counts;
+  const api::TrainingJob& job = observed.job;
+  const std::optional<WorkerGrant>& lost = observed.lost_grant;
+  if (!lost || !job.spec.elastic) return counts;
+  const int workers = ReplicaCount(job, api::Role::kWorker);
+  const int wanted = std::min(lost->asked, job.spec.elastic->max_replicas);
+  if (workers == lost->granted && wanted > workers) counts[api::Role::kWorker] = wanted;
+  return counts;
+}
+
 // Returns the suspension by which a job that Kueue manages stops; nullopt if it may run. Requires:
 // spec.suspend is false.
 std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
   const auto& workload = observed.workload;
-  if (!workload) return SetSuspend{true, {}};
+  if (!workload) return SetSuspend{true, LostCounts(observed)};
   // A job that has left its queue is not admitted again.
   const bool stays = !IsQueued(observed.job, observed.settings);
   const char* and_stays =
@@ -209,17 +221,22 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   // Wait until PlanSuspended has set the condition and the pods are gone.
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
-  if (!workload) return NewWorkloadPlan(observed);
+  if (!workload) {
+    auto counts = LostCounts(observed);
+    if (counts.empty() || observed.is_suspend_failing) return NewWorkloadPlan(observed);
+    return Do(observed, SetSuspend{true, std::move(counts)});
+  }
   // On a grant that is not enough, the job would be stopped again at once.
   const bool is_short = HasGrant(*workload) && !IsEnough(*workload, observed.job);
   const bool is_useless = !IsMadeFrom(*workload, observed) || workload->finished || is_short;
   const bool is_evicted = workload->evicted && workload->reserved;
   if (is_useless || is_evicted) {
     // If the user has suspended the job, nobody has set its number back to what it asked for, which
-    // the Workload alone knows. A server that refuses this must not make the job keep its quota.
+    // the Workload alone knows. A server that does not take this must not make the job keep its
+    // quota.
     const bool had_grant = is_evicted || HasGrant(*workload);
     auto counts = had_grant ? AskedCounts(observed.job, *workload) : std::map<api::Role, int>();
-    if (!counts.empty() && !observed.is_suspend_refused) {
+    if (!counts.empty() && !observed.is_suspend_failing) {
       return Do(observed, SetSuspend{true, std::move(counts)});
     }
   }
@@ -273,6 +290,34 @@ SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_
 }
 
 }  // namespace
+
+std::optional<WorkerGrant> WorkerGrantOf(const Observed& observed) {
+  const auto& workload = observed.workload;
+  if (!workload || !(workload->admitted || workload->evicted)) return std::nullopt;
+  const auto asked = workload->counts.find(api::Role::kWorker);
+  const auto granted = workload->granted.find(api::Role::kWorker);
+  if (asked == workload->counts.end() || granted == workload->granted.end()) return std::nullopt;
+  return WorkerGrant{asked->second, granted->second.count};
+}
+
+void KeepGrantedWorkers(Observed& observed) {
+  if (observed.invalid || observed.job.spec.suspend || !RunsOnItsGrant(observed)) return;
+  const std::map<api::Role, int> counts = GrantedCounts(observed.job, *observed.workload);
+  const auto granted = counts.find(api::Role::kWorker);
+  if (granted == counts.end()) return;
+  int& workers = observed.job.spec.replica_specs[api::Role::kWorker].replicas;
+  observed.kept_size = fmt::format(
+      "the job goes on with {} of {} workers, as many as Kueue has granted; the API server does "
+      "not let the operator write that number to the job",
+      granted->second, workers);
+  workers = granted->second;
+  observed.unwritten_workers = workers;
+}
+
+void AddGrantedWorkers(const Observed& observed, Plan& plan) {
+  if (!observed.unwritten_workers) return;
+  plan.actions.emplace_back(SetSuspend{false, {{api::Role::kWorker, *observed.unwritten_workers}}});
+}
 
 std::optional<SetSuspend> RefusedSuspension(const Observed& observed) {
   if (observed.invalid || observed.job.spec.suspend || !observed.is_suspend_refused) {

@@ -19,6 +19,17 @@ namespace lockstep::controller {
 // Workload, or the job has stopped.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
+// Returns the workers that the job has asked for and been granted; nullopt if its Workload, if
+// there is one, says nothing of it.
+std::optional<WorkerGrant> WorkerGrantOf(const Observed& observed);
+
+// To be called while the operator's writes of what Kueue grants fail. A job that runs with fewer
+// workers than it asks for goes on with those, and its lost pods, failures and deadlines count as
+// ever: then this sets the number in `observed`, and says why.
+void KeepGrantedWorkers(Observed& observed);
+// Adds the write of that number, which is tried until the server takes it.
+void AddGrantedWorkers(const Observed& observed, Plan& plan);
+
 // Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the
 // job; else nullopt. A newer CRD may have a rule that the job breaks, or a tenant may leave no room
 // for a longer object. The job is stopped by its status instead, and the write repeated.

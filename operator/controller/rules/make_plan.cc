@@ -18,6 +18,7 @@
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/running_rule.h"
+#include "operator/controller/rules/shrunk_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/suspend_rule.h"
 
@@ -71,6 +72,11 @@ constexpr Rule kRules[] = {
 
     // All rules below create, judge or replace pods by the spec, which is unusable.
     PlanHeld,
+
+    // The rules below note the edit in the status, after which nobody can tell that it alone has
+    // left no replica that trains: PlanSucceeded would end the job at the next look. Commutes with
+    // PlanRescaled but for the reason: both open the next attempt.
+    PlanShrunk,
 
     // PlanRestart and PlanRescaled count a restart or open an attempt. After that a template counts
     // as one that the server has accepted, so this rule would never apply again.

@@ -70,6 +70,7 @@ std::optional<Plan> PlanResumed(const Observed& observed) {
   SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
   // The strategy may have been edited since the attempt was closed.
   ForgetCompleted(observed.job, plan.status);
+  RecheckCompleted(observed.job, plan.status);
   plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
   return plan;
 }

@@ -162,10 +162,17 @@ struct Observed : ObservedJob {
   bool has_token_secret = false, has_network_policy = false;
   std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
   std::optional<ObservedWorkload> workload;   // the job's own, with Kueue, if it exists
-  std::vector<std::string> name_conflicts;    // names we need that another owner has
-  std::optional<CreateFault> create_fault;    // of the latest try
-  std::optional<ActionFault> action_fault;    // of the latest try
-  bool is_suspend_refused = false;            // the server refuses writes of spec.suspend
+  // That of the Workload that this process saw last, if the job has none any more: somebody else
+  // has deleted it.
+  std::optional<WorkerGrant> lost_grant;
+  std::vector<std::string> name_conflicts;  // names we need that another owner has
+  std::optional<CreateFault> create_fault;  // of the latest try
+  std::optional<ActionFault> action_fault;  // of the latest try
+  bool is_suspend_refused = false;          // the server refuses writes of spec.suspend
+  bool is_suspend_failing = false;          // it refuses them, or they have failed repeatedly
+  // Kueue's number of workers, which `job` has, and which the server does not let the operator
+  // write.
+  std::optional<int> unwritten_workers;
   bool is_delete_failing = false;            // the job is not deleted; see FailedActions::IsFailing
   std::optional<api::Progress> progress;     // newer than status.progress, if known
   GroupReport group;                         // what the leading pod says about its peers

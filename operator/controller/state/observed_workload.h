@@ -49,6 +49,12 @@ struct ObservedWorkload {
   bool operator==(const ObservedWorkload&) const = default;
 };
 
+// How many workers a job had asked for, and how many Kueue has granted it.
+struct WorkerGrant {
+  int asked = 0, granted = 0;
+  bool operator==(const WorkerGrant&) const = default;
+};
+
 // Returns a hash of what Kueue counts of the pods: names and resources of containers, overhead,
 // claims and node selectors. Equal quantities give equal hashes however they are written, and
 // defaults that the API server adds change nothing.

@@ -97,6 +97,29 @@ TEST_F(SuspendCommandTest, SaysThatTheJobHasEnded) {
   EXPECT_EQ(Set(true).note, "job j has ended (Succeeded): suspend is without effect");
 }
 
+TEST_F(SuspendCommandTest, AResumeWaitsUntilTheOperatorHasNoticedTheSuspension) {
+  const auto await = [this](Duration patience) {
+    return AwaitNoticed(client_, kKey, patience, std::chrono::milliseconds(1));
+  };
+  EXPECT_TRUE(await({})) << "it is not suspended";
+  Change([](kube::Object& job) { job["spec"]["suspend"] = true; });
+  EXPECT_TRUE(await({})) << "no operator has seen it, so it has no pods";
+  const auto say = [this](const std::string& type) {
+    Change([&type](kube::Object& job) {
+      job["status"]["conditions"].push_back({{"type", type}, {"status", "True"}, {"reason", "R"}});
+    });
+  };
+  say("Created");
+  EXPECT_FALSE(await({}));
+  int looks = 0;
+  client_.SetBefore([&](const HookedClient::Call& call) {
+    if (call.verb == "get" && ++looks == 3) say("Suspended");
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(await(std::chrono::minutes(5)));
+  EXPECT_EQ(looks, 3);
+}
+
 TEST(RunSuspendTest, ACommandLineThatCannotBeUsedIsNoAnswerOfACluster) {
   const testing::FakeCluster cluster(404, R"({"kind": "Status", "code": 404, "reason": "NotFound",
                                               "message": "no \u001b]0;yours\u0007 job"})");

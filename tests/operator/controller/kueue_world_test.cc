@@ -503,6 +503,92 @@ TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnThoughItsNumberCannotBeWritten
   EXPECT_EQ(PodUids(world), pods);
 }
 
+TEST(KueueWorldTest, AJobWhoseGrantedNumberCannotBeWrittenIsLookedAfter) {
+  for (const absl::Status& answer :
+       {absl::PermissionDeniedError("no"), absl::InternalError("failed to call the webhook")}) {
+    World world(Queued(4)
+                    .ActiveDeadlineSeconds(3600)
+                    .With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; })
+                    .Build(),
+                kKueue);
+    CreateFlavor(world, "gpu");
+    world.Settle();
+    SetWorkloadStatus(world, AdmittedStatus(2));
+    for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+    world.Settle();
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["metadata"]["generation"] = 9;
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+    });
+    world.client.SetBefore([&answer](const testing::HookedClient::Call& call) {
+      return call.verb == "update" && call.kind == "TrainingJob" ? answer : absl::OkStatus();
+    });
+    ReconcileForAMinute(world);
+    world.SetPod("j-worker-1", "Failed", 137);
+    ReconcileForAMinute(world);
+    EXPECT_EQ(world.Job()->status.attempt, 1) << answer;
+    EXPECT_EQ(world.Job()->status.restarts.application, 1) << answer;
+    EXPECT_THAT(world.Pods(), SizeIs(2)) << answer;
+    EXPECT_EQ(world.Job()->status.replica_statuses.at(Role::kWorker).desired, 2) << answer;
+    EXPECT_THAT(world.EventReasons(), ::testing::Contains("ScaleIgnored")) << answer;
+    world.clock.Advance(std::chrono::hours(1));
+    ReconcileForAMinute(world);
+    EXPECT_EQ(world.Job()->status.state, "Failed") << answer << ": it is past its deadline";
+  }
+}
+
+TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
+  for (const bool is_suspended : {false, true}) {
+    World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+                kKueue);
+    CreateFlavor(world, "gpu");
+    world.Settle();
+    SetWorkloadStatus(world, AdmittedStatus(2));
+    for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+    world.Settle();
+    ASSERT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
+    if (is_suspended) world.SetSuspend(true);
+    ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, "").ok());
+    world.Settle();
+    EXPECT_TRUE(world.Job()->spec.suspend);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 4);
+    const auto workload = world.client.Get(kWorkloadKind, {"default", "trainingjob-j"});
+    ASSERT_TRUE(workload.ok());
+    EXPECT_EQ(ReadWorkload(*workload).counts.at(Role::kWorker), 4);
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+    });
+    world.Settle();
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2) << "its user's number";
+  }
+}
+
+// Kueue admits the smaller job within seconds, and so the operator resumes it.
+TEST(KueueWorldTest, AnEditThatLeavesFinishedReplicasEndsNoJobThatKueueResumes) {
+  World world(Queued(4)
+                  .Strategy(api::StrategyType::kIndependent)
+                  .SuccessPolicy(api::SuccessPolicy::kAllWorkers)
+                  .Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(4));
+  for (const char* pod : {"j-worker-2", "j-worker-3"}) world.SetPod(pod, "Running");
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Succeeded");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["metadata"]["generation"] = 9;
+    job["spec"]["suspend"] = true;
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+  });
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.state, "Suspended");
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_FALSE(world.Job()->spec.suspend);
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
 TEST(KueueWorldTest, AJobGoesOnWhoseWorkloadCannotBeWritten) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");

@@ -20,6 +20,18 @@ Identity Process(api::StrategyType type, int index, int local_rank) {
   return identity;
 }
 
+TEST(MakeStrategyTest, MemoryIsSharedByAtMost128Processes) {
+  Identity identity = Worker(0, {"127.0.0.1:1"});
+  identity.strategy.type = api::StrategyType::kCentralStorage;
+  for (const auto& [processes, shares] : {std::pair(2, true), {128, true}, {129, false}}) {
+    identity.processes_per_pod = processes;
+    EXPECT_EQ(AllowsSharedMemory(identity), shares) << processes;
+  }
+  identity.processes_per_pod = 2;
+  identity.strategy.communication = api::Communication::kRing;
+  EXPECT_FALSE(AllowsSharedMemory(identity));
+}
+
 TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
   for (const auto type : {api::StrategyType::kMirrored, api::StrategyType::kMultiWorkerMirrored}) {
     for (const int index : {0, 1}) {

@@ -411,6 +411,14 @@ TEST(SupervisorTest, IndependentReplicasLeaveTheirResults) {
   EXPECT_EQ(results[1].step, 8);
 }
 
+TEST(SupervisorTest, AReplicaThatIsAskedToStopInItsFirstMomentsStopsByItself) {
+  Pod pod(Settings{{"TEST_REPLICA", "slow to take signals up"}});
+  ASSERT_TRUE(pod.Next("began").has_value());
+  pod.Signal(SIGTERM);
+  EXPECT_EQ(pod.Wait(), api::kExitPreempted);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
 TEST(SupervisorTest, AnIndependentReplicaThatKeepsCrashingIsGivenUpThoughAnotherGoesOn) {
   Settings settings = kTwoIndependent;
   settings["TEST_REPLICA"] = "first goes on, second crashes";

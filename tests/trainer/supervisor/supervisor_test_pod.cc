@@ -78,6 +78,13 @@ int RunLeader(const Identity& identity, bool saves, Duration busy) {
 }
 
 int RunReplica() {
+  if (Setting("TEST_REPLICA", "") == "slow to take signals up") {
+    Tell(fmt::format("began {}", getpid()));
+    std::this_thread::sleep_for(500ms);
+    InstallStopSignal();
+    while (!StopSignalled()) std::this_thread::sleep_for(2ms);
+    return 200;
+  }
   InstallStopSignal();
   std::signal(SIGUSR1, [](int) { g_finish = true; });
   const auto identity = ReadIdentity(&ProcessEnv);

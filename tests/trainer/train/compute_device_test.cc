@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "api/v1/names.h"
 #include "tests/support/cuda_sim/use_simulator.h"
+#include "tests/support/temp_directory.h"
 #include "trainer/backend/cuda/device/device.h"
 #include "trainer/backend/cuda/device/fatbin.h"
 #include "trainer/train/generations.h"
@@ -37,13 +40,38 @@ TEST(ComputeDeviceTest, ProcessesTakeTheGpusOfTheirPodInTurns) {
   }
 }
 
+// A folder as /dev is in a container with as many GPUs.
+void MakeGpuFiles(const std::filesystem::path& folder, int gpus) {
+  std::filesystem::create_directories(folder / "nvidia-caps");
+  for (const char* other : {"nvidiactl", "nvidia-uvm", "nvidia", "null"}) {
+    std::ofstream(folder / other) << "";
+  }
+  for (int i = 0; i < gpus; ++i) std::ofstream(folder / ("nvidia" + std::to_string(7 + i))) << "";
+}
+
 TEST(ComputeDeviceTest, AsManyGpusMustBeThereAsAPodsProcessesComputeOn) {
+  const TempDirectory dev;
+  MakeGpuFiles(dev.path(), 8);
   for (const auto& [gpus, expected] : {std::pair{8, 4}, {4, 4}, {2, 2}}) {
-    EXPECT_EQ(DeviceOf(WithGpus(gpus, 0), 1).devices, expected) << gpus << " GPUs, 4 processes";
+    EXPECT_EQ(DeviceOf(WithGpus(gpus, 0), 1, dev.path()).devices, expected)
+        << gpus << " GPUs, 4 processes";
   }
   Identity evaluator = WithGpus(8, 0);
   evaluator.role = api::Role::kEvaluator;
-  EXPECT_EQ(DeviceOf(evaluator, 1).devices, 1);
+  EXPECT_EQ(DeviceOf(evaluator, 1, dev.path()).devices, 1);
+}
+
+// Shares of a GPU's time and slices of a GPU, of which the pod has asked for two.
+TEST(ComputeDeviceTest, GpusThatTheContainerWasNeverGivenNeedNotBeThere) {
+  const TempDirectory dev;
+  MakeGpuFiles(dev.path(), 1);
+  EXPECT_EQ(DeviceOf(WithGpus(2, 0), 1, dev.path()).devices, 1);
+  EXPECT_EQ(DeviceOf(WithGpus(2, 0), 1, dev.At("none")).devices, 0);
+  MakeGpuFiles(dev.path(), 2);
+  EXPECT_EQ(DeviceOf(WithGpus(2, 0), 1, dev.path()).devices, 2);
+  ::setenv("NVIDIA_VISIBLE_DEVICES", "MIG-5d,MIG-5e", /*overwrite=*/1);
+  EXPECT_EQ(DeviceOf(WithGpus(2, 0), 1, dev.path()).devices, 1) << "CUDA shows one slice";
+  ::unsetenv("NVIDIA_VISIBLE_DEVICES");
 }
 
 TEST(ComputeDeviceTest, WorkersOfParameterServersComputeOnTheCpuAndTheirEvaluatorDoesNot) {
@@ -109,6 +137,12 @@ TEST(ComputeDeviceTest, AGpuThatTheConfigurationHidesIsBadConfiguration) {
   EXPECT_EQ(FailWith(Open(3, 8, "0")), api::kExitBadConfig);
   EXPECT_EQ(Open(2, 8, "0"), absl::OkStatus()) << "what it lists is there";
   EXPECT_TRUE(IsDeviceGone(Open(2, 8, "1"))) << "and now it is not";
+  for (const char* none : {"-1", "NoDevFiles", "", "-1,0"}) {
+    const std::string listed = std::getenv("CUDA_VISIBLE_DEVICES");
+    ::setenv("CUDA_VISIBLE_DEVICES", none, /*overwrite=*/1);
+    EXPECT_EQ(FailWith(Open(0, 1, "9")), api::kExitBadConfig) << none;
+    ::setenv("CUDA_VISIBLE_DEVICES", listed.c_str(), /*overwrite=*/1);
+  }
   // Nobody knows of a pod that was given it.
   EXPECT_EQ(FailWith(Open(2, 0, "1")), api::kExitBadConfig);
 }

@@ -156,7 +156,7 @@ TEST(KueueRuleTest, AJobThatItsUserSuspendsGetsTheWorkersBackThatItAskedForWhenI
   for (const auto& [change, then] : cases) {
     Seen seen = SuspendedWithTwoOfFour().With(change);
     EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}}));
-    Seen refused = Seen(seen).With([](Observed& o) { o.is_suspend_refused = true; });
+    Seen refused = Seen(seen).With([](Observed& o) { o.is_suspend_failing = true; });
     EXPECT_THAT(refused.Plan().actions,
                 ::testing::Not(ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}})));
     seen.With([](Observed& observed) {

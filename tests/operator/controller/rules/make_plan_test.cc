@@ -22,6 +22,7 @@
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/running_rule.h"
+#include "operator/controller/rules/shrunk_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/rules/suspend_rule.h"
 #include "tests/operator/controller/queued_job.h"
@@ -96,6 +97,32 @@ const Change kIsEvicted = [](Observed& observed) {
   kIsAdmitted(observed);
   observed.workload->evicted = true;
 };
+
+// An edit has left only the first worker, which has finished; the others' failures do not matter.
+Seen IsShrunk() {
+  Seen seen(
+      Job("j").Workers(2).Evaluator().ParameterServers(1).RestartScope(api::RestartScope::kPod));
+  seen.With([](Observed& observed) {
+    observed.job.spec.success_policy = api::SuccessPolicy::kAllWorkers;
+    observed.job.spec.elastic = api::ElasticSpec{1, 2};
+  });
+  seen.Running().Pod(Role::kParameterServer, 0, kReady).Pod(Role::kEvaluator, 0, kReady);
+  seen.Worker(0, kReady).Worker(1, kReady).Write();
+  return seen.With([](Observed& observed) {
+    ++observed.job.metadata.generation;
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 1;
+    for (ObservedPod& pod : observed.pods) {
+      if (pod.role == Role::kWorker && pod.index == 0) Exited(0)(pod);
+    }
+  });
+}
+Change Fails(Role role) {
+  return [role](Observed& observed) {
+    for (ObservedPod& pod : observed.pods) {
+      if (pod.role == role) Exited(137)(pod);
+    }
+  };
+}
 
 // Its status says Suspended, and it has no pods.
 Seen IsSuspended() {
@@ -179,6 +206,12 @@ std::vector<Pair> Pairs() {
        Runs().With(kIsInvalid).With(kIsRescaled)},
       {"pods are not created from an invalid spec", PlanHeld, PlanRunning,
        Runs().With(kIsInvalid).NoPods()},
+      {"nor is an attempt opened for one", PlanHeld, PlanShrunk, IsShrunk().With(kIsInvalid)},
+      {"an edit that leaves no work is seen before a failure notes it", PlanShrunk, PlanRestart,
+       IsShrunk().With(Fails(Role::kParameterServer))},
+      {"and before an Evaluator's", PlanShrunk, PlanEvaluatorRestart,
+       IsShrunk().With(Fails(Role::kEvaluator))},
+      {"and before a job without it runs on", PlanShrunk, PlanRunning, IsShrunk()},
       {"a template is not blamed while the spec is invalid", PlanHeld, PlanRejected,
        HasAChief(kReady).With(kIsInvalid).With(kWorkersAreRejected)},
       {"a restart does not make a rejected template an accepted one", PlanRejected, PlanRestart,

@@ -142,6 +142,35 @@ TEST(SuspendRuleTest, ResultsOfVariantsAreForgottenWithTheStrategyThatHadThem) {
   }
 }
 
+TEST(SuspendRuleTest, AnEditThatGivesPodsOtherVariantsForgetsThoseThatLackResults) {
+  Seen seen(Job("j").Workers(8).Training().Strategy(api::StrategyType::kIndependent));
+  seen.Running();
+  for (int i = 0; i < 8; ++i) {
+    seen.Worker(i, [i](ObservedPod& pod) {
+      kReady(pod);
+      if (i > 1) return;
+      Exited(0)(pod);
+      pod.termination->results = {{.index = i, .step = 4}};
+    });
+  }
+  seen.Write().With([](Observed& observed) { observed.job.spec.suspend = true; });
+  seen.Write().Write().NoPods().Write();
+  const auto resume = [&seen](int workers, int processes) {
+    Seen resumed(seen);
+    resumed.With([=](Observed& observed) {
+      ++observed.job.metadata.generation;
+      observed.job.spec.suspend = false;
+      observed.job.spec.replica_specs[Role::kWorker].replicas = workers;
+      observed.job.spec.strategy->processes_per_pod = processes;
+    });
+    return resumed.Write().Write().Build().job.status.completed_indexes;
+  };
+  EXPECT_THAT(resume(8, 1), ElementsAre(0, 1));
+  EXPECT_THAT(resume(4, 2), ElementsAre(0)) << "which trained the variants 0 and 1";
+  EXPECT_THAT(resume(2, 4), ElementsAre());
+  EXPECT_THAT(resume(2, 1), ElementsAre()) << "no other is left";
+}
+
 TEST(SuspendRuleTest, AnEditFromIndependentAndBackForgetsWhatHasCompleted) {
   for (const bool is_valid : {true, false}) {
     Seen seen(Job("j").Workers(2).Training().Strategy(api::StrategyType::kIndependent));

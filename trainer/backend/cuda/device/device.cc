@@ -21,12 +21,26 @@ namespace lockstep::train::cuda {
 
 namespace {
 
-// How many GPUs CUDA_VISIBLE_DEVICES lets this process see; no limit where it is not set.
+bool IsGpuName(std::string_view name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool is_number = !name.empty() && std::ranges::all_of(name, is_digit);
+  return is_number || name.starts_with("GPU-") || name.starts_with("MIG-");
+}
+
+// How many GPUs CUDA_VISIBLE_DEVICES lets this process see; no limit where it is not set. CUDA
+// ignores the first name that is not a GPU, such as -1, and every name after it.
 int MostVisible() {
   const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
   if (list == nullptr) return std::numeric_limits<int>::max();
-  const std::string_view names = list;
-  return names.empty() ? 0 : 1 + static_cast<int>(std::ranges::count(names, ','));
+  std::string_view names = list;
+  int count = 0;
+  while (true) {
+    const std::size_t comma = names.find(',');
+    if (!IsGpuName(names.substr(0, comma))) return count;
+    ++count;
+    if (comma == std::string_view::npos) return count;
+    names.remove_prefix(comma + 1);
+  }
 }
 
 }  // namespace
