@@ -63,9 +63,9 @@ fuzz:
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-## make test-peers  against TensorFlow, TensorBoard and ONNX Runtime, which it installs into an environment of its own
+## make test-peers  against TensorFlow, TensorBoard, ONNX Runtime, JAX, PyTorch and transformers, which it installs (3 GB)
 test-peers: build
-	@tools/setup peers
+	@tools/setup frameworks
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
 
 ## make test-python  the tests of the Python client, python/, alone

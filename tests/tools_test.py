@@ -260,7 +260,7 @@ echo configured >>"$0.log"; {configure}""")
         self.assertIn("found preset 'release/'", self.build("release/", code=2))
 
 
-LISTS = 2  # of wheels that `tools/setup peers` installs: TensorFlow, ONNX Runtime
+LISTS = 3  # of wheels that `tools/setup peers` installs: TensorFlow, ONNX Runtime, JAX
 
 
 class SetupTest(unittest.TestCase):

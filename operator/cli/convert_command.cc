@@ -60,8 +60,8 @@ void Convert(const kube::Object& document, Converted& all) {
 }  // namespace
 
 CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
-  CLI::App* command =
-      app.add_subcommand("convert", "Print Kubeflow's TFJobs and PyTorchJobs as TrainingJobs");
+  CLI::App* command = app.add_subcommand(
+      "convert", "Print Kubeflow's TFJobs, PyTorchJobs and JAXJobs as TrainingJobs");
   command
       ->add_option("FILE", options.file,
                    "YAML; - reads standard input; other objects are printed unchanged")
@@ -82,7 +82,7 @@ ExitCode RunConvert(const ConvertOptions& options) {
   if (all.jobs == 0) {
     return Fail(kExitUsage,
                 absl::InvalidArgumentError(fmt::format(
-                    "{}: found neither a TFJob nor a PyTorchJob of kubeflow.org/v1", source)));
+                    "{}: found no TFJob, PyTorchJob or JAXJob of kubeflow.org/v1", source)));
   }
   if (all.failed) return kExitUsage;
   bool first = true;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "api/v1/yaml.h"
+#include "base/json_text.h"
 #include "base/rfc3339.h"
 #include "base/status.h"
 #include "operator/cli/cluster/cluster_access.h"
@@ -105,11 +107,13 @@ CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
                    "replica that failed or was restarted [10]")
       ->check(CLI::Range(1, kMostTail));
   AddClusterOptions(*command, options.cluster);
+  AddOutputOption(*command, options.output, {"text", "json", "yaml"},
+                  "json, yaml: one object, with every replica and event");
   return command;
 }
 
 absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job, const Clock& clock,
-                                     const LogReader& read_log) {
+                                     const LogReader& read_log, const std::string& output) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Object object, client.Get(controller::kTrainingJobKind, job));
   const controller::ObservedJob observed = controller::ObserveJob(object);
   JobFacts facts{.job = observed.job,
@@ -126,6 +130,8 @@ absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job,
     facts.events_error = std::string(events.status().message());
   }
   facts.log = ReadLog(facts, read_log);
+  if (output == "json") return AsciiJson(JobDocument(facts)) + '\n';
+  if (output == "yaml") return api::ToYaml(JobDocument(facts));
   return DescribeJob(facts, clock.Now());
 }
 
@@ -147,8 +153,8 @@ ExitCode RunDescribe(const DescribeOptions& options) {
         fmt::format("found no end of the log within {:.0f} s: its node may not answer",
                     std::chrono::duration<double>(options.patience).count()));
   };
-  const auto text =
-      Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);
+  const auto text = Describe(*access->client, {access->namespace_name, options.job}, clock,
+                             read_log, options.output);
   if (!text.ok()) return FailOnCluster(kExitNoAnswer, text.status());
   fmt::print("{}", *text);
   return kExitDone;

@@ -16,6 +16,7 @@ namespace lockstep::cli {
 struct DescribeOptions {
   ClusterOptions cluster;
   std::string job;
+  std::string output = "text";
   int tail = 10;                                 // lines of the log
   Duration patience = std::chrono::seconds(10);  // for the log
 };
@@ -30,9 +31,10 @@ ExitCode RunDescribe(const DescribeOptions& options);
 using LogReader = std::function<absl::StatusOr<std::string>(
     const kube::Key& pod, const std::string& container, bool previous)>;
 
-// What RunDescribe does once connected: returns the text. NotFound: there is no such job. Events
-// and logs that may not be read are left out, and the text says so.
+// What RunDescribe does once connected: returns what `output` (text, json or yaml) asks for.
+// NotFound: there is no such job. Events and logs that may not be read are left out, and the text
+// says so.
 absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job, const Clock& clock,
-                                     const LogReader& read_log);
+                                     const LogReader& read_log, const std::string& output);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,6 @@
 // The `lockstep` program: reads the command line and calls the verb.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -22,6 +24,13 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
   const std::vector<Verb> verbs = AddVerbs(app);
+  app.add_flag_callback(
+      "--exit-codes",
+      [&verbs] {
+        fmt::print("{}", ExitCodesJson(verbs));
+        throw CLI::Success();
+      },
+      "Print the exit codes of all verbs as JSON and exit");
   if (AnswerCompletion(app, {argv + 1, argv + argc})) return kExitDone.code;
   try {
     app.parse(argc, argv);

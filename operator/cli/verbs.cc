@@ -1,10 +1,13 @@
 #include "operator/cli/verbs.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
+#include "base/json_text.h"
 #include "operator/cli/completion_command.h"
 #include "operator/cli/convert_command.h"
 #include "operator/cli/describe_command.h"
@@ -72,6 +75,31 @@ std::vector<Verb> AddVerbs(CLI::App& app) {
       AddVerb(app, AddExportCommand, RunExport, {kExitTrainerFailed}),
       AddVerb(app, AddCompletionCommand, RunCompletion, {}),
   };
+}
+
+std::string ExitCodesJson(const std::vector<Verb>& verbs) {
+  using Json = nlohmann::ordered_json;
+  std::vector<ExitCode> codes;
+  for (const Verb& verb : verbs) {
+    for (const ExitCode& code : verb.exit_codes) {
+      if (std::ranges::find(codes, code) == codes.end()) codes.push_back(code);
+    }
+  }
+  std::ranges::stable_sort(codes, {},
+                           [](const ExitCode& one) { return std::pair(one.code, one.last); });
+  Json list = Json::array();
+  for (const ExitCode& code : codes) {
+    Json names = Json::array();
+    for (const Verb& verb : verbs) {
+      if (std::ranges::find(verb.exit_codes, code) == verb.exit_codes.end()) continue;
+      names.push_back(verb.command->get_name());
+    }
+    list.push_back({{"code", code.code},
+                    {"last", code.last},
+                    {"verbs", std::move(names)},
+                    {"meaning", code.meaning}});
+  }
+  return AsciiJson({{"exit_codes", std::move(list)}}) + '\n';
 }
 
 int Run(const Verb& verb) {

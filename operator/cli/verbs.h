@@ -23,6 +23,10 @@ struct Verb {
 // must outlive them.
 std::vector<Verb> AddVerbs(CLI::App& app);
 
+// Returns the exit codes of all verbs as one JSON object, in the order of the codes. Ends with a
+// line feed.
+std::string ExitCodesJson(const std::vector<Verb>& verbs);
+
 // Runs the verb and returns its exit code. Fails a check if the verb does not declare the code.
 int Run(const Verb& verb);
 

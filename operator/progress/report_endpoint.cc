@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "api/v1/conditions.h"
 #include "base/hmac.h"
 #include "base/printable.h"
 #include "base/shorten.h"
@@ -48,6 +49,12 @@ bool IsBearer(const api::JobToken& token, std::string_view authorization) {
 }
 
 }  // namespace
+
+std::optional<ReportingJob> ReportingJobOf(const api::TrainingJob& job,
+                                           const api::JobToken& token) {
+  if (job.spec.training || api::IsTerminal(job.status)) return std::nullopt;
+  return ReportingJob{job.metadata.uid, job.status.attempt, token, job.status.progress};
+}
 
 HttpIntake ReportEndpoint::Intake() const {
   return {.prefix = controller::kReportPrefix,

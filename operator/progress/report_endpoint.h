@@ -20,6 +20,10 @@ struct ReportingJob {
   std::optional<api::Progress> progress;  // of its status
 };
 
+// Returns the job as it may report now; nullopt if it has ended, or is not trained by a program of
+// the user's own.
+std::optional<ReportingJob> ReportingJobOf(const api::TrainingJob& job, const api::JobToken& token);
+
 struct ReportEndpointOptions {
   // Returns true if this operator leads, knows its key and the namespace's jobs, and is not
   // stopping. Without that `find` is not called. Must not block.

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/v1/conditions.h"
 #include "base/descriptor_limit.h"
 #include "base/http_server.h"
 #include "base/log.h"
@@ -169,9 +168,7 @@ std::optional<progress::ReportingJob> Operator::ReportingJobOf(const kube::Key& 
   const auto found = controller_.jobs().Get(key);
   if (found == nullptr) return std::nullopt;
   const api::TrainingJob& job = found->value.job;
-  if (job.spec.training || api::IsTerminal(job.status)) return std::nullopt;
-  return progress::ReportingJob{job.metadata.uid, job.status.attempt,
-                                tokens_->For(job.metadata.uid), job.status.progress};
+  return progress::ReportingJobOf(job, tokens_->For(job.metadata.uid));
 }
 
 void Operator::AddChecks() {

@@ -55,9 +55,18 @@ class Reporter:
         self._next: bytes | None = None
         self._due = 0.0  # when it may be sent, of time.monotonic()
         self._busy = self._ending = self._has_warned = False
+        self._first: tuple[int, float] | None = None  # step that was reported, and when, of time.monotonic()
         threading.Thread(target=self._run, name="report-progress", daemon=True).start()
         # At the program's end, and at that of a process of multiprocessing, which does without atexit.
         multiprocessing.util.Finalize(None, self.flush, exitpriority=0)
+
+    def seconds_left(self, step: int, total: int) -> int | None:
+        """At the pace since the first step that was reported. A step before that one is of another training."""
+        now = time.monotonic()
+        if self._first is None or step < self._first[0]:
+            self._first = step, now
+        done = step - self._first[0]
+        return round((now - self._first[1]) / done * max(0, total - step)) if done else None
 
     def put(self, status: dict[str, Any]) -> None:
         body = json.dumps({"trainerStatus": status}).encode()
@@ -141,6 +150,8 @@ def report_progress(step: int | None = None, total: int | None = None, *, loss: 
                     remaining_seconds: float | None = None, **metrics: float) -> bool:
     """Reports what is given. Call it at every step: the newest report is sent every five seconds, and at the end.
 
+    The time left is that at the pace so far, unless the program says it (`remaining_seconds`).
+
     Never raises and never waits. Returns False, and does nothing, in a process whose environment variable RANK is not
     0, and where the operator takes no reports (KUBEFLOW_TRAINER_SERVER_URL is not set). `metrics` has further
     numbers, of which the operator knows test_loss, test_accuracy and examples_per_second. A number may be of any type
@@ -158,11 +169,13 @@ def report_progress(step: int | None = None, total: int | None = None, *, loss: 
         "metrics": [{"name": name, "value": str(value)} for name, value in known.items() if value is not None]}
     if step is not None and total:
         status["progressPercentage"] = max(0, min(100, step * 100 // total))
-    if seconds is not None:
-        status["estimatedRemainingSeconds"] = max(0, min(LONGEST, seconds))
     try:
         if _reporter is None:
             _reporter = Reporter(url, token_file)
+        if seconds is None and step is not None and total:
+            seconds = _reporter.seconds_left(step, total)
+        if seconds is not None:
+            status["estimatedRemainingSeconds"] = max(0, min(LONGEST, seconds))
         _reporter.put(status)
     except Exception:  # such as: no thread can be started
         return False

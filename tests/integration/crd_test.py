@@ -314,10 +314,10 @@ class KubectlTest(Case):
     def test_columns_of_a_running_job(self):
         server().create(training_job())
         self.set_status("job", state="Running", readyReplicas="2/2", restartCount=1,
-                        progress={"step": 120, "loss": 0.25, "goodput": 0.5})
+                        progress={"step": 120, "loss": 0.25, "goodput": 0.5, "estimatedRemainingSeconds": 77})
         self.assertEqual(["job", "Running", "2/2", "120", "1", "AGE"], self.table()[1])
-        self.assertEqual([["NAME", "STATE", "READY", "STEP", "RESTARTS", "AGE", "LOSS", "GOODPUT"],
-                          ["job", "Running", "2/2", "120", "1", "AGE", "0.25", "0.5"]],
+        self.assertEqual([["NAME", "STATE", "READY", "STEP", "RESTARTS", "AGE", "LOSS", "GOODPUT", "LEFT"],
+                          ["job", "Running", "2/2", "120", "1", "AGE", "0.25", "0.5", "77"]],
                          self.table("-o", "wide"))
 
     def test_columns_of_a_failed_job_without_training(self):

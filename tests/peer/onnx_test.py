@@ -45,7 +45,7 @@ class OnnxTest(peer.LocalRunTest):
         folder = self.work_dir / "data"
         folder.mkdir()
         samples, labels = {}, {}
-        for part, count in (("train", 256), ("test", 96)):
+        for part, count in (("train", 1024), ("test", 96)):
             labels[part] = random.integers(0, 4, count)
             samples[part] = random.normal(size=(count, 2, 9, 11)).astype("float32")
             samples[part][numpy.arange(count), 0, labels[part], labels[part]] += 3

@@ -92,6 +92,20 @@ class ReportTest(unittest.TestCase):
                          {metric["name"]: metric["value"] for metric in last["metrics"]})
         self.assertLessEqual(len(self.operator.seen), 3, "the first one, perhaps another, and the last")
 
+    def test_the_time_left_is_that_at_the_pace_since_the_first_step(self):
+        reporter = self.reporter()
+        with mock.patch.object(report.time, "monotonic", side_effect=(10.0, 30.0, 40.0, 50.0, 60.0)):
+            found = [reporter.seconds_left(step, 200) for step in (100, 110, 205, 1, 2)]
+        self.assertEqual([None, 180, 0, None, 1980], found)
+
+    def test_a_program_that_says_its_time_left_is_believed(self):
+        self.run_program("report.report_progress(step=1, total=9)\nreport.report_progress(step=2, total=9)\n"
+                         "report._reporter.flush()")
+        self.assertEqual(0, self.operator.seen[-1][2]["estimatedRemainingSeconds"])
+        self.run_program("report.report_progress(step=1, total=9)\n"
+                         "report.report_progress(step=2, total=9, remaining_seconds=77)")
+        self.assertEqual(77, self.operator.seen[-1][2]["estimatedRemainingSeconds"])
+
     def run_program(self, program, **environment):
         done = subprocess.run([sys.executable, "-c", "import report\n" + program], check=True, timeout=60 * SLOWNESS,
                               capture_output=True, text=True,

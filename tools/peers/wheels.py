@@ -17,7 +17,7 @@ def read(text, python):
     """{name: requirement with its sums} of a list, as far as it is for this Python. pip itself would take the
     Python that it runs on for the one that is meant."""
     found = {}
-    for requirement in re.sub(r"^#.*\n", "", text).replace("\\\n", "").splitlines():
+    for requirement in re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines():
         marker = MARKER.search(requirement)
         if marker is None or marker.group(1) == python:
             found[requirement.split("==")[0]] = MARKER.sub("", requirement)

@@ -20,7 +20,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kKubeflowApi[] = "kubeflow.org/v1";
 constexpr char kKubeflowManager[] = "kubeflow.org/training-operator";
-constexpr char kPyTorchPort[] = "pytorchjob-port";
+// The ports that have another name here.
+constexpr const char* kRenamedPorts[] = {"pytorchjob-port", "jaxjob-port"};
 
 // Consumes the members of an object and notes those that were not taken.
 class Parts {
@@ -90,7 +91,9 @@ void RenamePort(api::Json& pod_template) {
   for (api::Json& container : pod_template.at(kContainers)) {
     if (!container.is_object() || !container.contains("ports")) continue;
     for (api::Json& port : container.at("ports")) {
-      if (port.is_object() && port.value("name", api::Json()) == kPyTorchPort) {
+      if (!port.is_object()) continue;
+      const std::string name = kube::TextMember(port, "name");
+      if (std::ranges::find(kRenamedPorts, name) != std::end(kRenamedPorts)) {
         port["name"] = api::kClusterPortNames[1];
       }
     }
@@ -305,6 +308,10 @@ void ConvertPyTorch(Parts& spec, OrderedJson& to) {
   }
 }
 
+void ConvertJax(Parts& spec, OrderedJson& to) {
+  to["replicaSpecs"] = ConvertReplicas(spec.Section("jaxReplicaSpecs"), "Never");
+}
+
 OrderedJson ConvertMetadata(const api::Json& object) {
   OrderedJson metadata = OrderedJson::object();
   if (!object.contains("metadata") || !object.at("metadata").is_object()) return metadata;
@@ -340,7 +347,7 @@ absl::Status CheckResult(const OrderedJson& object) {
 bool IsKubeflowJob(const kube::Object& object) {
   if (!object.is_object() || object.value("apiVersion", api::Json()) != kKubeflowApi) return false;
   const api::Json kind = object.value("kind", api::Json());
-  return kind == "TFJob" || kind == "PyTorchJob";
+  return kind == "TFJob" || kind == "PyTorchJob" || kind == "JAXJob";
 }
 
 absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
@@ -352,6 +359,8 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
   OrderedJson made = OrderedJson::object();
   if (object.at("kind") == "TFJob") {
     ConvertTensorFlow(spec, made);
+  } else if (object.at("kind") == "JAXJob") {
+    ConvertJax(spec, made);
   } else {
     ConvertPyTorch(spec, made);
   }

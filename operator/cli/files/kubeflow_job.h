@@ -1,4 +1,4 @@
-// Converts Kubeflow's TFJob and PyTorchJob (kubeflow.org/v1) to TrainingJobs. Pure.
+// Converts Kubeflow's TFJob, PyTorchJob and JAXJob (kubeflow.org/v1) to TrainingJobs. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>

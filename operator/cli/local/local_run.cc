@@ -34,7 +34,8 @@ kube::Kind CompanionKind(const Object& object) {
 }
 
 controller::JobControllerOptions ControllerOptions(const std::string& namespace_name,
-                                                   controller::JobTokens& tokens) {
+                                                   controller::JobTokens& tokens,
+                                                   LocalReports* reports) {
   controller::JobControllerOptions options;
   options.namespaces = {namespace_name};
   options.workers = 1;
@@ -42,7 +43,16 @@ controller::JobControllerOptions ControllerOptions(const std::string& namespace_
   options.tokens = &tokens;
   options.settings.status_interval = kStatusInterval;
   options.settings.settling = kSettling;
+  if (reports != nullptr) {
+    options.reports = &reports->reports();
+    options.settings.progress_url = reports->url();
+  }
   return options;
+}
+
+// As an operator that takes reports; but no socket is opened for a program that is not told of it.
+bool MayReport(const api::TrainingJob& job) {
+  return !job.spec.training && job.spec.job_token == api::TokenMount::kMounted;
 }
 
 progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
@@ -54,16 +64,20 @@ progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
 
 }  // namespace
 
-LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
-                   const Clock& clock, local::KubeletOptions kubelet,
-                   const std::string& namespace_name)
+LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses,
+                   std::unique_ptr<LocalReports> reports, Inbox& inbox, const Clock& clock,
+                   local::KubeletOptions kubelet, const std::string& namespace_name)
     : inbox_(inbox),
       addresses_(std::move(addresses)),
       client_(clock, {.history = 4096, .node_name = kNode}),
       tokens_(client_, clock, {namespace_name, "lockstep-run-key"}),
       poller_(PollerSettings(tokens_)),
-      controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name, tokens_)),
-      kubelet_(client_, *addresses_, clock, std::move(kubelet)) {}
+      reports_(std::move(reports)),
+      controller_(client_, *addresses_, poller_, clock,
+                  ControllerOptions(namespace_name, tokens_, reports_.get())),
+      kubelet_(client_, *addresses_, clock, std::move(kubelet)) {
+  if (reports_) reports_->Connect(controller_, tokens_);
+}
 
 absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
                                                           const LocalRunOptions& options,
@@ -87,8 +101,12 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.expected_pods = local::PodsThatShareCores(job);
   LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 
-  std::unique_ptr<LocalRun> run(
-      new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
+  std::unique_ptr<LocalReports> reports;
+  if (MayReport(job)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(reports, LocalReports::Open(clock));
+  }
+  std::unique_ptr<LocalRun> run(new LocalRun(std::move(addresses), std::move(reports), inbox, clock,
+                                             kubelet, job.metadata.namespace_name));
   LOCKSTEP_RETURN_IF_ERROR(run->CreateCompanions(file));
   // A pod that fails for this is started again until the job's budget is spent.
   LOCKSTEP_RETURN_IF_ERROR(
@@ -109,6 +127,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
 }
 
 LocalRun::~LocalRun() {
+  if (reports_) reports_->Close();
   controller_.Stop();
   kubelet_.KillAll();
   if (joiner_.joinable()) joiner_.join();

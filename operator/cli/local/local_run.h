@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "operator/cli/files/job_file.h"
 #include "operator/cli/local/inbox.h"
+#include "operator/cli/local/local_reports.h"
 #include "operator/controller/job_controller.h"
 #include "operator/local/process_kubelet.h"
 #include "operator/progress/progress_poller.h"
@@ -55,8 +56,10 @@ class LocalRun {
   std::optional<api::Progress> LastWord();
 
  private:
-  LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox, const Clock& clock,
-           local::KubeletOptions kubelet, const std::string& namespace_name);
+  // Listens to no reports if `reports` is null.
+  LocalRun(std::unique_ptr<local::LocalAddresses> addresses, std::unique_ptr<LocalReports> reports,
+           Inbox& inbox, const Clock& clock, local::KubeletOptions kubelet,
+           const std::string& namespace_name);
   absl::Status CreateCompanions(const JobFile& file);
   absl::Status CreateJob(api::TrainingJob job);
   void Watch(const kube::Kind& kind, const std::string& namespace_name);
@@ -66,6 +69,7 @@ class LocalRun {
   local::MemoryClient client_;
   controller::JobTokens tokens_;  // the key is made for this run only
   progress::ProgressPoller poller_;
+  std::unique_ptr<LocalReports> reports_;  // may be null
   controller::JobController controller_;
   local::ProcessKubelet kubelet_;
   local::PathMap leading_paths_;

@@ -148,6 +148,10 @@ std::string ToText(const RunReport& report) {
       text += fmt::format("training       loss {:.4f}, mean absolute error {:.4g} after {} steps\n",
                           *progress.loss, *progress.mean_absolute_error, progress.step);
     }
+    if (progress.loss && !progress.accuracy && !progress.mean_absolute_error) {
+      text +=
+          fmt::format("training       loss {:.4f} after {} steps\n", *progress.loss, progress.step);
+    }
     if (progress.loss && progress.accuracy) {
       text += fmt::format("training       loss {:.4f}, accuracy {:.2f} % after {} steps\n",
                           *progress.loss, *progress.accuracy * 100, progress.step);

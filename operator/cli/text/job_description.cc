@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/names.h"
 #include "base/printable.h"
@@ -17,13 +18,16 @@
 #include "operator/cli/cluster/pod_state.h"
 #include "operator/cli/text/job_table.h"
 #include "operator/cli/text/one_line.h"
+#include "operator/cli/text/or_null.h"
 #include "operator/cli/text/plan_text.h"
+#include "operator/cli/text/progress_line.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
 namespace {
 
 using controller::Replica;
+using OrderedJson = nlohmann::ordered_json;
 using kube::Object;
 using kube::TextMember;
 
@@ -71,6 +75,9 @@ std::string ProgressText(const api::TrainingJobStatus& status, Time now) {
   if (progress.loss) line += fmt::format(", loss {:.4g}", *progress.loss);
   if (progress.test_accuracy) {
     line += fmt::format(", test accuracy {:.4g} %", 100 * *progress.test_accuracy);
+  }
+  if (progress.estimated_remaining_seconds && !api::IsTerminal(status)) {
+    line += fmt::format(", {} left", FormatSeconds(*progress.estimated_remaining_seconds));
   }
   if (progress.update_time) {
     line += fmt::format(", reported {} ago", AgeOf(progress.update_time, now));
@@ -184,10 +191,15 @@ SeenEvent ReadEvent(const Object& event) {
   return seen;
 }
 
-std::string EventTable(const std::vector<Object>& events, Time now) {
+std::vector<SeenEvent> ByTime(const std::vector<Object>& events) {
   std::vector<SeenEvent> seen;
   for (const Object& event : events) seen.push_back(ReadEvent(event));
   std::ranges::stable_sort(seen, {}, &SeenEvent::last);
+  return seen;
+}
+
+std::string EventTable(const std::vector<Object>& events, Time now) {
+  std::vector<SeenEvent> seen = ByTime(events);
   if (seen.size() > kMostEvents) seen.erase(seen.begin(), seen.end() - kMostEvents);
   std::vector<TextRow> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
   for (const SeenEvent& one : seen) {
@@ -208,7 +220,75 @@ std::string LogText(const ReplicaLog& log) {
   return fmt::format("\nThe last lines of the log of {}:\n{}", log.replica, log.text);
 }
 
+OrderedJson ReplicaJson(const std::string& replica, const Object* pod, const char* without_pod) {
+  OrderedJson json = {{"replica", replica}};
+  if (pod == nullptr) {
+    return {{"replica", replica},
+            {"pod", nullptr},
+            {"node", nullptr},
+            {"restarts", nullptr},
+            {"state", without_pod}};
+  }
+  json["pod"] = kube::Name(*pod);
+  json["node"] = OrNull(TextMember(kube::Member(*pod, "spec"), "nodeName"));
+  json["restarts"] = KubeletRestarts(*pod);
+  json["state"] = PodState(*pod);
+  return json;
+}
+
+OrderedJson ReplicasJson(const JobFacts& facts) {
+  const PodsByReplica pods = NewestPods(facts.pods);
+  OrderedJson list = OrderedJson::array();
+  std::set<std::string> names;
+  for (const Replica& replica : controller::AllReplicas(facts.job)) {
+    const std::string name = controller::Describe(replica);
+    names.insert(name);
+    const auto pod = pods.find(name);
+    list.push_back(
+        ReplicaJson(name, pod == pods.end() ? nullptr : pod->second,
+                    controller::HasCompleted(facts.job, replica) ? "Completed" : "no pod"));
+  }
+  for (const auto& [name, pod] : pods) {
+    if (!names.contains(name)) list.push_back(ReplicaJson(name, pod, ""));
+  }
+  return list;
+}
+
+OrderedJson EventsJson(const std::vector<Object>& events) {
+  OrderedJson list = OrderedJson::array();
+  for (const SeenEvent& one : ByTime(events)) {
+    list.push_back({{"time", FormatRfc3339(one.last)},
+                    {"type", TextMember(*one.event, "type")},
+                    {"object", TextMember(kube::Member(*one.event, "involvedObject"), "name")},
+                    {"reason", TextMember(*one.event, "reason")},
+                    {"message", TextMember(*one.event, "message")},
+                    {"count", one.count}});
+  }
+  return list;
+}
+
 }  // namespace
+
+nlohmann::ordered_json JobDocument(const JobFacts& facts) {
+  const auto object = api::TrainingJobToJson(facts.job);
+  OrderedJson json;
+  json["namespace"] = facts.job.metadata.namespace_name;
+  json["name"] = facts.job.metadata.name;
+  json["state"] = StateName(facts.job.status);
+  json["invalid"] = OrNull(facts.invalid);
+  json["status"] =
+      object.contains("status") ? OrderedJson(object.at("status")) : OrderedJson::object();
+  json["replicas"] = ReplicasJson(facts);
+  json["events"] = EventsJson(facts.events);
+  json["events_error"] = OrNull(facts.events_error);
+  json["log"] = nullptr;
+  if (facts.log) {
+    json["log"] = {{"replica", facts.log->replica},
+                   {"text", facts.log->text},
+                   {"error", OrNull(facts.log->error)}};
+  }
+  return json;
+}
 
 std::string DescribeJob(const JobFacts& facts, Time now) {
   std::string text = Headline(facts, now);

@@ -1,6 +1,7 @@
 // Formats all that is known of one job, the cause of its trouble first. Pure.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,5 +29,8 @@ struct JobFacts {
 // Returns the state, what the job waits for or has failed by, its settings, a line for each
 // replica, the newest events and the log. Untrusted text is made safe for terminals.
 std::string DescribeJob(const JobFacts& facts, Time now);
+
+// Returns the same for programs, with every replica and event.
+nlohmann::ordered_json JobDocument(const JobFacts& facts);
 
 }  // namespace lockstep::cli

@@ -26,13 +26,15 @@ std::string FormatSeconds(double seconds) {
 }
 
 std::string ProgressLine(const api::Progress& progress) {
-  std::string line = fmt::format("epoch {:.2f}", progress.epoch);
+  std::string line;
+  // A program of the user's own may count steps alone.
+  if (progress.epoch > 0 || progress.step == 0) line = fmt::format("epoch {:.2f}", progress.epoch);
   if (progress.step > 0 && progress.epoch > 0 && progress.total_steps > 0) {
     const double epochs = progress.epoch * static_cast<double>(progress.total_steps) /
                           static_cast<double>(progress.step);
     line += fmt::format("/{:.3g}", epochs);
   }
-  line += fmt::format("  step {}", progress.step);
+  line += fmt::format("{}step {}", line.empty() ? "" : "  ", progress.step);
   if (progress.total_steps > 0) line += fmt::format("/{}", progress.total_steps);
   if (progress.loss) line += fmt::format("  loss {:.4f}", *progress.loss);
   if (progress.accuracy) line += fmt::format("  accuracy {:.2f} %", *progress.accuracy * 100);

@@ -125,7 +125,8 @@ void AddTorchrun(const api::TrainingJob& job, const TorchGroup& group, int proce
   env.push_back({"PET_NODE_RANK", std::to_string(rank)});
 }
 
-// jax.distributed.initialize() reads JAX_*; the others are those that Kubeflow sets.
+// jax.distributed.initialize() reads the address itself; the program passes it the number of
+// processes and the id. The others are those that Kubeflow sets.
 void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
             std::vector<EnvVar>& env) {
   const std::string count = std::to_string(NodeCount(job));

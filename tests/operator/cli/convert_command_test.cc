@@ -57,8 +57,8 @@ TEST_F(ConvertCommandTest, BadInputIsAUsageErrorThatSaysWhatIsWrong) {
     const char* expected;
   };
   const Case cases[] = {
-      {"kind: Pod", "found neither a TFJob nor a PyTorchJob"},
-      {"", "found neither a TFJob nor a PyTorchJob"},
+      {"kind: Pod", "found no TFJob, PyTorchJob or JAXJob"},
+      {"", "found no TFJob, PyTorchJob or JAXJob"},
       {"a: [", "job.yaml"},
       {"{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: x}}",
        "TFJob x: spec: found none"},

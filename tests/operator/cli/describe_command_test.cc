@@ -62,13 +62,14 @@ class DescribeCommandTest : public ::testing::Test {
                           {"eventTime", FormatApiMicroTime(clock_.Now() - ago)}};
     client_.Add(kube::kCoreEventKind, event);
   }
-  std::string Describe() {
+  std::string Describe(const std::string& output = "text") {
     const auto text = cli::Describe(
         client_, {"team", "mnist"}, clock_,
         [this](const kube::Key& pod, const std::string& container, bool previous) {
           asked_ = fmt::format("{}/{}{}", pod.name, container, previous ? ", previous" : "");
           return log_;
-        });
+        },
+        output);
     EXPECT_TRUE(text.ok()) << text.status();
     return text.value_or("");
   }
@@ -119,6 +120,33 @@ TEST_F(DescribeCommandTest, TheCauseOfAFailureComesFirst) {
                               "137\n"));
   EXPECT_THAT(text, HasSubstr("\nThe last lines of the log of worker-1:\nstep 7\nkilled\n"));
   EXPECT_EQ(asked_, "mnist-worker-1/trainer");
+}
+
+TEST_F(DescribeCommandTest, ForProgramsItIsOneObject) {
+  AddJob(2, {{"state", "Failed"}, {"failure", {{"role", "worker"}, {"index", 1}}}});
+  AddPod(1, MainContainer({{"terminated", {{"exitCode", 3}, {"reason", "Error"}}}}));
+  AddPod(5, Running());
+  clock_.Advance(std::chrono::minutes(10));
+  AddEvent("mnist-worker-1", "again", std::chrono::minutes(1));
+  const auto found = nlohmann::json::parse(Describe("json"));
+  EXPECT_EQ(found.at("name"), "mnist");
+  EXPECT_EQ(found.at("state"), "Failed");
+  EXPECT_EQ(found.at("invalid"), nullptr);
+  EXPECT_EQ(found.at("status").at("failure").at("index"), 1);
+  ASSERT_EQ(found.at("replicas").size(), 3U) << "one of them is outside of the spec";
+  EXPECT_EQ(found.at("replicas").at(0), (nlohmann::json{{"replica", "worker-0"},
+                                                        {"pod", nullptr},
+                                                        {"node", nullptr},
+                                                        {"restarts", nullptr},
+                                                        {"state", "no pod"}}));
+  EXPECT_EQ(found.at("replicas").at(1).at("state"), "Failed: exit code 3");
+  EXPECT_EQ(found.at("replicas").at(2).at("replica"), "worker-5");
+  EXPECT_EQ(found.at("events").at(0).at("message"), "again");
+  EXPECT_EQ(found.at("events").at(0).at("count"), 1);
+  EXPECT_EQ(
+      found.at("log"),
+      (nlohmann::json{{"replica", "worker-1"}, {"text", "step 7\nkilled\n"}, {"error", nullptr}}));
+  EXPECT_THAT(Describe("yaml"), HasSubstr("\nstate: Failed\n"));
 }
 
 TEST_F(DescribeCommandTest, APendingJobSaysWhatItWaitsFor) {

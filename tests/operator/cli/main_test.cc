@@ -23,6 +23,13 @@ TEST(MainTest, PrintsItsVersion) {
   EXPECT_THAT(ended.out, StartsWith("lockstep "));
 }
 
+TEST(MainTest, PrintsItsExitCodesWithoutAVerb) {
+  const testing::Ended ended = RunProgram("/", {"--exit-codes"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "");
+  EXPECT_THAT(ended.out, StartsWith(R"({"exit_codes":[{"code":0,)"));
+}
+
 TEST(MainTest, RequiresOneVerb) {
   EXPECT_EQ(RunProgram("/", {}).code, 2);
   EXPECT_EQ(RunProgram("/", {"fly"}).code, 2);
@@ -61,6 +68,7 @@ TEST(MainTest, AFullDiskBehindStdoutIsNoSuccess) {
   };
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{{"--version"},
+                                             {"--exit-codes"},
                                              {"--help"},
                                              {"init"},
                                              {"completion", "bash"},

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/check.h"
 
@@ -42,6 +44,24 @@ TEST_F(VerbsTest, AVerbEndsWithACodeThatItDeclares) {
   EXPECT_EQ(cli::Run(verb), 42);
   verb.run = [] { return kExitNoAnswer; };
   EXPECT_THROW(cli::Run(verb), CheckFailure);
+}
+
+TEST_F(VerbsTest, ThePagesTableIsThereForProgramsToo) {
+  const auto table = nlohmann::json::parse(ExitCodesJson(verbs_)).at("exit_codes");
+  EXPECT_EQ(table.at(0), (nlohmann::json{{"code", 0},
+                                         {"last", 0},
+                                         {"verbs", table.at(0).at("verbs")},
+                                         {"meaning", kExitDone.meaning}}));
+  EXPECT_EQ(table.at(0).at("verbs").size(), verbs_.size());
+  int of_run = 0;
+  for (const auto& row : table) {
+    const auto& names = row.at("verbs");
+    if (std::ranges::find(names, "run") != names.end()) ++of_run;
+    if (row.at("meaning") != kExitReplicaFailed.meaning) continue;
+    EXPECT_EQ(row.at("code"), 1);
+    EXPECT_EQ(row.at("last"), 255);
+  }
+  EXPECT_EQ(of_run, 7);
 }
 
 TEST_F(VerbsTest, ATypeThatIsTheArgumentsNameIsNotRepeated) {

@@ -134,6 +134,26 @@ TEST(KubeflowJobTest, APyTorchJobsMasterIsTheChief) {
   EXPECT_EQ(spec.at("replicaSpecs").at("Worker").at("replicas"), 3);
 }
 
+TEST(KubeflowJobTest, AJaxJobKeepsItsWorkers) {
+  Json worker = Replica(3);
+  worker.erase("restartPolicy");
+  worker["template"] = lockstep::testing::Template("jax");
+  worker["template"]["spec"]["containers"][0]["ports"] = {
+      {{"name", "jaxjob-port"}, {"containerPort", 6666}}};
+  const Json job =
+      Kubeflow("JAXJob", {{"jaxReplicaSpecs", {{"Worker", worker}}},
+                          {"runPolicy", {{"cleanPodPolicy", "None"}, {"backoffLimit", 3}}}});
+  ASSERT_TRUE(IsKubeflowJob(job));
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  const Json made = Spec(*converted).at("replicaSpecs").at("Worker");
+  EXPECT_EQ(made.at("replicas"), 3);
+  EXPECT_EQ(made.at("restartPolicy"), "Never") << "Kubeflow's default";
+  EXPECT_EQ(made.at("template").at("spec").at("containers").at(0).at("ports").at(0).at("name"),
+            "cluster");
+  EXPECT_THAT(converted->notes, ElementsAre(HasSubstr("spec.restartScope")));
+}
+
 TEST(KubeflowJobTest, AnElasticPolicyBecomesElasticWithScopePod) {
   Json job = PyTorchJob();
   job["spec"]["pytorchReplicaSpecs"].erase("Master");

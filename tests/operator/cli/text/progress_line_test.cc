@@ -26,6 +26,13 @@ TEST(ProgressLineTest, RegressionHasAnErrorAndNoAccuracy) {
   EXPECT_EQ(ProgressLine(progress), "epoch 0.00  step 0  loss 0.5000  mean absolute error 0.6125");
 }
 
+TEST(ProgressLineTest, AProgramMayCountStepsAlone) {
+  api::Progress progress;
+  progress.step = 7;
+  progress.loss = 0.5;
+  EXPECT_EQ(ProgressLine(progress), "step 7  loss 0.5000");
+}
+
 TEST(ProgressLineTest, TimesAreReadable) {
   EXPECT_EQ(FormatSeconds(0.4), "0:00");
   EXPECT_EQ(FormatSeconds(59.6), "1:00");
