@@ -52,6 +52,8 @@ const char* ReasonOf(int status) {
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -79,8 +81,9 @@ std::shared_ptr<const Text> TextOf(const HttpAnswer& answer) {
   Text text;
   text.bytes = fmt::format(
       "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
-      "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-      answer.status, ReasonOf(answer.status), answer.content_type, answer.body.size());
+      "X-Content-Type-Options: nosniff\r\nConnection: close\r\n{}\r\n",
+      answer.status, ReasonOf(answer.status), answer.content_type, answer.body.size(),
+      answer.headers);
   text.head = text.bytes.size();
   text.bytes += answer.body;
   return std::make_shared<const Text>(std::move(text));
@@ -104,7 +107,7 @@ struct Page {
 
 // "GET /metrics?x HTTP/1.1"
 struct RequestLine {
-  std::string method, path;
+  std::string method, path, query;
 };
 
 std::optional<RequestLine> ReadRequestLine(std::string_view request) {
@@ -112,8 +115,9 @@ std::optional<RequestLine> ReadRequestLine(std::string_view request) {
   const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
   if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
   const std::string_view target = line.substr(first + 1, second - first - 1);
-  return RequestLine{std::string(line.substr(0, first)),
-                     std::string(target.substr(0, target.find('?')))};
+  const std::size_t path_end = std::min(target.find('?'), target.size());
+  return RequestLine{std::string(line.substr(0, first)), std::string(target.substr(0, path_end)),
+                     std::string(target.substr(std::min(path_end + 1, target.size())))};
 }
 
 // Debian's Abseil has a type of its own.
@@ -140,9 +144,12 @@ std::string HeaderOf(std::string_view head, std::string_view name) {
 // with too many loses its oldest.
 class PollingServer final : public HttpServer {
  public:
-  PollingServer(Listener listener, const std::map<std::string, HttpPage>& pages, HttpIntake intake)
+  // Without a `responder` there are only the pages.
+  PollingServer(Listener listener, const std::map<std::string, HttpPage>& pages, HttpIntake intake,
+                HttpResponder responder)
       : listener_(std::move(listener)),
         intake_(std::move(intake)),
+        responder_(std::move(responder)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (const auto& [path, page] : pages) pages_.emplace(path, Page{page});
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -281,9 +288,18 @@ class PollingServer final : public HttpServer {
     if (line->method != "GET" && line->method != "HEAD") {
       return Refuse(405, "GET and HEAD only\n", connection);
     }
-    connection.answer = PageAt(line->path);
+    connection.answer =
+        responder_ ? TextOf(responder_(GetOf(*line, connection))) : PageAt(line->path);
     connection.length =
         line->method == "HEAD" ? connection.answer->head : connection.answer->bytes.size();
+  }
+
+  static HttpGet GetOf(const RequestLine& line, const Connection& connection) {
+    const std::string_view head = std::string_view(connection.request).substr(0, connection.head);
+    return {.path = line.path,
+            .query = line.query,
+            .host = HeaderOf(head, "host"),
+            .authorization = HeaderOf(head, "authorization")};
   }
 
   void AwaitBody(Connection& connection) const {
@@ -331,6 +347,7 @@ class PollingServer final : public HttpServer {
 
   const Listener listener_;
   const HttpIntake intake_;
+  const HttpResponder responder_;
   const Descriptor wake_;
   std::map<std::string, Page> pages_;  // this and the next: used only by the thread
   std::list<Connection> connections_;  // oldest first
@@ -338,17 +355,29 @@ class PollingServer final : public HttpServer {
   std::jthread thread_;                // declared last, since it uses the members above
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
-    const std::string& address, const std::map<std::string, HttpPage>& pages, HttpIntake intake) {
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAt(const std::string& address,
+                                                    const std::map<std::string, HttpPage>& pages,
+                                                    HttpIntake intake, HttpResponder responder) {
   LOCKSTEP_RETURN_IF_ERROR(CheckBindAddress(address));
   absl::StatusOr<Listener> listener = ListenAt(address, kBacklog);
   if (!listener.ok()) {
     return absl::UnavailableError(fmt::format("address {}: cannot listen: is the port taken? ({})",
                                               address, std::string(listener.status().message())));
   }
-  return std::make_unique<PollingServer>(*std::move(listener), pages, std::move(intake));
+  return std::make_unique<PollingServer>(*std::move(listener), pages, std::move(intake),
+                                         std::move(responder));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
+    const std::string& address, const std::map<std::string, HttpPage>& pages, HttpIntake intake) {
+  return StartAt(address, pages, std::move(intake), {});
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::StartWith(const std::string& address,
+                                                                  HttpResponder responder) {
+  return StartAt(address, {}, {}, std::move(responder));
 }
 
 }  // namespace lockstep

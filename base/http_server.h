@@ -1,6 +1,6 @@
-// Serves a few read-only pages over HTTP, probes and metrics, or takes short reports. An idle
-// connection delays no other caller: otherwise any pod could have the operator killed by starving
-// its probe.
+// Serves a few read-only pages over HTTP, probes and metrics, or takes short reports, or lets a
+// function answer what is read. An idle connection delays no other caller: otherwise any pod could
+// have the operator killed by starving its probe.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ struct HttpAnswer {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::string headers = {};  // further ones, each ended by "\r\n"
   // For this long all callers get the same copy, and the page is not called again. For pages that
   // are costly, since anybody may call as often as they like.
   Duration fresh_for{};
@@ -42,6 +43,15 @@ struct HttpIntake {
   std::function<void()> on_loss;
 };
 
+// What a GET or a HEAD asks for. All texts are the caller's, as they were sent.
+struct HttpGet {
+  std::string path, query;  // "/log", "job=mnist"; nothing is decoded
+  std::string host, authorization;
+};
+
+// Called on the server's thread, like a page.
+using HttpResponder = std::function<HttpAnswer(const HttpGet&)>;
+
 class HttpServer {
  public:
   // Starts a server for `pages` by path ("/metrics"), for GET and HEAD, and for what is posted if
@@ -51,6 +61,9 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, const std::map<std::string, HttpPage>& pages,
       HttpIntake intake = {});
+  // Starts a server whose `responder` answers each GET and HEAD, of any path. Errors as above.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> StartWith(const std::string& address,
+                                                               HttpResponder responder);
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
 };

@@ -1,12 +1,11 @@
 // `lockstep describe JOB`.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "operator/cli/cluster/job_facts.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
@@ -26,10 +25,6 @@ CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options);
 
 // Connects to the cluster and prints what is known of the job to stdout. Returns the exit code.
 ExitCode RunDescribe(const DescribeOptions& options);
-
-// Reads the last lines of a pod's main container; `previous`: those from before its last restart.
-using LogReader = std::function<absl::StatusOr<std::string>(
-    const kube::Key& pod, const std::string& container, bool previous)>;
 
 // What RunDescribe does once connected: returns what `output` (text, json or yaml) asks for.
 // NotFound: there is no such job. Events and logs that may not be read are left out, and the text

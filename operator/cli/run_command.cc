@@ -25,6 +25,7 @@
 #include "operator/cli/local/wait_line.h"
 #include "operator/cli/local/work_dir.h"
 #include "operator/cli/text/console.h"
+#include "operator/cli/text/curve.h"
 #include "operator/cli/text/progress_line.h"
 #include "operator/local/guardian.h"
 
@@ -34,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
+constexpr Duration kViewPeriod = std::chrono::seconds(1);
 
 // Returns the folder of the newest complete checkpoint: that with the latest manifest.
 std::string NewestCheckpoint(const std::string& folder) {
@@ -64,6 +66,10 @@ class Session {
         console_(stdout, clock, /*quiet=*/options.output == "json"),
         start_(clock.SteadyNow()),
         last_step_(start_) {
+    const nlohmann::json before = WorkDir::ReadView(work_dir.path());
+    if (kube::Name(kube::Member(before, "job")) == file.job.metadata.name) {
+      curve_ = CurveFromJson(kube::Member(before, "curve"));  // a job that is resumed goes on
+    }
     if (options.timeout_seconds) {
       deadline_ = start_ + std::chrono::duration_cast<Duration>(
                                std::chrono::duration<double>(*options.timeout_seconds));
@@ -74,9 +80,11 @@ class Session {
 
   RunReport Run() {
     while (!pods_stopped_) {
-      for (const Message& message : inbox_.Wait(NextLook())) {
+      for (const Message& message : inbox_.Wait(NextTurn())) {
         std::visit([this](const auto& m) { On(m); }, message);
+        unseen_ = true;
       }
+      if (unseen_ && clock_.SteadyNow() >= next_view_) WriteView();
       if (stopping_) continue;
       if (console_.is_unread()) {
         console_.Warn("nobody reads the output any more: stopping; pods have their grace period");
@@ -88,6 +96,7 @@ class Session {
       }
     }
     console_.EndProgress();
+    WriteView();
     return Report();
   }
 
@@ -107,10 +116,32 @@ class Session {
     job_uid_ = job->metadata.uid;
     if (status_.progress && status_.progress->step != step) {
       last_step_ = clock_.SteadyNow();
+      curve_.Add({.time = clock_.Now(),
+                  .step = status_.progress->step,
+                  .loss = status_.progress->loss,
+                  .examples_per_second = status_.progress->examples_per_second});
       console_.Progress(ProgressLine(*status_.progress));
     }
     const bool over = status_.state == "Succeeded" || status_.state == "Failed";
     if (over && !stopping_) Stop(RunReport::End::kFinished);
+  }
+
+  // Others, such as `lockstep ui`, show the run by this file; without it they show less.
+  void WriteView() {
+    unseen_ = false;
+    next_view_ = clock_.SteadyNow() + kViewPeriod;
+    kube::Object view = run_.Objects({file_.job.metadata.namespace_name, file_.job.metadata.name});
+    view["curve"] = ToJson(curve_);
+    const absl::Status written = work_dir_.WriteView(AsciiJson(view));
+    if (!written.ok() && !std::exchange(warned_, true)) {
+      console_.Warn(std::string(written.message()));
+    }
+  }
+
+  std::optional<SteadyTime> NextTurn() const {
+    const std::optional<SteadyTime> look = NextLook();
+    if (!unseen_) return look;
+    return look ? std::min(*look, next_view_) : next_view_;
   }
 
   // When to look again without a message; never, once the run is stopping.
@@ -209,10 +240,13 @@ class Session {
   const SteadyTime start_;
   SteadyTime last_step_;  // when the last step was seen
   std::string job_uid_;
+  Curve curve_;
+  bool unseen_ = true;  // something has come since the view was written
+  SteadyTime next_view_{};
   std::optional<SteadyTime> deadline_;
   api::TrainingJobStatus status_;
   RunReport::End end_ = RunReport::End::kFinished;
-  bool stopping_ = false, signalled_ = false, pods_stopped_ = false;
+  bool stopping_ = false, signalled_ = false, pods_stopped_ = false, warned_ = false;
 };
 
 absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {

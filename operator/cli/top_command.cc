@@ -5,68 +5,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <thread>
 #include <utility>
 
-#include "api/v1/conditions.h"
-#include "api/v1/defaults.h"
 #include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
-#include "operator/cli/local/work_dir.h"
-#include "operator/cli/text/job_table.h"
 #include "operator/cli/text/screen.h"
-#include "operator/controller/observe_job.h"
-#include "operator/controller/state/kinds.h"
 
 namespace lockstep::cli {
 namespace {
 
 using SeenJobs = std::vector<SeenJob>;
-
-// A job's pods have at least so long, however many jobs there are: an answer through the API server
-// of a distant cluster takes some tenths of a second.
-constexpr Duration kLeastOfJob = std::chrono::seconds(1);
-
-void SetRead(PodsRead read, SeenJob& seen) {
-  seen.ranks = std::move(read.ranks);
-  seen.top.unread = std::move(read.unread);
-}
-
-// Takes from `left` the time in which the job's pods were read, which is at most `most`.
-absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job, Duration most,
-                               Duration& left) {
-  SeenJob seen;
-  seen.top.namespace_name = job.metadata.namespace_name;
-  seen.top.name = job.metadata.name;
-  seen.top.state = StateName(job.status);
-  seen.top.ready = job.status.ready_replicas;
-  seen.over = api::IsTerminal(job.status);
-  if (!seen.over) {
-    LOCKSTEP_ASSIGN_OR_RETURN(PodsRead read, ReadTrainerPods(client, job, most));
-    left -= std::min(left, read.took);
-    SetRead(std::move(read), seen);
-  }
-  SetProgress(seen.ranks, job.status, seen.top);
-  if (seen.over) seen.top.remaining_seconds.reset();  // whatever its last report said
-  return seen;
-}
-
-// Every rank's metrics at the look before, by namespace and job.
-using Before = std::map<std::pair<std::string, std::string>, std::vector<RankMetrics>>;
-
-void SetTimes(SeenJobs& jobs, Before& before) {
-  Before now;
-  for (SeenJob& job : jobs) {
-    const std::pair key(job.top.namespace_name, job.top.name);
-    job.top.times = TimesBetween(before[key], job.ranks);
-    now[key] = job.ranks;
-  }
-  before = std::move(now);
-}
 
 std::string TextOf(const TopOptions& options, const SeenJobs& jobs) {
   std::string text;
@@ -133,55 +85,11 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   return command;
 }
 
-absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
-                                       const std::string& job, Duration most) {
-  std::vector<api::TrainingJob> jobs;
-  if (!job.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
-                              client.Get(controller::kTrainingJobKind, {namespace_name, job}));
-    jobs.push_back(controller::ObserveJob(object).job);
-    if (!api::UsesBundledTrainer(jobs.front())) {
-      return absl::FailedPreconditionError(
-          fmt::format("job {} has no spec.training: only the bundled trainer serves the metrics "
-                      "that `top` shows",
-                      job));
-    }
-  } else {
-    LOCKSTEP_RETURN_IF_ERROR(
-        ForEachListed(client, controller::kTrainingJobKind, {.namespace_name = namespace_name},
-                      [&](const kube::Object& object) {
-                        const api::TrainingJob listed = controller::ObserveJob(object).job;
-                        const bool runs = !api::IsTerminal(listed.status);
-                        if (runs && api::UsesBundledTrainer(listed)) jobs.push_back(listed);
-                      }));
-    std::ranges::sort(jobs, {}, [](const api::TrainingJob& one) { return one.metadata.name; });
-  }
-  SeenJobs seen;
-  Duration left = most;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    // Silent pods of one job must leave time for the others.
-    const Duration part = std::max(left / static_cast<int>(jobs.size() - i), kLeastOfJob);
-    LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], part, left));
-    seen.push_back(std::move(next));
-  }
-  return seen;
-}
-
-absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto addresses, WorkDir::ReadMetricsAddresses(work_dir));
-  SeenJob seen;
-  seen.top.name = work_dir;
-  seen.top.state = "Running";
-  SetRead(ReadTrainerPods(addresses, kLookTime), seen);
-  SetProgress(seen.ranks, {}, seen.top);
-  return SeenJobs{std::move(seen)};
-}
-
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
   Screen screen(out, /*in_place=*/options.output == "text");
-  Before before;
+  RanksBefore before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
   if (screen.redraws() || AllAreOver(jobs)) screen.Show(TextOf(options, jobs));

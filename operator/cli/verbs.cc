@@ -20,6 +20,7 @@
 #include "operator/cli/status_command.h"
 #include "operator/cli/suspend_command.h"
 #include "operator/cli/top_command.h"
+#include "operator/cli/ui_command.h"
 #include "operator/cli/validate_command.h"
 
 namespace lockstep::cli {
@@ -68,6 +69,7 @@ std::vector<Verb> AddVerbs(CLI::App& app) {
       AddVerb(app, AddStatusCommand, RunStatus, {kExitNoAnswer, kExitJobFailed}),
       AddVerb(app, AddDescribeCommand, RunDescribe, {kExitNoAnswer}),
       AddVerb(app, AddTopCommand, RunTop, {kExitNoTimes}),
+      AddVerb(app, AddUiCommand, RunUi, {}),
       AddVerb(app, AddLogsCommand, RunLogs, {kExitNoLog}),
       AddVerb(app, AddSuspendCommand, RunSuspend, {kExitNoAnswer}),
       AddVerb(app, AddResumeCommand, RunResume, {kExitNoAnswer}),

@@ -266,6 +266,26 @@ TEST(HttpServerTest, APageThatStaysFreshIsMadeOnceForAll) {
   EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n3"));
 }
 
+TEST(HttpServerTest, AResponderGetsWhatIsAskedForAndByWhom) {
+  const auto tell = [](const HttpGet& get) {
+    return HttpAnswer{.status = 403,
+                      .body = get.path + '|' + get.query + '|' + get.host + '|' + get.authorization,
+                      .headers = "Referrer-Policy: no-referrer\r\n"};
+  };
+  const auto server = HttpServer::StartWith("127.0.0.1:0", tell);
+  ASSERT_TRUE(server.ok()) << server.status();
+  lockstep::testing::TcpClient client((*server)->port());
+  ASSERT_TRUE(client.Send(
+      "GET /a/b?c=d?e HTTP/1.1\r\nhost: 127.0.0.1:80\r\nAuthorization: Bearer x\r\n\r\n"));
+  const std::string answer = client.ReadAll();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 403 Forbidden\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nReferrer-Policy: no-referrer\r\n"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\n/a/b|c=d?e|127.0.0.1:80|Bearer x"));
+  EXPECT_THAT(Request((*server)->port(), "HEAD", "/"), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(Request((*server)->port(), "GET", "/"), EndsWith("\r\n\r\n/|||"));
+  EXPECT_THAT(Request((*server)->port(), "POST", "/"), HasSubstr(" 405 Method Not Allowed"));
+}
+
 TEST(HttpServerTest, WithoutDescriptorsItRestsAndServesWhenThereAreSomeAgain) {
   FailedAccepts failed;
   const auto server = StartPages("127.0.0.1:0");

@@ -7,7 +7,9 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
+import urllib.request
 
 from api_server import BIN, job, program, server, training_job
 from slowness import SLOWNESS
@@ -155,6 +157,60 @@ class DescribeTest(unittest.TestCase):
         done = lockstep("describe", "absent")
         self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertIn("absent", done.stderr)
+
+
+class UiTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", JOBS)
+        server().create(job("shown"))
+        self.assertIsNone(server().patch(
+            "shown", {"status": {"state": "Running", "readyReplicas": "1/2", "restartCount": 3}}, "/status"))
+
+    def start(self, kubeconfig):
+        ui = subprocess.Popen([BIN / "lockstep", "ui", "--output", "json", "--kubeconfig", str(kubeconfig)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(ui.communicate)
+        self.addCleanup(ui.kill)
+        self.base, self.token = json.loads(ui.stdout.readline())["url"].split("/#")
+
+    def wait_for(self, path, condition):
+        """What the page's server answers, once it is so."""
+        deadline = time.monotonic() + 60
+        while True:
+            request = urllib.request.Request(f"{self.base}/api/{path}", headers={"Authorization": f"Bearer {self.token}"})
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                found = json.loads(answer.read())
+            if condition(found):
+                return found
+            self.assertLess(time.monotonic(), deadline, found)
+            time.sleep(0.1)
+
+    def test_a_job_until_it_is_gone(self):
+        self.start(server().kubeconfig)
+        listed = self.wait_for("jobs", lambda found: found["jobs"])
+        self.assertEqual([("default", "shown", "Running", "1/2", 3)],
+                         [(one["namespace"], one["name"], one["state"], one["ready"], one["restarts"])
+                          for one in listed["jobs"]])
+        shown = "job?namespace=default&name=shown"
+        found = self.wait_for(shown, lambda found: found["job"])
+        self.assertEqual((None, "Running"), (found["error"], found["job"]["state"]))
+        self.assertGreater(len(found["job"]["replicas"]["rows"]), 0)
+        server().call("DELETE", JOBS)
+        self.wait_for("jobs", lambda found: found["jobs"] == [])
+        gone = self.wait_for(shown, lambda found: found["error"])
+        self.assertIn("not found", gone["error"])
+        self.assertEqual("Running", gone["job"]["state"])
+
+    def test_an_api_server_that_does_not_answer(self):
+        config = json.loads(pathlib.Path(server().kubeconfig).read_text())
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # and does not listen
+            config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{taken.getsockname()[1]}"
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "kubeconfig"
+                path.write_text(json.dumps(config))
+                self.start(path)
+                self.assertIsNone(self.wait_for("jobs", lambda found: found["error"])["jobs"])
 
 
 class SuspendTest(unittest.TestCase):

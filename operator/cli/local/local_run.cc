@@ -62,6 +62,33 @@ progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
   return options;
 }
 
+// Variables can be secret, and a job's token is one of them.
+Object WithoutProgram(const Object& pod) {
+  const Object& spec = kube::Member(pod, "spec");
+  Object containers = Object::array();
+  for (const Object& container : kube::ListMember(spec, "containers")) {
+    containers.push_back({{"name", kube::TextMember(container, "name")}});
+  }
+  return {
+      {"metadata", kube::Member(pod, "metadata")},
+      {"spec",
+       {{"nodeName", kube::TextMember(spec, "nodeName")}, {"containers", std::move(containers)}}},
+      {"status", kube::Member(pod, "status")}};
+}
+
+// The same event with the names of fields that kCoreEventKind has.
+Object AsCoreEvent(const Object& event) {
+  Object core = {{"metadata", kube::Member(event, "metadata")},
+                 {"involvedObject", kube::Member(event, "regarding")},
+                 {"type", kube::TextMember(event, "type")},
+                 {"reason", kube::TextMember(event, "reason")},
+                 {"message", kube::TextMember(event, "note")}};
+  for (const char* name : {"eventTime", "series"}) {
+    if (event.contains(name)) core[name] = event[name];
+  }
+  return core;
+}
+
 }  // namespace
 
 LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses,
@@ -188,6 +215,21 @@ std::optional<api::Progress> LocalRun::LastWord() {
   if (!pod.ok()) return std::nullopt;
   const auto observed = controller::ObservePod(*pod);
   return observed && observed->termination ? observed->termination->progress : std::nullopt;
+}
+
+kube::Object LocalRun::Objects(const kube::Key& job) {
+  Object objects = {{"job", nullptr}, {"pods", Object::array()}, {"events", Object::array()}};
+  if (auto found = client_.Get(controller::kTrainingJobKind, job); found.ok()) {
+    objects["job"] = *std::move(found);
+  }
+  const kube::ListOptions list{.namespace_name = job.namespace_name};
+  if (auto page = client_.List(kube::kPodKind, list); page.ok()) {
+    for (const Object& pod : page->items) objects["pods"].push_back(WithoutProgram(pod));
+  }
+  if (auto page = client_.List(kube::kEventKind, list); page.ok()) {
+    for (const Object& event : page->items) objects["events"].push_back(AsCoreEvent(event));
+  }
+  return objects;
 }
 
 std::map<std::string, std::string> LocalRun::MetricsAddresses(const api::TrainingJob& job) const {

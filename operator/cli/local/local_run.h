@@ -51,6 +51,9 @@ class LocalRun {
   std::optional<progress::GroupState> State(const std::string& job_uid) {
     return poller_.State(job_uid);
   }
+  // Returns what the run knows of its job, as a cluster would: `job`, `pods` without what they run
+  // and with which variables, `events`. Of what cannot be read there is nothing.
+  kube::Object Objects(const kube::Key& job);
   // Returns the progress in the leading pod's termination message; nullopt if it is running or has
   // left none.
   std::optional<api::Progress> LastWord();

@@ -27,10 +27,12 @@ namespace {
 
 constexpr int kMostRuns = 1000;  // of one job in one folder
 constexpr char kReport[] = "/report.json";
+constexpr char kView[] = "/view.json";
 constexpr char kMetrics[] = "/metrics.json";
 constexpr char kLock[] = "/.lock";
 constexpr mode_t kFileMode = 0666;  // less the umask
 constexpr mode_t kLockMode = 0600;  // whoever may open it may hold the lock
+constexpr mode_t kViewMode = 0600;
 constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
 
@@ -58,6 +60,13 @@ bool LockWithin(int fd, Duration patience) {
 void RemoveFile(const std::string& path) {
   std::error_code error;
   std::filesystem::remove(path, error);
+}
+
+// Null if there is none, or a part of one.
+nlohmann::json ReadJson(const std::string& path) {
+  nlohmann::json json =
+      nlohmann::json::parse(ReadOwn(path, kMostJson), nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? nlohmann::json() : json;
 }
 
 }  // namespace
@@ -152,9 +161,7 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
 }
 
 bool WorkDir::HasSucceeded() const {
-  using Json = nlohmann::json;
-  const Json report =
-      Json::parse(ReadOwn(path_ + kReport, kMostJson), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json report = ReadReport(path_);
   return report.is_object() && report.contains("state") && report["state"] == "Succeeded";
 }
 
@@ -164,6 +171,22 @@ absl::Status WorkDir::WriteReport(const std::string& json) const {
 
 void WorkDir::RemoveReport() const {
   RemoveFile(path_ + kReport);
+}
+
+absl::Status WorkDir::WriteView(const std::string& json) const {
+  return ReplaceFile(path_ + kView, json + '\n', kViewMode);
+}
+
+nlohmann::json WorkDir::ReadView(const std::string& path) {
+  return ReadJson(path + kView);
+}
+
+nlohmann::json WorkDir::ReadReport(const std::string& path) {
+  return ReadJson(path + kReport);
+}
+
+bool WorkDir::IsOne(const std::string& path) {
+  return OpenOwnToRead(path + kLock).fd() >= 0;
 }
 
 absl::Status WorkDir::WriteMetricsAddresses(

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,16 @@ class WorkDir {
   // report.json holds the output of a finished run. A new run removes that of the last.
   absl::Status WriteReport(const std::string& json) const;
   void RemoveReport() const;
+
+  // view.json holds what others may show of the run while it goes on and afterwards. For this user
+  // alone: it has the job as it was given, with the values of its variables.
+  absl::Status WriteView(const std::string& json) const;
+  // Returns null if there is none, or none that can be read.
+  static nlohmann::json ReadView(const std::string& path);
+  // Returns the object in report.json; null if there is none.
+  static nlohmann::json ReadReport(const std::string& path);
+  // Returns true if the folder has been a run's.
+  static bool IsOne(const std::string& path);
 
   // metrics.json says where the replicas of the run serve their metrics, while it runs: "worker-0"
   // at "127.77.0.1:8080".

@@ -3,35 +3,27 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
+#include <limits>
 #include <utility>
 
 #include "api/v1/conditions.h"
 #include "api/v1/enum_names.h"
-#include "api/v1/names.h"
 #include "base/printable.h"
 #include "base/rfc3339.h"
 #include "base/text_table.h"
-#include "operator/cli/cluster/job_pods.h"
-#include "operator/cli/cluster/pod_state.h"
+#include "operator/cli/text/job_rows.h"
 #include "operator/cli/text/job_table.h"
-#include "operator/cli/text/one_line.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/text/plan_text.h"
 #include "operator/cli/text/progress_line.h"
-#include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
 namespace {
 
-using controller::Replica;
 using OrderedJson = nlohmann::ordered_json;
-using kube::Object;
-using kube::TextMember;
 
 constexpr std::size_t kMostReplicas = 40, kMostEvents = 20;  // lines
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 std::string AgeOf(const std::optional<Time>& time, Time now) {
   return time ? FormatAge(now - *time) : "-";
@@ -109,105 +101,28 @@ std::string SpecText(const api::TrainingJobSpec& spec) {
   return text;
 }
 
-// Each replica's pod, of the newest attempt, by the replica's name: a job may have 10,000 of each.
-using PodsByReplica = std::map<std::string, const Object*>;
-
-PodsByReplica NewestPods(const std::vector<Object>& pods) {
-  const auto attempt_of = [](const Object& pod) {
-    return std::atoi(kube::Label(pod, api::kLabelAttempt).c_str());
-  };
-  PodsByReplica newest;
-  for (const Object& pod : pods) {
-    const Object*& found = newest[ReplicaName(pod)];
-    if (found == nullptr || attempt_of(pod) > attempt_of(*found)) found = &pod;
-  }
-  return newest;
+TextRow TextOfReplica(const ReplicaRow& row, Time now) {
+  return {row.replica, row.node.empty() ? "-" : row.node,
+          row.restarts ? std::to_string(*row.restarts) : "-",
+          row.restarts ? AgeOf(row.created, now) : "-", row.state};
 }
 
-TextRow RowOfPod(const std::string& replica, const Object& pod, Time now) {
-  const std::string node = TextMember(kube::Member(pod, "spec"), "nodeName");
-  const auto created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp"));
-  return {replica, node.empty() ? "-" : node, std::to_string(KubeletRestarts(pod)),
-          AgeOf(created, now), OneLine(PodState(pod))};
-}
-
-TextRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods, const Replica& replica,
-                     Time now) {
-  const std::string name = controller::Describe(replica);
-  const auto pod = pods.find(name);
-  if (pod != pods.end()) return RowOfPod(name, *pod->second, now);
-  return {name, "-", "-", "-", controller::HasCompleted(job, replica) ? "Completed" : "no pod"};
-}
-
-// Of a large job only those that do not simply run.
 std::string ReplicaTable(const JobFacts& facts, Time now) {
+  const ReplicaRows replicas = RowsOfReplicas(facts, kMostReplicas);
   std::vector<TextRow> rows = {{"REPLICA", "NODE", "RESTARTS", "AGE", "STATE"}};
-  const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
-  const PodsByReplica pods = NewestPods(facts.pods);
-  std::set<std::string> names;
-  std::size_t running = 0, omitted = 0;
-  for (const Replica& replica : replicas) {
-    names.insert(controller::Describe(replica));
-    TextRow row = RowOfReplica(facts.job, pods, replica, now);
-    if (replicas.size() > kMostReplicas && row.back() == "Running") {
-      ++running;
-    } else if (rows.size() > kMostReplicas) {
-      ++omitted;
-    } else {
-      rows.push_back(std::move(row));
-    }
-  }
-  // The spec may have shrunk since, or be one that this program cannot read.
-  for (const Object& pod : facts.pods) {
-    const std::string name = ReplicaName(pod);
-    if (!names.contains(name)) rows.push_back(RowOfPod(name, pod, now));
-  }
+  for (const ReplicaRow& row : replicas.rows) rows.push_back(TextOfReplica(row, now));
   std::string text = rows.size() > 1 ? "\n" + TextTable(rows) : "";
-  if (running > 0) text += fmt::format("{} more run\n", running);
-  if (omitted > 0) text += fmt::format("{} more do not run\n", omitted);
+  if (replicas.running > 0) text += fmt::format("{} more run\n", replicas.running);
+  if (replicas.omitted > 0) text += fmt::format("{} more do not run\n", replicas.omitted);
   return text;
 }
 
-struct SeenEvent {
-  Time last;
-  int count = 1;
-  const Object* event = nullptr;
-};
-
-// Recorders of the newer API (events.k8s.io) fill eventTime and series, those of this one the rest.
-SeenEvent ReadEvent(const Object& event) {
-  const Object& series = kube::Member(event, "series");
-  SeenEvent seen{.last = {}, .event = &event};
-  for (const std::string& text :
-       {TextMember(series, "lastObservedTime"), TextMember(event, "lastTimestamp"),
-        TextMember(event, "eventTime"),
-        TextMember(kube::Member(event, "metadata"), "creationTimestamp")}) {
-    const auto time = ParseRfc3339(text);
-    if (!time) continue;
-    seen.last = *time;
-    break;
-  }
-  seen.count = std::max({1, kube::IntMember(series, "count"), kube::IntMember(event, "count")});
-  return seen;
-}
-
-std::vector<SeenEvent> ByTime(const std::vector<Object>& events) {
-  std::vector<SeenEvent> seen;
-  for (const Object& event : events) seen.push_back(ReadEvent(event));
-  std::ranges::stable_sort(seen, {}, &SeenEvent::last);
-  return seen;
-}
-
-std::string EventTable(const std::vector<Object>& events, Time now) {
-  std::vector<SeenEvent> seen = ByTime(events);
-  if (seen.size() > kMostEvents) seen.erase(seen.begin(), seen.end() - kMostEvents);
+std::string EventTable(const JobFacts& facts, Time now) {
   std::vector<TextRow> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
-  for (const SeenEvent& one : seen) {
-    const std::string times = one.count > 1 ? fmt::format(" ({} times)", one.count) : "";
-    rows.push_back({FormatAge(now - one.last), TextMember(*one.event, "type"),
-                    TextMember(kube::Member(*one.event, "involvedObject"), "name"),
-                    TextMember(*one.event, "reason"),
-                    OneLine(TextMember(*one.event, "message")) + times});
+  for (const EventRow& row : RowsOfEvents(facts.events, kMostEvents)) {
+    const std::string times = row.count > 1 ? fmt::format(" ({} times)", row.count) : "";
+    rows.push_back(
+        {FormatAge(now - row.last), row.type, row.object, row.reason, row.message + times});
   }
   return rows.size() > 1 ? "\n" + TextTable(rows) : "";
 }
@@ -220,49 +135,27 @@ std::string LogText(const ReplicaLog& log) {
   return fmt::format("\nThe last lines of the log of {}:\n{}", log.replica, log.text);
 }
 
-OrderedJson ReplicaJson(const std::string& replica, const Object* pod, const char* without_pod) {
-  OrderedJson json = {{"replica", replica}};
-  if (pod == nullptr) {
-    return {{"replica", replica},
-            {"pod", nullptr},
-            {"node", nullptr},
-            {"restarts", nullptr},
-            {"state", without_pod}};
-  }
-  json["pod"] = kube::Name(*pod);
-  json["node"] = OrNull(TextMember(kube::Member(*pod, "spec"), "nodeName"));
-  json["restarts"] = KubeletRestarts(*pod);
-  json["state"] = PodState(*pod);
-  return json;
-}
-
 OrderedJson ReplicasJson(const JobFacts& facts) {
-  const PodsByReplica pods = NewestPods(facts.pods);
   OrderedJson list = OrderedJson::array();
-  std::set<std::string> names;
-  for (const Replica& replica : controller::AllReplicas(facts.job)) {
-    const std::string name = controller::Describe(replica);
-    names.insert(name);
-    const auto pod = pods.find(name);
-    list.push_back(
-        ReplicaJson(name, pod == pods.end() ? nullptr : pod->second,
-                    controller::HasCompleted(facts.job, replica) ? "Completed" : "no pod"));
-  }
-  for (const auto& [name, pod] : pods) {
-    if (!names.contains(name)) list.push_back(ReplicaJson(name, pod, ""));
+  for (const ReplicaRow& row : RowsOfReplicas(facts, kAll).rows) {
+    list.push_back({{"replica", row.replica},
+                    {"pod", OrNull(row.pod)},
+                    {"node", OrNull(row.node)},
+                    {"restarts", row.restarts ? OrderedJson(*row.restarts) : OrderedJson()},
+                    {"state", row.state}});
   }
   return list;
 }
 
-OrderedJson EventsJson(const std::vector<Object>& events) {
+OrderedJson EventsJson(const std::vector<kube::Object>& events) {
   OrderedJson list = OrderedJson::array();
-  for (const SeenEvent& one : ByTime(events)) {
-    list.push_back({{"time", FormatRfc3339(one.last)},
-                    {"type", TextMember(*one.event, "type")},
-                    {"object", TextMember(kube::Member(*one.event, "involvedObject"), "name")},
-                    {"reason", TextMember(*one.event, "reason")},
-                    {"message", TextMember(*one.event, "message")},
-                    {"count", one.count}});
+  for (const EventRow& row : RowsOfEvents(events, kAll)) {
+    list.push_back({{"time", FormatRfc3339(row.last)},
+                    {"type", row.type},
+                    {"object", row.object},
+                    {"reason", row.reason},
+                    {"message", row.message},
+                    {"count", row.count}});
   }
   return list;
 }
@@ -296,7 +189,7 @@ std::string DescribeJob(const JobFacts& facts, Time now) {
   text += ProgressText(facts.job.status, now);
   if (facts.invalid.empty()) text += SpecText(facts.job.spec);  // it is not read in full otherwise
   text += ReplicaTable(facts, now);
-  text += EventTable(facts.events, now);
+  text += EventTable(facts, now);
   if (!facts.events_error.empty()) {
     text += fmt::format("\nThe events cannot be read: {}\n", facts.events_error);
   }

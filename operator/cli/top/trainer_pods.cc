@@ -96,9 +96,8 @@ absl::StatusOr<std::string> ReadAt(const std::string& address, Duration timeout)
 
 }  // namespace
 
-absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
-                                         Duration most) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<kube::Object> objects, ReadPods(client, job));
+PodsRead ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
+                         const std::vector<kube::Object>& objects, Duration most) {
   std::vector<Pod> pods;
   for (const kube::Object& object : objects) {
     const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));

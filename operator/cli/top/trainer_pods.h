@@ -27,11 +27,10 @@ struct PodsRead {
   Duration took{};                 // to read them, without the time to list them
 };
 
-// Reads the running pods that train, several at a time, each for at most 2 s. Those that have not
-// answered when `most` has passed since the pods were listed are unread. Errors: those of listing
-// the pods.
-absl::StatusOr<PodsRead> ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
-                                         Duration most);
+// Reads those of the job's `pods` that run and train, several at a time, each for at most 2 s.
+// Those that have not answered when `most` has passed are unread.
+PodsRead ReadTrainerPods(kube::RestClient& client, const api::TrainingJob& job,
+                         const std::vector<kube::Object>& pods, Duration most);
 
 // Reads replicas at their addresses: "worker-0" at "127.77.0.1:8080".
 PodsRead ReadTrainerPods(const std::map<std::string, std::string>& addresses, Duration most);

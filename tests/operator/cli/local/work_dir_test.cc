@@ -79,12 +79,19 @@ TEST_F(SharedWorkDirTest, APipeInPlaceOfTheAddressesIsNotWaitedFor) {
 TEST_F(SharedWorkDirTest, ReportsAreNotWrittenThroughALink) {
   const auto dir = WorkDir::Open(folder_.path(), "j");
   ASSERT_TRUE(dir.ok()) << dir.status();
-  for (const char* name : {"report.json", "report.json.new", "metrics.json", "metrics.json.new"}) {
+  for (const char* name : {"report.json", "report.json.new", "metrics.json", "metrics.json.new",
+                           "view.json", "view.json.new"}) {
     Plant(name);
   }
   EXPECT_TRUE(dir->WriteReport("{}").ok());
   EXPECT_TRUE(dir->WriteMetricsAddresses({{"worker-0", "127.77.0.1:8080"}}).ok());
+  EXPECT_TRUE(WorkDir::ReadView(folder_.path()).is_null());
+  EXPECT_TRUE(dir->WriteView(R"({"job": null})").ok());
   EXPECT_EQ(ReadTextFile(victim_), "mine");
+  EXPECT_TRUE(WorkDir::ReadView(folder_.path()).is_object());
+  struct stat view{};
+  ASSERT_EQ(::stat(folder_.At("view.json").c_str(), &view), 0);
+  EXPECT_EQ(view.st_mode & 0777, 0600U);  // the job has its variables
   EXPECT_EQ(ReadTextFile(folder_.At("report.json")), "{}\n");
   EXPECT_EQ(WorkDir::ReadMetricsAddresses(folder_.path())->at("worker-0"), "127.77.0.1:8080");
 }

@@ -1,0 +1,115 @@
+#include "operator/cli/text/job_rows.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/rfc3339.h"
+#include "operator/cli/cluster/job_pods.h"
+#include "operator/cli/cluster/pod_state.h"
+#include "operator/cli/text/one_line.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::cli {
+namespace {
+
+using controller::Replica;
+using kube::Object;
+using kube::TextMember;
+
+// Each replica's pod, of the newest attempt, by the replica's name: a job may have 10,000 of each.
+using PodsByReplica = std::map<std::string, const Object*>;
+
+PodsByReplica NewestPods(const std::vector<Object>& pods) {
+  const auto attempt_of = [](const Object& pod) {
+    return std::atoi(kube::Label(pod, api::kLabelAttempt).c_str());
+  };
+  PodsByReplica newest;
+  for (const Object& pod : pods) {
+    const Object*& found = newest[ReplicaName(pod)];
+    if (found == nullptr || attempt_of(pod) > attempt_of(*found)) found = &pod;
+  }
+  return newest;
+}
+
+ReplicaRow RowOfPod(const std::string& replica, const Object& pod) {
+  return {.replica = replica,
+          .pod = kube::Name(pod),
+          .node = TextMember(kube::Member(pod, "spec"), "nodeName"),
+          .restarts = KubeletRestarts(pod),
+          .created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp")),
+          .state = OneLine(PodState(pod))};
+}
+
+ReplicaRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods,
+                        const Replica& replica) {
+  const std::string name = controller::Describe(replica);
+  const auto pod = pods.find(name);
+  if (pod != pods.end()) return RowOfPod(name, *pod->second);
+  return {.replica = name,
+          .pod = {},
+          .node = {},
+          .restarts = {},
+          .created = {},
+          .state = controller::HasCompleted(job, replica) ? "Completed" : "no pod"};
+}
+
+// Recorders of the newer API (events.k8s.io) fill eventTime and series, those of this one the rest.
+EventRow RowOfEvent(const Object& event) {
+  const Object& series = kube::Member(event, "series");
+  EventRow row;
+  for (const std::string& text :
+       {TextMember(series, "lastObservedTime"), TextMember(event, "lastTimestamp"),
+        TextMember(event, "eventTime"),
+        TextMember(kube::Member(event, "metadata"), "creationTimestamp")}) {
+    const auto time = ParseRfc3339(text);
+    if (!time) continue;
+    row.last = *time;
+    break;
+  }
+  row.count = std::max({1, kube::IntMember(series, "count"), kube::IntMember(event, "count")});
+  row.type = TextMember(event, "type");
+  row.object = TextMember(kube::Member(event, "involvedObject"), "name");
+  row.reason = TextMember(event, "reason");
+  row.message = OneLine(TextMember(event, "message"));
+  return row;
+}
+
+}  // namespace
+
+ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most) {
+  ReplicaRows all;
+  const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
+  const PodsByReplica pods = NewestPods(facts.pods);
+  std::set<std::string> names;
+  for (const Replica& replica : replicas) {
+    names.insert(controller::Describe(replica));
+    ReplicaRow row = RowOfReplica(facts.job, pods, replica);
+    if (replicas.size() > most && row.state == "Running") {
+      ++all.running;
+    } else if (all.rows.size() >= most) {
+      ++all.omitted;
+    } else {
+      all.rows.push_back(std::move(row));
+    }
+  }
+  // The spec may have shrunk since, or be one that this program cannot read.
+  for (const Object& pod : facts.pods) {
+    const std::string name = ReplicaName(pod);
+    if (!names.contains(name)) all.rows.push_back(RowOfPod(name, pod));
+  }
+  return all;
+}
+
+std::vector<EventRow> RowsOfEvents(const std::vector<Object>& events, std::size_t most) {
+  std::vector<EventRow> rows;
+  for (const Object& event : events) rows.push_back(RowOfEvent(event));
+  std::ranges::stable_sort(rows, {}, &EventRow::last);
+  if (rows.size() > most) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(most));
+  return rows;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,43 @@
+// A line for each replica and event of a job, for whoever shows them. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "operator/cli/cluster/job_facts.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::cli {
+
+struct ReplicaRow {
+  std::string replica;          // "worker-1"
+  std::string pod;              // its name; empty: there is none
+  std::string node;             // empty: none yet
+  std::optional<int> restarts;  // by the kubelet; nullopt: there is no pod
+  std::optional<Time> created;  // the pod
+  std::string state;            // one line: see PodState
+};
+
+struct ReplicaRows {
+  std::vector<ReplicaRow> rows;
+  std::size_t running = 0, omitted = 0;  // those without a row that simply run, and the others
+};
+
+// Returns the replicas in the order of the spec, and then pods that no replica of it has. Of a job
+// with more than `most` replicas only those that do not simply run, and only `most` of these.
+ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most);
+
+struct EventRow {
+  Time last;
+  int count = 1;
+  std::string type, object, reason;
+  std::string message;  // one line
+};
+
+// Returns the `most` newest events, the newest last.
+std::vector<EventRow> RowsOfEvents(const std::vector<kube::Object>& events, std::size_t most);
+
+}  // namespace lockstep::cli

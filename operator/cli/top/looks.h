@@ -1,0 +1,53 @@
+// Looks at jobs, of a cluster or of a run on this machine, for `top`.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "base/clock.h"
+#include "operator/cli/top/top_text.h"
+#include "operator/kube/rest/rest_client.h"
+
+namespace lockstep::cli {
+
+// A job at one look.
+struct SeenJob {
+  JobTop top;  // all but `times`
+  std::vector<RankMetrics> ranks;
+  bool over = false;
+  Duration took{};  // to read its pods
+};
+
+// What a look has for the metrics of pods, which can be silent.
+inline constexpr Duration kLookTime = std::chrono::seconds(5);
+
+// Looks at the jobs of a namespace that use the bundled trainer: at `job`, or at those that have
+// not ended if it is empty. Each job has its part of `most` for reading its pods, but at least 1 s,
+// so that a look at silent pods takes as many seconds as there are jobs if that is more. Listing
+// jobs and pods takes nothing from it. Pods that have not answered by then are unread.
+// FailedPrecondition: `job` does not use the trainer. Other errors are those of the client.
+absl::StatusOr<std::vector<SeenJob>> LookAtCluster(kube::RestClient& client,
+                                                   const std::string& namespace_name,
+                                                   const std::string& job,
+                                                   Duration most = kLookTime);
+
+// Looks at a job of a cluster with these pods, which are read for at most `most`; not those of a
+// job that has ended, or that does not use the trainer.
+SeenJob LookAtJob(kube::RestClient& client, const api::TrainingJob& job,
+                  const std::vector<kube::Object>& pods, Duration most);
+
+// Looks at the run of a work directory, until it has ended. FailedPrecondition: there is none.
+absl::StatusOr<std::vector<SeenJob>> LookAtRun(const std::string& work_dir);
+
+// Every rank's metrics at the look before, by namespace and job.
+using RanksBefore = std::map<std::pair<std::string, std::string>, std::vector<RankMetrics>>;
+
+// Sets what the ranks spent their time on since the look before, and remembers this one.
+void SetTimes(std::vector<SeenJob>& jobs, RanksBefore& before);
+
+}  // namespace lockstep::cli

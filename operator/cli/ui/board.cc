@@ -1,0 +1,213 @@
+#include "operator/cli/ui/board.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/json_text.h"
+#include "base/printable.h"
+#include "operator/cli/text/or_null.h"
+#include "operator/cli/ui/job_json.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostCurves = 200;  // each has 32 KB at most
+constexpr int kLooksPerEvents = 5;        // events of a whole namespace are listed for one job
+
+SteadyTime Now() {
+  return std::chrono::steady_clock::now();
+}
+
+// Makes room where nobody has asked for long. Returns false if there is none for `key`.
+template <typename Map>
+bool MakeRoom(Map& watched, const typename Map::key_type& key, Duration forget) {
+  std::erase_if(watched, [&](const auto& entry) { return entry.second.asked + forget < Now(); });
+  return watched.contains(key) || watched.size() < Board::kMostWatched;
+}
+
+}  // namespace
+
+Board::Board(JobSource& source, const BoardPeriods& periods) : source_(source), periods_(periods) {
+  looker_ = std::jthread([this](const std::stop_token& stop) { LookForever(stop); });
+  reader_ = std::jthread([this](const std::stop_token& stop) { ReadForever(stop); });
+}
+
+std::string Board::Jobs() {
+  const std::scoped_lock lock(mutex_);
+  if (!IsAsked()) asked_for_new_.notify_all();
+  asked_ = Now();
+  Json answer = {{"source", Printable(source_.Name())},
+                 {"error", OrNull(Printable(list_error_))},
+                 {"jobs", list_}};
+  return AsciiJson(answer);
+}
+
+std::optional<std::string> Board::Job(const kube::Key& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!MakeRoom(jobs_, key, periods_.forget)) return std::nullopt;
+  WatchedJob& job = jobs_[key];
+  asked_ = job.asked = Now();
+  if (job.is_new) {
+    has_new_ = true;
+    asked_for_new_.notify_all();
+  }
+  return AsciiJson({{"error", OrNull(Printable(job.error))}, {"job", job.view}});
+}
+
+std::optional<std::string> Board::Log(const kube::Key& key, const std::string& replica,
+                                      std::uint64_t after) {
+  const std::scoped_lock lock(mutex_);
+  const LogKey log_key(key, replica);
+  if (!MakeRoom(logs_, log_key, periods_.forget)) return std::nullopt;
+  WatchedLog& log = logs_[log_key];
+  asked_ = log.asked = Now();
+  if (log.is_new) {
+    has_new_log_ = true;
+    asked_for_new_.notify_all();
+  }
+  Json answer = log.window.After(after);
+  answer["error"] = OrNull(Printable(log.error));
+  answer["read"] = log.was_read;
+  return AsciiJson(answer);
+}
+
+bool Board::IsAsked() const {
+  return asked_ != SteadyTime() && asked_ + periods_.forget >= Now();
+}
+
+void Board::LookForever(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const SteadyTime begin = Now();
+    std::vector<kube::Key> due;
+    bool all = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      has_new_ = false;
+      all = begin >= listed_ + periods_.look;
+      std::erase_if(jobs_,
+                    [&](const auto& job) { return job.second.asked + periods_.forget < begin; });
+      for (auto& [key, job] : jobs_) {
+        if (std::exchange(job.is_new, false) || all) due.push_back(key);
+      }
+      if (all) listed_ = begin;
+    }
+    if (all) ReadList();
+    for (const kube::Key& key : due) LookAt(key);
+    std::unique_lock lock(mutex_);
+    const auto is_due = [&] { return has_new_ || (IsAsked() && Now() >= listed_ + periods_.look); };
+    const SteadyTime next = listed_ + (IsAsked() ? periods_.look : periods_.idle);
+    asked_for_new_.wait_until(lock, stop, next, is_due);
+  }
+}
+
+void Board::ReadForever(const std::stop_token& stop) {
+  SteadyTime begin{};
+  while (!stop.stop_requested()) {
+    std::vector<LogKey> due;
+    {
+      const std::scoped_lock lock(mutex_);
+      has_new_log_ = false;
+      const bool all = Now() >= begin + periods_.look;
+      std::erase_if(logs_,
+                    [&](const auto& log) { return log.second.asked + periods_.forget < Now(); });
+      for (auto& [key, log] : logs_) {
+        if (std::exchange(log.is_new, false) || all) due.push_back(key);
+      }
+      if (all) begin = Now();
+    }
+    for (const LogKey& key : due) ReadLog(key);
+    std::unique_lock lock(mutex_);
+    asked_for_new_.wait_until(lock, stop, begin + periods_.look, [&] { return has_new_log_; });
+  }
+}
+
+void Board::ReadList() {
+  const absl::StatusOr<std::vector<ListedJob>> listed = source_.List();
+  const Time now = std::chrono::system_clock::now();
+  const std::scoped_lock lock(mutex_);
+  list_error_ = listed.ok() ? "" : std::string(listed.status().message());
+  if (!listed.ok()) return;
+  Json list = Json::array();
+  std::map<kube::Key, Curve> curves;
+  for (const ListedJob& job : *listed) {
+    list.push_back(ListedJson(job));
+    const auto curve = curves_.find(job.key);
+    if (curve != curves_.end()) curves.insert(std::move(*curve));
+  }
+  MakePrintable(list);
+  list_ = std::move(list);
+  curves_ = std::move(curves);  // without those of jobs that are gone
+  for (const ListedJob& job : *listed) AddPoint(job, now);
+}
+
+void Board::AddPoint(const ListedJob& listed, Time now) {
+  const std::optional<api::Progress>& progress = listed.job.status.progress;
+  if (!progress || (!curves_.contains(listed.key) && curves_.size() >= kMostCurves)) return;
+  curves_[listed.key].Add({.time = progress->update_time.value_or(now),
+                           .step = progress->step,
+                           .loss = progress->loss,
+                           .examples_per_second = progress->examples_per_second});
+}
+
+void Board::LookAt(const kube::Key& key) {
+  bool with_events = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = jobs_.find(key);
+    if (found == jobs_.end()) return;
+    with_events = found->second.looks++ % kLooksPerEvents == 0;
+  }
+  absl::StatusOr<JobLook> look = source_.Look(key, with_events);
+  const Time now = std::chrono::system_clock::now();
+  const std::scoped_lock lock(mutex_);
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end()) return;
+  WatchedJob& job = found->second;
+  job.error = look.ok() ? "" : std::string(look.status().message());
+  if (!look.ok()) {
+    job.looks = 0;  // events may be missing
+    return;
+  }
+  if (with_events || !look->facts.events.empty()) {
+    job.events = look->facts.events;
+    job.events_error = look->facts.events_error;
+  } else {
+    look->facts.events = job.events;
+    look->facts.events_error = job.events_error;
+  }
+  look->seen.top.times = TimesBetween(job.ranks, look->seen.ranks);
+  job.ranks = look->seen.ranks;
+  const JobTop& top = look->seen.top;
+  if (!look->curve && !look->seen.ranks.empty()) {  // newer than the status
+    curves_[key].Add({.time = now,
+                      .step = static_cast<std::int64_t>(top.step),
+                      .loss = top.loss,
+                      .examples_per_second = top.examples_per_second});
+  }
+  job.view = LookJson(*look, look->curve ? *look->curve : curves_[key]);
+}
+
+void Board::ReadLog(const LogKey& key) {
+  std::shared_ptr<LogTail> tail;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = logs_.find(key);
+    if (found == logs_.end()) return;
+    tail = found->second.tail;
+  }
+  if (!tail) tail = source_.Tail(key.first, key.second);
+  std::vector<LogLine> lines;
+  const absl::Status read = tail->Read(lines);
+  const std::scoped_lock lock(mutex_);
+  const auto found = logs_.find(key);
+  if (found == logs_.end()) return;
+  WatchedLog& log = found->second;
+  log.tail = std::move(tail);
+  log.window.Add(std::move(lines));
+  log.was_read = true;
+  log.error = read.ok() ? "" : std::string(read.message());
+}
+
+}  // namespace lockstep::cli

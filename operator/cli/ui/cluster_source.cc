@@ -1,0 +1,181 @@
+#include "operator/cli/ui/cluster_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <stop_token>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "base/rfc3339.h"
+#include "base/status.h"
+#include "operator/cli/cluster/job_pods.h"
+#include "operator/cli/cluster/pod_state.h"
+#include "operator/cli/logs/resumed_log.h"
+#include "operator/cli/text/job_table.h"
+#include "operator/controller/observe_job.h"
+#include "operator/controller/state/kinds.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/kube/rest/timer_thread.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr Duration kMetricsTime = std::chrono::seconds(2);  // for a job's pods
+constexpr Duration kLogTime = std::chrono::seconds(3);      // for a pod's log
+constexpr std::size_t kMostPods = 32;                       // whose logs are read
+constexpr std::size_t kReadersAtOnce = 8;
+constexpr int kTailOfOne = 1000, kTailOfEach = 200;  // lines
+constexpr std::size_t kMostOfPodLog = std::size_t{1} << 20U;
+
+// A pod's log up to now.
+struct PodTail {
+  Object pod;
+  std::vector<LogLine> lines;  // of this reading
+  ResumedLog log{[this](std::string_view line) { Take(line); }};
+  absl::Status read;
+
+  void Take(std::string_view line) {
+    const std::size_t space = line.find(' ');
+    const auto time = ParseRfc3339(line.substr(0, space));
+    std::string_view text = time ? line.substr(space + 1) : line;
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    const Time last = log.latest().value_or(Time());
+    lines.push_back({time.value_or(last), ReplicaName(pod), std::string(text)});
+  }
+};
+
+class ClusterLogTail final : public LogTail {
+ public:
+  ClusterLogTail(kube::RestClient& client, kube::Key job, std::string replica)
+      : client_(client), job_(std::move(job)), replica_(std::move(replica)) {}
+
+  absl::Status Read(std::vector<LogLine>& lines) override {
+    LOCKSTEP_ASSIGN_OR_RETURN(const JobFacts facts, ReadJobFacts(client_, job_));
+    std::size_t with_log = 0;
+    std::map<std::string, std::unique_ptr<PodTail>> present;
+    for (const Object& pod : facts.pods) {
+      if (!replica_.empty() && ReplicaName(pod) != replica_) continue;
+      if (!HasLog(pod, controller::MainContainerName(pod), false)) continue;
+      if (++with_log > kMostPods) continue;
+      std::unique_ptr<PodTail>& tail = present[kube::Uid(pod)];
+      const auto old = tails_.find(kube::Uid(pod));
+      tail = old == tails_.end() ? std::make_unique<PodTail>() : std::move(old->second);
+      tail->pod = pod;
+    }
+    tails_ = std::move(present);
+    ReadAll();
+    absl::Status all;
+    for (const auto& [uid, tail] : tails_) {
+      std::ranges::move(tail->lines, std::back_inserter(lines));
+      tail->lines.clear();
+      if (!tail->read.ok()) all.Update(tail->read);
+    }
+    if (with_log == 0) return absl::NotFoundError("no pod has a log now");
+    if (with_log > kMostPods) {
+      all.Update(absl::ResourceExhaustedError(
+          fmt::format("the logs of {} of {} replicas are shown: choose one", kMostPods, with_log)));
+    }
+    return all;
+  }
+
+ private:
+  void ReadAll() {
+    std::vector<PodTail*> todo;
+    for (const auto& [uid, tail] : tails_) todo.push_back(tail.get());
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::jthread> readers(std::min(todo.size(), kReadersAtOnce));
+    for (std::jthread& reader : readers) {
+      reader = std::jthread([&] {
+        for (std::size_t i = next++; i < todo.size(); i = next++) todo[i]->read = ReadPod(*todo[i]);
+      });
+    }
+    readers.clear();  // joins
+  }
+
+  // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
+  absl::Status ReadPod(PodTail& tail) {
+    kube::PodLogOptions options{.container = controller::MainContainerName(tail.pod),
+                                .tail_lines = replica_.empty() ? kTailOfEach : kTailOfOne,
+                                .timestamps = true};
+    options.since_time = tail.log.latest();
+    tail.log.Resume();
+    std::stop_source limit;
+    const auto alarm = timer_.Set(std::chrono::steady_clock::now() + kLogTime,
+                                  [limit]() mutable { limit.request_stop(); });
+    std::size_t bytes = 0;
+    const absl::Status read = client_.ReadPodLog(kube::KeyOf(tail.pod), options, limit.get_token(),
+                                                 [&](const std::string& text) {
+                                                   bytes += text.size();
+                                                   if (bytes > kMostOfPodLog) limit.request_stop();
+                                                   if (!limit.stop_requested()) tail.log.Add(text);
+                                                 });
+    timer_.Cancel(alarm);
+    return read;
+  }
+
+  kube::RestClient& client_;
+  const kube::Key job_;
+  const std::string replica_;
+  kube::TimerThread timer_;
+  std::map<std::string, std::unique_ptr<PodTail>> tails_;  // by the pods' uids
+};
+
+class ClusterSource final : public JobSource {
+ public:
+  ClusterSource(kube::RestClient& client, std::string namespace_name)
+      : client_(client), namespace_(std::move(namespace_name)) {}
+
+  std::string Name() const override {
+    return namespace_.empty() ? "all namespaces" : fmt::format("namespace {}", namespace_);
+  }
+
+  absl::StatusOr<std::vector<ListedJob>> List() override {
+    std::vector<ListedJob> jobs;
+    LOCKSTEP_RETURN_IF_ERROR(ForEachListed(
+        client_, controller::kTrainingJobKind, {.namespace_name = namespace_},
+        [&](const Object& object) { jobs.push_back(Listed(controller::ObserveJob(object).job)); }));
+    std::ranges::sort(jobs, {}, &ListedJob::key);
+    return jobs;
+  }
+
+  absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) override {
+    JobLook look;
+    LOCKSTEP_ASSIGN_OR_RETURN(look.facts, ReadJobFacts(client_, job));
+    if (events) ReadEvents(client_, look.facts);
+    look.listed = Listed(look.facts.job);
+    look.seen = LookAtJob(client_, look.facts.job, look.facts.pods, kMetricsTime);
+    return look;
+  }
+
+  std::unique_ptr<LogTail> Tail(const kube::Key& job, const std::string& replica) override {
+    return std::make_unique<ClusterLogTail>(client_, job, replica);
+  }
+
+ private:
+  static ListedJob Listed(api::TrainingJob job) {
+    ListedJob listed{.key = {job.metadata.namespace_name, job.metadata.name},
+                     .job = {},
+                     .state = StateName(job.status)};
+    listed.job = std::move(job);
+    return listed;
+  }
+
+  kube::RestClient& client_;
+  const std::string namespace_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobSource> MakeClusterSource(kube::RestClient& client,
+                                             const std::string& namespace_name) {
+  return std::make_unique<ClusterSource>(client, namespace_name);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,214 @@
+"""`lockstep ui` beside a `lockstep run`, in a real browser.
+
+LOCKSTEP_UI_PICTURE=FILE runs examples/quickstart.yaml and saves the page as a picture, instead of the tests."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import browser
+from local_run import LOCKSTEP, SLOWNESS, Run, write_job
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURE = os.environ.get("LOCKSTEP_UI_PICTURE")
+HOSTILE = "\x1b]0;title\x07\x1b[31m<img src=x onerror='document.title=1'><script>document.title=2</script>\x1b[0m\u202eend"
+SHOWN = "<img src=x onerror='document.title=1'><script>document.title=2</script>?end"
+
+
+class Ui:
+    """A `lockstep ui` of work directories."""
+
+    def __init__(self, folder, *args):
+        self.process = subprocess.Popen([str(LOCKSTEP), "ui", "--work-dir", str(folder), "--output", "json", *args],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.url = json.loads(self.process.stdout.readline())["url"]
+        self.base, self.token = self.url.split("/#")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def ask(self, path, token=None, method="GET", **headers):
+        """(status, headers, body)"""
+        request = urllib.request.Request(self.base + path, method=method, headers=headers)
+        request.add_header("Authorization", f"Bearer {self.token if token is None else token}")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.headers, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+
+class UiTest(unittest.TestCase):
+    """A run and the server of its page."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.runs = pathlib.Path(folder.name) / "runs"
+        self.runs.mkdir()
+        self.work_dir = self.runs / "small"
+        self.run_ = Run(write_job(folder.name, epochs=1000), self.work_dir)
+        self.addCleanup(self.run_.kill)
+        self.run_.wait_for_checkpoint()
+
+    def start(self, folder):
+        ui = Ui(folder)
+        self.addCleanup(ui.end)
+        return ui
+
+    def write_log_line(self, line, name="0.log"):
+        log = next(self.work_dir.glob("logs/*worker-1")) / name
+        with log.open("a") as file:
+            file.write(line + "\n")
+
+
+@unittest.skipUnless(browser.PROGRAM, "there is no chromium on the PATH: tools/setup test installs it")
+class BrowserTest(UiTest):
+    def test_a_run_in_a_browser(self):
+        ui = self.start(self.runs)
+        with browser.Browser() as page:
+            page.open(ui.url)
+            limit = 60 * SLOWNESS
+            page.wait_for("document.querySelector('#jobs button .name')?.textContent.endsWith('runs/small')", limit)
+            page.wait_for("Number(document.querySelector('#loss svg')?.dataset.points) > 3", limit)
+            page.wait_for("Number(document.querySelector('#rate svg')?.dataset.points) > 3", limit)
+            self.assertEqual("Running", page.evaluate("document.getElementById('job-state').textContent"))
+            for replica in ("worker-0", "worker-1"):
+                row = (f"[...document.querySelectorAll('#replicas tr')].find(row => row.cells[0].textContent === "
+                       f"'{replica}')?.innerText")
+                self.assertRegex(page.wait_for(row, limit), r"local\s+0\s")
+            page.wait_for("document.querySelectorAll('#ranks .bars-line').length === 2", limit)
+            page.wait_for("document.querySelectorAll('#events tr').length > 1", limit)
+            page.wait_for("document.querySelectorAll('#log div').length > 3", limit)
+
+            self.write_log_line(HOSTILE)
+            page.wait_for(f"[...document.querySelectorAll('#log div > span:last-child')]"
+                          f".some(line => line.textContent === {json.dumps(SHOWN)})", limit)
+            self.assertEqual(0, page.evaluate("document.querySelectorAll('#log img, #log script').length"))
+            self.assertIn("Running", page.evaluate("document.title"))
+            # Two containers of a pod have a log each, of which neither is read again for the other.
+            self.write_log_line("from beside", name="0-beside.log")
+            count = ("[...document.querySelectorAll('#log div')].filter(line => line.textContent.includes('worker-1 beside'"
+                     " + 'from beside')).length")
+            page.wait_for(f"{count} === 1", limit)
+            self.write_log_line("last")
+            page.wait_for("[...document.querySelectorAll('#log div')].some(line => line.textContent.endsWith('worker-1last'))", limit)
+            self.assertEqual(1, page.evaluate(count))
+            page.evaluate("document.getElementById('log-of').value = 'worker-0';"
+                          "document.getElementById('log-of').dispatchEvent(new Event('change'))")
+            page.wait_for("document.querySelectorAll('#log div').length > 3 && "
+                          "!document.getElementById('log').textContent.includes('onerror')", limit)
+
+            # On a narrow screen nothing sticks out.
+            page.open(ui.url, width=360, height=740, dark=True)
+            page.wait_for("document.querySelectorAll('#replicas tr').length === 3", limit)
+            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+
+            self.run_.process.send_signal(signal.SIGINT)
+            page.wait_for("document.getElementById('job-state').textContent === 'Interrupted'", limit)
+            self.assertEqual([], page.faults())
+            ui.process.send_signal(signal.SIGTERM)
+            self.assertEqual(-signal.SIGTERM, ui.process.wait(5 * SLOWNESS))
+            page.wait_for("document.getElementById('problem').textContent.includes('does not answer')", limit)
+        self.run_.finish()
+
+
+class ServerTest(UiTest):
+    def test_the_server_tells_nobody_without_the_token(self):
+        ui = self.start(self.work_dir)
+        self.assertEqual(200, ui.ask("/")[0])
+        self.assertEqual(200, ui.ask("/api/jobs")[0])
+        for token in ("", ui.token[:-1], ui.token + "0", "x" * len(ui.token)):
+            status, _, body = ui.ask("/api/jobs", token=token)
+            self.assertEqual(401, status)
+            self.assertNotIn("small", body)
+        for host in ("evil.example", f"evil.example:{ui.base.rsplit(':', 1)[1]}", "127.0.0.1.evil.example", ""):
+            self.assertEqual(403, ui.ask("/", Host=host)[0], host)
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            self.assertEqual(405, ui.ask("/api/jobs", method=method)[0], method)
+        for path in ("/", "/app.js", "/style.css", "/api/jobs", "/none"):
+            _, headers, _ = ui.ask(path)
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+            self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+            self.assertEqual("nosniff", headers["X-Content-Type-Options"])
+            self.assertNotIn("Access-Control-Allow-Origin", headers)
+        # A name of a page's is no path.
+        outside = self.runs.parent / "small.yaml"
+        answer = ui.ask(f"/api/job?name={outside}")[2]
+        deadline = time.monotonic() + 20 * SLOWNESS
+        while json.loads(answer)["error"] is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+            answer = ui.ask(f"/api/job?name={outside}")[2]
+        self.assertIn("is no work directory of a run", json.loads(answer)["error"])
+
+    def test_a_view_has_no_variables_of_pods_and_a_folder_without_one_is_shown(self):
+        view = self.work_dir / "view.json"
+        self.run_.wait_for(view.exists, "a view")
+        pods = json.loads(view.read_text())["pods"]
+        self.assertEqual([["name"]] * 2, [list(pod["spec"]["containers"][0]) for pod in pods])
+        self.assertEqual(0o600, view.stat().st_mode & 0o777)
+
+        for name, text in (("earlier", None), ("broken", '{"job": [], "pods": 3, "events": "x", "curve": {}}')):
+            (self.runs / name).mkdir()
+            (self.runs / name / ".lock").write_text("0")
+            if text:
+                (self.runs / name / "view.json").write_text(text)
+        ui = self.start(self.runs)
+        states = {}
+        deadline = time.monotonic() + 30 * SLOWNESS
+        while len(states) < 3 and time.monotonic() < deadline:
+            states = {job["name"].rsplit("/", 1)[1]: job["state"] for job in json.loads(ui.ask("/api/jobs")[2])["jobs"] or []}
+            time.sleep(0.1)
+        self.assertEqual({"small": "Running", "earlier": "Ended", "broken": "Ended"}, states)
+        for name in ("earlier", "broken"):
+            answer = {"job": None}
+            while answer["job"] is None and time.monotonic() < deadline:
+                answer = json.loads(ui.ask(f"/api/job?name={self.runs / name}")[2])
+                time.sleep(0.1)
+            self.assertEqual((None, "Ended", []), (answer["error"], answer["job"]["state"], answer["job"]["curve"]))
+
+    def test_a_taken_port_and_a_missing_folder(self):
+        ui = self.start(self.work_dir)
+        port = ui.base.rsplit(":", 1)[1]
+        for args, why in ((["--port", port], "is the port taken"), (["--work-dir", str(self.runs / "none")], "no such")):
+            folder = [] if "--work-dir" in args else ["--work-dir", str(self.work_dir)]
+            done = subprocess.run([str(LOCKSTEP), "ui", *folder, *args], stdin=subprocess.DEVNULL, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60 * SLOWNESS, check=False)
+            self.assertEqual((2, ""), (done.returncode, done.stdout))
+            self.assertIn(why, done.stderr)
+
+
+def save_picture(path):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.mkdir("runs")
+        run = Run(ROOT / "examples/quickstart.yaml", "runs/quickstart", "--set", "spec.training.epochs=40")
+        ui = Ui("runs")
+        try:
+            run.wait_for_checkpoint(240)
+            time.sleep(45 * SLOWNESS)
+            with browser.Browser() as page:
+                page.call("Emulation.setScrollbarsHidden", hidden=True)
+                page.open(ui.url, width=1200, height=1290)
+                page.wait_for("document.querySelectorAll('#ranks .bars-line').length === 2", 60)
+                page.wait_for("document.querySelectorAll('#log div').length > 3", 60)
+                time.sleep(3)
+                page.save_picture(path)
+        finally:
+            ui.end()
+            run.kill()
+
+
+if __name__ == "__main__":
+    if PICTURE:
+        save_picture(os.path.abspath(PICTURE))
+    else:
+        unittest.main()

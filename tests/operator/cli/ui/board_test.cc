@@ -1,0 +1,118 @@
+#include "operator/cli/ui/board.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/operator/cli/program.h"
+#include "tests/operator/cli/ui/fake_source.h"
+
+namespace lockstep::cli {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using testing::Eventually;
+using ::testing::HasSubstr;
+
+constexpr BoardPeriods kFast{
+    .look = milliseconds(20), .idle = milliseconds(20), .forget = std::chrono::minutes(10)};
+constexpr BoardPeriods kSlow{.look = std::chrono::minutes(10),
+                             .idle = std::chrono::minutes(10),
+                             .forget = std::chrono::minutes(10)};
+constexpr BoardPeriods kForgetful{
+    .look = std::chrono::minutes(10), .idle = std::chrono::minutes(10), .forget = milliseconds(1)};
+
+TEST(BoardTest, ItShowsTheListAndAJobWithItsCurveAndEvents) {
+  testing::FakeSource source;
+  Board board(source, kFast);
+  EXPECT_TRUE(Eventually([&] { return json::parse(board.Jobs())["jobs"].size() == 2; }));
+  const json list = json::parse(board.Jobs());
+  EXPECT_EQ("namespace n", list["source"]);
+  EXPECT_TRUE(list["error"].is_null());
+  EXPECT_EQ("a", list["jobs"][0]["name"]);
+  EXPECT_TRUE(Eventually([&] {
+    const json job = json::parse(*board.Job({"n", "a"}))["job"];
+    return job.is_object() && job["curve"].size() > 2;
+  }));
+  const json job = json::parse(*board.Job({"n", "a"}))["job"];
+  EXPECT_EQ("Running", job["state"]);
+  EXPECT_EQ(0.5, job["curve"][0][2]);
+  // Events are read now and then, and stay in between.
+  for (const int looks = source.looks; source.looks < looks + 7;) {
+    ASSERT_EQ(1U, json::parse(*board.Job({"n", "a"}))["job"]["events"].size());
+  }
+  EXPECT_THAT(board.Job({"n", "a"})->c_str(), HasSubstr("<script>?[31m"));
+}
+
+TEST(BoardTest, PagesThatAskOftenDoNotMakeItAskOften) {
+  testing::FakeSource source;
+  Board board(source, kSlow);
+  EXPECT_TRUE(Eventually([&] { return json::parse(*board.Job({"n", "a"}))["job"].is_object(); }));
+  for (int i = 0; i < 1000; ++i) {
+    board.Jobs();
+    board.Job({"n", "a"});
+  }
+  EXPECT_EQ(1, source.lists);
+  EXPECT_EQ(1, source.looks);
+}
+
+TEST(BoardTest, AFailureIsSaidWithWhatWasReadBeforeAndPasses) {
+  testing::FakeSource source;
+  Board board(source, kFast);
+  const auto shows = [&](bool error) {
+    const json list = json::parse(board.Jobs()), job = json::parse(*board.Job({"n", "a"}));
+    return list["jobs"].size() == 2 && job["job"].is_object() &&
+           list["error"].is_string() == error && job["error"].is_string() == error;
+  };
+  EXPECT_TRUE(Eventually([&] { return shows(false); }));
+  source.is_down = true;
+  EXPECT_TRUE(Eventually([&] { return shows(true); }));
+  EXPECT_EQ("connection refused", json::parse(board.Jobs())["error"]);
+  source.is_down = false;
+  EXPECT_TRUE(Eventually([&] { return shows(false); }));
+  EXPECT_TRUE(Eventually([&] {
+    return json::parse(*board.Job({"n", "gone"}))["error"] == "trainingjobs gone not found";
+  }));
+}
+
+TEST(BoardTest, SoManyJobsAndLogsAreWatchedAndNoMore) {
+  testing::FakeSource source;
+  Board board(source, kSlow);
+  for (std::size_t i = 0; i < Board::kMostWatched; ++i) {
+    EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)}));
+    EXPECT_TRUE(board.Log({"n", "a"}, fmt::format("worker-{}", i), 0));
+  }
+  EXPECT_TRUE(board.Job({"n", "0"}));
+  EXPECT_FALSE(board.Job({"n", "other"}));
+  EXPECT_FALSE(board.Log({"n", "a"}, "worker-99", 0));
+}
+
+TEST(BoardTest, WhatNobodyAsksForMakesRoom) {
+  testing::FakeSource source;
+  Board board(source, kForgetful);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)})) << i;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+TEST(BoardTest, ALogComesInParts) {
+  testing::FakeSource source;
+  Board board(source, kFast);
+  std::uint64_t next = 0;
+  std::vector<std::string> lines;
+  EXPECT_TRUE(Eventually([&] {
+    const json log = json::parse(*board.Log({"n", "a"}, "worker-0", next));
+    next = log["next"];
+    for (const json& line : log["lines"]) lines.push_back(line[2]);
+    return lines.size() > 3;
+  }));
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(fmt::format("line {}", i), lines[i]);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,114 @@
+#include "operator/cli/ui/cluster_source.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "tests/operator/cli/fake_cluster.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+using lockstep::testing::FakeHttpServer;
+using lockstep::testing::Job;
+using ::testing::HasSubstr;
+
+class ClusterSourceTest : public ::testing::Test {
+ protected:
+  ClusterSourceTest()
+      : cluster_([this](const FakeHttpServer::Request& request, FakeHttpServer::Connection& to) {
+          Answer(request.target, to);
+        }) {
+    auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+    EXPECT_TRUE(access.ok()) << access.status();
+    access_ = *std::move(access);
+    source_ = MakeClusterSource(*access_.client, "n");
+  }
+
+  void Answer(const std::string& target, FakeHttpServer::Connection& to) {
+    const auto list = [](const Object& items) {
+      return Object{{"metadata", {{"resourceVersion", "1"}}}, {"items", items}}.dump();
+    };
+    if (target.find("/trainingjobs") != std::string::npos) {
+      Object job = api::TrainingJobToJson(Job("j").Namespace("n").Workers(2).Training().Build());
+      job["metadata"]["uid"] = "uid-of-j";
+      job["status"] = {{"state", "Running"}, {"readyReplicas", "2/2"}};
+      return to.Respond(200, target.ends_with("/j") ? job.dump() : list(Object::array({job})));
+    }
+    if (target.find("/log?") != std::string::npos) {
+      const int worker = target.find("/j-worker-1/") != std::string::npos ? 1 : 0;
+      const bool again = target.find("sinceTime=") != std::string::npos;
+      std::string text = fmt::format("2026-05-01T12:00:0{0}Z line of {0}\n", worker);
+      if (again) text += fmt::format("2026-05-01T12:00:0{0}.5Z <b>later</b> of {0}\n", worker);
+      return to.Respond(200, text);
+    }
+    if (target.find("/events") != std::string::npos) {
+      ++events_;
+      return to.Respond(403, R"({"kind": "Status", "message": "no right to list events"})");
+    }
+    if (target.find("/proxy/metrics") != std::string::npos) return to.Respond(200, "");
+    Object pods = Object::array();
+    for (int i = 0; i < 2; ++i) {
+      pods.push_back(
+          testing::TrainerPod("worker", i, {{"state", {{"running", Object::object()}}}}));
+    }
+    to.Respond(200, list(pods));
+  }
+
+  std::atomic<int> events_ = 0;
+  testing::FakeCluster cluster_;
+  ClusterAccess access_;
+  std::unique_ptr<JobSource> source_;
+};
+
+std::vector<std::string> TextsOf(std::vector<LogLine>& lines) {
+  LogWindow window;
+  window.Add(std::move(lines));
+  std::vector<std::string> texts;
+  const auto all = window.After(0);
+  for (const auto& line : all.at("lines")) {
+    texts.push_back(line[1].get<std::string>() + ": " + line[2].get<std::string>());
+  }
+  lines.clear();
+  return texts;
+}
+
+TEST_F(ClusterSourceTest, JobsAreListedAndLookedAt) {
+  const auto jobs = source_->List();
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(1U, jobs->size());
+  EXPECT_EQ((kube::Key{"n", "j"}), jobs->front().key);
+  EXPECT_EQ("Running", jobs->front().state);
+  const auto look = source_->Look({"n", "j"}, false);
+  ASSERT_TRUE(look.ok()) << look.status();
+  EXPECT_EQ(2U, look->facts.pods.size());
+  EXPECT_EQ("2/2", look->seen.top.ready);
+  EXPECT_EQ(0, events_);
+  // Without the right to read them, there is the rest.
+  const auto with_events = source_->Look({"n", "j"}, true);
+  ASSERT_TRUE(with_events.ok()) << with_events.status();
+  EXPECT_THAT(with_events->facts.events_error, HasSubstr("no right to list events"));
+}
+
+TEST_F(ClusterSourceTest, LogsAreReadOnFromTheLastLine) {
+  const auto all = source_->Tail({"n", "j"}, "");
+  std::vector<LogLine> lines;
+  ASSERT_TRUE(all->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-0: line of 0", "worker-1: line of 1"));
+  ASSERT_TRUE(all->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines),
+              ::testing::ElementsAre("worker-0: <b>later</b> of 0", "worker-1: <b>later</b> of 1"));
+  ASSERT_TRUE(all->Read(lines).ok());
+  EXPECT_TRUE(lines.empty());
+
+  const auto one = source_->Tail({"n", "j"}, "worker-1");
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-1: line of 1"));
+  EXPECT_TRUE(absl::IsNotFound(source_->Tail({"n", "j"}, "worker-9")->Read(lines)));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,64 @@
+// A source of jobs that counts what it is asked for.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "operator/cli/ui/job_source.h"
+
+namespace lockstep::cli::testing {
+
+class FakeSource final : public JobSource {
+ public:
+  std::string Name() const override { return "namespace n"; }
+  absl::StatusOr<std::vector<ListedJob>> List() override {
+    ++lists;
+    if (is_down) return absl::UnavailableError("connection refused");
+    return std::vector<ListedJob>{Listed("a"), Listed("b")};
+  }
+  absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) override {
+    ++looks;
+    if (is_down) return absl::UnavailableError("connection refused");
+    if (job.name == "gone") return absl::NotFoundError("trainingjobs gone not found");
+    JobLook look;
+    look.listed = Listed(job.name);
+    if (events) {
+      look.facts.events.push_back(
+          {{"reason", "Started"}, {"message", "<script>\033[31m"}, {"type", "Normal"}});
+    }
+    return look;
+  }
+  std::unique_ptr<LogTail> Tail(const kube::Key& /*job*/, const std::string& replica) override {
+    class Tail final : public LogTail {
+     public:
+      explicit Tail(std::string replica) : replica_(std::move(replica)) {}
+      absl::Status Read(std::vector<LogLine>& lines) override {
+        lines.push_back({Time(), replica_, "line " + std::to_string(count_++)});
+        return absl::OkStatus();
+      }
+
+     private:
+      const std::string replica_;
+      int count_ = 0;
+    };
+    return std::make_unique<Tail>(replica);
+  }
+
+  std::atomic<int> lists = 0, looks = 0;
+  std::atomic<bool> is_down = false;
+
+ private:
+  ListedJob Listed(const std::string& name) {
+    ListedJob listed{.key = {"n", name}, .job = {}, .state = "Running"};
+    listed.job.metadata.name = name;
+    listed.job.status.progress.emplace();
+    listed.job.status.progress->step = lists;
+    listed.job.status.progress->loss = 0.5;
+    return listed;
+  }
+};
+
+}  // namespace lockstep::cli::testing

@@ -1,0 +1,47 @@
+#include "operator/cli/ui/log_window.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace lockstep::cli {
+namespace {
+
+LogLine LineAt(int second, const std::string& text) {
+  return {Time(std::chrono::seconds(second)), "worker-0", text};
+}
+
+TEST(LogWindowTest, TerminalsSequencesAndControlCharactersAreNotShown) {
+  EXPECT_EQ("red end", ShownLine("\033[1;31mred\033[0m end"));
+  EXPECT_EQ("after", ShownLine("\033]0;a title\aafter"));
+  EXPECT_EQ("after", ShownLine("\033]8;;http://evil\033\\after"));
+  EXPECT_EQ("", ShownLine("\033"));
+  EXPECT_EQ("", ShownLine("\033[31"));
+  EXPECT_EQ("", ShownLine("\033]0;no end"));
+  EXPECT_EQ("<b>?a?b", ShownLine("<b>\aa\u202Eb"));
+  EXPECT_EQ("100%", ShownLine("1%\r50%\r100%\r"));
+  EXPECT_LE(ShownLine(std::string(100'000, 'x')).size(), 4010U);
+}
+
+TEST(LogWindowTest, APageGetsWhatItHasNotHadInTheOrderOfTime) {
+  LogWindow window;
+  window.Add({LineAt(2, "b"), LineAt(1, "a")});
+  EXPECT_EQ(R"({"next":2,"lines":[[1000,"worker-0","a"],[2000,"worker-0","b"]]})",
+            window.After(0).dump());
+  EXPECT_EQ(R"({"next":2,"lines":[]})", window.After(2).dump());
+  window.Add({LineAt(3, "c")});
+  EXPECT_EQ(R"({"next":3,"lines":[[3000,"worker-0","c"]]})", window.After(2).dump());
+  EXPECT_EQ(3U, window.After(99).at("lines").size());  // of a window before this one
+}
+
+TEST(LogWindowTest, ItHoldsTheLastLinesAndBytes) {
+  LogWindow window;
+  for (int i = 0; i < 3000; ++i) window.Add({LineAt(i, "x")});
+  EXPECT_EQ(LogWindow::kMostLines, window.After(0).at("lines").size());
+  EXPECT_EQ(3000, window.After(0).at("next"));
+  for (int i = 0; i < 1000; ++i) window.Add({LineAt(3000 + i, std::string(4000, 'y'))});
+  EXPECT_LE(window.After(0).at("lines").size() * 4000, LogWindow::kMostBytes + 8000);
+}
+
+}  // namespace
+}  // namespace lockstep::cli
