@@ -21,7 +21,7 @@
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::controller {
 namespace {
