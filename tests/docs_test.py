@@ -216,17 +216,27 @@ class DocsTest(unittest.TestCase):
         self.assertEqual([], sorted(folder for folder in drawn if not (ROOT / folder).is_dir()))
         self.assertEqual([], sorted(set(LAYERS) - drawn))
 
-    def test_the_recipe_for_an_activation_names_what_the_last_one_touched(self):
+    def test_the_recipe_for_an_activation_names_what_one_without_a_parameter_touches(self):
         section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
                             re.MULTILINE | re.DOTALL).group(1)
+        section = section.partition("If the formula has a parameter")[0]
         named = {path.replace("your_activation", "tanh") for path in re.findall(r"`([a-z_/-]+/[\w./-]+)`", section)
                  if "." in path}
         mentions = re.compile(r"\btanh\b|kTanh")
         touched = {path.relative_to(ROOT).as_posix()
-                   for folder in ("api", "charts", "docs", "tests/golden", "trainer")
+                   for folder in ("api", "charts", "docs", "tests/golden", "tests/integration", "tests/peer", "trainer")
                    for path in (ROOT / folder).rglob("*")
                    if path.is_file() and mentions.search(path.read_text(errors="replace"))}
         self.assertEqual(touched, named)
+
+    def test_the_recipe_for_an_activation_names_what_one_with_a_parameter_touches(self):
+        section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1)
+        mentions = re.compile(r"leaky_?relu|\bfloat slope\b|\bslope_", re.IGNORECASE)
+        touched = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trainer").rglob("*")
+                   if path.is_file() and mentions.search(path.read_text(errors="replace"))}
+        self.assertGreater(len(touched), 10)
+        self.assertEqual([], sorted(touched - set(files_named(section))))
 
     def test_the_recipe_for_an_op_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add an op\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
