@@ -40,7 +40,7 @@ NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPu
 REASON_ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 # Made by a build, and the last part of a path that stands for yours.
 MADE = ("build/",)
-YOURS = re.compile(r"^(your_|YOUR|SCENARIO|DIR)")
+YOURS = re.compile(r"^((observed_)?your_|YOUR|SCENARIO|DIR)")
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
@@ -226,17 +226,27 @@ class DocsTest(unittest.TestCase):
         self.assertEqual([], sorted(folder for folder in drawn if not (ROOT / folder).is_dir()))
         self.assertEqual([], sorted(set(LAYERS) - drawn))
 
-    def test_the_recipe_for_an_activation_names_what_the_last_one_touched(self):
+    def test_the_recipe_for_an_activation_names_what_one_without_a_parameter_touches(self):
         section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
                             re.MULTILINE | re.DOTALL).group(1)
+        section = section.partition("If the formula has a parameter")[0]
         named = {path.replace("your_activation", "tanh") for path in re.findall(r"`([a-z_/-]+/[\w./-]+)`", section)
                  if "." in path}
         mentions = re.compile(r"\btanh\b|kTanh")
         touched = {path.relative_to(ROOT).as_posix()
-                   for folder in ("api", "charts", "docs", "tests/golden", "trainer")
+                   for folder in ("api", "charts", "docs", "tests/golden", "tests/integration", "tests/peer", "trainer")
                    for path in (ROOT / folder).rglob("*")
                    if path.is_file() and mentions.search(path.read_text(errors="replace"))}
         self.assertEqual(touched, named)
+
+    def test_the_recipe_for_an_activation_names_what_one_with_a_parameter_touches(self):
+        section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1)
+        mentions = re.compile(r"leaky_?relu|\bfloat slope\b|\bslope_", re.IGNORECASE)
+        touched = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trainer").rglob("*")
+                   if path.is_file() and mentions.search(path.read_text(errors="replace"))}
+        self.assertGreater(len(touched), 10)
+        self.assertEqual([], sorted(touched - set(files_named(section))))
 
     def test_the_recipe_for_an_op_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add an op\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
@@ -250,6 +260,26 @@ class DocsTest(unittest.TestCase):
                    and "__pycache__" not in path.parts and mentions.search(path.read_text(errors="replace"))}
         self.assertGreater(len(touched), 20)
         self.assertEqual([], sorted(touched - named))
+
+    def test_the_recipe_for_a_kind_names_what_reads_the_last_one(self):
+        section = re.search(r"^## Read a new kind of object\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1).replace("your_kind", "pod_group")
+        named = set(files_named(section))
+        mentions = re.compile(r"(Store|FollowedKind|optional)<ObservedPodGroup>[*{ ]+\w+;?|"
+                              r"\bPodGroupFields\b|\bstores_?\.pod_groups\b")
+        touched = {path.relative_to(ROOT).as_posix()
+                   for folder in ("operator", "tests/operator")
+                   for path in (ROOT / folder).rglob("*")
+                   if path.suffix in (".h", ".cc") and mentions.search(path.read_text())}
+        self.assertGreater(len(touched), 6)
+        # The executor also writes PodGroups.
+        self.assertEqual([], sorted(touched - named - {"operator/controller/plan_executor.cc"}))
+        self.assertEqual([], [path for path in named if not (ROOT / path).is_file()])
+        # Of a kind that is not optional and whose objects belong to jobs; with the rule's header, source and table.
+        other = {"job_controller.h", "job_controller.cc", "settings.h", "flags.h", "flags.cc", "process_options.cc"}
+        code = {path for path in named if path.startswith("operator/") and path.endswith((".h", ".cc"))
+                and path.rpartition("/")[2] not in other}
+        self.assertLessEqual(len(code) + 3, 10, sorted(code))
 
     def test_the_recipe_for_a_strategy_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add a strategy\n(.*)", (ROOT / "CONTRIBUTING.md").read_text(),

@@ -35,6 +35,7 @@
 #include "trainer/supervisor/stop_deadline.h"
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
+#include "trainer/train/evaluator/evaluator_pod.h"
 #include "trainer/train/replica.h"
 
 namespace lockstep::train {
@@ -70,6 +71,9 @@ int Replica(const Clock& clock) {
   RaiseDescriptorLimit();  // a rank has one socket per peer
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
+  if (identity->role == api::Role::kEvaluator) {
+    return RunEvaluatorPod(*identity, OwnerFor(*identity), ReplicaThreads(1), clock);
+  }
   return RunReplica(*identity, clock);
 }
 

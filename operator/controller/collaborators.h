@@ -5,8 +5,8 @@
 
 #include "api/v1/job_token.h"
 #include "base/clock.h"
-#include "operator/controller/children/addresses.h"
 #include "operator/controller/job_tokens.h"
+#include "operator/controller/state/address.h"
 #include "operator/controller/state/progress_reports.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/kube/client.h"

@@ -7,7 +7,7 @@
 #include "operator/controller/plan_executor.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::controller {
 

@@ -60,14 +60,14 @@ bool Expectations::AreMet(const kube::Identity& job, const kube::Owner& owner,
     return !kube::IsOlderVersion(seen, write.version);
   };
   std::erase_if(created_, [&](const auto& entry) { return has_seen(entry.second); });
-  for (const kube::AnyStore* store : ChildStores(stores)) {
+  for (const Stores::Children& children : stores.children) {
     if (created_.empty()) break;
-    for (const kube::AnyStore::Ptr& object : store->AllOwnedBy(owner)) {
+    for (const kube::AnyStore::Ptr& object : children.store->AllOwnedBy(owner)) {
       created_.erase(object->uid);
     }
   }
   std::erase_if(deleted_, [&stores](const auto& entry) {
-    const kube::AnyStore::Ptr pod = stores.pods.Find(entry.second);
+    const kube::AnyStore::Ptr pod = stores.pods->Find(entry.second);
     return !pod || pod->uid != entry.first || pod->being_deleted;
   });
   std::erase_if(updated_, has_seen);

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rest/request_limiter.h"
+#include "operator/kube/token_bucket.h"
 
 namespace lockstep::controller {
 

@@ -6,13 +6,13 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/clock.h"
+#include "operator/controller/followed_kinds.h"
 #include "operator/controller/node_health.h"
 #include "operator/controller/reconciler.h"
 #include "operator/kube/backoff.h"
@@ -52,12 +52,10 @@ struct JobControllerStats {
   std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
 };
 
-// Lists and watches pods and Services, plus PodGroups with a gang scheduler and Workloads with
-// Kueue, all by the existence of the label api::kLabelJobUid; with Settings::watch_nodes also all
-// nodes, whatever the namespace. Progress is polled at status.podIP. Pods get the environment
-// variable LOCKSTEP_POD_IP as a field reference to status.podIP, which whatever runs the pods must
-// resolve.
-class JobController {
+// Lists and watches the kinds of followed_kinds.h. Progress is polled at status.podIP. Pods get the
+// environment variable LOCKSTEP_POD_IP as a field reference to status.podIP, which whatever runs
+// the pods must resolve.
+class JobController final : ChangeHandlers {
  public:
   // Everything passed by reference must outlive the controller.
   JobController(kube::Client& client, const Addresses& addresses, ProgressSource& progress,
@@ -83,18 +81,19 @@ class JobController {
   void Look(const kube::Key& key, bool at_once);
 
   JobControllerStats Stats() const;
-  const kube::Store<ObservedJob>& jobs() const { return jobs_.store(); }
+  const kube::Store<ObservedJob>& jobs() const { return *stores_.jobs; }
 
  private:
-  std::vector<kube::AnyInformer*> Informers();
-  std::vector<const kube::AnyInformer*> Informers() const;
-  // These return null if the kind is not in use.
-  const kube::Store<ObservedPodGroup>* FollowPodGroups(kube::Client& client);
-  const kube::Store<ObservedWorkload>* FollowWorkloads(kube::Client& client);
-  const kube::Store<bool>* FollowNodes(kube::Client& client);
+  // Adds an informer of each followed kind to informers_. Returns their stores.
+  Stores Follow(kube::Client& client);
+  void JobChanged(const kube::Cached<ObservedJob>* before,
+                  const kube::Cached<ObservedJob>* after) override;
+  void ChildChanged(const kube::Identity* before, const kube::Identity* after) override;
+  void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override;
+  void EnqueueOwner(const kube::Identity& child);
   bool IsReady(const std::string& node) const;
+  bool NodesAreCurrent() const;
   void AddJobsOn(const std::function<bool(const std::string& node)>& affects);
-  void SetHandlers();
   void OpenNamespaces();
   void Enqueue(const kube::Key& key);
 
@@ -104,13 +103,9 @@ class JobController {
   std::map<std::string, std::atomic<bool>> open_;
   std::atomic<bool> is_stopping_{false};
   mutable std::mutex opening_;  // held from opening a namespace until its jobs are queued
-  kube::Informer<ObservedJob> jobs_;
-  kube::Informer<std::optional<ObservedPod>> pods_;
-  kube::Informer<std::monostate> services_;
-  std::optional<kube::Informer<ObservedPodGroup>> pod_groups_;  // with a gang scheduler
-  std::optional<kube::Informer<ObservedWorkload>> workloads_;   // with Kueue
   NodeHealth node_health_;
-  std::optional<kube::Informer<bool>> nodes_;  // with Settings::watch_nodes
+  std::vector<std::unique_ptr<kube::AnyInformer>> informers_;
+  const Stores stores_;  // of informers_
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

@@ -207,12 +207,12 @@ void Observer::Observe(ReconcileContext& context) const {
   // The status of other jobs is not written.
   const bool may_write = !IsForeign(observed.job) && !IsBeingDeleted(observed.job);
   if (refused && may_write) observed.job.status = refused->status;
-  auto pods = stores_.pods.OwnedBy(context.memory.owner);
+  auto pods = stores_.pods->OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
   observed.pods.reserve(pods.size());
   for (const auto& pod : pods) observed.pods.push_back(*pod->value);
-  observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty() ||
+  observed.has_service = !stores_.services->AllOwnedBy(context.memory.owner).empty() ||
                          context.memory.hidden_service == observed.job.status.attempt;
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, observed.job.metadata.name, context)) {

@@ -21,7 +21,7 @@
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::controller {
 namespace {
@@ -246,7 +246,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   }
   // The object may come from an earlier call of ours, so its owner decides, never its name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {
-    const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
+    const auto seen = kind == kube::kPodKind ? stores_.pods->Get(kube::KeyOf(object)) : nullptr;
     if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
       return FailCreate(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
                                                                   kind.plural, kube::Name(*made))),

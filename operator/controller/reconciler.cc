@@ -33,7 +33,7 @@ Reconciler::Reconciler(const Collaborators& with, const Stores& stores, Settings
 }
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
-  kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
+  kube::Store<ObservedJob>::Ptr job = stores_.jobs->Get(key);
   if (!job) {  // deleted; the garbage collector removes its children
     Forget(key);
     return std::nullopt;

@@ -17,22 +17,27 @@ namespace lockstep::controller {
 // How late Stores::nodes may learn of a change while nodes_are_current.
 inline constexpr Duration kNodesSilence = std::chrono::seconds(90);
 
-// Maintained by informers. Decisions read nothing else of the cluster.
+// Maintained by informers, which are made from the table in followed_kinds.h. Decisions read
+// nothing else of the cluster.
 struct Stores {
-  const kube::Store<ObservedJob>& jobs;
-  const kube::Store<std::optional<ObservedPod>>& pods;
-  const kube::Store<std::monostate>& services;                // only existence matters
+  const kube::Store<ObservedJob>* jobs = nullptr;                 // never null once set
+  const kube::Store<std::optional<ObservedPod>>* pods = nullptr;  // likewise
+  const kube::Store<std::monostate>* services = nullptr;      // likewise; only existence matters
   const kube::Store<ObservedPodGroup>* pod_groups = nullptr;  // null without a gang scheduler
   const kube::Store<ObservedWorkload>* workloads = nullptr;   // null without Kueue
   const kube::Store<bool>* nodes = nullptr;  // whether each node is ready; null if not watched
   const NodeHealth* node_health = nullptr;   // of `nodes`; null if these are
   // Returns whether `nodes` has every change that is older than kNodesSilence. Empty: always.
   std::function<bool()> nodes_are_current = {};
+
+  struct Children {
+    kube::Kind kind;
+    const kube::AnyStore* store;
+  };
+  std::vector<Children> children = {};  // those of the above whose objects belong to jobs
 };
 
-// Returns the store of a child's kind: pods, Services, PodGroups or Workloads.
+// Returns the store of children of this kind. Requires: stores.children has it.
 const kube::AnyStore& StoreOf(const Stores& stores, const kube::Kind& kind);
-// Returns the stores of these four kinds that are in use.
-std::vector<const kube::AnyStore*> ChildStores(const Stores& stores);
 
 }  // namespace lockstep::controller

@@ -52,7 +52,7 @@ struct WatchOptions {
 // validation: the same object is always refused), FailedPrecondition (400, other 422s and more:
 // admission refuses the object, or the server does not understand the request), PermissionDenied
 // (403), Unauthenticated (401), ResourceExhausted (429), Unavailable (5xx or no connection),
-// DeadlineExceeded. IsOverloaded (rest/api_errors.h) tells of errors whether the server is
+// DeadlineExceeded. IsOverloaded (server_errors.h) tells of errors whether the server is
 // overloaded. The message names the verb, the resource and the object.
 class Client {
  public:

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "operator/controller/children/addresses.h"
+#include "operator/controller/state/address.h"
 
 namespace lockstep::local {
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "operator/controller/children/addresses.h"
 #include "operator/controller/job_controller.h"
 #include "tests/faults/fault_client.h"
 #include "tests/support/eventually.h"

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-// Makes the back end for a training of that precision. Errors: as of OpenDevice.
+// Makes the back end for a training of that precision. Errors: as for OpenDevice.
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(api::Precision)>;
 
 // Trains core-cnn on synthetic data for a few steps in each precision, on the device and on

@@ -18,7 +18,7 @@ struct GpuCheckOptions {
   bool benchmarks = true;  // false: it only checks
 };
 
-// Errors: as of OpenDevice.
+// Errors: as for OpenDevice.
 absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options);
 // The same of back ends that `make_backend` makes; options.backend and options.device say nothing.
 absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,

@@ -56,11 +56,10 @@ class FileBytes {
   ~FileBytes() = default;
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  // Says whether a mapped file is now read here and there, so that to read ahead is a waste.
+  // These do what MappedFile's do if the file is mapped, else nothing.
   void ExpectScatteredReads(bool scattered) const {
     if (mapping_ != nullptr) mapping_->ExpectScatteredReads(scattered);
   }
-  // Reads ahead a mapped file on a thread: see MappedFile. Does not block.
   void Prefetch() const {
     if (mapping_ != nullptr) mapping_->Prefetch();
   }

@@ -17,7 +17,7 @@ struct DataFacts {
   std::optional<std::int64_t> samples;  // absent: not known without opening the files
   Shape shape;                          // of a sample
   DType element = DType::kUInt8;
-  std::int64_t classes = 0, targets = 0;  // as of Dataset
+  std::int64_t classes = 0, targets = 0;  // as in Dataset
   bool in_memory = false;                 // as Dataset::InMemory
 };
 

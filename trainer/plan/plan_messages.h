@@ -28,7 +28,7 @@ struct PlannedMessages {
 };
 
 // Of the group that `session` is a replica of. `remote`: whether parameter servers are on other
-// hosts than the replicas. InvalidArgument: as of Shard::Create.
+// hosts than the replicas. InvalidArgument: as for Shard::Create.
 absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote, Session& session);
 
 }  // namespace lockstep::train

@@ -51,7 +51,7 @@ struct MeasuredReplica : ReplicaNumbers {
 };
 
 // Builds the session of the replica that saves. `process` is what the process had before, to which
-// its growth is added. InvalidArgument: as of Session::Create.
+// its growth is added. InvalidArgument: as for Session::Create.
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                                                const PlannedData& data, const Identity& identity,
                                                std::size_t process);

@@ -18,7 +18,6 @@
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/compute_device.h"
 #include "trainer/train/cpu_quota.h"
-#include "trainer/train/evaluator/evaluator_pod.h"
 #include "trainer/train/export_at_end.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"
@@ -41,14 +40,14 @@ int ReplicaThreads(int processes_per_pod) {
   return std::max(1, cores / std::max(1, processes_per_pod));
 }
 
-namespace {
-
 CheckpointOwner OwnerFor(const Identity& identity) {
   return {.job_uid = identity.job_uid,
           .attempt = identity.attempt,
           .pod_started = identity.incarnation.pod_started,
           .process_number = identity.incarnation.process_number};
 }
+
+namespace {
 
 ModelWriter WriterFor(const Identity& identity) {
   return {.job_uid = identity.job_uid, .process = identity.incarnation};
@@ -93,9 +92,6 @@ int Train(const Identity& identity, bool is_variant, TrainLoop& loop) {
 int RunReplica(const Identity& identity, const Clock& clock) {
   if (identity.role == api::Role::kParameterServer) {
     return RunParameterServerPod(identity, ReplicaThreads(1), clock);
-  }
-  if (identity.role == api::Role::kEvaluator) {
-    return RunEvaluatorPod(identity, OwnerFor(identity), ReplicaThreads(1), clock);
   }
   // Until it joins, this process has nothing that others lack.
   std::optional<ExitAtStopSignal> exits(std::in_place, api::kExitPreempted, "the start");

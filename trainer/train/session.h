@@ -78,7 +78,7 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
                                                            SessionParts parts);
   // Opens the data sets, and checks that they fit each other and the loss; of a session that only
-  // evaluates, only the test set. Errors: as of Create.
+  // evaluates, only the test set. Errors: as for Create.
   static absl::StatusOr<TrainAndTest> OpenData(const SessionOptions& options);
   ~Session();
 

@@ -24,7 +24,7 @@ class SoloTraining {
  public:
   // Initializes the session's model. Requires: the session's world is 1.
   static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(std::unique_ptr<Session> session);
-  // The same of a session on this back end. Errors: as of Session::Assemble.
+  // The same of a session on this back end. Errors: as for Session::Assemble.
   static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(const SessionOptions& options,
                                                               std::unique_ptr<Backend> backend);
 
@@ -32,7 +32,7 @@ class SoloTraining {
   // Runs the next step to its end. Errors: a sample cannot be read, or the training diverges.
   absl::StatusOr<StepTotals> Step() { return Run(1); }
   // Runs `steps` of at least 1 to their end, and returns the totals of the last. As in training, a
-  // device with a queue gets the next step while it works on one. Errors: as of Step.
+  // device with a queue gets the next step while it works on one. Errors: as for Step.
   absl::StatusOr<StepTotals> Run(std::int64_t steps);
   PhaseTimes ReadPhases() { return phases_.Read(); }
 

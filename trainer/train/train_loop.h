@@ -46,7 +46,7 @@ struct TrainLoop {
   LoopOutcome Run(const Membership& membership);
   // Saves `state` outside of a generation. Returns kStopped, with Ok if it is saved, if this
   // process does not save checkpoints or if it has nothing new to save; else with the reason. Other
-  // ends as of SaveAndEnd.
+  // ends as for SaveAndEnd.
   LoopOutcome SaveAlone();
   // The step of the state that this process can give its group; -1: none. Those whose parameters
   // rank 0 updates lack the optimizer's state.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::cli {
 namespace {

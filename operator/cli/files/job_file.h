@@ -25,7 +25,7 @@ struct JobFile {
 // What messages call the file: `path`, or "standard input" for "-".
 std::string SourceOf(const std::string& path);
 
-// Reads the whole file; `path` "-" is standard input. Errors: as of ReadFile.
+// Reads the whole file; `path` "-" is standard input. Errors: as for ReadFile.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
 // The same error with the file's name before each line, so that editors can jump to it.

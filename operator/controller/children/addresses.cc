@@ -11,10 +11,6 @@
 
 namespace lockstep::controller {
 
-std::string Address::HostPort() const {
-  return fmt::format("{}:{}", host, port);
-}
-
 DnsAddresses::DnsAddresses(std::string domain) : domain_(std::move(domain)) {}
 
 Address DnsAddresses::Of(const api::TrainingJob& job, api::Role role, int index) const {
@@ -41,10 +37,6 @@ int ClusterPort(const api::TrainingJob& job, api::Role role) {
     }
   }
   return api::kClusterPort;
-}
-
-std::string PodName(const api::TrainingJob& job, api::Role role, int index) {
-  return fmt::format("{}-{}-{}", job.metadata.name, api::RoleName(role), index);
 }
 
 }  // namespace lockstep::controller

@@ -14,7 +14,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr char kContinuation[] = "lockstep/continue";
-constexpr char kOverload[] = "lockstep/overloaded";
 constexpr std::size_t kQuoted = 512;  // bytes quoted of an answer that is no Status
 // Bytes. A server quotes the values that it refuses, which may be as long as an object, and errors
 // are remembered.
@@ -82,11 +81,6 @@ absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_vi
   }
 }
 
-bool ExceedsQuota(const absl::Status& status) {
-  return absl::IsPermissionDenied(status) &&
-         status.message().find("exceeded quota: ") != absl::string_view::npos;
-}
-
 absl::Status ErrorOf(const std::string& what, const Object& status) {
   const Object& code = Member(status, "code");
   const int http_status = code.is_number_integer() ? code.get<int>() : 500;
@@ -119,15 +113,6 @@ bool MayBeOverloaded(const HttpResponse& response) {
 
 bool AsksToComeBack(const HttpResponse& response) {
   return MayBeOverloaded(response) && response.retry_after.has_value();
-}
-
-absl::Status MarkOverloaded(absl::Status error) {
-  error.SetPayload(kOverload, absl::Cord());  // does nothing if it is Ok
-  return error;
-}
-
-bool IsOverloaded(const absl::Status& error) {
-  return absl::IsDeadlineExceeded(error) || error.GetPayload(kOverload).has_value();
 }
 
 std::optional<std::string> ContinuationOf(const absl::Status& error) {

@@ -30,15 +30,5 @@ std::optional<std::string> ContinuationOf(const absl::Status& error);
 bool MayBeOverloaded(const HttpResponse& response);
 // Returns true if the server says when to retry.
 bool AsksToComeBack(const HttpResponse& response);
-// Returns `error`, marked as that of a server that is overloaded: it answered slowly, or kept
-// asking to retry until the client gave up. So a next call would take long, too. Keeps Ok.
-absl::Status MarkOverloaded(absl::Status error);
-// Returns true if the error is so marked, or says that no answer came in time.
-bool IsOverloaded(const absl::Status& error);
-
-// True if `status`, from ErrorOf, says that a ResourceQuota of the namespace has no room for the
-// object. The API server uses the code and reason of a missing permission; only the message
-// differs.
-bool ExceedsQuota(const absl::Status& status);
 
 }  // namespace lockstep::kube

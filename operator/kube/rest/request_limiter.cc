@@ -4,25 +4,6 @@
 #include <thread>
 
 namespace lockstep::kube {
-namespace {
-
-Duration IntervalOf(double rate) {
-  if (rate <= 0) return Duration::zero();
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / rate));
-}
-
-}  // namespace
-
-TokenBucket::TokenBucket(double rate, int burst)
-    : interval_(IntervalOf(rate)), saved_(interval_ * (std::max(burst, 1) - 1)) {}
-
-SteadyTime TokenBucket::Take(SteadyTime now, Duration apart) {
-  if (interval_ == Duration::zero()) return now;
-  const SteadyTime turn = std::max(next_, now - saved_);
-  next_ = turn + std::max(interval_, apart);
-  return std::max(turn, now);
-}
-
 RequestLimiter::RequestLimiter(double qps, int burst, int at_once)
     : bucket_(qps, burst), free_(std::max(at_once, 1)) {}
 

@@ -12,6 +12,7 @@
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/api_server_client.h"
 #include "operator/kube/rest/object_json.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::kube {
 namespace {

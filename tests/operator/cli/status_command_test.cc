@@ -9,7 +9,7 @@
 
 #include "operator/cli/exit_codes.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 #include "operator/local/memory_client.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/terminal.h"

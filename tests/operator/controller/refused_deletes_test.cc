@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/controller/rules/status.h"
-#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/server_errors.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

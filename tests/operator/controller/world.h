@@ -3,19 +3,21 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
+#include "operator/controller/children/addresses.h"
 #include "operator/controller/children/gang.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/observe_job.h"
+#include "operator/controller/followed_kinds.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
@@ -72,7 +74,7 @@ class World {
   }
   void RestartOperator() {
     reconciler.reset();
-    caches_ = std::make_unique<Caches>();
+    caches_ = std::make_unique<Caches>(settings_, nodes_are_current);
     for (auto& [plural, seen] : seen_) seen = 0;
     SyncAll();
     events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
@@ -80,10 +82,7 @@ class World {
     reconciler = std::make_unique<controller::Reconciler>(
         controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_,
                                   reports ? &*reports : nullptr},
-        controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
-                           Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr,
-                           &caches_->node_health, [this] { return nodes_are_current; }},
-        settings_);
+        caches_->stores, settings_);
   }
 
   // Lets one kind's cache see up to `count` more changes.
@@ -93,17 +92,13 @@ class World {
       if (!IsOf(kind, event.object)) continue;
       if (count-- == 0) return;
       seen = VersionOf(event.object);
-      See(kind, event);
+      for (const auto& cache : caches_->all) {
+        if (cache.kind == kind) cache.see(event);
+      }
     }
   }
   void SyncAll() {
-    for (const kube::Kind& kind :
-         {controller::kTrainingJobKind, kube::kPodKind, kube::kServiceKind}) {
-      Sync(kind, 1'000'000);
-    }
-    if (PodGroups() != nullptr) Sync(controller::PodGroupKind(settings_), 1'000'000);
-    if (Workloads() != nullptr) Sync(controller::kWorkloadKind, 1'000'000);
-    if (settings_.watch_nodes) Sync(controller::kNodeKind, 1'000'000);
+    for (const auto& cache : caches_->all) Sync(cache.kind, 1'000'000);
   }
 
   absl::StatusOr<std::optional<Duration>> Reconcile() { return reconciler->Reconcile(key); }
@@ -161,7 +156,7 @@ class World {
   controller::JobTokens& tokens() { return *tokens_; }
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
   // As the operator's cache holds it.
-  const controller::ObservedJob& HeldJob() const { return caches_->jobs.Get(key)->value; }
+  const controller::ObservedJob& HeldJob() const { return caches_->stores.jobs->Get(key)->value; }
   std::optional<api::TrainingJob> Job() {
     const auto object = client.Get(controller::kTrainingJobKind, key);
     if (!object.ok()) return std::nullopt;
@@ -188,44 +183,46 @@ class World {
   std::unique_ptr<controller::Reconciler> reconciler;
 
  private:
-  struct Caches {
-    kube::Store<controller::ObservedJob> jobs;
-    kube::Store<std::optional<controller::ObservedPod>> pods;
-    kube::Store<std::monostate> services;
-    kube::Store<controller::ObservedPodGroup> pod_groups;
-    kube::Store<controller::ObservedWorkload> workloads;
-    kube::Store<bool> nodes;
-    controller::NodeHealth node_health;
-  };
-  const kube::Store<controller::ObservedPodGroup>* PodGroups() const {
-    return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
-  }
-  const kube::Store<controller::ObservedWorkload>* Workloads() const {
-    return settings_.kueue ? &caches_->workloads : nullptr;
-  }
+  // Those that a JobController with these settings has.
+  struct Caches final : controller::ChangeHandlers {
+    struct Cache {
+      kube::Kind kind;
+      std::function<void(const kube::WatchEvent& event)> see;
+    };
 
-  void See(const kube::Kind& kind, const kube::WatchEvent& event) {
-    if (kind == kube::kPodKind) return See(caches_->pods, event, controller::ObservePod);
-    if (kind == controller::kTrainingJobKind) {
-      return See(caches_->jobs, event, controller::ObserveJob);
+    Caches(const controller::Settings& settings, const bool& nodes_are_current) {
+      stores.node_health = &node_health;
+      stores.nodes_are_current = [&nodes_are_current] { return nodes_are_current; };
+      controller::ForEachFollowedKind(
+          settings, [&]<typename Value>(const controller::FollowedKind<Value>& followed) {
+            const auto store = std::make_shared<kube::Store<Value>>();
+            controller::AddStore(followed, *store, stores);
+            all.push_back({followed.kind, [this, followed, store](const auto& event) {
+                             if (!IsSelected(followed.label, event.object)) return;
+                             const kube::Key changed = kube::KeyOf(event.object);
+                             const auto before = store->Get(changed);
+                             See(*store, event, followed.reader);
+                             followed.handler(*this, before.get(), store->Get(changed).get());
+                           }});
+          });
     }
-    if (kind == controller::kWorkloadKind) {
-      return See(caches_->workloads, event, controller::ReadWorkload);
+
+    void JobChanged(const kube::Cached<controller::ObservedJob>* /*before*/,
+                    const kube::Cached<controller::ObservedJob>* /*after*/) override {}
+    void ChildChanged(const kube::Identity* /*before*/, const kube::Identity* /*after*/) override {}
+    void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override {
+      node_health.Note(before, after);
     }
-    if (kind == kube::kServiceKind) {
-      // The informer's selector.
-      if (kube::Label(event.object, api::kLabelJobUid).empty()) return;
-      return See(caches_->services, event, [](const auto&) { return std::monostate(); });
+
+    static bool IsSelected(std::string_view label, const kube::Object& object) {
+      return label.empty() || !kube::Label(object, std::string(label)).empty();
     }
-    if (kind == controller::kNodeKind) {
-      const auto before = caches_->nodes.Get(kube::KeyOf(event.object));
-      See(caches_->nodes, event, controller::IsReadyNode);
-      const auto after = caches_->nodes.Get(kube::KeyOf(event.object));
-      caches_->node_health.Note(before.get(), after.get());
-      return;
-    }
-    See(caches_->pod_groups, event, controller::ReadPodGroup);
-  }
+
+    controller::NodeHealth node_health;
+    controller::Stores stores;
+    std::vector<Cache> all;
+  };
+
   template <typename Value>
   static void See(kube::Store<Value>& store, const kube::WatchEvent& event, const auto& read) {
     const kube::Object& object = event.object;

@@ -31,7 +31,7 @@ class SharedSegment {
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(std::size_t bytes,
                                                                bool reserves = true);
   // Reserves the space, if that has not been done, without a change of the content.
-  // ResourceExhausted: as of Create. Requires: this process created the segment.
+  // ResourceExhausted: as for Create. Requires: this process created the segment.
   absl::Status Reserve();
   // Maps a peer's segment, which must have exactly `bytes`. NotFound: there is no such process or
   // segment, or this process cannot open it. FailedPrecondition: the size or token differs.
@@ -54,7 +54,7 @@ class SharedSegment {
   // is. Processes that have mapped the old segment keep that, but its content is freed first:
   // replacing needs no more memory than there is already. On failure the address and locator stay,
   // the content is zero, and its space is no longer reserved, until another call succeeds.
-  // Requires: this process created the segment. Errors as for Create.
+  // Requires: this process created the segment. Errors: as for Create.
   absl::Status Replace();
 
  private:

@@ -59,7 +59,7 @@ struct ParameterServerOptions {
 
 // The most bytes that a server with this layout has for floats at a time, while `callers` processes
 // of other hosts exchange them with it. Processes of its own host cost it nothing: they share its
-// memory. InvalidArgument: as of Shard::FloatsToLoad.
+// memory. InvalidArgument: as for Shard::FloatsToLoad.
 absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLayout& layout,
                                               int callers);
 

@@ -65,7 +65,7 @@ class Shard {
   absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
   // Replaces everything, unless it was loaded with this fence before. `content` is [values | states
   // | slot 0 | slot 1 | …], after `step` updates, in the memory that becomes the shard's.
-  // InvalidArgument: as of FloatsToLoad, or it has another size. Aborted: `leader` is superseded.
+  // InvalidArgument: as for FloatsToLoad, or it has another size. Aborted: `leader` is superseded.
   // On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                     std::unique_ptr<SharedContent> content, const Incarnation& leader = {});

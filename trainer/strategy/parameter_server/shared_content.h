@@ -24,7 +24,7 @@ class SharedContent {
   // Zeroed floats, shared if the host can share memory, else private. ResourceExhausted: there is
   // not so much memory.
   static absl::StatusOr<std::unique_ptr<SharedContent>> Create(std::int64_t floats);
-  // Maps another process's. Errors as of SharedSegment::Attach.
+  // Maps another process's. Errors: as for SharedSegment::Attach.
   static absl::StatusOr<std::unique_ptr<SharedContent>> Attach(const std::string& locator,
                                                                std::int64_t floats);
 

@@ -23,8 +23,8 @@ class TaskLink {
   // for good. PermissionDenied: the server at this address refuses it. A stop ends the call at
   // once, with Unavailable.
   absl::Status Connect(const std::stop_token& stop = {});
-  // Sends a report and returns the answer. Errors as of Connect, which has to be called before the
-  // report is repeated.
+  // Sends a report and returns the answer. Errors: as for Connect, which has to be called before
+  // the report is repeated.
   absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);
 
  private:

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "operator/kube/server_errors.h"
+
 namespace lockstep::kube {
 namespace {
 

@@ -8,8 +8,8 @@
 #include <future>
 #include <thread>
 
-#include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/api_server_client.h"
+#include "operator/kube/server_errors.h"
 #include "operator/kube/silence.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"

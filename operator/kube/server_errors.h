@@ -1,0 +1,19 @@
+// What the error of a Client's call tells of the server, beyond its code.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace lockstep::kube {
+
+// Returns `error`, marked as that of a server that is overloaded: it answered slowly, or kept
+// asking to retry until the client gave up. So a next call would take long, too. Keeps Ok.
+absl::Status MarkOverloaded(absl::Status error);
+// Returns true if the error is so marked, or says that no answer came in time.
+bool IsOverloaded(const absl::Status& error);
+
+// True if `status` says that a ResourceQuota of the namespace has no room for the
+// object. The API server uses the code and reason of a missing permission; only the message
+// differs.
+bool ExceedsQuota(const absl::Status& status);
+
+}  // namespace lockstep::kube
