@@ -1,13 +1,21 @@
 // A replica process: one device and one rank, from start to exit.
 #pragma once
 
+#include <optional>
+
 #include "base/clock.h"
 #include "trainer/identity/identity.h"
 
 namespace lockstep::train {
 
-// Runs the replica to its end. Returns the exit code (api/v1/names.h) and logs any error.
-int RunReplica(const Identity& identity, const Clock& clock);
+struct ReplicaEnd {
+  int exit_code = 0;  // see api/v1/names.h
+  // The process is to start again, as one of so many workers: the group was resized.
+  std::optional<int> new_workers;
+};
+
+// Runs the replica to its end, and logs any error.
+ReplicaEnd RunReplica(const Identity& identity, const Clock& clock);
 
 // Returns the number of compute threads for one replica, at least 1: the lesser of the affinity
 // mask's cores and the cgroup's quota, divided by the pod's replicas.
