@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -165,6 +166,21 @@ absl::StatusOr<pid_t> Launch(const LaunchSpec& spec) {
   if (got != sizeof error) return child;
   WaitFor(child);
   return Explain(spec, error);
+}
+
+absl::Status StartAgain(const Environment& env, const std::vector<int>& fds) {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> argv_text;
+  for (std::string argument; std::getline(file, argument, '\0');) argv_text.push_back(argument);
+  if (argv_text.empty()) return absl::UnavailableError("/proc/self/cmdline cannot be read");
+  std::vector<std::string> env_text;
+  for (const auto& [name, value] : env) env_text.push_back(fmt::format("{}={}", name, value));
+  const std::vector<char*> argv = Pointers(argv_text);
+  const std::vector<char*> variables = Pointers(env_text);
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int fd : fds) fcntl(fd, F_SETFD, 0);
+  execve("/proc/self/exe", argv.data(), variables.data());
+  return absl::ErrnoToStatus(errno, fmt::format("cannot execute {} again", argv_text.front()));
 }
 
 int WaitFor(pid_t child) {

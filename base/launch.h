@@ -43,6 +43,11 @@ struct LaunchSpec {
 // names the program or the folder and the reason. Thread-safe.
 absl::StatusOr<pid_t> Launch(const LaunchSpec& spec);
 
+// Executes this process's own program anew, in this process, with the same arguments and the
+// environment `env`. It inherits the standard streams and `fds`, and nothing else. Signals that are
+// blocked stay blocked, and those that wait stay. No destructor runs. Returns only on failure.
+absl::Status StartAgain(const Environment& env, const std::vector<int>& fds);
+
 // Blocks until the child has ended, and returns its wait status (see waitpid(2)).
 int WaitFor(pid_t child);
 

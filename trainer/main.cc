@@ -1,4 +1,5 @@
 // lockstep-trainer. Without a subcommand it is a pod's entry point: the supervisor of its replicas.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,6 +19,7 @@
 #include "api/v1/names.h"
 #include "base/descriptor.h"
 #include "base/descriptor_limit.h"
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/stop_signal.h"
@@ -28,10 +30,12 @@
 #include "trainer/core/available_memory.h"
 #include "trainer/export/export_model.h"
 #include "trainer/identity/identity.h"
+#include "trainer/identity/parse_text.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/plan/job_plan.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/supervisor/stop_deadline.h"
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
@@ -66,6 +70,13 @@ int Supervise(const Clock& clock) {
   return exit_code.ok() ? *exit_code : Failed(exit_code.status(), api::kExitPeerLost);
 }
 
+// Returns a copy of the pipe to the supervisor that outlives the replica; none without a
+// supervisor.
+Descriptor CopyOfMetricsPipe() {
+  const std::optional<int> fd = ParseInt(ProcessEnv(kEnvMetricsFd).value_or(""));
+  return Descriptor(fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 3) : -1);
+}
+
 int Replica(const Clock& clock) {
   InstallStopSignal();
   RaiseDescriptorLimit();  // a rank has one socket per peer
@@ -74,7 +85,15 @@ int Replica(const Clock& clock) {
   if (identity->role == api::Role::kEvaluator) {
     return RunEvaluatorPod(*identity, OwnerFor(*identity), ReplicaThreads(1), clock);
   }
-  return RunReplica(*identity, clock);
+  // The replica closes its own.
+  const Descriptor metrics = CopyOfMetricsPipe();
+  const ReplicaEnd end = RunReplica(*identity, clock);
+  if (!end.new_workers || StopSignalled()) return end.exit_code;
+  LogInfo("the replica starts again: the group was resized", {{"workers", *end.new_workers}});
+  Environment env = CurrentEnvironment();
+  env[kEnvWorkers] = fmt::format("{}", *end.new_workers);
+  env[kEnvMetricsFd] = fmt::format("{}", metrics.fd());
+  return Failed(StartAgain(env, {metrics.fd()}), api::kExitPeerLost);
 }
 
 int Bench(const BenchOptions& options) {

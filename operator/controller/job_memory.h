@@ -108,6 +108,12 @@ struct SeenComplete {
   SteadyTime since;
 };
 
+// A change of the number of workers that a group follows in place.
+struct GroupResize {
+  std::optional<SteadyTime> since;  // it has been told, or must answer first
+  std::optional<int> from;          // the number before
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -144,6 +150,7 @@ struct JobMemory {
   // The attempt in which the job's Service was found to lack the label that the cache selects by.
   std::optional<int> hidden_service;
   std::optional<ReportingPort> reporting_port;
+  GroupResize resize;
 };
 
 // The working state of one reconcile.

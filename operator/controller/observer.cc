@@ -9,6 +9,7 @@
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -247,6 +248,7 @@ void Observer::Observe(ReconcileContext& context) const {
       context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
+  ObserveGroupSize(context);
   ObserveReports(context);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
@@ -267,6 +269,23 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
     seen = {attempt, context.moment.steady};
   }
   observed.training_end_seen = seen ? std::optional(context.moment.TimeOf(seen->at)) : std::nullopt;
+}
+
+void Observer::ObserveGroupSize(ReconcileContext& context) const {
+  Observed& observed = context.observed;
+  observed.tells_workers = with_.progress.TellsWorkers();
+  const int told = WorkersToTell(observed);
+  if (observed.tells_workers) with_.progress.TellWorkers(observed.job.metadata.uid, told);
+  GroupResize& resize = context.memory.resize;
+  const bool resizes = IsResizing(observed);
+  const bool should_follow = resizes && (told > 0 || MustAskFirst(observed));
+  NoteSince(should_follow, context.moment.steady, resize.since);
+  observed.resizing_since = context.moment.TimeOf(resize.since);
+  // Before its first answer, the leading pod may have a size that an earlier process told it.
+  if (resizes && observed.group.workers) resize.from = observed.group.workers;
+  if (resizes) return;
+  const std::optional<int> from = std::exchange(resize.from, std::nullopt);
+  if (GroupWorkers(observed) && observed.group.workers) observed.resized_from = from;
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {

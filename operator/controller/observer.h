@@ -27,6 +27,7 @@ class Observer {
   void ObserveSights(ReconcileContext& context) const;
   static void ObserveWait(ReconcileContext& context);
   static void ObserveComplete(ReconcileContext& context);
+  void ObserveGroupSize(ReconcileContext& context) const;
   void ObserveReports(ReconcileContext& context) const;
   // Since when reports are expected from a program that has reported to no process but one before
   // this; nullopt: they are not.

@@ -31,6 +31,7 @@ constexpr std::size_t kAnswerNonceBytes = 32;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
+constexpr int kMostWorkers = 1'000'000;  // that are believed
 
 // Uses an existing connection: gRPC does not reconnect when it breaks.
 std::shared_ptr<grpc::Channel> MakeChannel(Descriptor socket) {
@@ -66,6 +67,8 @@ struct ProgressPoller::Peer {
   std::optional<GroupState> group;
   StepWatch step;                      // of rank 0
   std::int64_t evaluated_batches = 0;  // as this pod told last
+  std::optional<int> workers;          // likewise
+  int told_workers = 0;                // as TellWorkers has it
   std::string nonce;                   // of the last answer, for the next proof
   SteadyTime next_call;
   bool asked = false;  // a question is in flight
@@ -104,7 +107,10 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
       known = peer->known;
       retired_.push_back(std::move(peer));
     }
-    if (std::exchange(known.attempt, target.attempt) != target.attempt) known.proves = false;
+    if (std::exchange(known.attempt, target.attempt) != target.attempt) {
+      known.proves = false;
+      known.resizes.reset();
+    }
     if (!target.is_evaluator) known.hung.clear();
     peer = std::make_shared<Peer>(target, known);
     must_look_ = true;  // ask a new peer at once
@@ -138,11 +144,15 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   if (found == peers_.end()) {
     const auto paused = paused_.find(job_uid);
     if (paused == paused_.end()) return {};
-    return {.hung = hung(paused->second), .since_evaluation = since(paused->second)};
+    return {.hung = hung(paused->second),
+            .since_evaluation = since(paused->second),
+            .resizes = paused->second.resizes};
   }
   const Peer& peer = *found->second;
   if (peer.target.is_evaluator) {
-    return {.hung = hung(peer.known), .since_evaluation = since(peer.known)};
+    return {.hung = hung(peer.known),
+            .since_evaluation = since(peer.known),
+            .resizes = peer.known.resizes};
   }
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
@@ -159,7 +169,20 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .in_step_for = in_step_for,
           .stragglers = peer.stragglers,
           .hung = hung(peer.known),
-          .since_evaluation = since(peer.known)};
+          .since_evaluation = since(peer.known),
+          .workers = peer.workers,
+          .resizes = peer.known.resizes};
+}
+
+void ProgressPoller::TellWorkers(const std::string& job_uid, int workers) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find(job_uid);
+  if (found == peers_.end() || found->second->target.is_evaluator) return;
+  Peer& peer = *found->second;
+  if (std::exchange(peer.told_workers, workers) == workers) return;
+  peer.next_call = SteadyTime();
+  must_look_ = true;
+  changed_.notify_all();
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {
@@ -268,6 +291,7 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
   call->request.set_nonce(peer->nonce);
+  call->request.set_workers(peer->told_workers);
   if (options_.token_of) call->token = options_.token_of(peer->target.job_uid);
   if (call->token.present()) call->request.set_answer_nonce(RandomBytes(kAnswerNonceBytes));
   const bool is_covered = peer->nonce.starts_with(api::kDialledNonce);
@@ -322,6 +346,9 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   peer.known.hung = said.missing().empty() ? std::vector<controller::Straggler>() : peer.stragglers;
   peer.known.hung_at = std::chrono::steady_clock::now();
   peer.group = GroupIn(said);
+  peer.known.resizes = said.workers() > 0;
+  peer.workers.reset();
+  if (said.workers() > 0) peer.workers = std::min(said.workers(), kMostWorkers);
   const api::Progress progress = ProgressIn(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
   peer.step.Note(said, std::chrono::steady_clock::now());
@@ -365,7 +392,8 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
     peer.group.reset();  // the pod may be dead, or another may have its address now
     if (IsSilence(call, status)) ++peer.unanswered;
   }
-  if (calls_.size() >= options_.most_calls) must_look_ = true;
+  const bool has_more_to_say = peer.next_call == SteadyTime();
+  if (calls_.size() >= options_.most_calls || has_more_to_say) must_look_ = true;
   retired_.push_back(std::move(call.peer));
   calls_.erase(&call);
   changed_.notify_all();

@@ -57,6 +57,9 @@ class ProgressPoller final : public controller::ProgressSource {
   // refuses the proof of the job's token, is no report; nor is one without proof of the token, once
   // a leading pod of the job has proved an answer.
   controller::GroupReport Group(const std::string& job_uid) override;
+  bool TellsWorkers() const override { return true; }
+  // Asks at once if it is to say something else than before.
+  void TellWorkers(const std::string& job_uid, int workers) override;
   void Forget(const std::string& job_uid) override;
   // Returns nullopt until the present leading pod has reported, after a question without a report,
   // and for jobs whose leading pod is not polled.
@@ -71,7 +74,8 @@ class ProgressPoller final : public controller::ProgressSource {
   struct Known {
     std::optional<api::Progress> latest;
     bool proves = false;                      // the attempt's pods prove their answers: one has
-    int attempt = 0;                          // of the job, in which it did
+    std::optional<bool> resizes;              // see GroupReport
+    int attempt = 0;                          // of the job, in which they did
     std::optional<SteadyTime> evaluated_at;   // when an Evaluator last told of new batches
     std::vector<controller::Straggler> hung;  // see GroupReport; told at hung_at
     SteadyTime hung_at;

@@ -126,6 +126,20 @@ absl::Status CheckPeers(const Identity& id) {
   return CheckComplete("ps", id.cluster.ps);
 }
 
+absl::Status ReadWorkers(const GetEnv& env, Identity& id) {
+  int workers = static_cast<int>(id.cluster.worker.size());
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, kEnvWorkers, 1, kMaxIndex + 1, workers));
+  if (workers == static_cast<int>(id.cluster.worker.size())) return absl::OkStatus();
+  const bool is_out = id.role == api::Role::kWorker && id.index >= workers;
+  if (is_out || !id.IsResizable()) {
+    return Invalid(fmt::format("{} is {}, but TF_CONFIG has {} workers, and this is {} {}",
+                               kEnvWorkers, workers, id.cluster.worker.size(),
+                               api::RoleName(id.role), id.index));
+  }
+  id = id.WithWorkers(workers);
+  return absl::OkStatus();
+}
+
 // Clears the paths: pods may mount their data in different places, and only the leading pod needs
 // the initial weights, and places for checkpoints, the exported model and summaries.
 api::TrainingSpec WithoutPaths(api::TrainingSpec training) {
@@ -192,6 +206,26 @@ std::string Identity::ClusterHash() const {
       processes_per_pod, TrainingDigest());
 }
 
+bool Identity::IsResizable() const {
+  const api::StrategyTraits traits = Traits();
+  return traits.uses_collectives && traits.may_be_elastic && !cluster.worker.empty() &&
+         !training.checkpoint.directory.empty();
+}
+
+Identity Identity::WithWorkers(int workers) const {
+  Identity other = *this;
+  const std::string first = cluster.worker.front();
+  const std::string mark = "-worker-0.";
+  const std::size_t at = first.find(mark);
+  other.cluster.worker.resize(static_cast<std::size_t>(workers));
+  for (std::size_t worker = cluster.worker.size(); worker < other.cluster.worker.size(); ++worker) {
+    if (at == std::string::npos) break;
+    other.cluster.worker[worker] =
+        fmt::format("{}-worker-{}.{}", first.substr(0, at), worker, first.substr(at + mark.size()));
+  }
+  return other;
+}
+
 std::uint64_t Identity::TrainingDigest() const {
   return Digest(api::TrainingSpecToJson(WithoutPaths(training)).dump());
 }
@@ -211,6 +245,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   LOCKSTEP_RETURN_IF_ERROR(ReadSections(env, id));
   LOCKSTEP_RETURN_IF_ERROR(ReadTask(env, id));
   LOCKSTEP_RETURN_IF_ERROR(CheckPeers(id));
+  LOCKSTEP_RETURN_IF_ERROR(ReadWorkers(env, id));
   LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, api::kEnvAttempt, 0, 1'000'000'000, id.attempt));
   id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
   LOCKSTEP_RETURN_IF_ERROR(

@@ -37,6 +37,10 @@ inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
 // The address of the rendezvous, if this pod serves it: its replicas then need no DNS lookup.
 inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
+// The number of workers that the group has, if it is not TF_CONFIG's: a process sets it when it
+// starts again because the group was resized.
+inline constexpr char kEnvWorkers[] = "LOCKSTEP_WORKERS";
+
 // When the pod's supervisor started, in Unix nanoseconds, and how many processes it has started for
 // this local rank: see Incarnation.
 inline constexpr char kEnvPodStarted[] = "LOCKSTEP_POD_STARTED";
@@ -95,6 +99,13 @@ struct Identity {
   // number of pods per role, processes per pod, and `training` without its folders, which may
   // differ between pods. Readable, except for the digest of `training`, to show differences.
   std::string ClusterHash() const;
+  // Returns true if the group can get another number of workers while it trains: its processes
+  // then leave with a checkpoint and start again.
+  bool IsResizable() const;
+  // Returns the same process in a group of `workers`. Requires: IsResizable. Workers that the
+  // cluster spec does not have get the addresses that the operator gives them, or an empty one if
+  // the first worker's does not tell which: they are not dialled, but may be looked up.
+  Identity WithWorkers(int workers) const;
   std::uint64_t TrainingDigest() const;  // of `training` without its folders
 };
 

@@ -75,7 +75,7 @@ Coordinator::Coordinator(RosterConfig config, const Clock& clock,
                          std::function<void(const std::string& peer)> proven)
     : job_(config.job),
       job_uid_(config.job_uid),
-      most_gets_(64 + 16 * config.slots.size()),
+      has_token_(config.token.present()),
       clock_(clock),
       proven_(std::move(proven)),
       callers_(config.token, config.listens_at, clock),

@@ -10,6 +10,9 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   const std::lock_guard lock(mutex_);
   callers_.Answer(request, response, [&] {
     proven_(peer);
+    // A proof from before it named an address covers nothing but its nonce.
+    const bool is_covered = !has_token_ || !request.dialled().empty();
+    if (is_covered) Deliver(roster_.Resize(request.workers(), clock_.SteadyNow()));
     Tell(response);
   });
 }
@@ -18,6 +21,7 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   response.set_job(job_);
   response.set_job_uid(job_uid_);
   response.set_generation(roster_.generation());
+  response.set_workers(roster_.workers());
   for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
   for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
   for (const proto::Straggler& straggler : roster_.Stragglers()) {

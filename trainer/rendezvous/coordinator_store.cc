@@ -158,9 +158,9 @@ PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetRespons
     get->Finish(allowed);
   } else if (const std::string* missing = get->Take(store_); missing == nullptr) {
     // Finished.
-  } else if (gets_.size() >= most_gets_) {
+  } else if (const std::size_t most = 64 + 16 * roster_.size(); gets_.size() >= most) {
     get->Finish(TooLarge("key {}: {} calls wait for keys already, expected at most {}",
-                         Quoted(*missing), gets_.size(), most_gets_));
+                         Quoted(*missing), gets_.size(), most));
   } else {
     gets_.emplace(*missing, get);
   }

@@ -36,7 +36,11 @@ class RendezvousClient final : public Rendezvous {
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
   void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
   void SetStepPart(api::StepPart part) override { heartbeat_->SetStepPart(part); }
-  bool StopRequested() const override { return options_.stop_requested(); }
+  bool StopRequested() const override { return options_.stop_requested() || new_workers_ > 0; }
+  std::optional<int> NewWorkers() const override {
+    const int workers = new_workers_;
+    return workers > 0 ? std::optional(workers) : std::nullopt;
+  }
   absl::Status Finish() override;
 
  private:
@@ -48,6 +52,7 @@ class RendezvousClient final : public Rendezvous {
   void Disconnect();
   void Received(int connection, const proto::CoordinatorMessage& message);
   bool MayBelieve(const proto::CoordinatorMessage& message);
+  void Resized(int workers);
   void Distrust(const std::string& reason);
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
@@ -61,6 +66,9 @@ class RendezvousClient final : public Rendezvous {
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
+  const int workers_;                    // that this process knows of
+  const std::optional<int> own_worker_;  // its index, if it is one
+  std::atomic<int> new_workers_ = 0;     // see NewWorkers; 0: none
 
   std::mutex mutex_;
   proto::Join join_;  // constant fields, and the latest values of the others

@@ -103,11 +103,37 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
     case proto::CoordinatorMessage::kReleased:
       phase_ = Phase::kReleased;
       break;
+    case proto::CoordinatorMessage::kResized:
+      wait_.OnAdmitted();
+      Resized(message.resized().workers());
+      break;
     case proto::CoordinatorMessage::kLeaderProof:
     case proto::CoordinatorMessage::MESSAGE_NOT_SET:
       break;
   }
   changed_.notify_all();
+}
+
+// A process without state or generation, for which the group has no place, waits for one. Any other
+// starts again: another size needs other ops, and what is in the memory of one that has lost its
+// place is older than the checkpoint that the others go on from.
+void RendezvousClient::Resized(int workers) {
+  if (workers < 1) return;
+  const bool has_place = !own_worker_ || *own_worker_ < workers;
+  const bool is_fresh = phase_ != Phase::kMember && membership_.generation == 0 && join_.step() < 0;
+  if (workers == workers_) {  // as before after all, or at last
+    new_workers_ = 0;
+    if (phase_ == Phase::kJoining) phase_ = Phase::kIdle;  // JoinNext asks again
+  } else if (has_place || !is_fresh) {
+    new_workers_ = has_place ? workers : workers_;
+  } else {
+    proto::Waiting waiting;
+    const std::string what = fmt::format("a place in the group of {} workers", workers);
+    waiting.add_missing(what);
+    waiting.add_absent(what);
+    waiting.set_missing_count(1);
+    wait_.OnWaiting(std::move(waiting));
+  }
 }
 
 // Returns true for messages of the job's leader, and for a challenge, which may come from anybody:

@@ -29,6 +29,9 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
       token_(identity.token),
       clock_(clock),
       options_(std::move(options)),
+      workers_(static_cast<int>(identity.cluster.worker.size())),
+      own_worker_(identity.role == api::Role::kWorker ? std::optional(identity.index)
+                                                      : std::nullopt),
       wait_(address_, options_, clock),
       store_(identity.token, [this] {
         const std::lock_guard lock(mutex_);
@@ -37,6 +40,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
       }) {
   StartGrpc();
   join_.set_cluster_hash(identity.ClusterHash());
+  join_.set_workers(workers_);
   join_.set_job(identity.job);
   join_.set_role(std::string(api::RoleName(identity.role)));
   join_.set_index(identity.index);
@@ -151,10 +155,11 @@ std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
 // timeout has expired. Cancelled: this pod was asked to stop.
 absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
   LOCKSTEP_RETURN_IF_ERROR(wait_.Check());
-  if (StopRequested()) {
+  if (options_.stop_requested()) {
     return absl::CancelledError(fmt::format("asked to stop while in the rendezvous at {}: {}",
                                             address_, wait_.WaitingFor()));
   }
+  if (new_workers_ > 0) return absl::CancelledError("the group has another number of workers");
   if (!leader_proven_ && !broken_ && clock_.SteadyNow() >= prove_by_) {
     Distrust(challenge_.nonce().empty()
                  ? fmt::format("it has not answered within {:.3g} s",
@@ -187,7 +192,7 @@ absl::Status RendezvousClient::Finish() {
   if (stream) stream->Send(message);
   lock.lock();
   while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
-    if (StopRequested()) {
+    if (options_.stop_requested()) {  // the group's size no longer matters
       return absl::CancelledError(fmt::format(
           "asked to stop while the other members of generation {} finish", membership_.generation));
     }

@@ -139,12 +139,12 @@ absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
   return service;
 }
 
-RosterConfig RosterFor(const Identity& identity) {
-  RosterConfig config;
-  config.job = identity.job;
-  config.job_uid = identity.job_uid;
+namespace {
+
+RosterSize SizeOf(const Identity& identity) {
+  RosterSize config;
+  config.workers = static_cast<int>(identity.cluster.worker.size());
   config.cluster_hash = identity.ClusterHash();
-  config.token = identity.token;
   const auto add = [&](api::Role role, const std::vector<std::string>& pods) {
     for (int index = 0; index < static_cast<int>(pods.size()); ++index) {
       const std::string& address = pods[static_cast<std::size_t>(index)];
@@ -164,6 +164,20 @@ RosterConfig RosterFor(const Identity& identity) {
   }
   add(api::Role::kChief, identity.cluster.chief);
   add(api::Role::kWorker, identity.cluster.worker);
+  return config;
+}
+
+}  // namespace
+
+RosterConfig RosterFor(const Identity& identity) {
+  RosterConfig config;
+  static_cast<RosterSize&>(config) = SizeOf(identity);
+  config.job = identity.job;
+  config.job_uid = identity.job_uid;
+  config.token = identity.token;
+  if (identity.IsResizable()) {
+    config.of_size = [identity](int workers) { return SizeOf(identity.WithWorkers(workers)); };
+  }
   return config;
 }
 

@@ -46,7 +46,8 @@ std::string PodOf(const Slot& slot) {
   return fmt::format("{}-{}", slot.role, slot.index);
 }
 
-Roster::Roster(RosterConfig config) : config_(std::move(config)), holders_(config_.slots.size()) {
+Roster::Roster(RosterConfig config)
+    : config_(std::move(config)), wanted_workers_(config_.workers), holders_(config_.slots.size()) {
   LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
   for (std::size_t rank = 0; rank < config_.slots.size(); ++rank) {
     ranks_.emplace(config_.slots[rank], static_cast<int>(rank));
@@ -65,7 +66,7 @@ void Roster::SetState(Session& session, State state) {
 }
 
 // Gives the session this rank and sets it waiting.
-void Roster::Take(SessionId id, Session& session, int rank) {
+void Roster::TakeRank(SessionId id, Session& session, int rank) {
   if (session.rank >= 0 && session.rank != rank) {
     holders_[static_cast<std::size_t>(session.rank)].reset();
     awaited_.insert(session.rank);
@@ -104,9 +105,15 @@ void Roster::Connect(SessionId id, SteadyTime now) {
 
 Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
   now_ = now;
+  Outbox out = Take(id, message);
+  Settle(out);
+  return out;
+}
+
+Outbox Roster::Take(SessionId id, const proto::ReplicaMessage& message) {
   const auto at = sessions_.find(id);
   if (at == sessions_.end()) return {};  // already replaced or declared dead
-  at->second.last_heard = now;
+  at->second.last_heard = now_;
   switch (message.message_case()) {
     case proto::ReplicaMessage::kJoin:
       return Join(id, message.join());
@@ -125,6 +132,7 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
   const int rank = RankOf(join);
+  if (!done_ && IsOfAnotherSize(join)) return JoinOfAnotherSize(id);
   std::optional<Refusal> refusal = CheckMembership(join, rank);
   if (done_ && refusal) {
     // Without Rejected: it may have looked up this address before a leader of its own had it, and
@@ -157,7 +165,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   }
   if (holder && *holder != id) Replace(*holder, join, out);
   if (join.last_generation() > 0) NoteEarlierGroup();
-  Take(id, session, rank);
+  TakeRank(id, session, rank);
   session.incarnation_id = join.incarnation();
   session.incarnation = {join.pod_started(), join.process_number()};
   session.fingerprint = join.fingerprint();
@@ -237,7 +245,7 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
 }
 
 void Roster::StartIfComplete(Outbox& out) {
-  if (!awaited_.empty()) return;
+  if (!awaited_.empty() || IsResizing()) return;
   for (const std::optional<SessionId> id : holders_) {
     generation_ = std::max(generation_, sessions_.at(*id).last_generation);
   }
@@ -309,6 +317,12 @@ Outbox Roster::Leave(SessionId id) {
 }
 
 Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
+  Outbox out = Lose(id, reason);
+  Settle(out);
+  return out;
+}
+
+Outbox Roster::Lose(SessionId id, const std::string& reason) {
   const auto at = sessions_.find(id);
   if (at == sessions_.end()) return {};
   const Session lost = at->second;
@@ -350,10 +364,11 @@ Outbox Roster::Tick(SteadyTime now) {
   }
   for (const SessionId id : dead) {
     const double seconds = std::chrono::duration<double>(config_.dead_after).count();
-    Outbox more = Disconnect(id, fmt::format("no heartbeat for {} s", seconds));
+    Outbox more = Lose(id, fmt::format("no heartbeat for {} s", seconds));
     out.insert(out.end(), more.begin(), more.end());
     out.push_back({.to = id, .message = nullptr, .close = true});
   }
+  Settle(out);
   if (now - last_waiting_ < config_.waiting_every) return out;
   last_waiting_ = now;
   UpdateAbsent();

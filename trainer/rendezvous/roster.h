@@ -32,10 +32,18 @@ struct Slot {
 std::string ToString(const Slot& slot);  // "worker 1", "worker 1 process 2"
 std::string PodOf(const Slot& slot);     // "worker-1"
 
-struct RosterConfig {
-  std::string job, job_uid, cluster_hash;
+// What a group's number of workers decides.
+struct RosterSize {
+  int workers = 0;
+  std::string cluster_hash;
   std::vector<Slot> slots;         // by rank
   std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: unknown
+};
+
+struct RosterConfig : RosterSize {
+  std::string job, job_uid;
+  // Returns the same group with another number of workers, at least 1. Unset: it has a fixed size.
+  std::function<RosterSize(int workers)> of_size;
   api::JobToken token;
   std::string listens_at;  // the leader's own address; set by RendezvousService::Start
   std::function<bool(const std::string& host)> has_address = &HasAddress;
@@ -74,6 +82,12 @@ class Roster {
   // Drops sessions that have been silent for dead_after, and sends Waiting to waiting processes.
   // Call it at least every dead_after / 2.
   Outbox Tick(SteadyTime now);
+  // The group is to have `workers`. While a generation is active, its members are told, and the
+  // size changes when it ends: they stop at a step that all agree on. No-op if the size is fixed.
+  Outbox Resize(int workers, SteadyTime now);
+  // Of the present size, which may be about to change; 0: it is fixed.
+  std::size_t size() const { return config_.slots.size(); }
+  int workers() const { return config_.of_size ? config_.workers : 0; }
 
   std::uint64_t generation() const { return generation_; }  // the latest; 0: none yet
   bool active() const { return active_; }
@@ -115,7 +129,8 @@ class Roster {
     SteadyTime connected, last_heard, lapsed;
     proto::Activity activity = proto::ACTIVITY_UNKNOWN;
     proto::StepPart step_part = proto::STEP_PART_UNKNOWN;
-    bool leaves = false;  // has said that it takes part in no further generation
+    bool leaves = false;              // has said that it takes part in no further generation
+    bool is_of_another_size = false;  // it was told so, and may wait for a place
   };
   struct Lost {
     SteadyTime since;
@@ -123,6 +138,11 @@ class Roster {
   };
 
   Outbox Join(SessionId id, const proto::Join& join);
+  bool IsOfAnotherSize(const proto::Join& join);
+  bool IsResizing() const { return wanted_workers_ != config_.workers && !done_; }
+  void Settle(Outbox& out);
+  Outbox JoinOfAnotherSize(SessionId id);
+  Outbox Lose(SessionId id, const std::string& reason);
   Outbox Finish(SessionId id, std::uint64_t generation);
   Outbox Leave(SessionId id);
   void TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat);
@@ -135,7 +155,8 @@ class Roster {
   int RankOf(const proto::Join& join) const;  // -1: no such slot
   std::optional<SessionId> Holder(int rank) const;
   void SetState(Session& session, State state);
-  void Take(SessionId id, Session& session, int rank);
+  Outbox Take(SessionId id, const proto::ReplicaMessage& message);
+  void TakeRank(SessionId id, Session& session, int rank);
   void Erase(std::map<SessionId, Session>::iterator at);
   void UpdateAbsent();
   void NoteEarlierGroup();
@@ -152,6 +173,8 @@ class Roster {
   // Ten thousand members may join at once, so the cost of a call must not grow with their number.
   // Only Tick may visit every session.
   RosterConfig config_;
+  int wanted_workers_;
+  std::map<int, std::string> hashes_;  // of other numbers of workers that processes have come with
   std::map<SessionId, Session> sessions_;
   std::map<Slot, int> ranks_;
   std::vector<std::optional<SessionId>> holders_;  // by rank

@@ -79,6 +79,7 @@ std::set<std::string> Roster::MissingHosts() const {
   std::set<std::string> hosts;
   if (config_.hosts.empty() || !IsGathering()) return hosts;
   for (const int rank : awaited_) hosts.insert(config_.hosts[static_cast<std::size_t>(rank)]);
+  hosts.erase("");  // of workers that the leader's cluster spec does not have
   return hosts;
 }
 

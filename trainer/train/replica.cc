@@ -87,16 +87,21 @@ int Train(const Identity& identity, bool is_variant, TrainLoop& loop) {
   return api::kExitDone;
 }
 
+ReplicaEnd EndOf(int exit_code, const Rendezvous& rendezvous) {
+  if (exit_code != api::kExitPreempted) return {exit_code};
+  return {exit_code, rendezvous.NewWorkers()};
+}
+
 }  // namespace
 
-int RunReplica(const Identity& identity, const Clock& clock) {
+ReplicaEnd RunReplica(const Identity& identity, const Clock& clock) {
   if (identity.role == api::Role::kParameterServer) {
-    return RunParameterServerPod(identity, ReplicaThreads(1), clock);
+    return {RunParameterServerPod(identity, ReplicaThreads(1), clock)};
   }
   // Until it joins, this process has nothing that others lack.
   std::optional<ExitAtStopSignal> exits(std::in_place, api::kExitPreempted, "the start");
   const absl::StatusOr<ReplicaDuties> duties = DutiesOf(identity);
-  if (!duties.ok()) return FailWith(duties.status());
+  if (!duties.ok()) return {FailWith(duties.status())};
   const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
@@ -109,7 +114,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                                         .devices = device.devices,
                                         .falls_back_to_cpu = true,
                                         .update_site = duties->update_site});
-  if (!session.ok()) return FailWith(session.status());
+  if (!session.ok()) return {FailWith(session.status())};
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
                                      (*session)->device_sums(), (*session)->root_memory());
 
@@ -119,14 +124,14 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   if (duties->saves && !checkpoint.directory.empty()) {
     auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep,
                                         OwnerFor(identity));
-    if (!opened.ok()) return FailToOpen(opened.status());
+    if (!opened.ok()) return {FailToOpen(opened.status())};
     store = *std::move(opened);
     saver = std::make_unique<AsyncSaver>(*store);
   }
   if (duties->saves) {
     const absl::Status prepared = PrepareExport(checkpoint.export_to, ModelBytes(**session),
                                                 WriterFor(identity), RealFileSystem());
-    if (!prepared.ok()) return FailToOpen(prepared);
+    if (!prepared.ok()) return {FailToOpen(prepared)};
   }
 
   const auto rendezvous = MakeRendezvous(identity, clock);
@@ -144,7 +149,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .clock = clock,
                  .writer = WriterFor(identity)};
   exits.reset();
-  return Train(identity, duties->variant.has_value(), loop);
+  return EndOf(Train(identity, duties->variant.has_value(), loop), *rendezvous);
 }
 
 }  // namespace lockstep::train

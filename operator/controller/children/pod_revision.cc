@@ -23,6 +23,17 @@ bool TakesWorkersIn(const api::TrainingJob& job) {
   return job.spec.elastic && (sparse || job.spec.restart_scope == api::RestartScope::kPod);
 }
 
+// Returns the replica counts of the job as if it had so many workers.
+std::string CountsOf(const api::TrainingJob& job, int workers) {
+  std::string shape;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (role == api::Role::kEvaluator) continue;  // no replica's peer
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role),
+                         role == api::Role::kWorker ? workers : spec.replicas);
+  }
+  return shape;
+}
+
 }  // namespace
 
 std::string ClusterShape(const api::TrainingJob& job) {
@@ -30,12 +41,18 @@ std::string ClusterShape(const api::TrainingJob& job) {
     return std::string(kIndependentShape);
   }
   if (TakesWorkersIn(job)) return std::string(kElasticShape);
-  std::string shape;
-  for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (role == api::Role::kEvaluator) continue;  // no replica's peer
-    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
-  }
-  return shape;
+  return CountsOf(job, ReplicaCount(job, api::Role::kWorker));
+}
+
+std::optional<int> WorkersOfShape(const api::TrainingJob& job, std::string_view shape) {
+  constexpr std::string_view kMark = "worker=";
+  const std::size_t at = shape.find(kMark);
+  if (at == std::string_view::npos) return std::nullopt;
+  int workers = 0;
+  const std::string_view rest = shape.substr(at + kMark.size());
+  const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), workers);
+  if (read.ec != std::errc() || workers < 1) return std::nullopt;
+  return CountsOf(job, workers) == shape ? std::optional(workers) : std::nullopt;
 }
 
 std::optional<std::string> ElasticPeers(const api::TrainingJob& job) {

@@ -23,6 +23,10 @@ inline constexpr std::string_view kElasticShape = "elastic";
 // them.
 std::string ClusterShape(const api::TrainingJob& job);
 
+// Returns the number of workers in `shape` if the job has that shape with another number of
+// workers, or with its own.
+std::optional<int> WorkersOfShape(const api::TrainingJob& job, std::string_view shape);
+
 // Returns the other replica counts that the pods of a job with kElasticShape are told, which only a
 // suspended job can change: the leader depends on the chief, and sparse cluster specs list the
 // parameter servers. nullopt for other shapes, which have them.

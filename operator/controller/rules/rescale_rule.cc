@@ -8,6 +8,7 @@
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/attempt.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -45,7 +46,8 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
   }
   const std::string shape = ClusterShape(observed.job);
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
-    return NotesShape(observed, pod) && pod.cluster_shape != shape;
+    return NotesShape(observed, pod) && pod.cluster_shape != shape &&
+           !FollowsInPlace(observed, pod);
   });
   if (other != observed.pods.end()) {
     return ShapeChange{"Rescaled",

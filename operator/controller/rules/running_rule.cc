@@ -1,5 +1,7 @@
 #include "operator/controller/rules/running_rule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/rules/evaluator_rule.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -25,6 +28,8 @@ namespace {
 constexpr char kAllReady[] = "AllReplicasReady";
 // How soon a name that another owner has is tried again.
 constexpr Duration kConflictRetry = std::chrono::minutes(1);
+// How often a group that is to have another size is looked at.
+constexpr Duration kResizeInterval = std::chrono::seconds(1);
 
 // Returns true if another owner has an object of this name.
 bool HasConflict(const Observed& observed, const std::string& name) {
@@ -36,7 +41,7 @@ bool HasConflict(const Observed& observed, const std::string& name) {
 // pod of an earlier attempt, or of another role, cannot while the job runs.
 bool IsScaledAway(const Observed& observed, const ObservedPod& pod) {
   return pod.role == api::Role::kWorker && pod.attempt == observed.job.status.attempt &&
-         !IsMember(observed, pod);
+         !IsMember(observed, pod) && !IsStillOfGroup(observed, pod);
 }
 
 // A name is taken while any pod of ours has it, whatever its attempt.
@@ -95,6 +100,18 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   }
 }
 
+// The leading pod's answer, which says that the group has followed, brings no change of an object.
+void AddResize(const Observed& observed, Plan& plan) {
+  if (IsResizing(observed)) RequeueWithin(plan, kResizeInterval);
+  if (!observed.resized_from) return;
+  plan.events.push_back(
+      {PlannedEvent::Type::kNormal, "Resized",
+       fmt::format(
+           "the group's number of workers has changed from {} to {}; pods that stay are not "
+           "started again",
+           *observed.resized_from, ReplicaCount(observed.job, api::Role::kWorker))});
+}
+
 // The next plan deletes them. If the job grows again while such a pod ends, the status tells it
 // from one that was lost. Each look at a pod searches the noted ones, so that thousands are noted
 // in several plans.
@@ -114,6 +131,7 @@ void AddDeletes(const Observed& observed, Plan& plan) {
   NoteScaledAway(observed, plan);
   for (const ObservedPod& pod : observed.pods) {
     if (IsScaledAway(observed, pod) && !IsCounted(observed, pod)) continue;
+    if (IsStillOfGroup(observed, pod)) continue;
     const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
     if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
@@ -137,12 +155,14 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   bool complete = true;
   std::vector<CreatePod> pods;
   std::map<api::Role, std::size_t> planned;
+  const bool must_ask_first = MustAskFirst(observed);
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
   for (const Replica& replica : wanted) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
+    if (must_ask_first && replica.role == api::Role::kWorker) continue;
     if (replica.role == api::Role::kEvaluator &&
         (IsEvaluatorGone(observed) || MustEvaluatorWait(observed, plan))) {
       continue;
@@ -172,6 +192,7 @@ std::optional<Plan> PlanRunning(const Observed& observed) {
   const bool complete = AddCreates(observed, WantedReplicas(observed.job), plan);
   if (complete) plan.status.next_retry_time.reset();
   UpdateRunning(observed, plan);
+  AddResize(observed, plan);
   AddWorkloadConditions(observed, plan);
   return plan;
 }

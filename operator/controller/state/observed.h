@@ -173,9 +173,13 @@ struct Observed : ObservedJob {
   // Kueue's number of workers, which `job` has, and which the server does not let the operator
   // write.
   std::optional<int> unwritten_workers;
-  bool is_delete_failing = false;            // the job is not deleted; see FailedActions::IsFailing
-  std::optional<api::Progress> progress;     // newer than status.progress, if known
-  GroupReport group;                         // what the leading pod says about its peers
+  bool is_delete_failing = false;         // the job is not deleted; see FailedActions::IsFailing
+  std::optional<api::Progress> progress;  // newer than status.progress, if known
+  GroupReport group;                      // what the leading pod says about its peers
+  bool tells_workers = false;             // the leading pod can be told their number
+  std::optional<Time> resizing_since;     // since when its group should have followed
+  // The number of workers that the group had before: it has followed since the last look.
+  std::optional<int> resized_from;
   std::optional<Duration> until_stranded;    // see UntilStranded
   std::vector<int> gone_workers;             // see seen_workers.h
   std::vector<int> started_workers;          // likewise

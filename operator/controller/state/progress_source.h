@@ -51,6 +51,12 @@ struct GroupReport {
   std::vector<Straggler> hung = {};
   // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
+  // How many workers the group has, by the last answer of the present leading pod; nullopt: it has
+  // not answered yet, or has a group of a fixed size.
+  std::optional<int> workers = std::nullopt;
+  // Whether the attempt's leading pods, which have the same trainer, take another number of
+  // workers; nullopt: none has answered.
+  std::optional<bool> resizes = std::nullopt;
   bool operator==(const GroupReport&) const = default;
 };
 
@@ -68,6 +74,11 @@ class ProgressSource {
   // Returns the group's state as of the latest poll. For a job that is not polled, or whose
   // Evaluator is, only hung and since_evaluation may be set.
   virtual GroupReport Group(const std::string& job_uid) = 0;
+  // Returns true if TellWorkers does something.
+  virtual bool TellsWorkers() const { return false; }
+  // From now on tells the leading pod that is polled, with each question, how many workers its
+  // group is to have; 0: none.
+  virtual void TellWorkers(const std::string& /*job_uid*/, int /*workers*/) {}
   // Stops polling: the job has ended or is gone.
   virtual void Forget(const std::string& job_uid) = 0;
 };

@@ -1,4 +1,4 @@
-"""`kubectl scale` changes the size of a job that trains; the job resumes from its checkpoint."""
+"""`kubectl scale` changes the size of a job that trains; the pods that stay are not started again."""
 from job import Job, make_namespace, make_shared_claim, training_job
 from steps import expect
 
@@ -17,8 +17,8 @@ def run(cluster):
                                elastic={"minReplicas": 1, "maxReplicas": 3}))
         job.await_training("grows-worker-0")
         step = job.await_step_beyond(50)
-    for size in (3, 2):
-        with steps.step(f"kubectl scale --replicas={size}: {size} train, from the checkpoint", 180):
+    for size in (3, 1):
+        with steps.step(f"kubectl scale --replicas={size}: {size} train", 180):
             step = scale(job, size, step)
     with steps.step("a scale beyond maxReplicas is rejected", 30):
         error = cluster.refused(*job.where, "scale", "tj/grows", "--replicas=4")
@@ -35,15 +35,17 @@ def clean_up(cluster):
 
 def scale(job, size, step):
     """Scales the job and returns a step that it has reached after that."""
-    old = set(job.uids().values())
+    old = job.lives()
     job.kubectl("scale", "tj/grows", f"--replicas={size}")
-    job.steps.until(f"{size} new pods", job.uids, lambda uids: len(uids) == size and not
-                    set(uids.values()) & old)
-    first = job.await_training("grows-worker-0")
-    started = job.said("grows-worker-0", "the generation has started")[-1]
-    expect(started["world"] == size, f"a world of {size}", started)
-    expect(first["step"] > step, f"a first step after {step}, the last one seen before", first)
+    names = [f"grows-worker-{index}" for index in range(size)]
+    job.steps.until(f"{size} pods", job.uids, lambda uids: sorted(uids) == names)
+    job.steps.until(f"a generation of {size}",
+                    lambda: job.said("grows-worker-0", "the generation has started"),
+                    lambda records: records and records[-1]["world"] == size)
+    now = job.lives()
+    for name in set(old) & set(names):
+        expect(now[name] == old[name], f"{name} as it was, {old[name]}", now[name])
     expect(job.restarts() == (0, 0), "no restart charged", job.restarts())
     scaled = job.cluster.find("tj", "grows", *job.where, "--subresource=scale")
     expect(scaled["spec"]["replicas"] == size, f"a scale of {size}", scaled)
-    return job.await_step_beyond(first["step"])
+    return job.await_step_beyond(step)

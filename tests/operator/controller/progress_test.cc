@@ -52,6 +52,56 @@ TEST(ProgressTest, ProgressIsAskedOfTheLeaderAndWrittenAtMostOnceAnInterval) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
+// The operator is replaced in the middle of each change.
+TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
+  World world(Job("j")
+                  .Workers(2)
+                  .RestartScope(api::RestartScope::kInPlace)
+                  .Training()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.elastic = api::ElasticSpec{1, 4};
+                    job.spec.training->checkpoint.directory = "/checkpoints";
+                  })
+                  .Build());
+  world.progress.tells = true;
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.progress.group.workers = 2;
+  world.progress.group.resizes = true;
+  world.Settle();
+  EXPECT_EQ(world.progress.told, 2);
+  int generation = 1;
+  const auto scale = [&](int workers) {
+    world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      job["metadata"]["generation"] = ++generation;
+    });
+    world.Settle();
+    world.RestartOperator();
+    world.Settle();
+  };
+  scale(3);
+  ASSERT_EQ(world.Pods().size(), 3u);
+  EXPECT_EQ(world.progress.told, 0) << "the new worker's pod does not run yet";
+  world.SetPod("j-worker-2", "Running");
+  world.Settle();
+  EXPECT_EQ(world.progress.told, 3);
+  world.progress.group.workers = 3;
+  world.Settle();
+  scale(1);
+  EXPECT_EQ(world.progress.told, 1);
+  EXPECT_EQ(world.Pods().size(), 3u) << "the group has not left them behind yet";
+  world.progress.group.workers = 1;
+  world.Settle();
+  EXPECT_EQ(world.Pods().size(), 1u);
+  world.progress.group = {};  // no answer yet, of three that it was told of or one
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_EQ(world.Pods().size(), 1u);
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
+}
+
 // Its address may be another tenant's pod by then.
 TEST(ProgressTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
   World world(Job("j").Workers(2).Training().Build());

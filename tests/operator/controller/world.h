@@ -41,6 +41,8 @@ class FakeProgress final : public controller::ProgressSource {
     return answer;
   }
   controller::GroupReport Group(const std::string& /*job_uid*/) override { return group; }
+  bool TellsWorkers() const override { return tells; }
+  void TellWorkers(const std::string& /*job_uid*/, int workers) override { told = workers; }
   void Forget(const std::string& job_uid) override {
     const std::lock_guard lock(mutex_);
     forgotten = job_uid;
@@ -51,6 +53,8 @@ class FakeProgress final : public controller::ProgressSource {
   controller::ProgressTarget asked;
   std::string paused;  // empty while it asks
   std::string forgotten;
+  bool tells = false;  // the leading pod of its group's size, which is `told`
+  int told = 0;
 
  private:
   std::mutex mutex_;  // a JobController reconciles on several threads

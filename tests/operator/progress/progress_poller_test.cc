@@ -23,6 +23,7 @@
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "base/descriptor.h"
 #include "base/listener.h"
+#include "tests/support/eventually.h"
 #include "tests/support/time_limit.h"
 
 namespace lockstep::progress {
@@ -80,6 +81,10 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     return questions_;
   }
+  int told() {  // with the last question, how many workers there are to be
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
   // Calls `act` when so many questions have come, before the last of them is answered.
   void AtQuestion(int count, std::function<void()> act) {
     const std::lock_guard lock(mutex_);
@@ -111,10 +116,12 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     compressed_ = true;
   }
 
-  grpc::Status GetStatus(grpc::ServerContext* context, const proto::GetStatusRequest*,
+  grpc::Status GetStatus(grpc::ServerContext* context, const proto::GetStatusRequest* request,
                          proto::GetStatusResponse* response) override {
     std::unique_lock lock(mutex_);
     if (++questions_ == act_at_) act_();
+    told_ = request->workers();
+    response->set_workers(told_);
     peers_.insert(context->peer());
     asked_.notify_all();
     asked_.wait(lock, [this] { return !held_; });
@@ -143,7 +150,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::mutex mutex_;
   std::condition_variable asked_;
   std::int64_t step_ = -1;
-  int questions_ = 0, act_at_ = 0;
+  int questions_ = 0, act_at_ = 0, told_ = 0;
   std::function<void()> act_;
   std::set<std::string> peers_;
   bool held_ = false, compressed_ = false;
@@ -574,19 +581,36 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   const auto target = trainer->Target();
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
-  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
-                                                          .awaited = {"worker-1"}}));
+  EXPECT_EQ(poller.Group("uid"),
+            (controller::GroupReport{
+                .missing = {"worker-1", "worker-3"}, .awaited = {"worker-1"}, .resizes = false}));
   trainer.reset();
   const auto deadline =
       std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
   while (!poller.Group("uid").leader_is_silent && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(1));
   }
-  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.leader_is_silent = true}));
+  EXPECT_EQ(poller.Group("uid"),
+            (controller::GroupReport{.leader_is_silent = true, .resizes = false}));
   // A pod that has never answered may be unreachable for this operator only.
   poller.Latest({"other", "127.0.0.1", target.port});
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_FALSE(poller.Group("other").leader_is_silent);
+}
+
+TEST(ProgressPollerTest, TellsTheLeadingPodHowManyWorkersItsGroupIsToHave) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller({.interval = std::chrono::hours(1)});
+  poller.Latest(trainer.Target());
+  ASSERT_TRUE(trainer.WaitForQuestions(1));
+  EXPECT_EQ(trainer.told(), 0);
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return poller.Group("uid").resizes == false; }));
+  poller.TellWorkers("uid", 3);
+  ASSERT_TRUE(trainer.WaitForQuestions(2)) << "at once";
+  EXPECT_TRUE(lockstep::testing::Eventually([&] { return poller.Group("uid").workers == 3; }));
+  poller.TellWorkers("uid", 3);
+  poller.TellWorkers("another", 5);
+  EXPECT_EQ(trainer.questions(), 2);
 }
 
 TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
@@ -610,7 +634,7 @@ TEST(ProgressPollerTest, APausedJobIsNotAskedAndItsLatestAnswerIsKept) {
   EXPECT_FALSE(poller.Pause("uid").has_value()) << "nobody has asked for it";
   ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
   ASSERT_EQ(poller.Pause("uid")->step, 7);
-  EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
+  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.resizes = false}));
   EXPECT_FALSE(poller.State("uid").has_value());
   FakeTrainer other("uid");  // polling of others continues
   poller.Latest({"other", "127.0.0.1", other.Target().port});

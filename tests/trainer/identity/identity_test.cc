@@ -271,6 +271,40 @@ TEST(IdentityTest, KnowsWhetherAnOperatorCreatedThePodAndWhenItsSupervisorStarte
   }
 }
 
+Environment OfTwoWorkers() {
+  return Environment()
+      .Set(api::kEnvConfig, R"({"model":{"name":"core-cnn"},"dataset":{"format":"synthetic"},)"
+                            R"("batchSize":{"global":64},"epochs":1,)"
+                            R"("checkpoint":{"directory":"/checkpoints"}})")
+      .Set(api::kEnvTfConfig,
+           R"({"cluster":{"worker":["j-worker-0.j.ns.svc:2222","j-worker-1.j.ns.svc:2222"]},)"
+           R"("task":{"type":"worker","index":1}})");
+}
+
+TEST(IdentityTest, AProcessThatStartsAgainKnowsTheGroupsNewSize) {
+  const auto before = OfTwoWorkers().Read();
+  const auto after = OfTwoWorkers().Set(kEnvWorkers, "3").Read();
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->World(), 3);
+  EXPECT_EQ(after->index, 1);
+  EXPECT_EQ(after->cluster.worker[2], "j-worker-2.j.ns.svc:2222");
+  EXPECT_EQ(after->ClusterHash(), before->WithWorkers(3).ClusterHash());
+  EXPECT_NE(after->ClusterHash(), before->ClusterHash());
+  EXPECT_EQ(after->WithWorkers(2).ClusterHash(), before->ClusterHash());
+}
+
+TEST(IdentityTest, ASizeWithoutAPlaceForTheProcessIsRefused) {
+  const auto refused = OfTwoWorkers().Set(kEnvWorkers, "1").Read();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(kEnvWorkers));
+}
+
+TEST(IdentityTest, OnlyAGroupThatResumesFromACheckpointIsResizable) {
+  EXPECT_TRUE(OfTwoWorkers().Read()->IsResizable());
+  EXPECT_FALSE(Environment().Read()->IsResizable()) << "no folder for checkpoints";
+  EXPECT_FALSE(
+      OfTwoWorkers().Set(api::kEnvStrategy, R"({"type":"CentralStorage"})").Read()->IsResizable());
+}
+
 TEST(IdentityTest, ATokenThatCannotBeReadIsRefusedByName) {
   const lockstep::TempDirectory folder;
   const auto read = [&] {

@@ -1,0 +1,45 @@
+// How the group of an elastic job of the bundled trainer gets another number of workers while it
+// trains: its processes leave with a checkpoint and start again in their pods. Pure.
+#pragma once
+
+#include <optional>
+
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// After this time a group that has not followed is restarted as the next attempt.
+inline constexpr Duration kFollowsWithin = std::chrono::minutes(2);
+
+// Returns true if the job's group can follow a change of the number of workers: a
+// MultiWorkerMirrored job with `training`, scope InPlace and a folder for checkpoints, whose
+// leading pod this operator can tell. It is not known of a trainer that has not answered: a leading
+// pod that runs is given the time to. A gang's scheduler and Kueue place all pods of an attempt
+// together.
+bool ResizesInPlace(const Observed& observed);
+
+// Returns the number of workers that the group has: what its leading pod says or, until that has
+// answered, what that was created for. nullopt: ResizesInPlace is false, or no leading pod runs;
+// then nobody misses workers that are too many.
+std::optional<int> GroupWorkers(const Observed& observed);
+
+// Returns true while the group has another number of workers than the spec.
+bool IsResizing(const Observed& observed);
+
+// Returns true if no worker may be created yet: an earlier trainer would refuse one that knows of
+// another number of workers for good.
+bool MustAskFirst(const Observed& observed);
+
+// Returns the number of workers that the leading pod is to be told; 0: none. New ones are told of
+// once all of their pods run, so that the others do not wait for an image or for a node.
+int WorkersToTell(const Observed& observed);
+
+// Returns true if the pod is a worker's that the spec no longer has, but the group still does: it
+// must not go before the group has left it behind with a checkpoint.
+bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod);
+
+// Returns true if the pod was created for another number of workers, and the group follows, or has
+// followed. False once it has taken too long.
+bool FollowsInPlace(const Observed& observed, const ObservedPod& pod);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,173 @@
+// A group that gets another number of workers.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "trainer/rendezvous/roster.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RosterSize SizeOf(int workers) {
+  RosterSize size{.workers = workers, .cluster_hash = fmt::format("worker={}", workers)};
+  for (int i = 0; i < workers; ++i) size.slots.push_back({"worker", i, 0});
+  return size;
+}
+
+RosterConfig Workers(int workers) {
+  RosterConfig config;
+  static_cast<RosterSize&>(config) = SizeOf(workers);
+  config.job = "mnist";
+  config.of_size = &SizeOf;
+  return config;
+}
+
+class RosterSizeTest : public ::testing::Test {
+ protected:
+  RosterSizeTest() : roster_(Workers(2)) { roster_.Tick(now_); }
+
+  // The worker's process, which knows of so many workers, has a new stream.
+  Outbox Arrive(SessionId id, int worker, int workers) {
+    roster_.Connect(id, now_);
+    return Join(id, worker, workers);
+  }
+  Outbox Join(SessionId id, int worker, int workers) {
+    proto::ReplicaMessage message;
+    proto::Join& join = *message.mutable_join();
+    join.set_cluster_hash(SizeOf(workers).cluster_hash);
+    join.set_workers(workers);
+    join.set_job("mnist");
+    join.set_role("worker");
+    join.set_index(worker);
+    join.set_step(-1);
+    join.set_incarnation(fmt::format("{} of {}", id, worker));
+    return roster_.Receive(id, message, now_);
+  }
+  void Start(int workers) {
+    for (int i = 0; i < workers; ++i) Arrive(next_++, i, workers);
+    ASSERT_TRUE(roster_.active());
+  }
+  // Who is told which number of workers.
+  static std::vector<std::string> Told(const Outbox& out) {
+    std::vector<std::string> told;
+    for (const Outgoing& each : out) {
+      if (!each.message || !each.message->has_resized()) continue;
+      told.push_back(fmt::format("{}:{}", each.to, each.message->resized().workers()));
+    }
+    std::ranges::sort(told);
+    return told;
+  }
+
+  SteadyTime now_ = SteadyTime() + 1h;
+  SessionId next_ = 1;
+  Roster roster_;
+};
+
+TEST_F(RosterSizeTest, MembersAreToldAndTheSizeChangesWhenTheirGenerationHasEnded) {
+  Start(2);
+  EXPECT_THAT(Told(roster_.Resize(3, now_)), ElementsAre("1:3", "2:3"));
+  EXPECT_TRUE(roster_.active()) << "they stop at a step that both agree on";
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_THAT(Told(roster_.Resize(3, now_)), IsEmpty()) << "said once";
+  roster_.Disconnect(2, "its connection closed");
+  EXPECT_EQ(roster_.workers(), 3);
+  EXPECT_THAT(roster_.Missing(), ElementsAre("worker 0", "worker 1", "worker 2"));
+  roster_.Disconnect(1, "its connection closed");
+  for (int i = 0; i < 3; ++i) Arrive(static_cast<SessionId>(10 + i), i, 3);
+  EXPECT_TRUE(roster_.active());
+  EXPECT_EQ(roster_.generation(), 2u);
+  EXPECT_THAT(roster_.LostPods(), IsEmpty());
+}
+
+TEST_F(RosterSizeTest, WhoWaitsIsToldAtOnce) {
+  Arrive(1, 0, 2);
+  EXPECT_THAT(Told(roster_.Resize(1, now_)), ElementsAre("1:1"));
+  EXPECT_FALSE(roster_.active()) << "its process knows of two workers";
+  Join(1, 0, 1);
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterSizeTest, APodWithoutAPlaceIsToldSoAndAgainWhenItGetsOne) {
+  Start(2);
+  EXPECT_THAT(Told(Arrive(7, 2, 3)), ElementsAre("7:2")) << "created before the group has grown";
+  EXPECT_TRUE(roster_.active());
+  roster_.Resize(3, now_);
+  EXPECT_THAT(Told(roster_.Disconnect(1, "left")), ElementsAre("7:3"));
+  EXPECT_THAT(Told(Join(7, 2, 3)), IsEmpty());
+  EXPECT_THAT(roster_.Missing(), ElementsAre("worker 0", "worker 1"));
+}
+
+// As its pod's environment has the size of the day when the pod was created.
+TEST_F(RosterSizeTest, AProcessThatIsStartedAgainIsToldTheSize) {
+  Start(2);
+  roster_.Resize(1, now_);
+  roster_.Disconnect(2, "left");
+  roster_.Disconnect(1, "left");
+  EXPECT_THAT(Told(Arrive(11, 0, 2)), ElementsAre("11:1"));
+  EXPECT_THAT(Told(Arrive(12, 1, 2)), ElementsAre("12:1"));
+  Arrive(13, 0, 1);
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterSizeTest, AMemberThatHasLostItsPlaceHoldsNoneAndCountsAsNoLoss) {
+  Start(2);
+  roster_.Resize(1, now_);
+  EXPECT_THAT(Told(Join(1, 0, 2)), ElementsAre("1:1")) << "it asks for the next generation";
+  Join(1, 0, 1);
+  EXPECT_TRUE(roster_.active());
+  roster_.Disconnect(2, "its pod was deleted");
+  EXPECT_TRUE(roster_.active());
+  EXPECT_THAT(roster_.LostPods(), IsEmpty());
+}
+
+TEST_F(RosterSizeTest, ASecondNumberTakesThePlaceOfTheFirst) {
+  Start(2);
+  roster_.Resize(3, now_);
+  EXPECT_THAT(Told(roster_.Resize(1, now_)), ElementsAre("1:1", "2:1"));
+  EXPECT_THAT(Told(roster_.Resize(2, now_)), ElementsAre("1:2", "2:2"));
+  roster_.Disconnect(2, "left");
+  EXPECT_EQ(roster_.workers(), 2);
+  Join(1, 0, 2);
+  Arrive(5, 1, 2);
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterSizeTest, OtherDifferencesAreRefused) {
+  roster_.Connect(1, now_);
+  proto::ReplicaMessage message;
+  proto::Join& join = *message.mutable_join();
+  join.set_cluster_hash("another job's");
+  join.set_workers(3);
+  join.set_job("mnist");
+  join.set_role("worker");
+  const Outbox out = roster_.Receive(1, message, now_);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_TRUE(out[0].message->has_rejected());
+}
+
+TEST_F(RosterSizeTest, AGroupOfAFixedSizeStaysAsItIs) {
+  RosterConfig config = Workers(2);
+  config.of_size = nullptr;
+  roster_ = Roster(config);
+  Start(2);
+  EXPECT_THAT(roster_.Resize(3, now_), IsEmpty());
+  EXPECT_EQ(roster_.workers(), 0);
+  EXPECT_TRUE(Arrive(9, 2, 3).back().message->has_rejected());
+}
+
+TEST_F(RosterSizeTest, ImpossibleNumbersAreIgnored) {
+  Start(2);
+  for (const int bad : {0, -1, 1'000'000'000}) EXPECT_THAT(roster_.Resize(bad, now_), IsEmpty());
+  EXPECT_EQ(roster_.workers(), 2);
+}
+
+}  // namespace
+}  // namespace lockstep::train

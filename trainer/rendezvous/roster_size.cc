@@ -1,0 +1,87 @@
+// How the roster changes its number of workers.
+#include <memory>
+#include <utility>
+
+#include "trainer/rendezvous/roster.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int kMostWorkers = 100'000;
+constexpr std::size_t kMostHashes = 16;
+
+std::shared_ptr<const proto::CoordinatorMessage> Resized(int workers) {
+  auto message = std::make_shared<proto::CoordinatorMessage>();
+  message->mutable_resized()->set_workers(workers);
+  return message;
+}
+
+}  // namespace
+
+Outbox Roster::Resize(int workers, SteadyTime now) {
+  now_ = now;
+  Outbox out;
+  if (!config_.of_size || workers < 1 || workers > kMostWorkers) return out;
+  if (std::exchange(wanted_workers_, workers) == workers || done_) return out;
+  if (active_) {
+    const auto message = Resized(workers);
+    for (const auto& [id, session] : sessions_) {
+      if (InGeneration(session)) out.push_back({.to = id, .message = message});
+    }
+  }
+  Settle(out);
+  return out;
+}
+
+// True for a process that differs from the members only in the number of workers that it knows of:
+// its pod was created before, or after, the group had this size.
+bool Roster::IsOfAnotherSize(const proto::Join& join) {
+  if (!config_.of_size || join.job() != config_.job) return false;
+  if (join.cluster_hash() == config_.cluster_hash) return false;
+  const int workers = join.workers();
+  if (workers < 1 || workers > kMostWorkers || workers == config_.workers) return false;
+  if (hashes_.size() >= kMostHashes) hashes_.clear();
+  const auto [hash, is_new] = hashes_.try_emplace(workers);
+  if (is_new) hash->second = config_.of_size(workers).cluster_hash;
+  return hash->second == join.cluster_hash();
+}
+
+// It is told the size that it will find, and comes back as a process of that. If it is a member,
+// because its stream is older than the size, the generation that it has left has ended already.
+Outbox Roster::JoinOfAnotherSize(SessionId id) {
+  sessions_.at(id).is_of_another_size = true;
+  return {{.to = id, .message = Resized(config_.workers)}};
+}
+
+// Changes the size once no generation is active. All who have joined or wait must come back: they
+// were told of another size.
+void Roster::Settle(Outbox& out) {
+  if (active_ || !IsResizing()) return;
+  static_cast<RosterSize&>(config_) = config_.of_size(wanted_workers_);
+  const auto message = Resized(config_.workers);
+  const int most = static_cast<int>(config_.slots.size());
+  for (auto& [id, session] : sessions_) {
+    if (session.state == State::kWaiting) {
+      session.state = State::kLapsed;
+      session.lapsed = now_;
+      out.push_back({.to = id, .message = message});
+    } else if (session.state == State::kConnected && session.is_of_another_size) {
+      out.push_back({.to = id, .message = message});
+    }
+    if (session.rank < most) continue;
+    session.rank = -1;
+    session.state = State::kConnected;
+    session.connected = now_;
+  }
+  holders_.resize(config_.slots.size());
+  ranks_.clear();
+  awaited_.clear();
+  for (int rank = 0; rank < most; ++rank) {
+    ranks_.emplace(config_.slots[static_cast<std::size_t>(rank)], rank);
+    awaited_.insert(rank);
+  }
+  std::erase_if(lost_, [most](const auto& lost) { return lost.first >= most; });
+  UpdateAbsent();
+}
+
+}  // namespace lockstep::train
