@@ -114,14 +114,6 @@ ROOM = re.compile(r"(?P<who>[A-Z`].+?\.) Includes (?P<includes>.+?)\. Not here: 
 
 # A reader can take in a folder and a source of this size. Larger ones, with what is to become of them:
 MOST_SOURCES, MOST_LINES = 30, 400
-LARGER_FOLDERS = {
-    "trainer/backend/cuda": "the parts of the device and the layouts become folders of their own",
-    "trainer/backend/cpu": "likewise",
-}
-LONGER_SOURCES = {
-    "trainer/supervisor/supervisor.cc": "the half about metrics becomes a source of its own",
-}
-
 # A word that a folder never says, comments included.
 WORDS = [("operator/kube/", "TrainingJob")]
 
@@ -365,11 +357,11 @@ class LayeringTest(unittest.TestCase):
     def test_no_folder_has_too_many_sources(self):
         sizes = collections.Counter(path.parent.relative_to(ROOT).as_posix() for top in (*CODE, "tests")
                                     for path in (ROOT / top).rglob("*.cc"))
-        self.assertEqual(sorted(LARGER_FOLDERS), sorted(folder for folder in sizes if sizes[folder] > MOST_SOURCES))
+        self.assertEqual([], sorted(folder for folder in sizes if sizes[folder] > MOST_SOURCES))
 
     def test_no_source_is_too_long(self):
         lengths = {path: text.count("\n") for path, text in source_files() if path.endswith((".cc", ".cu"))}
-        self.assertEqual(sorted(LONGER_SOURCES), sorted(path for path in lengths if lengths[path] > MOST_LINES))
+        self.assertEqual([], sorted(path for path in lengths if lengths[path] > MOST_LINES))
 
     def test_breaches_are_found(self):
         cases = {

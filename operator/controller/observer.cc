@@ -278,8 +278,7 @@ void Observer::ObserveGroupSize(ReconcileContext& context) const {
   if (observed.tells_workers) with_.progress.TellWorkers(observed.job.metadata.uid, told);
   GroupResize& resize = context.memory.resize;
   const bool resizes = IsResizing(observed);
-  const bool should_follow = resizes && (told > 0 || MustAskFirst(observed));
-  NoteSince(should_follow, context.moment.steady, resize.since);
+  NoteSince(resizes && (told > 0 || MustAskFirst(observed)), context.moment.steady, resize.since);
   observed.resizing_since = context.moment.TimeOf(resize.since);
   // Before its first answer, the leading pod may have a size that an earlier process told it.
   if (resizes && observed.group.workers) resize.from = observed.group.workers;
@@ -324,8 +323,7 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   std::optional<WorkerGrant>& grant = context.memory.worker_grant;
   if (workload || !IsQueued(observed.job, settings_)) grant = WorkerGrantOf(observed);
   if (!workload) observed.lost_grant = grant;
-  const FailedActions& failed = context.memory.failed_actions;
-  if (failed.IsFailing(SetSuspend{false, {}})) KeepGrantedWorkers(observed);
+  if (context.memory.failed_actions.IsFailing(SetSuspend{false, {}})) KeepGrantedWorkers(observed);
 }
 
 // A program that hangs reports nothing more, and so one that has reported to a process before this

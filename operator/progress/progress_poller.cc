@@ -28,7 +28,6 @@ constexpr int kLongestAnswer = 16 * 1024;
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
 constexpr auto kHungIsKnownFor = std::chrono::minutes(1);
 constexpr std::size_t kAnswerNonceBytes = 32;
-constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
 // After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
 constexpr int kMostWorkers = 1'000'000;  // that are believed
@@ -308,15 +307,6 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       [this, call](const grpc::Status& status) { OnAnswer(*call, status); });
 }
 
-// False for an answer that contains only a nonce: the trainer got no proof, or not that of its own
-// token. Another job's pod may have taken over the address.
-bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
-                              const controller::ProgressTarget& target) {
-  if (said.nonce().size() > kLongestNonce) return false;
-  if (!said.job_uid().empty()) return said.job_uid() == target.job_uid;
-  return said.nonce().empty();
-}
-
 // False for a report without proof of the job's token, if the job's pods prove theirs. A
 // trainer of an earlier version, or one whose pods have no token, does not.
 bool ProgressPoller::MayBelieve(Call& call) {
@@ -383,7 +373,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
     }
     peer.nonce = said.nonce();
   }
-  if (status.ok() && IsReport(said, peer.target) && MayBelieve(call)) {
+  if (status.ok() && IsReportOf(said, peer.target.job_uid) && MayBelieve(call)) {
     peer.has_answered = true;
     // What rank 0 did while nobody heard of it is unknown.
     if (std::exchange(peer.unanswered, 0) >= kSilence) peer.step.Reset();

@@ -87,8 +87,6 @@ class ProgressPoller final : public controller::ProgressSource {
   bool Reach(Peer& peer);
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, const grpc::Status& status);
-  static bool IsReport(const proto::GetStatusResponse& said,
-                       const controller::ProgressTarget& target);
   static bool IsSilence(const Call& call, const grpc::Status& status);
   static bool MayBelieve(Call& call);
   static void TakeReport(const proto::GetStatusResponse& said, Peer& peer);

@@ -35,6 +35,12 @@ std::string DoingOf(const proto::Straggler& straggler) {
 
 }  // namespace
 
+bool IsReportOf(const proto::GetStatusResponse& said, const std::string& job_uid) {
+  if (said.nonce().size() > kLongestNonce) return false;
+  if (!said.job_uid().empty()) return said.job_uid() == job_uid;
+  return said.nonce().empty();
+}
+
 api::Progress ProgressIn(const proto::TrainerProgress& message) {
   api::Progress progress;
   progress.step = message.step();

@@ -2,6 +2,7 @@
 // them in the trainer's place.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ struct GroupState {
   std::optional<bool> evaluator_misses_checkpoints;  // see GroupReport
 };
 
+// The longest nonce that is kept; a trainer's has some 80 bytes.
+inline constexpr std::size_t kLongestNonce = 256;
+
+// False for an answer that contains only a nonce: the trainer got no proof, or not that of its own
+// token. Another job's pod may have taken over the address.
+bool IsReportOf(const proto::GetStatusResponse& said, const std::string& job_uid);
 // Returns the progress as told; numbers that JSON cannot hold are left out, but those of
 // evaluations are kept: see NoteEvaluation. The caller checks the ranges (api::IsInRange).
 api::Progress ProgressIn(const proto::TrainerProgress& message);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
+#include "trainer/supervisor/replica_process.h"
 #include "trainer/supervisor/stop_deadline.h"
 
 namespace lockstep::train {
@@ -38,34 +38,6 @@ struct Replica {
   std::int64_t starts = 0;
   int exit_code = 0;  // of the last process
 };
-
-// The step that a process has reached by its own work, from its metrics; 0: none yet. The leading
-// process of a run with parameter servers reports steps that others have made.
-std::int64_t OwnStep(const ReplicaMetrics& metrics) {
-  return metrics.steps_total > 0 ? metrics.step : 0;
-}
-std::int64_t OwnStep(const ServerMetrics& metrics) {
-  return metrics.step;
-}
-std::int64_t OwnStep(const EvaluatorMetrics& metrics) {
-  return metrics.step;
-}
-
-// Returns true if a new process in the same pod may get further than one that ended with the code.
-bool MayPassInPlace(int exit_code) {
-  // It would only wait out the rendezvous deadline again for the same peers.
-  if (exit_code == api::kExitRendezvousDeadline) return false;
-  // A pod keeps its GPUs for life, and a container that has lost access never regains it.
-  if (exit_code == api::kExitGpuGone) return false;
-  return api::IsRetryableExitCode(exit_code);
-}
-
-// NVSwitches may add in another order each time, so NCCL must not leave its sums to them (NVLS)
-// unless the pod's environment says how it is to sum. It reads that when it is opened, and other
-// threads read the environment by then: so the process has it from its start.
-void AskForReproducibleSums(Environment& env) {
-  if (!env.contains("NCCL_ALGO")) env.emplace("NCCL_NVLS_ENABLE", "0");
-}
 
 class Supervisor {
  public:
@@ -209,29 +181,12 @@ void Supervisor::ShowReplica(int local_rank) {
 absl::Status Supervisor::StartReplica(Replica& replica) {
   replica.restart_at.reset();
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe metrics, MakePipe());
-  LaunchSpec spec;
-  spec.argv = options_.replica_command;
-  spec.env = CurrentEnvironment();
-  spec.fds = {metrics.write.fd()};
-  spec.dies_with_thread = true;
-  // Its first milliseconds, in which nothing stands for them yet, would make a stop a failure.
-  spec.blocked_signals = {SIGTERM, SIGINT};
-  spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
-  spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
-  spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
-  spec.env[kEnvMetricsFd] = fmt::format("{}", metrics.write.fd());
-  // The threads of a server's team would spin for milliseconds after each update, on cores that
-  // workers of the same machine need.
-  if (identity_.role == api::Role::kParameterServer) spec.env.emplace("OMP_WAIT_POLICY", "PASSIVE");
-  if (identity_.gpus > 0) AskForReproducibleSums(spec.env);
-  // The results of processes that train alone are written by LeaveResults.
-  if (identity_.Traits().trains_alone) spec.env[api::kEnvTerminationMessagePath] = "";
-  if (rendezvous_) {
-    const std::string listens = ListenAddress(identity_);
-    const std::string host = listens.substr(0, listens.rfind(':'));
-    spec.env[kEnvRendezvousAddress] =
-        fmt::format("{}:{}", host.empty() ? "127.0.0.1" : host, rendezvous_->port());
-  }
+  const ReplicaStart start{.command = options_.replica_command,
+                           .local_rank = replica.local_rank,
+                           .number = ++replica.starts,
+                           .pod_started = started_,
+                           .rendezvous_port = rendezvous_ ? rendezvous_->port() : 0};
+  const LaunchSpec spec = ReplicaLaunch(identity_, start, metrics.write.fd());
   LOCKSTEP_ASSIGN_OR_RETURN(replica.pid, Launch(spec));
   replica.metrics = std::make_unique<MetricsPipeReader>(std::move(metrics.read));
   LogInfo("replica started", {{"local_rank", replica.local_rank}, {"pid", replica.pid}});
@@ -407,15 +362,11 @@ bool Supervisor::AllEnded() const {
   });
 }
 
-// Stopped replicas normally exit with kExitPreempted or 0, so any other code takes precedence.
 int Supervisor::PodExitCode() const {
   if (failure_) return *failure_;
-  int code = api::kExitDone;
-  for (const Replica& replica : replicas_) {
-    if (replica.exit_code == api::kExitDone) continue;
-    if (code == api::kExitDone || code == api::kExitPreempted) code = replica.exit_code;
-  }
-  return code;
+  std::vector<int> codes;
+  for (const Replica& replica : replicas_) codes.push_back(replica.exit_code);
+  return CodeOfAll(codes);
 }
 
 // Processes that train together make progress together.
@@ -427,16 +378,7 @@ RestartBudget& Supervisor::BudgetOf(const Replica& replica) {
 void Supervisor::LeaveResults() const {
   std::vector<api::VariantResult> results;
   for (const Replica& replica : replicas_) {
-    const ReplicaMetrics& last = replica.last;
-    results.push_back({.index = identity_.RankOf(replica.local_rank),
-                       .diverged = last.diverged != 0,
-                       .step = last.step,
-                       .loss = last.loss,
-                       .accuracy = last.accuracy,
-                       .test_loss = last.test_loss,
-                       .test_accuracy = last.test_accuracy,
-                       .mean_absolute_error = last.mean_absolute_error,
-                       .test_mean_absolute_error = last.test_mean_absolute_error});
+    results.push_back(ResultOf(replica.last, identity_.RankOf(replica.local_rank)));
   }
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
