@@ -11,16 +11,17 @@ namespace lockstep {
 // process. Call it before any other thread is started.
 void HoldStopSignals();
 
-// From now on these signals no longer end the process. Call it once, before any other thread is
-// started.
+// Blocks both signals, so that they no longer end the process. Requires: called once, before any
+// other thread starts.
 void InstallStopSignal();
 
 // Returns true once one of them has arrived, and false without InstallStopSignal. Thread-safe.
 bool StopSignalled();
 
-// While it exists, one of them ends the process at once: for work that may take minutes, cannot
-// look for it, on a volume that hangs for example, and leaves nothing behind that would be lost.
-// Destructors do not run then. `during` says in the log what was under way.
+// While an object of this class exists, either signal ends the process with `exit_code`, without
+// running destructors. It is for work that may block for minutes (on a hanging volume, for
+// example), cannot call StopSignalled, and has nothing to save yet. The log names the work by
+// `during`. Without InstallStopSignal, the object does nothing.
 class ExitAtStopSignal {
  public:
   ExitAtStopSignal(int exit_code, std::string during);

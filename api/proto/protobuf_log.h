@@ -3,9 +3,10 @@
 
 namespace lockstep::proto {
 
-// Routes libprotobuf's log lines to our log for the rest of the process's life: at debug level,
-// because a stranger can cause one for each message that is not valid UTF-8; a fatal one, after
-// which the process ends, as an error. Idempotent. Thread-safe.
+// Routes libprotobuf's log lines to our log for the rest of the process's life. A fatal line, after
+// which libprotobuf ends the process, becomes an error. All others are logged at debug level,
+// because anyone who can send messages can cause one line with each text that is not valid UTF-8.
+// Idempotent. Thread-safe.
 void RouteProtobufLog();
 
 }  // namespace lockstep::proto

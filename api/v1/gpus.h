@@ -7,10 +7,10 @@ namespace lockstep::api {
 
 inline constexpr int kMostGpus = 256;  // per pod
 
-// Returns the container's limit of nvidia.com/gpu, from 0 to kMostGpus; 0 if it has none. A limit
-// of parts of GPUs (nvidia.com/gpu.shared, nvidia.com/mig-…) instead counts as one GPU, whatever
-// its number: CUDA shows a process only one slice, and several shares may be of the same GPU.
-// Kubernetes accepts quantities as numbers and as strings.
+// Returns the container's limit of nvidia.com/gpu, capped at kMostGpus. If that limit is absent or
+// 0, any limit of a part of a GPU (nvidia.com/gpu.shared, nvidia.com/mig-…) counts as one GPU,
+// however large it is: CUDA shows a process only one slice, and several shares may belong to the
+// same GPU. Otherwise returns 0. Kubernetes accepts quantities as numbers and as strings.
 int GpusOf(const Json& container);
 
 }  // namespace lockstep::api

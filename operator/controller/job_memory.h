@@ -145,7 +145,8 @@ struct JobMemory {
   std::optional<UnansweredWrite> unanswered_write;
   TokenGuard token_secret;
   Guard network_policy;
-  // Since when every pod, at each look, was told to report to this operator as it is.
+  // Since when every pod that was seen has been configured to report to this operator as it is
+  // configured now.
   std::optional<SteadyTime> hears_since;
   // The attempt in which the job's Service was found to lack the label that the cache selects by.
   std::optional<int> hidden_service;

@@ -119,7 +119,8 @@ void PackSpec(api::TrainingJobSpec& spec) {
   spec.training->variants = spec.training->variants.Packed();
 }
 
-// Returns as many variants, each with its name alone, if it has a valid one.
+// Returns the variants, at most kMostVariants of them, each reduced to its name, or to an empty
+// object if its name is not valid.
 api::Json NamesOf(const api::TrainingSpec& training) {
   api::Json names = api::Json::array();
   if (!training.variants->is_array()) return names;
@@ -145,9 +146,9 @@ void TrimSpec(api::TrainingJobSpec& spec) {
 
 // An autoscaler may choose a number of workers that the bounds allow and the rest of the spec does
 // not: batchSize.global has fewer samples than they have GPUs, say. Such an edit must not keep the
-// operator from replacing the pods of the job that runs. One that is suspended or waits in a queue
-// has nothing to lose, and no other number is right for it. Returns whether the job is valid with
-// the number that its status has; then sets that.
+// operator from replacing the pods of the job that runs. A job that is suspended or queued has no
+// pods to lose, and no other number would be right for it. If the job is valid with the number in
+// its status, sets that number and returns true.
 bool KeepsItsSize(const std::string& fault, ObservedJob& observed) {
   const api::TrainingJob& job = observed.job;
   const auto known = job.status.replica_statuses.find(api::Role::kWorker);

@@ -22,9 +22,9 @@
 namespace lockstep::controller {
 namespace {
 
-// Bounds the time that the job waits for: another machine, or a clock that has been set back since,
-// has written it. Plans start from this status, so that the bound is written, and the next look at
-// the job finds it instead of waiting anew.
+// Bounds the time that the job waits for, which a clock that was wrong may have written. Plans
+// start from this status, so the bound is written, and the next reconcile does not start the wait
+// again.
 void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& status) {
   if (!status.next_retry_time) return;
   const Duration longest = std::max(settings.restart_backoff, settings.restart_backoff_limit);
@@ -33,9 +33,8 @@ void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& 
 
 // Returns when that happened which the status dates `noted`, by the wall clock as it is now;
 // nullopt if it has no such time. The clock may have been wrong when the time was written, or be so
-// now. If this process has seen it happen, it goes by its own steady clock; else it happened before
-// the first sight of it, whatever `noted` says. Unlike a retry's, such a time is never written
-// anew: the clock may be behind only now.
+// now. If this process saw the event, its steady clock decides; else the event is older than the
+// first look at it. Unlike a retry's time, it is not corrected: the clock may be wrong only now.
 std::optional<Time> SeenBy(const std::optional<Time>& noted, const Moment& moment,
                            std::optional<SeenTime>& seen) {
   if (!seen || seen->noted != noted) seen = {noted, moment.steady, seen.has_value()};
@@ -49,9 +48,8 @@ bool IsPeer(const Observed& observed, const ObservedPod& pod) {
   return pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
 }
 
-// Returns true if the pod's program, which the kubelet starts again, has ended since the last look,
-// by a failure that was no consequence of a peer's. A process that sees the pod for the first time
-// knows only the kubelet's time of it.
+// Returns true if the pod's program, which the kubelet restarts, has ended since the last look by a
+// failure that was no consequence of a peer's. At first sight, only the kubelet's time is known.
 bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
                        bool is_first_sight) {
   // Of a pod that has ended, it is the end before the last.

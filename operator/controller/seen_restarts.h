@@ -26,10 +26,10 @@ struct EndedRun {
   bool operator==(const EndedRun&) const = default;
 };
 
-// A kubelet restarts a program that has ended since it lost a peer, and counts that like any other
-// restart. Those that something explains are not charged: a cause that was charged or seen within
-// Settings::settling, before or after, or a required replica that is not there. Nor are those after
-// ends that nobody saw, of a node that was restarted. Not thread-safe.
+// A kubelet restarts a program that ended because it lost a peer, and counts this like any other
+// restart. A restart is not charged if something explains it: a cause that was charged or seen
+// within Settings::settling before or after it, or a missing required replica. Restarts after ends
+// that nobody saw, because the node was restarted, are not charged either. Not thread-safe.
 class SeenRestarts {
  public:
   // Sets the pods' excused_restarts and until_restarts_count. Of restarts that a process before

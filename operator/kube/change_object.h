@@ -13,9 +13,9 @@ namespace lockstep::kube {
 absl::StatusOr<Object> ReadWhole(Client& client, const Kind& kind, const Key& key);
 
 // Reads the object, has `change` change it, and writes it. Writes nothing if `change` leaves it as
-// it was. If somebody else writes it in between, reads and changes it anew, at most kMostTries
-// times in all. Errors: those of ReadWhole and Update; Aborted if the last try was in vain, too. No
-// field is written then.
+// it was. If somebody else writes it in between, reads and changes it again, at most kMostTries
+// times in all. Errors: those of ReadWhole and Update; Aborted: the last try met another write,
+// too; nothing is written then.
 inline constexpr int kMostTries = 5;
 absl::Status ChangeObject(Client& client, const Kind& kind, const Key& key,
                           const std::function<void(Object&)>& change);

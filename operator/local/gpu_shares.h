@@ -15,18 +15,20 @@ struct GpuFiles {
   std::string node_maker = "/usr/bin/nvidia-modprobe";
 };
 
-// The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: those that `visible`, its
-// value, lists, else those whose device can be opened. The driver also lists those of the machine
-// that a container may not use, and so counts only if there are no devices yet, but what makes them
-// when CUDA is first used.
+// Returns the GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES. `visible` is that
+// variable's value: if it is not null, the GPUs that it lists; else one for each device file that
+// can be opened. If no device file exists, but files.node_maker does (it creates them when CUDA is
+// first used), the driver's list counts; otherwise it does not, because in a container it also has
+// GPUs that the container may not use.
 std::vector<std::string> PermittedGpus(const char* visible, const GpuFiles& files = {});
 
 class GpuShares {
  public:
   explicit GpuShares(const std::vector<std::string>& gpus);
 
-  // Returns `count` GPUs for `owner`, those that the fewest others have first; all of them if there
-  // are no more. Returns the same GPUs for an owner until GiveBack.
+  // Returns `count` GPUs for `owner`, those with the fewest owners first, or all GPUs if there are
+  // fewer. Until GiveBack, later calls for the same owner return the same GPUs, whatever their
+  // `count`.
   std::vector<std::string> Take(const std::string& owner, std::size_t count);
   void GiveBack(const std::string& owner);
 

@@ -15,11 +15,11 @@ namespace lockstep::progress {
 // Not thread-safe.
 class StepWatch {
  public:
-  // Takes an answer of the leading pod, which came at `now`. Another count of finished steps is
-  // another step, and so is another generation of the group. A step is not over while the members
-  // that have given it up wait for one that still is in it.
+  // Takes an answer that the leading pod gave at `now`. A different count of finished steps, or a
+  // different generation, means a new step. A step continues while the members that have given it
+  // up wait for one that has not.
   void Note(const proto::GetStatusResponse& said, SteadyTime now);
-  // Forgets the step: for a while, nobody has heard of rank 0.
+  // Forgets the step, because nothing has been heard of rank 0 for a while.
   void Reset() { seen_.reset(); }
   // Returns the time from the first answer that told of the present step to the last one; nullopt
   // if rank 0 is in none. It is in none while it waits for members that are lost or have yet to

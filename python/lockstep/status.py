@@ -101,7 +101,7 @@ class Status:
     start_time: datetime.datetime | None
     completion_time: datetime.datetime | None
     next_retry_time: datetime.datetime | None
-    attempt: int  # how often the gang was started anew
+    attempt: int  # how often the gang was restarted
     ready_replicas: str  # "3/4"
     restart_count: int
     replica_statuses: Mapping[str, ReplicaStatus]  # by role

@@ -60,7 +60,7 @@ class Candidate {
 
 TEST(TwoOperatorsTest, WhoeverIsCutOffFromTheLeaseWritesNothingOnceAnotherLeads) {
   local::MemoryClient store(kRealTime, {.history = 1U << 16U, .node_name = "node"});
-  // A job that is made anew all the time keeps its operator writing.
+  // A job that is recreated all the time keeps its operator writing.
   FakeKubelet kubelet(
       store, "default",
       [](const kube::Object& pod) {

@@ -1,4 +1,4 @@
-// A file system whose test learns of what happens to its files.
+// A file system that reports accesses to its files to a test.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace lockstep::train {
 
-// Calls back before a file is read or written, or a folder listed: what another process does
-// meanwhile.
+// Calls back before a file is read or written or a folder is listed, so that a test can act as
+// another process at that moment.
 class WatchedFileSystem final : public FileSystem {
  public:
   explicit WatchedFileSystem(FileSystem& files) : files_(files) {}

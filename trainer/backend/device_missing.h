@@ -1,11 +1,11 @@
-// Why a device cannot be used, where no restart in the same place changes that.
+// The errors of a device that a restart in the same pod cannot end.
 #pragma once
 
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {
 
-// The device, or a library that it needs, is not there, and would not be in another place.
+// The device, or a library that it needs, does not exist, and a new pod would not have it either.
 class DeviceMissing : public DeviceError {
  public:
   using DeviceError::DeviceError;
@@ -17,8 +17,8 @@ class NotBuiltForDevice : public DeviceMissing {
   using DeviceMissing::DeviceMissing;
 };
 
-// The device has been there: the pod was given it. It has failed, or the container has lost access
-// to it; a new pod may get another.
+// The pod was given the device, but it has failed, or the container has lost access to it. A new
+// pod may get another one.
 class DeviceGone : public DeviceError {
  public:
   using DeviceError::DeviceError;

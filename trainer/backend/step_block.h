@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-// What ops read. Uploaded before each forward pass.
+// What the ops of a step read; uploaded before each forward pass.
 struct StepContext {
   std::int64_t valid = 0;  // leading rows of the batch with real samples; the rest is padding
   std::uint64_t step = 0;

@@ -1,5 +1,5 @@
-// Follows the checkpoints that another process saves, without changing the directory: it takes no
-// part in the question who owns it, and its files may be removed while it reads them.
+// Follows the checkpoints that another process saves, without claiming or changing the directory.
+// Files may be removed while they are read.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,11 @@ class CheckpointFollower {
   // has no checkpoints.
   absl::Status Look();
   // Returns the oldest complete checkpoint beyond those returned before, or nullopt if there is
-  // none by now. Once training has ended, returns the run's last one before the others. Passes over
-  // one that was removed, is damaged or cannot be read; of the last two it warns once. One that
-  // cannot be read is tried again as long as no later one is returned. FailedPrecondition: the
-  // checkpoint is of another model or a newer format. Other errors: see Look.
+  // none by now. Once training has ended, returns the run's last one before the others. Skips a
+  // checkpoint that was removed, is damaged or cannot be read, with one warning in the last two
+  // cases. An unreadable one is tried again until a later one has been returned.
+  // FailedPrecondition: the checkpoint is of another model or a newer format. Other errors: see
+  // Look.
   absl::StatusOr<std::optional<Snapshot>> Next(const std::string& model_hash,
                                                CheckpointParts parts);
 

@@ -86,7 +86,7 @@ absl::Status FolderClaim::TakeUnlessAnothers() {
   taken_ = false;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<FolderOwner> before, ReadOwner(files_, directory_));
   const bool is_anothers = before && before->process.job_uid != owner_.job_uid;
-  // A job that has lost the folder need not load a checkpoint to learn it.
+  // A job that has lost the folder learns that now, without loading a checkpoint.
   if (is_anothers && !before->HasTakenFrom(owner_.job_uid)) return absl::OkStatus();
   return TakeFrom(before);
 }
@@ -99,7 +99,7 @@ absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
       return Superseded(*before);
     }
     claimed.earlier_jobs = before->earlier_jobs;
-    // A job without a uid cannot be told from others of its kind.
+    // Jobs without a uid are indistinguishable, so they are not recorded.
     if (!is_ours && !before->process.job_uid.empty()) {
       claimed.earlier_jobs.push_back(before->process.job_uid);
     }
@@ -139,9 +139,9 @@ absl::Status FolderClaim::Superseded(const FolderOwner& by) const {
       fmt::format("{}: another job has taken the folder ({}), this process is {}: give each job a "
                   "checkpoint directory of its own; a job that is created anew may take this one",
                   path, taken_by, own));
-  // An earlier version does not write from which jobs it takes the folder, and of two processes
-  // that claim it at once only one may have seen the other. A later process of this job takes it
-  // back then.
+  // Versions without earlierJobs do not record whom they took the folder from, and of two processes
+  // that claim it at the same time, one may not have seen the other. In both cases a later process
+  // of this job takes the folder back.
   if (by.HasTakenFrom(owner_.job_uid)) status.SetPayload(kAnotherJob, absl::Cord());
   return status;
 }

@@ -1,8 +1,8 @@
 // Decides which process may write to a checkpoint folder: the newest that has claimed it. A process
 // that was given up as lost may live on behind a network partition with the same volume mounted.
-// Its saves must not mix with those of its successor. Of two jobs the one that came last has the
-// folder, for good: if a new process of the other could take it back, two that run at once would
-// take it from each other in turn.
+// Its saves must not mix with those of its successor. Of two jobs, the later one keeps the folder:
+// if new processes of the earlier one could take it back, two jobs that run at the same time would
+// take it from each other again and again.
 #pragma once
 
 #include <compare>
@@ -34,7 +34,7 @@ struct CheckpointOwner {
 
 // What owner.json says.
 struct FolderOwner {
-  // So many are remembered. An older one has long ended.
+  // How many earlier jobs are remembered. Older ones ended long ago.
   static constexpr std::size_t kMostEarlierJobs = 100;
 
   CheckpointOwner process;
@@ -53,8 +53,8 @@ absl::StatusOr<FolderOwner> DecodeOwner(const std::string& text, const std::stri
 absl::StatusOr<std::optional<FolderOwner>> ReadOwner(FileSystem& files,
                                                      const std::string& directory);
 
-// True for an Aborted of a FolderClaim that no later process of this job can undo: another job has
-// taken the folder from this one, and says so.
+// Returns true if a FolderClaim returned `status` because another job has taken the folder and
+// lists this job in earlier_jobs. No later process of this job can then take it back.
 bool IsTakenByAnotherJob(const absl::Status& status);
 
 // One process's claim to a folder. Not thread-safe.
@@ -69,7 +69,8 @@ class FolderClaim {
   // could not be read or written. ResourceExhausted: this process may take the folder over, but the
   // disk is full.
   absl::Status Take();
-  // The same, but leaves the folder to the owner if that is another job.
+  // Like Take, but returns OK without taking the folder (is_taken() is false) if another job owns
+  // it, unless that job has taken it from this one: Aborted.
   absl::Status TakeUnlessAnothers();
   // Checks that this process still owns the folder; takes it if it does not own it yet or the
   // owner's file is gone. Aborted: another process has taken it.

@@ -16,9 +16,9 @@ class SharedSegment;
 // Not thread-safe.
 class GradientBuffer {
  public:
-  // Allocates zeroed memory: shared if possible, else private (then name() is empty and ranks of
-  // one host use sockets). Unavailable: there is not enough memory at present. Without `reserves`,
-  // shared memory takes no room before it is used, which requires Reserve().
+  // Allocates zeroed memory: shared if possible, else private (then name() is empty, and ranks of
+  // one host use sockets). If `reserves` is false, shared memory takes no room yet, and Reserve()
+  // must succeed before the memory is used. Unavailable: there is not enough memory at present.
   static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats,
                                                                 bool reserves = true);
   virtual ~GradientBuffer() = default;
@@ -27,7 +27,8 @@ class GradientBuffer {
   // The SharedSegment::Locator by which peers on this host find the memory; empty: private.
   virtual std::string name() const = 0;
 
-  // Makes sure that there is room for the memory, for good. Unavailable: as of Create.
+  // Reserves the room that the memory needs; does nothing if that has been done. Unavailable: as
+  // for Create.
   virtual absl::Status Reserve() = 0;
   // Called before this rank agrees that the ranks of a group share their memory.
   virtual void WillBeShared() = 0;

@@ -1,5 +1,5 @@
-// Ends the process if something takes too long that nothing else can end, such as a call of a
-// library. A process that hangs looks alive to its peers; its supervisor starts a new one.
+// Ends the process if a call that cannot be interrupted, such as a library's, takes too long. A
+// process that hangs looks alive to its peers; once it has ended, its supervisor starts a new one.
 #pragma once
 
 #include <condition_variable>
@@ -13,8 +13,8 @@ namespace lockstep::train {
 
 class HangLimit {
  public:
-  // Unless it is destroyed within `limit`, the process ends with kExitPeerLost, without running any
-  // destructor, and the log says that `what` hangs.
+  // Starts the limit. Unless the object is destroyed within `limit`, logs that `what` has not
+  // returned and ends the process with kExitPeerLost, without running destructors.
   HangLimit(std::string what, Duration limit);
   ~HangLimit();
   HangLimit(const HangLimit&) = delete;

@@ -15,8 +15,9 @@ namespace lockstep::train {
 // does not read the pixels; Read checks the label. Samples are 3,32,32.
 //
 // With `cache`, a thread reads the files ahead, and InMemory() is CountsAsInMemory() of them;
-// without, it is false. NotFound names the files looked for. DataLoss names the file, offset, found
-// and expected values; also if the folder has the files of both.
+// without, it is false. NotFound names the files looked for. DataLoss names the file, the offset,
+// and what was found and expected, or says that the folder has the files of CIFAR-10 and CIFAR-100.
+// Unavailable: as for DataFileError.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar(const std::string& folder, Split split,
                                                    bool cache);
 

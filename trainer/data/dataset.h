@@ -46,10 +46,9 @@ class Dataset {
   // Copies the numbers of sample `index`'s label. Requires: 0 <= index < size(), and
   // numbers.size() == targets() > 0.
   virtual void ReadTargets(std::int64_t index, std::span<float> numbers) const;
-  // Returns the digest (base/digest.h) of what `before` is the digest of, followed by sample
-  // `index` with its label, as Read gives them; or, if that depends on this processor, as a file
-  // has them: decoders and resampling may round differently. Requires: 0 <= index < size(). Errors:
-  // as Read.
+  // Extends the digest `before` (base/digest.h) by sample `index` and its label, as Read returns
+  // them. An image, whose pixels may depend on the processor because decoders and resampling round
+  // differently, is digested as its file stores it. Requires: 0 <= index < size(). Errors: as Read.
   virtual absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
@@ -57,8 +56,9 @@ class Dataset {
 
 enum class Split { kTrain, kTest };
 
-// Labels as numbers, which formats csv, npy and synthetic have; the others' stay classes.
-// kTwoClasses: of a loss that takes two, so that idx has not ten at least.
+// kNumbers: labels are numbers; only the formats csv, npy and synthetic support that, and in the
+// others labels stay classes. kTwoClasses: the loss takes two classes, so idx does not assume at
+// least ten.
 enum class LabelKind { kClasses, kTwoClasses, kNumbers };
 
 // The largest label that files may hold: there are up to a million classes.
@@ -72,17 +72,19 @@ struct TrainAndTest {
   std::unique_ptr<Dataset> train, test;  // `test` is null if it is not wanted
 };
 
-// The bytes that a data set keeps of so many samples of this shape once it has read them all, where
-// an opened one knows that by itself. Mapped files do not count, and are assumed not to be gzip.
+// Returns the bytes that a data set of `samples` samples of this shape keeps in memory once all
+// have been read. Mapped files do not count; files are assumed not to be gzip.
 std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType element,
                       std::int64_t samples);
 
-// Returns what InMemory() of a data set of so many samples of this shape says once it is opened.
+// Returns what InMemory() will return for a data set of `samples` samples of this shape once it is
+// open.
 bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, DType element,
                     std::int64_t samples);
 
-// True if mapped samples of so many bytes count as in memory as soon as they are read ahead: a step
-// need not wait long for those that have not come yet. Larger sets may never be there as a whole.
+// Returns true if mapped samples of this size count as in memory while they are still being read
+// ahead: a step waits only briefly for those that are missing. Larger sets may never be in memory
+// as a whole.
 bool CountsAsInMemory(std::uint64_t sample_bytes);
 
 // The type of the samples' elements; nullopt if only the files say it.
@@ -105,7 +107,8 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
 // a data set has its own. Errors: those of Dataset::Read.
 absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data);
 
-// Returns what tells `data` from another data set: the sizes and DigestOfSamples.
+// Returns a text that identifies `data`: its sizes and DigestOfSamples. Errors: as for
+// DigestOfSamples.
 absl::StatusOr<std::string> IdentityOf(const Dataset& data);
 
 // Opens only the test set, without the training files unless it is a part of them. Errors as

@@ -31,10 +31,10 @@ class FileBytes {
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,
                                         SizeOf size_of);
 
-  // For formats whose files do not announce their size. `is_plain` gets the first kHead bytes
-  // (fewer if the file is shorter) of a file that begins like gzip, and returns true if it is not:
-  // for formats whose files may begin with any bytes. DataLoss, too: gzip data inflates to more
-  // than kMaxInflated bytes.
+  // For formats whose files do not announce their size. `is_plain` is for formats whose files may
+  // begin with any bytes: it gets the first kHead bytes (fewer if the file is shorter) of a file
+  // that begins like gzip, and returns true if the file is not gzip. Errors: as for Open; also
+  // DataLoss if gzip data inflate to more than kMaxInflated bytes.
   static constexpr std::uint64_t kMaxInflated = std::uint64_t{4} << 30;
   static constexpr std::size_t kHead = 16;
   using IsPlain = bool (*)(std::span<const std::uint8_t> head);
@@ -43,8 +43,9 @@ class FileBytes {
   // Opens the first `most` bytes of the content (fewer if there are no more). Errors: OpenWhole's.
   static absl::StatusOr<FileBytes> OpenHead(const std::string& path, std::size_t most);
 
-  // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
-  // too: it has more than kMaxSmall bytes. Unavailable, too: it has been cut short meanwhile.
+  // Reads the file as it is, gzip or not. For small files, which are not worth a mapping. Errors:
+  // those of DataFileError; DataLoss if it is not a regular file or has more than kMaxSmall bytes;
+  // Unavailable if it was cut short meanwhile.
   static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
   static absl::StatusOr<FileBytes> ReadSmall(const std::string& path);
 

@@ -129,7 +129,8 @@ absl::Status CheckLabels(Bytes labels, int classes, const std::string& path) {
                   sample + kLabelHeader, *bad, classes - 1));
 }
 
-// A label of which there is one alone may be a damaged one, which makes all classes up to it.
+// A largest label that occurs only once may be damaged; it would then be the reason for too many
+// classes.
 void WarnOfLonelyLabel(Bytes labels, int label, const std::string& path) {
   if (label < kUsualClasses || std::ranges::count(labels, label) != 1) return;
   const auto sample = std::ranges::find(labels, label) - labels.begin();

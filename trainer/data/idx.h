@@ -13,14 +13,15 @@ namespace lockstep::train {
 // a dot (train-images.idx3-ubyte), the suffix .gz, and "test" for "t10k". Plain files are mapped,
 // so opening does not read the pixels. Samples are 1,H,W.
 //
-// There are as many classes as the largest training label says, and 10 at least (2 with
-// LabelKind::kTwoClasses). The test set has the classes of the training set, if that is present; a
-// label beyond is an error.
+// The number of classes is one more than the largest training label, but at least 10 (2 with
+// LabelKind::kTwoClasses). If the training labels are present, the test set has the same classes,
+// and a label beyond them is DataLoss.
 //
-// With `cache`, a thread reads the images ahead, and InMemory() is CountsAsInMemory() of them;
-// without, it is false, so that a loader reads ahead on a thread.
+// With `cache`, a thread reads the images ahead, and InMemory() is CountsAsInMemory() of their
+// bytes. Without it, InMemory() is false, so a loader reads ahead on its own thread.
 //
-// NotFound names the files looked for. DataLoss names the file, offset, found and expected values.
+// NotFound names the files looked for. DataLoss names the file, the offset, and what was found and
+// expected. Unavailable: as for DataFileError. (the same row for npy.h:21-22 and cifar.h:18-19)
 absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split, bool cache,
                                                  LabelKind labels = LabelKind::kClasses);
 

@@ -30,9 +30,10 @@ struct ImageFile {
   std::string name;  // in its class's folder
 };
 
-// A file that is replaced while the job runs has none or only some of its bytes for a moment. It is
-// damaged if it stays like that. Unavailable: its bytes have not stayed the same for a second.
-// `has_damage`: an image is damaged, so that the job ends anyway, and no other need be waited for.
+// A file that is being replaced lacks some or all of its bytes for a moment, so one that cannot be
+// decoded is read again after a second; it is damaged if its bytes are still the same. Unavailable:
+// they differed each time. `has_damage`: an image is known to be damaged, so the job ends anyway
+// and there is nothing to wait for.
 absl::Status ReadImage(const std::string& path, const ImageForm& form,
                        std::atomic<bool>& has_damage, std::span<std::uint8_t> sample) {
   constexpr int kMostReads = 5;

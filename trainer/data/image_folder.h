@@ -19,7 +19,8 @@ struct ImageForm {
   Shape shape() const;
   // Decodes and resamples an image. DataLoss is DecodeImage's.
   absl::Status Decode(std::span<const std::uint8_t> file, std::span<std::uint8_t> sample) const;
-  // Returns the digest of `before`, an encoded image, what becomes of it, and its label.
+  // Extends the digest `before` by the encoded image `file`, the form that it is decoded to, and
+  // its label.
   std::uint64_t Digest(std::span<const std::uint8_t> file, std::int32_t label,
                        std::uint64_t before) const;
 };

@@ -2,8 +2,8 @@
 //
 // If the file is cut short while it is mapped, or a page of it cannot be read, an access raises
 // SIGBUS: there is no call that could return an error. This process then writes a log record that
-// names the file, and ends with exit code 210, after which it is tried again. If the file is
-// damaged for good, opening it says so then.
+// names the file, and ends with exit code 210, so that it is restarted. If the file is still
+// damaged then, opening it reports that.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ class MappedFile {
   std::span<const std::uint8_t> bytes() const { return bytes_; }
   // Says whether the file is now read here and there, so that to read ahead is a waste.
   void ExpectScatteredReads(bool scattered) const;
-  // Reads the whole file into the kernel's cache, from its beginning to its end, on a thread. A
-  // file that takes more than half of the memory is left alone: its end would push out its
-  // beginning. Does not block. At most once.
+  // Reads the whole file into the kernel's cache, from its beginning to its end, on a thread. Does
+  // nothing, and logs that, if the file is larger than half of the memory (MemoryFor), because its
+  // end would evict its beginning. Does not block. At most once.
   void Prefetch();
 
  private:

@@ -255,11 +255,11 @@ absl::StatusOr<std::vector<RecordFile>> OpenMatching(const std::string& folder,
                   pattern, entries.size()));
 }
 
-// Around each header the kernel reads as much as it usually reads ahead, 128 KiB. To read only the
-// headers' pages is faster from about half of that on; of small records, to read everything is.
+// Around each header, the kernel reads ahead 128 KiB. If records have at least about half of that,
+// reading only the pages of their headers is faster; if they are smaller, reading everything is.
 constexpr std::uint64_t kLargeRecord = 64 << 10;
 
-// With `only_headers`, nothing else of the file is read soon.
+// With `only_headers`, nothing but the records' headers is read while the file is opened.
 absl::Status ListRecords(bool only_headers, RecordFile& file) {
   const RecordBytes bytes = file.file.bytes();
   const bool is_scattered = only_headers && bytes.size() >= kRecordHeader &&

@@ -18,7 +18,7 @@ std::string TerminationMessagePath(const std::optional<std::string>& named) {
 
 void LeaveTerminationMessage(const std::string& path, const std::string& message) {
   if (path.empty()) return;
-  // Not anew: a container's is mounted from outside.
+  // Truncates the file instead of replacing it: in a container, it is mounted from outside.
   const Descriptor file = OpenOwn(path, O_WRONLY | O_TRUNC, 0666);
   const auto bytes = static_cast<ssize_t>(message.size());
   if (file.fd() >= 0 && ::write(file.fd(), message.data(), message.size()) == bytes) return;

@@ -70,7 +70,7 @@ class Rendezvous {
   //   exit. AlreadyExists: every member has finished and the result is saved; exit with 0.
   // After an error, this process is in no further generation unless it calls Join again.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) = 0;
-  // From the next Join on, the other members do not learn this process's address, for good.
+  // From the next Join on, this process never gives its address to the other members again.
   virtual void WithholdAddress() = 0;
   // Sets the callback for a generation's end, which must abort the communicator. It is called on
   // another thread, at most once per generation. Call before Join.

@@ -14,24 +14,25 @@ Duration StopGrace(Duration pod_grace);
 // Not thread-safe.
 class StopDeadline {
  public:
-  // `grace`: from a stop to the kill. `longest_save`: the same after a replica's failure, for a
-  // save that takes longer.
+  // `grace`: the time from a stop to the kill. `longest_save`: that time after a replica's failure
+  // if the leading replica is saving.
   StopDeadline(Duration grace, Duration longest_save)
       : grace_(grace), longest_save_(longest_save) {}
 
   // The pod was asked to stop: whoever asks kills it after its grace period, whatever it does.
   void Asked(SteadyTime now);
-  // A replica's failure ends the pod. Nobody else counts the time, so it waits for a save.
+  // A replica's failure ends the pod. No grace period runs, so a save may take up to
+  // `longest_save`.
   void Failed(SteadyTime now);
-  // Another pod has this one's place. Nobody counts the time here either, but that pod's patience
-  // with the members that are still in this one's group is over after `patience`.
+  // Another pod has this one's place. No grace period runs, but the other pod waits only for
+  // `patience` for the members that are still in this pod's group.
   void Superseded(SteadyTime now, Duration patience);
 
   bool is_set() const { return next_.has_value(); }
   // When to call IsDue next. Nullopt: the pod does not stop.
   std::optional<SteadyTime> next() const { return next_; }
-  // Returns true, once, when the replicas have to be killed. `saves`: the replica that has the
-  // run's state saves it.
+  // Returns true, once, when the replicas have to be killed. `saves`: the leading replica is saving
+  // the run's state.
   bool IsDue(SteadyTime now, bool saves);
 
  private:

@@ -39,10 +39,10 @@ struct SuccessorWatchOptions {
   Duration after = std::chrono::seconds(30);
 };
 
-// If the API server gives up a leading pod that still runs, because its node's kubelet has died,
-// say, nobody tells the pod. Its group would go on without its successor, which waits for members
-// that never come. Looks the name up on a thread of its own, which ends after this object if a look
-// takes long: nothing can interrupt it, and while DNS is down it takes 10 s.
+// If the API server gives up a leading pod that still runs (because its node's kubelet has died,
+// say), the pod is not notified. Its group would continue, and its successor would wait for members
+// that never come. The name is looked up on a separate thread, which may outlive this object:
+// nothing can interrupt a lookup, and while DNS is down one takes 10 s.
 class SuccessorWatch {
  public:
   // `host` is the pod's name, `own` its address.
@@ -51,7 +51,7 @@ class SuccessorWatch {
   ~SuccessorWatch();
   SuccessorWatch(const SuccessorWatch&) = delete;
   SuccessorWatch& operator=(const SuccessorWatch&) = delete;
-  // A descriptor that is readable for good once a later pod has the name.
+  // A descriptor that becomes, and stays, readable once a later pod has the name.
   int fd() const { return changed_.fd(); }
 
  private:

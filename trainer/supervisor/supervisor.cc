@@ -142,9 +142,8 @@ void Supervisor::StartMetrics() {
     return;
   }
   metrics_ = *std::move(metrics);
-  if (rendezvous_) {  // rendezvous_ outlives the metrics server
-    metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
-  }
+  // rendezvous_ outlives the metrics server
+  if (rendezvous_) metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
 }
 
 absl::Status Supervisor::StartSuccessorWatch() {
@@ -157,7 +156,7 @@ absl::Status Supervisor::StartSuccessorWatch() {
   return absl::OkStatus();
 }
 
-// An Evaluator can work without it: only the operator cannot see then that it does.
+// An Evaluator works without this server, but then the operator cannot see that it does.
 void Supervisor::StartEvaluatorStatus() {
   const std::string& own = identity_.cluster.evaluator[static_cast<std::size_t>(identity_.index)];
   auto status = EvaluatorStatus::Start(identity_, ListenAddress(identity_, own), clock_);
@@ -225,7 +224,7 @@ void Supervisor::HandleSignals() {
   }
 }
 
-// After a failure the replicas have been told already, and have less time from now on.
+// After a failure the replicas have already been asked to stop; from now on they have less time.
 void Supervisor::Asked(const std::string& by) {
   const bool is_first = !stop_.is_set();
   stop_.Asked(clock_.SteadyNow());
@@ -254,8 +253,7 @@ void Supervisor::Reap() {
   int wait_status = 0;
   while (const pid_t pid = waitpid(-1, &wait_status, WNOHANG)) {
     if (pid < 0) return;
-    const auto at = std::find_if(replicas_.begin(), replicas_.end(),
-                                 [pid](const Replica& replica) { return replica.pid == pid; });
+    const auto at = std::ranges::find(replicas_, pid, &Replica::pid);
     if (at != replicas_.end()) ReplicaEnded(*at, wait_status);
   }
 }
@@ -294,13 +292,15 @@ void Supervisor::ReplicaFailed(Replica& replica) {
 
 void Supervisor::ReadMetrics(Replica& replica) {
   if (!replica.metrics) return;
+  // What nobody decodes is read, too, or poll() would return at once.
   for (const std::string& line : replica.metrics->Lines()) {
-    if (!options_.decode_metrics) continue;  // still read, or poll() would return at once
-    ShowMetrics(replica, line);
+    if (options_.decode_metrics) ShowMetrics(replica, line);
   }
 }
 
-// The counters of a process that is started again begin at 0, as Prometheus allows.
+// A restarted process counts from 0. For replicas, MetricsServer::Update adds to the totals of the
+// earlier processes (ReplicaSeries); the counters of a parameter server and of an Evaluator start
+// again, as Prometheus allows.
 void Supervisor::ShowMetrics(Replica& replica, const std::string& line) {
   if (identity_.role == api::Role::kParameterServer) {
     const auto metrics = Accept(replica, options_.decode_server_metrics(line));
@@ -332,8 +332,8 @@ std::optional<Metrics> Supervisor::Accept(const Replica& replica,
   return *metrics;
 }
 
-// A restart that fails, for lack of memory or processes perhaps, is one more failure of that
-// replica: what the others hold is not lost for it.
+// A restart that fails, perhaps for lack of memory or processes, counts as another failure of that
+// replica. The other replicas keep their state.
 void Supervisor::StartDue() {
   for (Replica& replica : replicas_) {
     if (!replica.restart_at || clock_.SteadyNow() < *replica.restart_at) continue;
@@ -377,9 +377,8 @@ RestartBudget& Supervisor::BudgetOf(const Replica& replica) {
 
 void Supervisor::LeaveResults() const {
   std::vector<api::VariantResult> results;
-  for (const Replica& replica : replicas_) {
+  for (const Replica& replica : replicas_)
     results.push_back(ResultOf(replica.last, identity_.RankOf(replica.local_rank)));
-  }
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 

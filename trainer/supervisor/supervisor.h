@@ -40,10 +40,10 @@ struct SupervisorOptions {
 //   0: all ended with 0. The leader first waits until every member of the group has been released
 //     and has hung up, at most drain_deadline.
 //   The code of the first replica that failed and is not restarted (128 + the signal's number if a
-//     signal killed it), after the others have been stopped. If rank 0 is among them and saves, it
-//     has kBusyWithin for that, and stop_grace from SIGTERM or SIGINT on. Not restarted are: codes
-//     1 to 127, kExitRendezvousDeadline, kExitGpuGone, any failure without restart_in_place or once
-//     the budget is spent.
+// signal killed it), after the others have been stopped. While the leading replica is saving, it
+// has kBusyWithin from the failure, but at most stop_grace from a SIGTERM or SIGINT. These failures
+// are not restarted: codes 1 to 127, kExitRendezvousDeadline and kExitGpuGone; any failure without
+// restart_in_place; any failure once the budget is spent.
 //   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
 //     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If

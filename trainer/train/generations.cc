@@ -16,9 +16,9 @@
 namespace lockstep::train {
 namespace {
 
-// How many generations in a row without a step may end because a member was lost. How often a
-// member is started again is limited already, by its supervisor and by backoffLimit, so they are
-// not taken from the budget; but a network may break each time.
+// How many generations in a row may end without a step because a member was lost. The supervisor
+// and backoffLimit already limit how often a member is restarted, so such generations are not
+// charged to the budget; but a network may break every time.
 constexpr int kMostLosses = 200;
 
 // For errors of input, configuration and peers. Those of the checkpoints' disk have the same codes,
@@ -118,8 +118,8 @@ Exit StoppedUnsaved(const absl::Status& status) {
                                 std::string(status.message()))};
 }
 
-// Saves the state, which nobody else may have. Returns `exit`; or what the save has found if that
-// weighs more: that the state has diverged, or that a pod that was asked to stop cannot save it.
+// Saves the state, which perhaps nobody else has. Returns `exit`, unless the save has found
+// something more important: the state has diverged, or a pod that was asked to stop cannot save it.
 Exit SaveBefore(Exit exit, TrainLoop& loop) {
   const LoopOutcome saved = loop.SaveAlone();
   if (saved.reason.ok()) return exit;
@@ -137,8 +137,8 @@ void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
              {{"step", step}, {"reason", std::string(stopped.reason.message())}});
 }
 
-// A generation that has failed. Whether a member was lost is known once the next one has begun:
-// until then its end is taken from the budget, or could not be as there is none left.
+// Handles a failed generation. Only the next generation shows whether a member was lost; until
+// then, the failure is charged to the budget, if any is left.
 struct Ended {
   LoopOutcome outcome;
   bool is_charged = false;
@@ -173,7 +173,8 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       NoteStopOfOthers(outcome, loop.state.step);
       continue;
     }
-    // Before the pause: a member that was lost may not find room to start in until then.
+    // Before the pause, because until then a replacement of a lost member may lack the memory to
+    // start.
     loop.strategy.Disconnect();
     budget.Progress(loop.state.step);
     losses.Progress(loop.state.step);

@@ -27,10 +27,10 @@ struct ParameterClientOptions {
   Caller caller;                     // without its layout
   api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
   bool shares_memory = true;  // with servers of this host
-  // The limit for an outage of a server, or for its lack of memory, or for an outage of the leading
-  // process. With `successors_come` (an operator creates its pod), the time without an address does
-  // not count, unless all servers and the leading process are without one: then the run may be
-  // over.
+  // The longest time that a server may be unreachable or lack memory, or that the leading process
+  // may be unreachable. With `successors_come` (an operator replaces pods), time in which its name
+  // has no address does not count, unless no server and no leading process has one: the run is then
+  // probably over.
   Duration longest_outage = std::chrono::minutes(5);
   bool successors_come = false;  // also: an address may lead to a server of another run meanwhile
   std::function<bool()> stop_requested = [] { return false; };
@@ -45,22 +45,22 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
 ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session);
 
 // Not thread-safe; has a thread of its own after StayConnected. While a server cannot be reached,
-// calls connect anew and repeat; this time is kRendezvous, whatever phase the caller is in. So does
-// a Load while a server lacks memory for it. Errors:
+// calls reconnect and try again, as Load does while a server lacks memory. That time counts as
+// kRendezvous, whatever the caller's phase. Errors:
 //   FailedPrecondition: a server no longer has the values of this fence.
 //   DeadlineExceeded: a server was out of reach for too long; names it.
 //   ResourceExhausted: a server lacked memory for a load for too long; names it.
 //   Cancelled: a server was out of reach, or lacked memory, when this pod was asked to stop.
-//   InvalidArgument: a server refuses this process for good; Aborted: a later
-//     process has this one's place.
+// InvalidArgument: a server refuses this process permanently. Aborted: a later process has taken
+// this one's place.
 class ParameterClient {
  public:
   // Requires: `session`, `clock` and `phases` outlive the client.
   ParameterClient(ParameterClientOptions options, Session& session, const Clock& clock,
                   PhaseClock& phases);
 
-  // From now on, this process is connected to server 0 whatever it does meanwhile, so that a server
-  // that has taken server 0's place knows that it is here. Call it at most once.
+  // Keeps this process connected to server 0 from now on, by a thread, so that a replacement of
+  // server 0 knows that this process exists. Requires: called at most once.
   void StayConnected();
 
   absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);
@@ -71,21 +71,22 @@ class ParameterClient {
   // Loads the session's parameters, states and slots, those of `state`, onto all servers.
   absl::Status Load(std::uint64_t fence, int parts, const RunState& state);
   // Asks all servers whether they have the values of this fence, and whether they were asked to
-  // stop. As soon as one was, or has lost the values, waits for no other.
+  // stop. Returns as soon as one of them was asked to stop or has lost the values.
   absl::Status Check(std::uint64_t fence);
   // The same, but asks only those that can be reached within a second.
   void CheckConnected(std::uint64_t fence);
   // Whether a server said at the last Pull or check that it was asked to stop.
   bool IsServerStopping() const { return shards_.IsStopping(); }
-  // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
-  // hear it stays until it is killed. Returns false if no server ends, true if one may. Aborted: a
-  // later process leads the run.
+  // Lets servers that were asked to stop end: what was last pulled has been saved, or cannot be. A
+  // server that the message does not reach stays until it is killed. Returns true if a server may
+  // have ended. Aborted: a later process leads the run.
   absl::StatusOr<bool> ReleaseServers();
-  // Says to all servers that the run is over, as far as they can be reached now.
+  // Tells all servers that can be reached now that the run is over.
   void Finish(const proto::Next& next);
 
-  // A wait for another process. DeadlineExceeded names `missing`, the leading process, if it has
-  // been so for longest_outage; empty: nothing is missing. Logs `reason` now and then.
+  // Call it repeatedly while waiting for another process; logs `reason` every ten seconds.
+  // `missing` names the leading process if it cannot be reached, else it is empty.
+  // DeadlineExceeded: it has been missing for longest_outage.
   absl::Status NoteWait(const std::string& reason, const std::string& missing);
   bool IsShared() const { return shards_.IsShared(); }
 

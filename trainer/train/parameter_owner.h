@@ -19,7 +19,7 @@ class ParameterOwner {
  public:
   using Ended = std::optional<LoopOutcome>;
 
-  // Requires: the references outlive this. `loop` has the run's state, which this keeps.
+  // Requires: the references outlive this object, which keeps `loop.state` up to date.
   // `summed_parts`: see ShardLayout::parts.
   ParameterOwner(TrainLoop& loop, ParameterClient& client, int summed_parts)
       : loop_(loop), client_(client), summed_parts_(summed_parts) {}

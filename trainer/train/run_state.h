@@ -28,7 +28,7 @@ struct RunState {
   LossScale loss_scale = kInitialLossScale;  // of the next step; only precision Float16 alters it
 
   bool operator==(const RunState&) const = default;
-  // Of `step`; the optimizer does not count them.
+  // How many of the `step` steps updated nothing, so that the optimizer does not count them.
   std::int64_t StepsWithoutUpdate() const { return skipped_steps + left_out_steps; }
 };
 
@@ -37,11 +37,11 @@ struct RunState {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing, has the wrong type, is a negative count (of steps, say)
-// or a loss's scale below 1. InvalidArgument: the ledger has a negative count. Without test loss
-// and accuracy the step counts as not evaluated, without the counts of steps that were
-// skipped or left out (as in checkpoints of earlier versions) there are none, without the loss's
-// scale, or with the 1 that they have, it is the initial one.
+// DataLoss names a field that is missing, has the wrong type, is a negative count, or is a loss
+// scale below 1. InvalidArgument: the ledger has a negative count. Fields that checkpoints of
+// earlier versions lack have defaults: without test loss and accuracy, the step counts as not
+// evaluated; skipped and left-out steps are 0; a loss scale that is absent or 1 becomes the initial
+// one.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

@@ -47,11 +47,11 @@ std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan)
 
 // What a session is made of besides its options.
 struct SessionParts {
-  TrainAndTest data;  // that OpenData has opened, or checked
+  TrainAndTest data;  // opened or checked by OpenData
   std::unique_ptr<Backend> backend;
   std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats, bool reserves)>
       make_buffer = &GradientBuffer::Create;
-  // Instead of training data, if the session only evaluates; then it must be there.
+  // Replaces the training data in a session that only evaluates, and is required there.
   std::optional<FollowedRun> run = {};
   // See ModelOptions. A rank whose parameters rank 0 updates never initializes them: they stay zero
   // until it takes those of rank 0.
@@ -61,7 +61,7 @@ struct SessionParts {
 // Bytes. Each part is in one of the members.
 struct SessionMemory {
   ModelMemory model;
-  std::size_t sums = 0;   // of a step's gradients, states and totals: on the host, on the device
+  std::size_t sums = 0;   // a step's gradients, states and totals, on host and device together
   std::size_t slots = 0;  // the optimizer's
   std::size_t step = 0;   // labels, kept gradients, and what a device needs to decide by itself
   std::size_t total() const { return model.total() + sums + slots + step; }
@@ -71,10 +71,13 @@ struct SessionMemory {
 class Session {
  public:
   // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
-  // or the augmentation is invalid; names the field. Requires: it does not only evaluate.
+  // or the augmentation is invalid (names the field), or the device cannot be used. Unavailable or
+  // ResourceExhausted: as for Dataset::Read, OpenDevice and GradientBuffer::Create. Requires:
+  // !options.only_evaluates.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
-  // The same of given parts; options.backend and options.device say nothing. InvalidArgument: as of
-  // Create. DataLoss: the test data do not fit parts.run.
+  // Like Create, but from given parts; ignores the options that choose a device. InvalidArgument
+  // and Unavailable: as for Create. DataLoss: the test data do not match parts.run. Requires: with
+  // options.only_evaluates, parts.run and the test set are present.
   static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
                                                            SessionParts parts);
   // Opens the data sets, and checks that they fit each other and the loss; of a session that only
@@ -88,9 +91,11 @@ class Session {
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }  // requires: it does not only evaluate
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
-  // dataset.threads, or as many as compute. They start when there is something to read.
+  // dataset.threads of them, or as many as threads compute. They start when there is something to
+  // read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
-  // How rank `rank` of the plan's world reads the samples of its training steps: as `dataset` says.
+  // Returns how rank `rank` of the plan's world reads its training samples, from the settings in
+  // training().dataset.
   LoaderOptions TrainingReads(int rank) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
@@ -99,10 +104,10 @@ class Session {
   // their samples (if Create has made this session), then the parameters' layout. The form is that
   // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
-  // See DigestOfSamples. 0: not known, if Create has not made this session.
+  // See DigestOfSamples. 0: unknown, because Assemble made this session.
   std::uint64_t train_digest() const { return train_digest_; }
-  // Of what an evaluation's numbers are of besides the model: the test set and the loss. 0: there
-  // is no test set.
+  // Returns a digest of the test set and the loss: what an evaluation's results depend on besides
+  // the model. 0: there is no test set.
   std::uint64_t EvaluationDigest() const;
   // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
@@ -110,13 +115,13 @@ class Session {
 
   // Where CentralStorage keeps the parameters on a host's device; null: in the back end's memory.
   RootMemory* root_memory() { return root_memory_.get(); }
-  // This rank's parameters are those of rank 0, in place.
+  // True if this rank's parameters are rank 0's own memory, read in place.
   bool shares_parameters() const { return root_memory_ != nullptr && root_memory_->is_shared(); }
   SessionMemory Memory() const;
 
-  // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
-  // buffer is that memory; otherwise it is where sums pass through the host, and device_sums() says
-  // where they come from and go to.
+  // What a step sums over ranks: [gradients | states | StepTail]. On a host device, buffer() is
+  // this memory. On another device, device_sums() is, and buffer() is where the sums pass through
+  // the host if they must.
   GradientBuffer& buffer() { return *buffer_; }
   std::optional<DeviceSums> device_sums();
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
@@ -124,13 +129,13 @@ class Session {
   // True if the loss's scale follows the gradients: see LossScale.
   bool adapts_loss_scale() const { return training_.precision == api::Precision::kFloat16; }
 
-  // A rank's batch is computed in this many parts, one after the other. The model's batch is the
-  // rows of a part. At most gradientAccumulation, and as few as these rows need.
+  // The number of parts in which a rank computes its batch, one after the other: at most
+  // gradientAccumulation, and no part is empty. The model's batch has the rows of one part.
   int parts() const { return parts_; }
 
-  // Forgets the steps that were begun, if any, and lets the next ones update again. `gate`: what
-  // the run knows of the steps up to now. Its loss scale is ignored unless the precision is
-  // Float16.
+  // Discards the steps that have begun but not ended, and lets the next steps update again. `gate`
+  // holds the run's counts and loss scale up to now. Its loss scale is ignored unless the precision
+  // is Float16.
   void OpenGate(UpdateGate gate = {.loss_scale = kInitialLossScale});
 
   // The parts of a step, in their order: see train_step.cc. All but EndStep queue work on the
@@ -147,30 +152,31 @@ class Session {
   void AddKeptGradients(std::int64_t offset, std::int64_t floats);
   // Writes this rank's share of the states, and the step's totals, behind the gradients.
   void OfferStatesAndTotals();
-  // Updates the parameters and states if the sums are there and finite. `summed`: what the strategy
-  // says of them, which with a device that has a queue may be OK although they will fail. EndStep
-  // returns the result.
-  // With UpdateSite::kRankZero it leaves the parameters as they are: see TakeParameters.
+  // Updates the parameters and states if the sums have succeeded and are finite. `summed`: whether
+  // the sums have succeeded, as far as the strategy knows; on a device with a queue it may be OK
+  // although they fail later. EndStep returns the result. With UpdateSite::kRankZero it leaves the
+  // parameters as they are: see TakeParameters.
   void Update(absl::Status summed);
-  // Copies the parameters over the gradients in buffer(), whose sums are used by then, and back.
+  // OfferParameters copies the parameters over the gradients, whose sums have been used by then;
+  // TakeParameters copies them back.
   void OfferParameters();
   void TakeParameters();
-  // The first failure that Update was told of since OpenGate.
+  // The first error that Update was given since OpenGate; OK if none.
   const absl::Status& sum_failure() const { return sum_failure_; }
   // The loss's totals over the parts since BeginStep. Blocks.
   LossTotals OwnTotals();
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
   static constexpr int kMostStepsBegun = 2;
-  // How many steps to begin before the first of them has ended, so that a device with a queue does
-  // not wait for the host. A host's device has done a step when BeginStep returns.
+  // How many steps may begin before the first of them ends, so that a device with a queue does not
+  // wait for the host. A host device has none in progress when the calls of a step return.
   std::int64_t steps_ahead() const { return backend_->IsHost() ? 1 : kMostStepsBegun; }
 
   // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
   void BeginEvaluation();
   LossTotals EndEvaluation();
 
-  // Queues what does not change from step to step. Update uses it, too.
+  // Queues, or replays, the work that is the same in every step. Update uses it, too.
   StepRecorder& recorder() { return *recorder_; }
 
   // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
@@ -240,7 +246,7 @@ class Session {
     std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
     float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
     float* weights = nullptr;         // a part's rows
-    float* saved_states = nullptr;    // as before the step, in case it does not count
+    float* saved_states = nullptr;    // the states before the step, in case it is skipped
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
   } device_;
 
@@ -250,12 +256,12 @@ class Session {
   std::vector<std::int32_t> labels_;  // of a part, for the upload
   std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
   std::vector<float> weights_;
-  std::int64_t outputs_ = 0;  // of the model for a sample
+  std::int64_t outputs_ = 0;  // the model's outputs for one sample
   int parts_ = 1;
   std::unique_ptr<StepRecorder> recorder_;  // uses the memory above
 };
 
-// Tells the loss of a job from another: evaluations by two losses do not compare.
+// Returns a text that differs between losses whose evaluations cannot be compared.
 std::string LossText(const api::TrainingSpec& training);
 
 }  // namespace lockstep::train

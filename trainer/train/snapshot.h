@@ -17,7 +17,8 @@
 
 namespace lockstep::train {
 
-// Equal for models whose tensors have the same names and shapes, whatever their memory layout.
+// Returns a hash of the names and shapes of the model's tensors. It does not depend on their memory
+// layout.
 std::string ModelHash(Session& session);
 
 // Returns copies of the model's tensors: parameters and running statistics.
@@ -26,28 +27,34 @@ std::vector<NamedTensor> CopyModel(Session& session);
 // `now` becomes Snapshot::saved.
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 
-// The bytes of the tensors of a snapshot, and of those that are the model's.
+// SnapshotBytes: the bytes of all tensors of a snapshot. ModelBytes: those of the model's tensors
+// alone.
 std::size_t SnapshotBytes(Session& session);
 std::size_t ModelBytes(Session& session);
-// Returns what a checkpoint takes while it is read, at most: its tensors, and the file that they
-// are taken from. `model`: the bytes of the model's tensors; `read`: of all that are read.
+// Returns the most bytes that are held while a checkpoint is read: its tensors, and the file that
+// they are copied from. `model`: the bytes of the model's tensors. `read`: the bytes of all tensors
+// that are read.
 std::size_t BytesWhileRead(std::size_t model, std::size_t read);
 
-// Returns how many training samples the run had that saved a checkpoint of this state
-// (Snapshot::state). Nullopt: it does not say.
+// Returns the number of training samples of the run that saved `state` (Snapshot::state); nullopt
+// if it does not say.
 std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 
-// An evaluation of another test set or by another loss counts as none. With another number of
-// training samples, `state` is at the next epoch's beginning, and a warning says so: which samples
-// an epoch has used is known only of those that it began with. If the samples differ but not their
-// number, there is only the warning. FailedPrecondition: the snapshot was saved with another number
-// of steps in an epoch, batch, seed, shuffle or optimizer, or with other samples in the last epoch,
-// or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is
-// malformed or of another step. On failure, `session` and `state` are unchanged.
+// Restores model, optimizer and `state`. Drops the last evaluation if it was of another test set or
+// loss. If the number of training samples differs, moves `state` to the beginning of the next epoch
+// (unless it is at one) and logs a warning, because the position within an epoch says which samples
+// were used only for the samples that the epoch began with. If only their digest differs, just logs
+// a warning. FailedPrecondition (names both sides): the snapshot was saved with another number of
+// steps per epoch, global batch, seed, shuffle or optimizer, or with another number of samples in
+// the middle of the last epoch; or it lacks a tensor, or has it with another shape or type.
+// DataLoss: its run state is malformed or of another step. On failure, `session` and `state` are
+// unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the
-// optimizer's tensors, and be of any epoch of other samples. Errors as above.
+// optimizer's tensors, and its position in an epoch does not matter. FailedPrecondition: another
+// setting or a tensor does not match, as for RestoreSnapshot. The run state is not read, so there
+// is no DataLoss.
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session);
 
 struct TakenWeights {

@@ -238,23 +238,25 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
 }
 
 absl::Status TrainLoop::SaveAtEnd() {
-  // Nothing is new since the restore: a disk that is full by now must not fail what it holds.
+  // Nothing is new since the restore: a disk that has filled up meanwhile must not fail a run whose
+  // state it already holds.
   const bool on_disk = state == restored;
   if (saver == nullptr || on_disk) return absl::OkStatus();
-  // Only an evaluation is: it is no reason to take the folder from a job that may train there.
+  // Only the evaluation is new, which does not justify taking the folder from a job that may train
+  // there.
   const bool is_restored = state.step == restored.step;
   absl::Status saved = WaitForSave();  // this step's save may still run, and uses the store
   if (is_restored && !store->IsClaimed()) return absl::OkStatus();
-  // Not by the outcome's step: parameter servers that have lost their values take a run back, and
-  // what was saved at this step before that may be damaged. Nor by last_save's: the stop of another
-  // pod may have been saved before this step was evaluated.
+  // Compares whole states, not steps. After parameter servers have lost their values, a run repeats
+  // steps, and an earlier save of this step may be damaged; and a save for another pod's stop may
+  // precede this step's evaluation.
   if (last_save != state || !saved.ok()) {
     const bool has_tensors = is_restored || (last_save.step == state.step && saved.ok());
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.
     if (!saved.ok()) last_save = {};
-    // All but the evaluation is on the disk.
+    // Everything but the evaluation is on disk.
     if (!saved.ok() && has_tensors && !absl::IsAborted(saved)) {
       restored = state;
       saved = absl::OkStatus();

@@ -48,14 +48,15 @@ struct TrainLoop {
   // process does not save checkpoints or if it has nothing new to save; else with the reason. Other
   // ends as for SaveAndEnd.
   LoopOutcome SaveAlone();
-  // The step of the state that this process can give its group; -1: none. Those whose parameters
-  // rank 0 updates lack the optimizer's state.
+  // Returns the step of the state that this process can give to its group; -1 if it has none, as a
+  // rank whose parameters rank 0 updates: it lacks the optimizer's state.
   std::int64_t OfferedStep() const;
 
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
-  // Claims the checkpoint folder once the state is there, unless only its evaluation is left to do.
+  // Restores the newest checkpoint, or initializes the model if there is none; then claims the
+  // checkpoint folder, unless nothing but an evaluation is left to do.
   Ended RestoreOrInitialize();
   // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
   bool IsAtEnd() const { return state.step >= session.total_steps(); }

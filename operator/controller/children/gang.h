@@ -25,8 +25,8 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 // minResources is what those request. Sets no member of `spec` that ReadPodGroup does not read, and
 // notes which ones it sets. Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
-// Makes the job's PodGroup what BuildPodGroup returns now. Of its spec, what others have set stays:
-// a queue that Volcano has filled in, for one. Requires: `group` and its spec are objects.
+// Updates `group`, the job's PodGroup, to `built`. Members of its spec that others have set stay,
+// such as a queue that Volcano has filled in. Requires: `group` and its spec are objects.
 void UpdatePodGroupTo(const kube::Object& built, kube::Object& group);
 
 // Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. An

@@ -26,8 +26,8 @@ struct Blame {
   }
 };
 
-// Returns true if status.failure, which has no time, may be a cause of peers' ends that another
-// process has charged just now, or an Evaluator's failure that has taken the place of one.
+// Returns true if status.failure, which has no time, may be a cause that an earlier operator
+// process has just charged, or an Evaluator's failure that has replaced such a cause.
 bool MayHaveCause(const api::TrainingJob& job);
 
 // Finds the failure to blame. The result points into `failures`. Requires: `failures` is not empty.

@@ -64,9 +64,9 @@ bool IsEnough(const ObservedWorkload& workload, const api::TrainingJob& job) {
   });
 }
 
-// Returns true if all that the job lacks are the workers that were asked for and not granted: its
-// manifest is applied again, say, or an autoscaler repeats its count. To ask again would stop the
-// job for the same answer, so what was granted runs on.
+// Returns true if the job's only excess over its grant is the number of workers that it requested
+// before, because its manifest was applied again, say, or an autoscaler repeated its count. Another
+// request would stop the job and get the same answer, so the job keeps running on its grant.
 bool RunsOnItsGrant(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   const auto& workload = observed.workload;
@@ -84,14 +84,15 @@ bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
          granted->second.count != ReplicaCount(job, api::Role::kWorker);
 }
 
-// Returns true if the number of workers is the one that a grant has left, as far as one can tell: a
-// user may have chosen the same.
+// Returns true if the number of workers seems to come from a grant. A user may have chosen the same
+// number.
 bool HasGrantedNumber(const api::TrainingJob& job, const ObservedWorkload& workload) {
   if (workload.granted.contains(api::Role::kWorker) && (workload.admitted || workload.evicted)) {
     return !WasScaled(job, workload);
   }
-  // An admission that has just been taken back, or a Workload that was released before the server
-  // took the job's suspension. Of a job that somebody has edited since, the number is theirs.
+  // The admission has just been withdrawn, or the Workload was released before the API server
+  // accepted the job's suspension. If the job has been edited since, the number comes from the
+  // edit.
   const bool is_edited = job.status.observed_generation != job.metadata.generation;
   const bool may_have_run = workload.reserved || workload.evicted;
   return may_have_run && !is_edited && !WasScaled(job, workload);
@@ -143,10 +144,10 @@ std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
   return SetSuspend{true, {}, std::move(why)};
 }
 
-// The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
-// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again. Nor is
-// that of a scaled job: once it is released, nothing tells a count that a user chose from one that
-// a smaller grant left. The Workload of a job without a queue stays, since without it the job would
+// A job that cannot be suspended has been stopped by its status. It returns its quota, and may
+// continue if Kueue admits it again. A Workload that the job has outgrown is useless, and so is
+// that of a scaled job: once it is released, a count that a user chose looks like one that a
+// smaller grant left. The Workload of a job without a queue stays, since without it the job would
 // no longer be managed. The plan repeats the suspension, because FailedActions forgets an action
 // that is due and not planned, and then tries it without back-off.
 std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspension) {
@@ -195,7 +196,7 @@ bool HasOtherMinimum(const ObservedWorkload& workload, const api::TrainingJob& j
   return workload.min_workers.value_or(MinWorkers(job)) != MinWorkers(job);
 }
 
-// A job that runs on a smaller grant than it asked for has the number of the grant.
+// A job that runs on less than it requested has the granted number in its spec.
 bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& job) {
   std::map<api::Role, int> counts;
   for (const auto& [role, spec] : job.spec.replica_specs) {
@@ -370,7 +371,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   // Running stays True within an attempt, whatever is lost.
   const bool is_ready = IsTrue(status, kRunning) && ReadinessOf(observed).required;
   SetWorkloadCondition tell = ReadyConditionOf(*workload, is_ready);
-  // To Kueue, an absent condition means the same.
+  // Kueue treats an absent condition like WaitForStart.
   if (workload->readiness.empty() && tell.reason == kWaitForStart) return;
   if (workload->pods_ready == tell.value && workload->readiness == tell.reason) return;
   plan.actions.emplace_back(std::move(tell));

@@ -9,14 +9,14 @@
 namespace lockstep::controller {
 
 // Suspends the job before admission, after an eviction, and when it asks for more than was granted;
-// resumes it with what was granted (fewer workers, if it is elastic). If a running job's workers
-// are only set back to the number that was asked for, sets them to what was granted again, and the
-// job runs on. Recreates a Workload that no longer fits the spec. Returns nullopt if
-// Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
-// managed although its queue label was removed. A job without the label, or with an unusable spec,
-// keeps its Workload until it is suspended and has no pods. An edit that removes the label and
-// resumes the job deletes it, too, if the job waits: Kueue has neither admitted nor evicted the
-// Workload, or the job has stopped.
+// resumes it with what was granted (fewer workers, if it is elastic). If an edit of a running job
+// only repeats the requested number of workers, sets it to the granted number again, and the job
+// keeps running. Recreates a Workload that no longer fits the spec. Returns nullopt if Kueue does
+// not manage the job, or if only the other rules apply now. A job that has a Workload is managed
+// although its queue label was removed. A job without the label, or with an unusable spec, keeps
+// its Workload until it is suspended and has no pods. An edit that removes the label and resumes
+// the job deletes it, too, if the job waits: Kueue has neither admitted nor evicted the Workload,
+// or the job has stopped.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns the workers that the job has asked for and been granted; nullopt if its Workload, if
@@ -30,9 +30,9 @@ void KeepGrantedWorkers(Observed& observed);
 // Adds the write of that number, which is tried until the server takes it.
 void AddGrantedWorkers(const Observed& observed, Plan& plan);
 
-// Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the
-// job; else nullopt. A newer CRD may have a rule that the job breaks, or a tenant may leave no room
-// for a longer object. The job is stopped by its status instead, and the write repeated.
+// Returns the suspension that Kueue's decision requires if the API server refuses it (because the
+// job violates a rule of a newer CRD, say, or the object is at its size limit); otherwise nullopt.
+// The job is then stopped by its status, and the write is repeated.
 std::optional<SetSuspend> RefusedSuspension(const Observed& observed);
 
 // Returns true if Kueue has not granted, or has taken back, the quota of a job whose spec is
@@ -43,13 +43,13 @@ bool IsStoppedByKueue(const Observed& observed);
 // Returns true if Kueue manages the job and has not granted its quota, or has taken it back.
 bool LacksQuota(const Observed& observed);
 
-// Adds the Workload conditions that Kueue expects of a job: PodsReady, by which it times out jobs
-// that do not start or do not recover (waitForPodsReady), and of a job that has ended
-// Finished, which gives the quota back, once none of the job's pods runs or waits. Kueue's own
-// integration of batch/v1 Jobs only looks at the conditions Complete and Failed: the Job controller
-// sets these when all pods have ended (since Kubernetes 1.31). A TrainingJob's conditions say how
-// training ended, and its pods may outlive that: for as long as they like with cleanPodPolicy None,
-// else for their grace period.
+// Adds the Workload conditions that Kueue expects of a job: PodsReady, by which waitForPodsReady
+// times out jobs that do not start or do not recover; and, once a job has ended and none of its
+// pods runs or waits, Finished, which returns the quota. Kueue's own integration of batch/v1 Jobs
+// only looks at the conditions Complete and Failed: the Job controller sets these when all pods
+// have ended (since Kubernetes 1.31). A TrainingJob's conditions say how training ended, and its
+// pods may outlive that: for as long as they like with cleanPodPolicy None, else for their grace
+// period.
 void AddWorkloadConditions(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

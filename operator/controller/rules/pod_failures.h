@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "operator/controller/rules/failure_policy.h"
+#include "operator/controller/state/failure_policy.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/state/replicas.h"
 

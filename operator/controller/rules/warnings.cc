@@ -48,15 +48,15 @@ void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
                          "runPolicy.schedulingPolicy only priorityClass has an effect"});
 }
 
-// What the spec says by now and some pods were not told.
+// Values of the present spec that some pods were created without.
 struct IgnoredEdit {
   std::vector<std::string> pods;
   std::set<std::string> what;  // the bounds "1:8", or the hash "worker=<hash>" of a role's template
   bool has_template = false;
 };
 
-// The CRD rejects such edits, except that of an elastic job's bounds, and those that it cannot: its
-// rules have a cost budget.
+// The CRD rejects such edits, except of an elastic job's bounds, and except those that its rules
+// cannot check within their cost budget.
 IgnoredEdit FindIgnoredEdit(const Observed& observed) {
   IgnoredEdit ignored;
   std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
@@ -81,7 +81,7 @@ IgnoredEdit FindIgnoredEdit(const Observed& observed) {
   return ignored;
 }
 
-// Warns once of each such edit: a job is edited often, for one by its autoscaler.
+// Warns once about each such edit, because jobs are edited often, for example by an autoscaler.
 void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   const IgnoredEdit ignored = FindIgnoredEdit(observed);
   plan.ignored_edit = fmt::format("{}", fmt::join(ignored.what, " "));

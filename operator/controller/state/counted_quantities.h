@@ -5,8 +5,9 @@
 
 namespace lockstep::controller {
 
-// Returns a map of quantities with each as FormatQuantity writes it, so that 1000m and 1 are equal.
-// What is no quantity, or no map, stays as it is.
+// Returns `quantities`, a map, with each quantity rewritten by FormatQuantity, so that 1000m and 1
+// compare equal. A value that is not a finite quantity of 0 or more is unchanged, and so is an
+// argument that is not a map.
 kube::Object CountedQuantities(const kube::Object& quantities);
 
 }  // namespace lockstep::controller

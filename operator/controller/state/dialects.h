@@ -5,13 +5,17 @@
 
 namespace lockstep::controller {
 
-// All of their variables together are over half of a small pod, which the API server stores and
-// compares (with each variable's field owner) at every change; and TF_CONFIG grows with the job.
+// A pod gets only the variables that its program reads. The variables of all frameworks would be
+// over half of a small pod's bytes, which the API server stores and compares (with each variable's
+// field owner) at every change, and TF_CONFIG grows with the job.
 struct Dialects {
   bool lockstep = false, tensorflow = false, torch = false, jax = false;
 };
 
-// A container name that does not tell the framework gets the variables of all frameworks.
+// Returns the variables that the pods of `role` get: Lockstep's and TensorFlow's for the bundled
+// trainer; else those of the framework that the main container is named after, or all of them if
+// its name is no framework's. A replica that trains alone gets Lockstep's, too. Requires: the job
+// has the role, and its template if it does not use the bundled trainer.
 Dialects DialectsOf(const api::TrainingJob& job, api::Role role);
 
 }  // namespace lockstep::controller

@@ -121,8 +121,8 @@ struct Incident {
   Time since;  // when the first was charged
   int attempt = 0;
   std::set<Replica> replicas;
-  // One that may be a consequence was charged, for want of a cause: the ends of others that may be
-  // consequences, and were not lost in it yet, belong to it, too.
+  // A failure that may be a consequence was charged because no cause was found. Later failures of
+  // other replicas that may be consequences belong to the incident, too.
   bool charged_consequence = false;
   bool operator==(const Incident&) const = default;
 };
@@ -145,8 +145,8 @@ struct ActionFault {
 struct ObservedJob {
   api::TrainingJob job;                // with defaults
   std::optional<std::string> invalid;  // why the spec is unusable
-  // Why the job keeps the number of workers that it has: the spec allows no such number as it asks
-  // for. `job` has the number that it keeps.
+  // Set if the rest of the spec does not allow the requested number of workers: the reason why the
+  // job keeps its present number, which `job` has.
   std::optional<std::string> kept_size = std::nullopt;
   // HeldMetadata of the object; nullopt if too large to hold.
   std::optional<std::string> owned_metadata = std::nullopt;
@@ -154,8 +154,8 @@ struct ObservedJob {
 };
 
 struct Observed : ObservedJob {
-  // Owned by this job, sorted by PlaceOf. Those that have failed stay here until that is judged,
-  // although they are gone: see seen_failures.h.
+  // Owned by this job, sorted by PlaceOf. A pod that has failed stays here until its failure has
+  // been judged, even if the pod is gone: see seen_failures.h.
   std::vector<ObservedPod> pods;
   bool has_service = false;
   // True if this process created them for the present attempt; see guards.h.
@@ -194,8 +194,7 @@ struct Observed : ObservedJob {
   std::optional<Time> last_cause;
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
-  // How long until ends that a kubelet has followed by a restart are no longer waited to be
-  // explained.
+  // How long the operator still waits for a cause that explains restarts by kubelets.
   std::optional<Duration> until_restarts_count;
   // Since when this process has seen, at each look, that the job waits for its replicas (see
   // IsWaiting); nullopt if it does not.
@@ -236,8 +235,8 @@ bool HasFailed(const ObservedPod& pod);
 bool IsStuck(std::string_view waiting_reason);
 // Returns true if the pod has neither succeeded nor failed.
 bool IsActive(const ObservedPod& pod);
-// Returns true if all containers of the pod have ended for good, so that it takes nothing of its
-// node any more. A pod whose main container has ended may still run a sidecar.
+// Returns true if all containers of the pod have ended permanently, so that it uses no resources of
+// its node any more. A pod whose main container has ended may still run a sidecar.
 bool HasEnded(const ObservedPod& pod);
 // Returns true if the main container has run, or may have: all pods in the phase Running count. A
 // kubelet that rejects a pod that it has run before, after its own restart, leaves no trace of

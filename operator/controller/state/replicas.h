@@ -13,21 +13,21 @@ namespace lockstep::controller {
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 if the job lacks the role
 // Returns every replica of the spec in the order chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
-// Returns true if the replica has succeeded in the present attempt according to the job's status,
-// since its pod may be gone. status.completedIndexes records it for workers, replicaStatuses for
-// the chief.
+// Returns true if the job's status says that the replica has succeeded in the present attempt. The
+// status decides because the pod may be gone. status.completedIndexes records it for workers,
+// replicaStatuses for the chief.
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
 // Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // Returns the chief, else worker 0. It has rank 0, serves the rendezvous, and its success counts.
 Replica LeadingReplica(const api::TrainingJob& job);
-// Returns the number of workers without which the job cannot run. Of an elastic job that is the
-// minimum if its program forms a group of that many: torchrun, as far as one can tell, and
-// TensorFlow's workers with parameter servers. All other programs, the bundled trainer among them,
-// are told how many replicas there are, and wait for every one.
+// Returns the number of workers that the job needs to run. For an elastic job this is its minimum
+// if the program can run with fewer workers than the spec has: torchrun (as far as the spec shows
+// that) and TensorFlow's workers with parameter servers. Every other program, including the bundled
+// trainer, gets the number of replicas and waits for all of them.
 int RequiredWorkers(const api::TrainingJob& job);
-// Returns true if the job cannot run without the replica: a worker beyond RequiredWorkers is
-// optional, and so is an Evaluator, which is not part of the group.
+// Returns true if the job cannot run without the replica. Workers beyond RequiredWorkers are
+// optional, and so are Evaluators, which are not part of the group.
 bool IsRequired(const api::TrainingJob& job, const Replica& replica);
 // Returns the replica's position among those that train (chief first, then workers); nullopt for
 // parameter servers and evaluators.

@@ -119,7 +119,7 @@ TEST(ClocksTest, AClockThatIsSetBackDelaysNoEndOfAJobWithAnEvaluator) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
-TEST(ClocksTest, AClockThatIsSetDelaysAndHastensNoEvaluator) {
+TEST(ClocksTest, SettingTheClockNeitherDelaysNorHastensAnEvaluatorsReplacement) {
   for (const auto step : {-std::chrono::minutes(50), std::chrono::minutes(50)}) {
     SCOPED_TRACE(step.count());
     World world(Job("j").Workers(1).Evaluator().Build());

@@ -1,4 +1,4 @@
-// What a replica has ended with counts, though its pod or its operator is gone by then.
+// A replica's result counts even if its pod, or the operator that saw it, is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -209,7 +209,7 @@ TEST(EndedPodsTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessSa
   EXPECT_EQ(world.Job()->status.attempt, 0);
 }
 
-// Terminal pods go at once when somebody cleans up, and the leader takes its time to end.
+// Finished pods are deleted at once by a clean-up, while the leading replica takes its time to end.
 TEST(EndedPodsTest, APeerWhosePodIsGoneHasFinishedWhenThisProcessSawItFinish) {
   World world(Job("j").Workers(2).Training().Build());
   FinishTheLeadersPeer(world);

@@ -21,7 +21,7 @@ using testing::World;
 
 const kube::Key kWorkload{"default", "trainingjob-j"};
 
-// As a job reads whose owner has given it 10,001 labels.
+// What is read of a job whose owner has given it 10,001 labels.
 void HoldByLabels(World& world) {
   world.client.Modify(kTrainingJobKind, world.key,
                       [](kube::Object& job) { job["metadata"]["labels"] = kube::kTooMany; });
@@ -178,7 +178,7 @@ TEST(HeldJobTest, ItsSuccessIsRecorded) {
   EXPECT_EQ(Status(world).at("state"), "Succeeded");
 }
 
-// Whose success it takes is not guessed.
+// The success policy cannot be read, and the operator does not guess it.
 TEST(HeldJobTest, ItsSuccessIsNotJudgedByHalfASpec) {
   for (const char* path : {"/successPolicy", "/strategy", "/replicaSpecs/Worker/replicas"}) {
     World world(Job("j").Workers(2).Build());

@@ -71,7 +71,8 @@ class World {
     RestartOperator();
   }
 
-  // A new process, told something else: empty memory, caches from a fresh list.
+  // Restarts the operator with other settings: its memory is empty, and its caches come from a new
+  // list.
   void RestartOperator(controller::Settings settings) {
     settings_ = std::move(settings);
     RestartOperator();

@@ -36,7 +36,7 @@ TEST(GpuSharesTest, NobodyGetsMoreThanThereAre) {
   EXPECT_THAT(GpuShares({}).Take("a", 8), IsEmpty());
 }
 
-TEST(PermittedGpusTest, AreThoseOfTheVariable) {
+TEST(PermittedGpusTest, AreThoseThatTheVariableLists) {
   EXPECT_THAT(PermittedGpus("3,GPU-5d"), ElementsAre("3", "GPU-5d"));
   EXPECT_THAT(PermittedGpus("0,-1,1"), ElementsAre("0"));
   EXPECT_THAT(PermittedGpus(""), IsEmpty());
@@ -60,7 +60,7 @@ class GpuFilesTest : public testing::Test {
                         .node_maker = root_.At("nvidia-modprobe")};
 };
 
-TEST_F(GpuFilesTest, ElseThoseWhoseDeviceCanBeOpened) {
+TEST_F(GpuFilesTest, WithoutTheVariableGpusCountWhoseDeviceCanBeOpened) {
   Touch("dev/nvidia0");
   Touch("dev/nvidia11");
   EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0", "1"));
@@ -75,7 +75,7 @@ TEST_F(GpuFilesTest, AGpuOfTheMachineThatAContainerMayNotUseDoesNotCount) {
   EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0"));
 }
 
-TEST_F(GpuFilesTest, DevicesThatAreMadeWhenTheyAreFirstUsedAreTheDrivers) {
+TEST_F(GpuFilesTest, IfDevicesAreCreatedOnFirstUseTheDriversListCounts) {
   Touch("nvidia-modprobe");
   EXPECT_THAT(PermittedGpus(nullptr, files_), ElementsAre("0", "1"));
   Touch("dev/nvidia0");

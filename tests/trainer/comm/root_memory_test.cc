@@ -97,7 +97,7 @@ TEST(RootMemoryTest, WhatCannotBeMappedChangesNothing) {
   EXPECT_TRUE(IsWritable(other.bytes().data()));
 }
 
-// As the group forms anew, by one road or the other.
+// A new group forms, with shared memory or without.
 TEST(RootMemoryTest, ItIsSharedAsLongAsTheGroupHasSharedMemory) {
   std::array<InMemoryStore, 3> stores;
   SpawnThreads(3, [&](int rank) {

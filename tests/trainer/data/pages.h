@@ -1,4 +1,4 @@
-// What of a file is in memory.
+// Tells which part of a file is in memory.
 #pragma once
 
 #include <fcntl.h>

@@ -34,12 +34,15 @@ class SharedSegment {
   // ResourceExhausted: as for Create. Requires: this process created the segment.
   absl::Status Reserve();
   // Maps a peer's segment, which must have exactly `bytes`. NotFound: there is no such process or
-  // segment, or this process cannot open it. FailedPrecondition: the size or token differs.
+  // segment, or this process cannot open it. FailedPrecondition: the size, the token or the seals
+  // are not as expected. ResourceExhausted: it cannot be mapped.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Attach(const Locator& locator,
                                                                std::size_t bytes);
-  // Maps a peer's segment so that its data are at `data`, in place of what is mapped there and, for
-  // its header, at the kHeaderBytes before. They are read-only. The caller unmaps both. The same
-  // errors; nothing is changed then. Requires: `data` is page-aligned.
+  // [untrue] Maps a peer's segment read-only, with its data at `data` and its header in the
+  // kHeaderBytes before that, replacing what is mapped there. The caller unmaps both. Errors: as
+  // for Attach, and then nothing has changed; ResourceExhausted: it cannot be moved there (what was
+  // mapped there may be gone: mremap with MREMAP_FIXED unmaps the target first). Requires: `data`
+  // is page-aligned.
   static absl::Status AttachAt(const Locator& locator, std::size_t bytes, std::byte* data);
   static constexpr std::size_t kHeaderBytes = 4096;
   ~SharedSegment();
@@ -50,11 +53,11 @@ class SharedSegment {
   std::size_t size() const { return size_; }
   const Locator& locator() const { return locator_; }
 
-  // Maps a new, zeroed segment at the same address, whose space is reserved if that of the old one
-  // is. Processes that have mapped the old segment keep that, but its content is freed first:
-  // replacing needs no more memory than there is already. On failure the address and locator stay,
-  // the content is zero, and its space is no longer reserved, until another call succeeds.
-  // Requires: this process created the segment. Errors: as for Create.
+  // Maps a new, zeroed segment at the same address; its space is reserved if the old segment's was.
+  // Processes that have mapped the old segment keep their mapping, but its content is freed first,
+  // so replacing needs no additional memory. On failure, address and locator stay the same, and
+  // until another call succeeds the content is zero and its space is not reserved. Requires: this
+  // process created the segment. Errors: as for Create.
   absl::Status Replace();
 
  private:

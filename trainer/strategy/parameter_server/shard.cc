@@ -104,7 +104,8 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
   }
   const auto lock = Writing();
   if (leader < leader_) return absl::AbortedError("a later process leads the run");
-  // Repeated, since its answer was lost: gradients may have come since.
+  // The caller repeats a Load whose answer was lost. Gradients may have arrived since, so nothing
+  // is replaced.
   if (fence != 0 && fence == fence_) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(Ops ops, MakeOps(layout.ranges.size()));
   fence_ = 0;  // nothing is valid until all of it is

@@ -51,37 +51,40 @@ struct ShardCounts {
   CountHistogram staleness;
 };
 
-// Thread-safe. Updates are made by one thread, whoever calls. A fence (see parameter_server.proto)
-// guards every call: FailedPrecondition says that the shard has another, or not the state that the
-// call needs, so that it has to be loaded anew.
+// Thread-safe. One thread of the shard makes all updates, whichever thread calls. Push, Pull,
+// Locate and Check take a fence (see parameter_server.proto); FailedPrecondition: the shard has
+// another fence, or lacks the state that the call needs, and must be loaded again.
 class Shard {
  public:
   // InvalidArgument names the optimizer's field. Requires: `backend` outlives the shard.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const api::TrainingSpec& training,
                                                        Backend& backend);
 
-  // The number of floats that Load takes with this layout. InvalidArgument: the layout's ranges or
-  // segments are not ascending, disjoint and inside of what they divide, or a number is negative.
+  // The number of floats that Load takes with this layout. InvalidArgument: the layout's ranges,
+  // segments or kept states are not ascending, disjoint and within what they divide, a share of
+  // kept states is not in [0, 1], or a count is negative or too large.
   absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
-  // Replaces everything, unless it was loaded with this fence before. `content` is [values | states
-  // | slot 0 | slot 1 | …], after `step` updates, in the memory that becomes the shard's.
-  // InvalidArgument: as for FloatsToLoad, or it has another size. Aborted: `leader` is superseded.
-  // On failure nothing is replaced.
+  // Replaces everything; returns OK and does nothing if it was already loaded with this fence.
+  // `content` is [values | states | slot 0 | slot 1 | …], after `step` updates, in the memory that
+  // becomes the shard's. InvalidArgument: as for FloatsToLoad, or it has another size. Aborted:
+  // `leader` is superseded. On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                     std::unique_ptr<SharedContent> content, const Incarnation& leader = {});
-  // A leading process is here. It supersedes those before it: what they had sent may arrive later.
+  // Records that `leader` is present. From now on Load refuses earlier leaders, whose messages may
+  // still arrive.
   void LeaderCame(const Incarnation& leader);
   bool IsSuperseded(const Incarnation& leader) const;
   // Forgets what was loaded.
   void Clear();
-  // Forgets it if it has this fence and this number of updates. Returns whether it had.
+  // Like Clear, but only if the shard has this fence and has made `version` updates. Returns true
+  // if it has cleared.
   bool ClearIfAt(std::uint64_t fence, std::int64_t version);
   std::uint64_t fence() const;  // 0: nothing was loaded
   absl::Status Check(std::uint64_t fence) const;
   ShardLayout layout() const;
-  std::int64_t ContentFloats() const;  // of all that Load takes
+  delete : only shard_test.cc : 322 calls it, and FloatsToLoad(shard.layout()) gives the same number
 
-  struct Gradient {
+                                              struct Gradient {
     std::uint64_t fence = 0;
     std::int64_t step = 0;
     int part = 0;
@@ -101,9 +104,9 @@ class Shard {
 
   struct Request {
     std::uint64_t fence = 0;
-    // Sync: the number of updates that the values shall contain at least: a worker that asks late,
-    // after another has done its task, gets newer ones. The last of them is made now if all of its
-    // parts have arrived, with this scale; `skip`: it changes nothing.
+    // Sync: the values must contain at least this many updates; a worker that asks late, after
+    // another has done its task, gets newer values. If the last of these updates has not been made
+    // but all of its parts have arrived, it is made now, with `scale`; with `skip` it only counts.
     std::int64_t version = 0;
     float scale = 1;
     bool skip = false;
@@ -140,8 +143,8 @@ class Shard {
   void KeepStates();
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
   std::vector<std::span<const float>> PiecesOf(const Gradient& gradient) const;
-  // For who may read long, and who waits for that: a writer that waits lets no more readers pass.
-  // Pulls alone would leave the mutex to each other for ever.
+  // Locks for readers, which may hold the mutex for long, and for writers. A waiting writer blocks
+  // new readers; otherwise overlapping pulls could keep it waiting forever.
   std::shared_lock<std::shared_mutex> Reading() const {
     const std::lock_guard turn(turn_);
     return std::shared_lock(mutex_);
@@ -154,8 +157,7 @@ class Shard {
     return layout_.parts == 0 || request.version <= version_;
   }
   absl::Status Commit(const Request& request);
-  // Only the first pull of a step has an update to make. The others must not wait for those that
-  // read already.
+  // Only the first pull of a step has to make an update; the others must not wait for readers.
   absl::Status CommitIfDue(const Request& request);
   void ApplySum(float scale);
 

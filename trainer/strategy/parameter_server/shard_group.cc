@@ -29,7 +29,7 @@ void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRange
   }
 }
 
-// A broken connection says less than a lack of memory, and both say less than a refusal for good.
+// A lack of memory takes precedence over a broken connection, and a permanent refusal over both.
 int WeightOf(const absl::Status& status) {
   if (status.ok()) return 0;
   if (absl::IsUnavailable(status)) return 1;

@@ -94,17 +94,17 @@ class ShardGroup {
     std::vector<KeptStates> kept_states = {};
     FlatValues values;
   };
-  // Loads the servers that do not have this fence. A call that is repeated connects anew to those
-  // that had it, and loads only those that could not be loaded or have lost the values since.
+  // Loads the servers that do not have this fence. A repeated call reconnects to those that had it,
+  // and loads only those that could not be loaded or have lost the values since.
   absl::Status Load(const Content& content);
   // Asks all servers that this group is connected to whether they have this fence, and whether they
   // were asked to stop. On failure, the others have been asked all the same.
   absl::Status Check(std::uint64_t fence);
   // Whether a server said at the last Pull or Check that it was asked to stop.
   bool IsStopping() const { return is_stopping_; }
-  // Says that what was pulled last with the slots is saved, to all servers that this group is
-  // connected to. Those that were asked to stop, and have made no update since, end. Returns
-  // whether there is one. On failure, there may be one all the same.
+  // Tells all connected servers that what was last pulled with the slots has been saved. Servers
+  // that were asked to stop and have made no update since then end. Returns true if there is such a
+  // server; on failure, there may be one, too.
   absl::StatusOr<bool> Saved();
   // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();

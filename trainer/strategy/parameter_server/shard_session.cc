@@ -188,7 +188,8 @@ bool ShardSession::Push(const proto::Push& push) {
   const ShardLayout layout = shard_.layout();
   const bool has_data = !push.skip() && !push.shared();
   if (has_data) {
-    // A shard that is empty now does not know how much will come; the caller has to start anew.
+    // A shard without values does not know how much data will come. Reads all of it; the caller
+    // then has to load the shard.
     if (shard_.fence() != push.fence()) {
       proto::ShardRequest request;
       do {

@@ -21,8 +21,8 @@ namespace lockstep::train {
 // Updates exclude each other and the writer's own reads by other means; Read is thread-safe.
 class SharedContent {
  public:
-  // Zeroed floats, shared if the host can share memory, else private. ResourceExhausted: there is
-  // not so much memory.
+  // Returns zeroed floats, in shared memory if the host has it, else in private memory.
+  // ResourceExhausted: there is not enough memory.
   static absl::StatusOr<std::unique_ptr<SharedContent>> Create(std::int64_t floats);
   // Maps another process's. Errors: as for SharedSegment::Attach.
   static absl::StatusOr<std::unique_ptr<SharedContent>> Attach(const std::string& locator,

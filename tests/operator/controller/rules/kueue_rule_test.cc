@@ -57,7 +57,7 @@ TEST(KueueRuleTest, ANewJobIsSuspendedThenAsksThenWaits) {
               ElementsAre(SetSuspend{false, {}, "queue research has admitted the job"}));
 }
 
-TEST(KueueRuleTest, JobsOfNoQueueAndOperatorsWithoutTheFeatureAreAsEver) {
+TEST(KueueRuleTest, JobsWithoutAQueueAndOperatorsWithoutKueueAreUnaffected) {
   EXPECT_THAT(WithKueue(Job("j").Workers(1)).Service().Plan().actions,
               ElementsAre(CreatePod{Role::kWorker, 0, 0}));
   EXPECT_THAT(Seen(Queued(1)).Service().Plan().actions,
@@ -118,7 +118,7 @@ TEST(KueueRuleTest, AnElasticJobThatWasScaledDownStaysSmallWhenItIsEvicted) {
   }
 }
 
-// Asked for four workers, got two, and its user has suspended it.
+// A job that requested four workers, got two, and was suspended by its user.
 Seen SuspendedWithTwoOfFour() {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
   Seen seen = WithKueue(Queued(4).With(elastic));
@@ -286,7 +286,8 @@ TEST(KueueRuleTest, AGrantIsForThePodsThatWereAskedFor) {
   EXPECT_THAT(with_chief.Plan().actions, ElementsAre(SetSuspend{true, {}}));
 }
 
-// Of one that an older operator made, or somebody else with the job's uid, the pod sets tell.
+// For a Workload that an older operator created, or somebody else with the job's uid, the pod sets
+// decide.
 TEST(KueueRuleTest, AGrantWithoutAHashOfThisSchemeIsForThePodsThatItCounts) {
   for (const char* templates : {"", "0589b244b3772049"}) {
     Seen seen = WithKueue(Queued());

@@ -40,7 +40,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kSecret[] = "a secret of the job";
-// Of a stranger that has a place, however many others come; see guest_list.h.
+// How long a stranger keeps its place at least, however many others come; see guest_list.h.
 constexpr auto kLeastStay = std::chrono::milliseconds(500);
 
 Caller Worker(const std::string& secret = kSecret) {

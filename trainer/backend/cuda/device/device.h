@@ -41,8 +41,8 @@ class Device {
  public:
   // Opens GPU `ordinal` of those that the process may see, and NVIDIA's libraries. Throws
   // DeviceMissing if there is no driver, no such GPU, a library is not there, or this build has no
-  // kernels for the GPU; DeviceGone if there are fewer GPUs than `devices`, although
-  // CUDA_VISIBLE_DEVICES hides none of them; DeviceError if the driver refuses it.
+  // kernels for the GPU; DeviceGone if the process sees fewer GPUs than both `devices` and
+  // CUDA_VISIBLE_DEVICES say; OutOfMemory or another DeviceError if the driver refuses the GPU.
   // `rounds_to_tf32`, `devices`: see BackendOptions.
   Device(int ordinal, bool rounds_to_tf32, int devices = 0);
   ~Device();
@@ -54,31 +54,34 @@ class Device {
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
   int DriverVersion() const;  // 1000 * major + 10 * minor of the newest CUDA that it knows
   const std::array<std::byte, 16>& uuid() const { return uuid_; }
-  // Products of float32 may be of factors in TF32.
+  // True if products of float32 may round their factors to TF32.
   bool rounds_to_tf32() const { return rounds_to_tf32_; }
   StreamHandle stream() const { return stream_; }
 
-  // The driver's functions, with this GPU's context current in the calling thread.
+  // Makes this GPU's context current in the calling thread and returns the driver's functions.
+  // Throws DeviceError.
   const DriverApi& driver() const;
-  // The same for destructors. Ignores a refusal: then the driver also refuses what they call.
+  // Like driver(), for destructors: ignores an error, since the calls that follow then fail as
+  // well.
   const DriverApi& driver_for_cleanup() const noexcept;
-  // NVIDIA's libraries, with this GPU's context current in the calling thread. Of one thread at a
-  // time, as launches.
+  // Like driver(), but return NVIDIA's libraries. Call them, like launches, from one thread at a
+  // time.
   const MatmulLibrary& matmul_library() const;
   const DnnLibrary& dnn_library() const;
   // Memory through which streams copy. Requires: the calling thread has called driver().
   PinnedPool& pinned() const { return *pinned_; }
   // Throws DeviceError if `result` is an error of the driver's function `call`.
   void CheckCall(int result, const char* call) const;
-  // The same, and also if work of ours has failed: see Fail.
+  // Like CheckCall; also throws DeviceError once Fail has been called.
   void Check(int result, const char* call) const;
-  // Says that a function on the host, which a stream called, has failed. Every later Check throws.
+  // Records that a host function that a stream called has failed. Every later Check throws.
   void Fail(const std::string& reason);
-  // Keeps what a stream is to call until EndCall, or until the device is closed: one that has
-  // failed never calls it.
+  // Keeps `call`, which a stream is to call, alive until EndCall or DropCall, or until the device
+  // is destroyed: a failed device never makes the call.
   void KeepCall(std::shared_ptr<void> call);
-  // Around a function on the host that a stream calls. AwaitCalls blocks while one runs: a device
-  // that has failed drops its queues, but not what it has already called. `call`: see KeepCall.
+  // BeginCall and EndCall enclose a host function that a stream calls. AwaitCalls blocks while such
+  // a function runs: a failed device drops its queues, but not a call in progress. `call`: see
+  // KeepCall.
   void BeginCall();
   void EndCall(const void* call);
   void DropCall(const void* call);  // forgets a call that no stream accepted
@@ -88,8 +91,8 @@ class Device {
   // From BeginRecording to EndRecording, the calling thread's work is recorded (cuda_graph.h).
   void BeginRecording() { recording_thread_ = std::this_thread::get_id(); }
   void EndRecording() { recording_thread_ = std::thread::id(); }
-  // Throws DeviceError if the calling thread records: the driver would record `what`, although it
-  // works only once.
+  // Throws DeviceError if the calling thread is recording, because the driver would record `what`,
+  // which works only once.
   void RefuseInRecording(const char* what) const;
 
   template <typename... Parameters, typename... Arguments>
@@ -98,8 +101,8 @@ class Device {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     LaunchWith<Parameters...>(kernel.name, grid, static_cast<Parameters>(arguments)...);
   }
-  // As many blocks of kThreads threads as fill the GPU, but not more than `size` threads: for
-  // kernels that walk `size` elements with ForEach.
+  // Returns the grid for a kernel that walks `size` elements with ForEach: as many blocks of
+  // kThreads threads as fill the GPU, but no more blocks than `size` elements need.
   Grid GridFor(std::int64_t size) const;
   static constexpr unsigned kThreads = 256;
   // The threads of a block that works on `size` elements: a power of two, from a warp to kThreads.

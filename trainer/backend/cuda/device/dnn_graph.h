@@ -41,7 +41,8 @@ class DnnLibrary {
   DnnLibraryHandle handle_ = nullptr;
 };
 
-// Requires: the library outlives it, and descriptors that others name live as long as those.
+// A cuDNN descriptor; every function throws DeviceError on failure. Requires: the library outlives
+// it, and so do the descriptors that it refers to.
 class DnnDescriptor {
  public:
   DnnDescriptor(const DnnLibrary& library, DnnDescriptorType type);
@@ -52,12 +53,13 @@ class DnnDescriptor {
   void Set(DnnAttribute attribute, std::int64_t value);
   void Set(DnnAttribute attribute, float value);
   void Set(DnnAttribute attribute, const DnnDescriptor& value);
-  // `type`: of an enumeration.
+  // `type`: the type of an enumeration.
   void Set(DnnAttribute attribute, DnnType type, int value);
-  // The number of values, which is at most `count`.
+  // Reads up to `count` values into `values` and returns how many it has read. With `count` 0,
+  // returns how many there are.
   std::int64_t Get(DnnAttribute attribute, DnnType type, std::int64_t count, void* values) const;
   void Finalize();
-  // False if cuDNN refuses; then `refusal` is what it says.
+  // Returns false if cuDNN rejects the descriptor, and sets `refusal` to its message.
   bool TryFinalize(std::string& refusal);
 
  private:
@@ -65,7 +67,7 @@ class DnnDescriptor {
   std::unique_ptr<void, int (*)(DnnDescriptorHandle)> handle_;
 };
 
-// Memory of a plan: floats of four axes.
+// A tensor that a plan reads or writes: four axes, elements of `type`.
 struct DnnTensor {
   std::int64_t id = 0;
   std::array<std::int64_t, 4> dimensions = {}, strides = {};
@@ -79,23 +81,25 @@ enum class Factors {
   kForTensorCores,  // which round float32 to TF32, with 10 bits after the point
 };
 
-// True if the engine does no more than that and gives the same bits every time.
+// Returns true if the engine changes factors no more than `factors` allows, sums in full precision,
+// and gives the same bits every time.
 bool KeepsPrecisionAndBits(const DnnDescriptor& engine, Factors factors);
 
-// An operation with the implementation ("engine") that cuDNN's heuristics rank first among those of
-// which KeepsPrecisionAndBits is true and which need not too much memory to work in; if all need
-// more, the one that needs least. Requires: the device outlives it.
+// An operation with an engine (cuDNN's word for an implementation): the one that cuDNN's heuristics
+// rank first among those that pass KeepsPrecisionAndBits and whose workspace is not too large. If
+// every workspace is too large, the engine with the smallest one. Requires: the device outlives it.
 class DnnPlan {
  public:
-  // `parts`: finalized descriptors, of which the last is the operation and those before are what it
-  // names. `tensors`: what the operation reads and writes. `name`: of the operation, for errors.
-  // Throws DeviceError if no engine serves.
+  // `parts`: finalized descriptors; the last is the operation, the others are those that it refers
+  // to. `tensors`: what the operation reads and writes. `name`: the operation's name for error
+  // messages. Throws DeviceError if no engine is suitable.
   DnnPlan(const Device& device, std::vector<DnnDescriptor> parts,
           const std::vector<DnnTensor>& tensors, const std::string& name, Factors factors);
 
   std::size_t WorkspaceBytes() const;
   std::int64_t engine() const { return choice_->engine; }
-  // memory: of each tensor, in the order of the ids; workspace: WorkspaceBytes().
+  // `memory`: the address of each tensor, in the order of the constructor's `tensors`. `workspace`:
+  // WorkspaceBytes() bytes.
   void Run(std::span<void* const> memory, void* workspace);
 
  private:
@@ -106,9 +110,10 @@ class DnnPlan {
     std::int64_t engine = 0;
     std::size_t workspace_bytes = 0;
   };
-  // False if no engine of this heuristic's serves with most_workspace_bytes_.
+  // Returns true if a suitable engine of this heuristic needs at most most_workspace_bytes_.
   bool ChooseBy(int heuristic, const DnnDescriptor& graph);
-  // Keeps the engine as choice_ if it serves and needs less memory than that. True if it is enough.
+  // Keeps the engine as choice_ if it is suitable and needs less workspace than choice_. Returns
+  // true if it needs at most most_workspace_bytes_.
   bool Consider(DnnDescriptor config);
   void Pack(std::span<void* const> memory, void* workspace);
 

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/failure_policy.h"
+#include "operator/controller/state/failure_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

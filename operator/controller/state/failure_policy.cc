@@ -1,4 +1,4 @@
-#include "operator/controller/rules/failure_policy.h"
+#include "operator/controller/state/failure_policy.h"
 
 #include <algorithm>
 #include <string>
