@@ -161,11 +161,6 @@ ShardLayout Shard::layout() const {
   return layout_;
 }
 
-std::int64_t Shard::ContentFloats() const {
-  const std::shared_lock lock(mutex_);
-  return layout_.values() * (1 + slots_) + layout_.states;
-}
-
 absl::Status Shard::CheckFence(std::uint64_t fence) const {
   if (fence_ != 0 && fence == fence_) return absl::OkStatus();
   return absl::FailedPreconditionError(fence_ == 0 ? "it was started anew and holds no values"

@@ -82,9 +82,8 @@ class Shard {
   std::uint64_t fence() const;  // 0: nothing was loaded
   absl::Status Check(std::uint64_t fence) const;
   ShardLayout layout() const;
-  delete : only shard_test.cc : 322 calls it, and FloatsToLoad(shard.layout()) gives the same number
 
-                                              struct Gradient {
+  struct Gradient {
     std::uint64_t fence = 0;
     std::int64_t step = 0;
     int part = 0;

@@ -319,7 +319,7 @@ TEST_F(ShardTest, AdamsSlotsMoveWithTheContent) {
   Floats begin(5 + 2 * 4);
   begin[0] = 10;
   ASSERT_TRUE(first->Load(kFence, layout_, 0, ContentOf(begin)).ok());
-  EXPECT_EQ(first->ContentFloats(), std::ssize(begin));
+  EXPECT_EQ(first->FloatsToLoad(first->layout()).value(), std::ssize(begin));
   push(*first, 0, 3);
   push(*first, 1, -1);
   const Floats moved = content(*first);
