@@ -31,10 +31,10 @@ void BoundRetryTime(const Settings& settings, Time now, api::TrainingJobStatus& 
   status.next_retry_time = std::min(*status.next_retry_time, WholeSeconds(now + longest));
 }
 
-// Returns when that happened which the status dates `noted`, by the wall clock as it is now;
-// nullopt if it has no such time. The clock may have been wrong when the time was written, or be so
-// now. If this process saw the event, its steady clock decides; else the event is older than the
-// first look at it. Unlike a retry's time, it is not corrected: the clock may be wrong only now.
+// Returns the time of the event that the status dates `noted`, by the wall clock as it is now;
+// nullopt if there is none. That clock may have been wrong, or be so now: if this process saw the
+// event, its steady clock decides, else the event is older than the first look at it. Unlike a
+// retry's time, it is not corrected in the status.
 std::optional<Time> SeenBy(const std::optional<Time>& noted, const Moment& moment,
                            std::optional<SeenTime>& seen) {
   if (!seen || seen->noted != noted) seen = {noted, moment.steady, seen.has_value()};
@@ -203,7 +203,6 @@ void Observer::Observe(ReconcileContext& context) const {
   static_cast<ObservedJob&>(observed) = context.job->value;
   auto& refused = context.memory.refused_status;
   if (refused && observed.job.status != refused->instead_of) refused.reset();
-  // The status of other jobs is not written.
   const bool may_write = !IsForeign(observed.job) && !IsBeingDeleted(observed.job);
   if (refused && may_write) observed.job.status = refused->status;
   auto pods = stores_.pods->OwnedBy(context.memory.owner);
@@ -235,7 +234,6 @@ void Observer::Observe(ReconcileContext& context) const {
     context.memory.seen_failures.Note(observed);
   }
   ObserveWait(context);
-  ObserveComplete(context);
   observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
   observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.started_workers = context.memory.seen_workers.Started();
@@ -247,6 +245,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
   ObserveGroupSize(context);
+  ObserveComplete(context);  // of the group as it is
   ObserveReports(context);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
@@ -276,13 +275,14 @@ void Observer::ObserveGroupSize(ReconcileContext& context) const {
   if (observed.tells_workers) with_.progress.TellWorkers(observed.job.metadata.uid, told);
   GroupResize& resize = context.memory.resize;
   const bool resizes = IsResizing(observed);
-  NoteSince(resizes && (told > 0 || MustAskFirst(observed)), context.moment.steady, resize.since);
+  const bool was_told = told > 0 && observed.group.workers;  // by its answer, it is there
+  NoteSince(resizes && (was_told || MustAskFirst(observed)), context.moment.steady, resize.since);
   observed.resizing_since = context.moment.TimeOf(resize.since);
   // Before its first answer, the leading pod may have a size that an earlier process told it.
   if (resizes && observed.group.workers) resize.from = observed.group.workers;
   if (resizes) return;
-  const std::optional<int> from = std::exchange(resize.from, std::nullopt);
-  if (GroupWorkers(observed) && observed.group.workers) observed.resized_from = from;
+  const auto from = std::exchange(resize.from, std::nullopt), now = GroupWorkers(observed);
+  if (observed.group.workers && now && now != from) observed.resized_from = from;
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {

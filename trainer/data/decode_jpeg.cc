@@ -55,7 +55,8 @@ void OnMessage(j_common_ptr info, int level) {
     if (!errors.may_lack_end) Escape(info);
     info->err->format_message(info, errors.message);
     errors.has_ended = true;
-  } else if (code == JWRN_HIT_MARKER && errors.has_ended) {  // the marker is libjpeg's own
+  } else if (errors.has_ended && (code == JWRN_HIT_MARKER || code == JWRN_EXTRANEOUS_DATA)) {
+    // The marker is libjpeg's own: pixels are missing before it, or there is something else.
     std::longjmp(errors.escape, 1);
   }
 }

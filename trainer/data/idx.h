@@ -21,7 +21,7 @@ namespace lockstep::train {
 // bytes. Without it, InMemory() is false, so a loader reads ahead on its own thread.
 //
 // NotFound names the files looked for. DataLoss names the file, the offset, and what was found and
-// expected. Unavailable: as for DataFileError. (the same row for npy.h:21-22 and cifar.h:18-19)
+// expected. Unavailable: as for DataFileError.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Split split, bool cache,
                                                  LabelKind labels = LabelKind::kClasses);
 

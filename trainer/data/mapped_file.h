@@ -30,7 +30,7 @@ class MappedFile {
   // Says whether the file is now read here and there, so that to read ahead is a waste.
   void ExpectScatteredReads(bool scattered) const;
   // Reads the whole file into the kernel's cache, from its beginning to its end, on a thread. Does
-  // nothing, and logs that, if the file is larger than half of the memory (MemoryFor), because its
+  // nothing, and logs that, if the file is larger than half of MemoryLimit(), because its
   // end would evict its beginning. Does not block. At most once.
   void Prefetch();
 

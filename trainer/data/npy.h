@@ -18,8 +18,8 @@ namespace lockstep::train {
 // LabelKind::kNumbers: integers or float32, [N] or [N,T], of which targets() is 1 or T.
 //
 // With `cache`, a thread reads x ahead, and InMemory() is CountsAsInMemory() of it; without, it is
-// false. NotFound names the files looked for. DataLoss names the file, offset, found and expected
-// values.
+// false. NotFound names the files looked for. DataLoss names the file, the offset, and what was
+// found and expected. Unavailable: as for DataFileError.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
                                                  const api::NpySpec& spec, Split split, bool cache,
                                                  LabelKind labels = LabelKind::kClasses);

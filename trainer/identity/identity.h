@@ -56,10 +56,10 @@ struct Incarnation {
 };
 
 // The version of what the trainers of a job say to each other: the messages of the rendezvous and
-// of parameter servers, the rendezvous' store with the meaning of its values, and the state that
-// ranks broadcast. Increment it with every change that an older trainer would not understand.
-// Trainers of different versions then refuse each other by name, instead of starting generations
-// that fail or misreading messages.
+// of parameter servers, the rendezvous' store with the meaning of its values, the state that
+// ranks broadcast, and the order and sizes of their collectives. Increment it with every change
+// that an older trainer would not understand. Trainers of different versions then refuse each other
+// by name, instead of starting generations that fail or misreading messages.
 inline constexpr int kProtocol = 8;
 
 struct Identity {

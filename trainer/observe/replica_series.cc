@@ -159,7 +159,8 @@ void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
   rank_ = std::to_string(metrics.rank);
   // A new process knows nothing about the run before it has joined a generation; until then the
   // gauges keep the previous process's values.
-  const bool knows_run = restarts_ == 0 || metrics.generations > 0;
+  const bool knows_run = metrics.generations > 0 || !has_known_run_;
+  has_known_run_ = has_known_run_ || metrics.generations > 0;
   const double redone = RedoneShare(metrics);
   double rework = 0;
   for (std::size_t i = 0; i < std::size(kRows); ++i) {

@@ -61,6 +61,7 @@ class ReplicaSeries {
   std::int64_t redone_until_ = 0;  // steps below it had been reached when the values were loaded
   std::vector<DurationHistogram> histograms_, process_histograms_;  // by row
   std::int64_t restarts_ = 0;
+  bool has_known_run_ = false;  // some process has
 };
 
 }  // namespace lockstep::train

@@ -352,7 +352,7 @@ Outbox Roster::Tick(SteadyTime now) {
   for (const auto& [id, session] : sessions_) {
     if (now - session.last_heard >= config_.dead_after) {
       dead.push_back(id);
-    } else if (session.state == State::kConnected &&
+    } else if (session.state == State::kConnected && !session.is_of_another_size &&
                now - session.connected >= 2 * config_.dead_after) {
       strangers.push_back(id);  // a member would have joined at once
     }

@@ -123,7 +123,8 @@ class CollectiveStrategy final : public Strategy {
   }
 
   // Only GPUs' own group is left as late as possible: its end may hang until the process ends (see
-  // NcclCommunicator), and the state may have to be saved first. It maps no memory of its peers.
+  // NcclCommunicator), and the state may have to be saved first. What it maps of its peers has no
+  // pages, unless an earlier generation's sums passed through the host.
   void Disconnect() override {
     if (PassesThroughHost()) LeaveAll();
   }

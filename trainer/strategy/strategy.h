@@ -42,8 +42,8 @@ class Strategy {
   // that is mapped here. A peer that has died is started again in its pod and asks for as much as
   // the dead process had, so call it before waiting for that. Not after a generation that has ended
   // well, where a peer may still read the last sums. A rank whose parameters were those of rank 0,
-  // in place, has zeros afterwards. A group whose GPUs sum among themselves maps no such memory,
-  // and is left by the next Connect, which ends every earlier group.
+  // in place, has zeros afterwards. A group whose GPUs sum among themselves is left only by
+  // the next Connect, which ends every earlier group.
   virtual void Disconnect() = 0;
   // False once a Connect has failed in a way that suggests that members do not connect from their
   // own addresses.

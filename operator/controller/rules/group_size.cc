@@ -1,6 +1,9 @@
 #include "operator/controller/rules/group_size.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/kueue.h"
@@ -19,6 +22,46 @@ const ObservedPod* RunningLeader(const Observed& observed) {
   return IsActive(*leader) && !IsObsolete(observed, *leader) ? leader : nullptr;
 }
 
+bool WorkerRuns(const Observed& observed, int index) {
+  const ObservedPod* pod = FindPod(observed, {api::Role::kWorker, index});
+  return pod != nullptr && pod->phase == PodPhase::kRunning && IsActive(*pod) &&
+         !pod->being_deleted && !IsObsolete(observed, *pod);
+}
+
+// Returns the numbers of workers that the attempt's pods were created for.
+std::vector<int> NotedWorkers(const Observed& observed) {
+  std::vector<int> noted;
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.attempt != observed.job.status.attempt) continue;
+    const auto workers = WorkersOfShape(observed.job, pod.cluster_shape);
+    if (workers) noted.push_back(*workers);
+  }
+  return noted;
+}
+
+// Returns the least of them. So many workers have made up the group, at least.
+int FewestNoted(const Observed& observed) {
+  const std::vector<int> noted = NotedWorkers(observed);
+  return noted.empty() ? std::numeric_limits<int>::max() : std::ranges::min(noted);
+}
+
+// Returns true if this attempt has followed a change before: its pods were created for different
+// numbers of workers, which only a trainer gets that follows.
+bool HasFollowedBefore(const Observed& observed) {
+  const std::vector<int> noted = NotedWorkers(observed);
+  return !noted.empty() && std::ranges::min(noted) != std::ranges::max(noted);
+}
+
+// Returns true if a worker was created from another template or training than the spec has by now:
+// a process that joins with the new one would be refused.
+bool HasOtherSpec(const Observed& observed) {
+  const std::string hash = SpecHash(observed.job, api::Role::kWorker);
+  return std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
+    return pod.role == api::Role::kWorker && pod.attempt == observed.job.status.attempt &&
+           IsComparable(pod.spec_hash) && pod.spec_hash != hash;
+  });
+}
+
 bool HasTakenTooLong(const Observed& observed) {
   return observed.resizing_since && observed.now - *observed.resizing_since >= kFollowsWithin;
 }
@@ -35,7 +78,8 @@ bool ResizesInPlace(const Observed& observed) {
   const Settings& settings = observed.settings;
   if (observed.workload || IsQueued(observed.job, settings)) return false;
   if (observed.pod_group || !settings.gang_scheduler_name.empty()) return false;
-  return observed.group.resizes.value_or(RunningLeader(observed) != nullptr);
+  return observed.group.resizes.value_or(RunningLeader(observed) != nullptr ||
+                                         HasFollowedBefore(observed));
 }
 
 std::optional<int> GroupWorkers(const Observed& observed) {
@@ -52,7 +96,7 @@ bool IsResizing(const Observed& observed) {
 }
 
 bool MustAskFirst(const Observed& observed) {
-  return !observed.group.resizes && IsResizing(observed);
+  return !observed.group.resizes && !HasFollowedBefore(observed) && IsResizing(observed);
 }
 
 int WorkersToTell(const Observed& observed) {
@@ -60,10 +104,13 @@ int WorkersToTell(const Observed& observed) {
   if (!workers) return 0;
   const int wanted = ReplicaCount(observed.job, api::Role::kWorker);
   for (int index = *workers; index < wanted; ++index) {
-    const ObservedPod* pod = FindPod(observed, {api::Role::kWorker, index});
-    const bool runs = pod != nullptr && pod->phase == PodPhase::kRunning && IsActive(*pod) &&
-                      !pod->being_deleted && !IsObsolete(observed, *pod);
-    if (!runs) return 0;
+    if (!WorkerRuns(observed, index)) return 0;
+  }
+  // A leading pod that has replaced another one knows only the spec's number.
+  for (int index = FewestNoted(observed); index < std::min(*workers, wanted); ++index) {
+    const bool has_run =
+        std::ranges::find(observed.started_workers, index) != observed.started_workers.end();
+    if (!has_run && !WorkerRuns(observed, index)) return index;
   }
   return wanted;
 }
@@ -74,9 +121,9 @@ bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod) {
   return pod.index < GroupWorkers(observed).value_or(0);
 }
 
-bool FollowsInPlace(const Observed& observed, const ObservedPod& pod) {
-  return ResizesInPlace(observed) && !HasTakenTooLong(observed) &&
-         WorkersOfShape(observed.job, pod.cluster_shape).has_value();
+bool FollowsInPlace(const Observed& observed) {
+  if (!ResizesInPlace(observed) || HasTakenTooLong(observed)) return false;
+  return !IsResizing(observed) || !HasOtherSpec(observed);
 }
 
 }  // namespace lockstep::controller

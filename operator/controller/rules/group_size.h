@@ -14,8 +14,9 @@ inline constexpr Duration kFollowsWithin = std::chrono::minutes(2);
 // Returns true if the job's group can follow a change of the number of workers: a
 // MultiWorkerMirrored job with `training`, scope InPlace and a folder for checkpoints, whose
 // leading pod this operator can tell. It is not known of a trainer that has not answered: a leading
-// pod that runs is given the time to. A gang's scheduler and Kueue place all pods of an attempt
-// together.
+// pod that runs is given the time to, and pods of one attempt that were created for different
+// numbers show that it has followed before. A gang's scheduler and Kueue place all pods of an
+// attempt together.
 bool ResizesInPlace(const Observed& observed);
 
 // Returns the number of workers that the group has: what its leading pod says or, until that has
@@ -31,15 +32,18 @@ bool IsResizing(const Observed& observed);
 bool MustAskFirst(const Observed& observed);
 
 // Returns the number of workers that the leading pod is to be told; 0: none. New ones are told of
-// once all of their pods run, so that the others do not wait for an image or for a node.
+// once all of their pods run, so that the others do not wait for an image or for a node. If the
+// leading pod was replaced before that, and so begins with the spec's number, it is told the number
+// that can be there.
 int WorkersToTell(const Observed& observed);
 
 // Returns true if the pod is a worker's that the spec no longer has, but the group still does: it
 // must not go before the group has left it behind with a checkpoint.
 bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod);
 
-// Returns true if the pod was created for another number of workers, and the group follows, or has
-// followed. False once it has taken too long.
-bool FollowsInPlace(const Observed& observed, const ObservedPod& pod);
+// Returns true if the group follows, or has followed, a change of the number of workers, so that
+// pods that were created for another number stay. False once it has taken too long, and if an edit
+// has changed more than the number: then the group would refuse the new workers.
+bool FollowsInPlace(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "base/rfc3339.h"
 #include "operator/controller/rules/failure_report.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -63,8 +65,11 @@ std::string StragglersText(const std::vector<Straggler>& stragglers) {
 bool IsComplete(const Observed& observed) {
   if (!observed.job.spec.run_policy.progress_deadline_seconds) return false;
   const std::vector<Replica> wanted = WantedReplicas(observed.job);
-  return !wanted.empty() && std::ranges::all_of(wanted, [&observed](const Replica& replica) {
-    return !IsRequired(observed.job, replica) || Runs(observed, replica);
+  // Workers that the group has yet to take in do not keep the others from training.
+  const int members = GroupWorkers(observed).value_or(std::numeric_limits<int>::max());
+  return !wanted.empty() && std::ranges::all_of(wanted, [&](const Replica& replica) {
+    const bool is_new = replica.role == api::Role::kWorker && replica.index >= members;
+    return is_new || !IsRequired(observed.job, replica) || Runs(observed, replica);
   });
 }
 

@@ -45,9 +45,10 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
                        fmt::format("strategy has changed {} Independent", alone ? "to" : "from")};
   }
   const std::string shape = ClusterShape(observed.job);
+  const bool follows = FollowsInPlace(observed);
   const auto other = std::ranges::find_if(observed.pods, [&](const ObservedPod& pod) {
-    return NotesShape(observed, pod) && pod.cluster_shape != shape &&
-           !FollowsInPlace(observed, pod);
+    const bool stays = follows && WorkersOfShape(observed.job, pod.cluster_shape);
+    return NotesShape(observed, pod) && pod.cluster_shape != shape && !stays;
   });
   if (other != observed.pods.end()) {
     return ShapeChange{"Rescaled",

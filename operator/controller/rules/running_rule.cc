@@ -102,7 +102,7 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
 
 // The leading pod's answer, which says that the group has followed, brings no change of an object.
 void AddResize(const Observed& observed, Plan& plan) {
-  if (IsResizing(observed)) RequeueWithin(plan, kResizeInterval);
+  if (observed.resizing_since) RequeueWithin(plan, kResizeInterval);
   if (!observed.resized_from) return;
   plan.events.push_back(
       {PlannedEvent::Type::kNormal, "Resized",

@@ -100,7 +100,8 @@ TEST_F(EvaluatorPollTest, TheLeadingPodsReportStaysAndItIsNotTakenForSilent) {
   ASSERT_TRUE(Eventually([this] { return Since().has_value(); }));
   EXPECT_EQ(poller_.Latest(evaluator.Target())->step, 7);
   const controller::GroupReport report = poller_.Group("uid");
-  EXPECT_EQ(report, (controller::GroupReport{.since_evaluation = report.since_evaluation}));
+  EXPECT_EQ(report, (controller::GroupReport{.since_evaluation = report.since_evaluation,
+                                             .resizes = false}));
   EXPECT_FALSE(poller_.State("uid").has_value());
 }
 

@@ -148,6 +148,9 @@ TEST(DecodeImageTest, OnlyTheLastMarkerOfAJpegMayBeMissing) {
     EXPECT_EQ(Error(whole.substr(0, size)), "damaged JPEG image: Premature end of JPEG file")
         << size;
   }
+  // A download that broke off in a file whose size was reserved.
+  const std::string filled = whole.substr(0, whole.size() * 3 / 4) + std::string(1 << 16, '\0');
+  EXPECT_EQ(Error(filled), "damaged JPEG image: Premature end of JPEG file");
   // Whether a scan is missing is not known.
   const std::string progressive = JpegFile(17, 9, 3, pixels, true);
   EXPECT_EQ(Error(progressive.substr(0, progressive.size() - 2)),

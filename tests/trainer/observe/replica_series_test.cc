@@ -137,6 +137,9 @@ TEST(ReplicaSeriesTest, WhatIsKnownOfTheRunStaysUntilANewProcessHasJoinedIt) {
   fresh.generations = 1;
   series.Update(fresh);
   EXPECT_EQ(Value(series, "lockstep_trainer_step"), 80);
+  // Executed anew in its pod, for a group of another size: that is no restart.
+  series.Update(ReplicaMetrics{});
+  EXPECT_EQ(Value(series, "lockstep_trainer_step"), 80);
 }
 
 TEST(ReplicaSeriesTest, StateOfTheWholeJobIsNotCountedAgainByANewProcess) {

@@ -95,6 +95,25 @@ TEST_F(RosterSizeTest, WhoWaitsIsToldAtOnce) {
   EXPECT_TRUE(roster_.active());
 }
 
+TEST_F(RosterSizeTest, WhoWaitsForAPlaceIsNoStranger) {
+  Start(2);
+  Arrive(7, 2, 3);
+  roster_.Connect(8, now_);  // says nothing
+  proto::ReplicaMessage beat;
+  beat.mutable_heartbeat();
+  std::vector<SessionId> closed;
+  for (int i = 0; i < 30; ++i) {
+    now_ += 1s;
+    for (const SessionId id : {SessionId{1}, SessionId{2}, SessionId{7}, SessionId{8}}) {
+      if (std::ranges::find(closed, id) == closed.end()) roster_.Receive(id, beat, now_);
+    }
+    for (const Outgoing& each : roster_.Tick(now_)) {
+      if (each.close) closed.push_back(each.to);
+    }
+  }
+  EXPECT_THAT(closed, ElementsAre(8));
+}
+
 TEST_F(RosterSizeTest, APodWithoutAPlaceIsToldSoAndAgainWhenItGetsOne) {
   Start(2);
   EXPECT_THAT(Told(Arrive(7, 2, 3)), ElementsAre("7:2")) << "created before the group has grown";

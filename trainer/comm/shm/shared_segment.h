@@ -38,7 +38,7 @@ class SharedSegment {
   // are not as expected. ResourceExhausted: it cannot be mapped.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Attach(const Locator& locator,
                                                                std::size_t bytes);
-  // [untrue] Maps a peer's segment read-only, with its data at `data` and its header in the
+  // Maps a peer's segment read-only, with its data at `data` and its header in the
   // kHeaderBytes before that, replacing what is mapped there. The caller unmaps both. Errors: as
   // for Attach, and then nothing has changed; ResourceExhausted: it cannot be moved there (what was
   // mapped there may be gone: mremap with MREMAP_FIXED unmaps the target first). Requires: `data`

@@ -8,6 +8,7 @@
 
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/progress_deadline.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -172,6 +173,86 @@ TEST(GroupSizeTest, OthersStartAgainAtOnce) {
     EXPECT_EQ(WorkersToTell(seen.Build()), 0) << name;
     EXPECT_EQ(seen.Plan().status.attempt, 1) << name;
   }
+}
+
+// Its own number is that of the spec, for which there is no room yet.
+TEST(GroupSizeTest, ALeadingPodThatWasReplacedIsToldWhoCanBeThere) {
+  Seen seen = Running();
+  Says(Scale(seen, 3), 3);
+  seen.With([](Observed& observed) { observed.pods[0].cluster_shape = "worker=3"; });
+  seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 2);
+  seen.With([](Observed& observed) { observed.started_workers = {0, 1, 2}; });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 3) << "worker 2 was lost, and is waited for";
+  seen.With([](Observed& observed) {
+    observed.started_workers.clear();
+    kReady(observed.pods[2]);
+  });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 3);
+}
+
+TEST(GroupSizeTest, AJobAtItsFirstStartWaitsForAllWorkers) {
+  Seen seen(Bundled());
+  seen.Running();
+  seen.Worker(0, MadeFor("worker=2"));
+  seen.Worker(1, [](ObservedPod& pod) { pod.cluster_shape = "worker=2"; });
+  seen.With([](Observed& observed) {
+    observed.tells_workers = true;
+    observed.group = {.workers = 2, .resizes = true};
+  });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 2);
+}
+
+TEST(GroupSizeTest, ANewOperatorLeavesAGroupThatHasFollowedBeforeAlone) {
+  for (const bool leader_runs : {false, true}) {
+    Seen seen(Bundled());
+    seen.Running();
+    Scale(seen, 3);
+    for (int index = 0; index < 3; ++index) {
+      seen.Worker(index, MadeFor(index < 2 ? "worker=2" : "worker=3"));
+    }
+    seen.With([=](Observed& observed) {
+      observed.tells_workers = true;  // and the leading pod has not answered
+      observed.resizing_since.reset();
+      if (!leader_runs) observed.pods.erase(observed.pods.begin());
+    });
+    EXPECT_EQ(seen.Plan().status.attempt, 0) << leader_runs;
+    EXPECT_FALSE(MustAskFirst(seen.Build())) << "the two minutes do not count";
+  }
+}
+
+TEST(GroupSizeTest, AnEditOfMoreThanTheNumberStartsAllAgain) {
+  for (const bool is_edited : {false, true}) {
+    Seen seen = Running();
+    Says(Scale(seen, 3), 2).With([=](Observed& observed) {
+      const std::string hash = SpecHash(observed.job, Role::kWorker);
+      for (ObservedPod& pod : observed.pods) pod.spec_hash = is_edited ? hash + "0" : hash;
+    });
+    EXPECT_EQ(seen.Plan().status.attempt, is_edited ? 1 : 0);
+    Says(seen, 3);
+    EXPECT_EQ(seen.Plan().status.attempt, 0) << "it has followed before the edit";
+  }
+}
+
+TEST(GroupSizeTest, AWorkerWithoutRoomIsNotLookedForEachSecond) {
+  Seen seen = Running();
+  Says(Scale(seen, 3), 2);
+  seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
+  const auto after = [&seen] { return seen.Plan().requeue_after; };
+  EXPECT_TRUE(!after() || *after() > std::chrono::seconds(1));
+  seen.With([](Observed& observed) { observed.resizing_since = observed.now; });
+  EXPECT_EQ(after(), std::chrono::seconds(1));
+}
+
+TEST(GroupSizeTest, AWorkerWithoutRoomHidesNoHang) {
+  Seen seen = Running();
+  Says(Scale(seen, 3), 2).With([](Observed& observed) {
+    observed.job.spec.run_policy.progress_deadline_seconds = 60;
+  });
+  seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
+  EXPECT_TRUE(IsComplete(seen.Build()));
+  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kPending; });
+  EXPECT_FALSE(IsComplete(seen.Build())) << "a member is missing";
 }
 
 TEST(GroupSizeTest, AnotherChiefIsNoSizeThatAGroupFollows) {
