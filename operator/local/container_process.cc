@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "api/v1/names.h"
@@ -181,6 +182,21 @@ absl::StatusOr<Env> OwnEnv(const Object& pod, const Object& container, kube::Cli
   return env;
 }
 
+// True for the trainer's name, and for a shell's command with it: a path that has it within a word
+// of its own names something else.
+bool NamesTrainer(const std::string& argument) {
+  static constexpr std::string_view kName = "lockstep-trainer", kEnds = " \t\n;&|()";
+  for (std::size_t at = argument.find(kName); at != std::string::npos;
+       at = argument.find(kName, at + 1)) {
+    const std::size_t end = at + kName.size();
+    const bool begins =
+        at == 0 || argument[at - 1] == '/' || kEnds.find(argument[at - 1]) != kEnds.npos;
+    const bool ends = end == argument.size() || kEnds.find(argument[end]) != kEnds.npos;
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<ProcessSpec> Assemble(const Object& pod, const Object& container,
                                      const PathMap& paths, const HostFacts& host,
                                      kube::Client& client) {
@@ -205,10 +221,8 @@ absl::StatusOr<ProcessSpec> Assemble(const Object& pod, const Object& container,
   // The trainer is that of this version, also if a shell or env starts it. Other programs are those
   // that the user's PATH finds: where we are installed there may be another Python than that of a
   // virtual environment.
-  const bool names_trainer = std::ranges::any_of(spec.argv, [](const std::string& word) {
-    return word.find("lockstep-trainer") != std::string::npos;
-  });
-  path = names_trainer ? host.program_dir + ":" + path : path + ":" + host.program_dir;
+  path = std::ranges::any_of(spec.argv, NamesTrainer) ? host.program_dir + ":" + path
+                                                      : path + ":" + host.program_dir;
   const std::string folder = paths.Rewrite(container.value("workingDir", ""));
   if (folder.starts_with('/')) {
     spec.working_dir = folder;

@@ -26,6 +26,7 @@ struct JpegErrors {
   bool is_beyond_limit;  // a sound file, perhaps, but not one that is decoded
   bool may_lack_end;     // the marker after the pixels
   bool has_ended;        // the file, before that marker
+  bool lacks_pixels;     // they have ended at a marker
 };
 
 JpegErrors& ErrorsOf(j_common_ptr info) {
@@ -52,12 +53,14 @@ void OnMessage(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   JpegErrors& errors = ErrorsOf(info);
   if (code == JWRN_JPEG_EOF) {
-    if (!errors.may_lack_end) Escape(info);
+    if (!errors.may_lack_end || errors.lacks_pixels) Escape(info);
     info->err->format_message(info, errors.message);
     errors.has_ended = true;
   } else if (errors.has_ended && (code == JWRN_HIT_MARKER || code == JWRN_EXTRANEOUS_DATA)) {
     // The marker is libjpeg's own: pixels are missing before it, or there is something else.
     std::longjmp(errors.escape, 1);
+  } else if (code == JWRN_HIT_MARKER) {
+    errors.lacks_pixels = true;  // is said only once
   }
 }
 

@@ -54,6 +54,8 @@ TEST_F(ContainerProcessTest, OnlyTheTrainerIsLookedForBesideThisProgramFirst) {
     return Make({{"name", "c"}, {"command", command}, {"env", env}})->env.at("PATH");
   };
   EXPECT_EQ(path_of({"python3", "train.py"}, Object::array()), "/bin:/opt/bin");
+  EXPECT_EQ(path_of({"python3", "train.py", "--out", "/x/lockstep-trainer-logs"}, Object::array()),
+            "/bin:/opt/bin");
   EXPECT_EQ(path_of({"python3"}, {{{"name", "PATH"}, {"value", "/venv/bin"}}}),
             "/venv/bin:/opt/bin");
   for (const Object& command :
