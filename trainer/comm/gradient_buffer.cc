@@ -27,21 +27,25 @@ absl::Status CheckRoom(std::size_t floats) {
 
 class SharedBuffer final : public GradientBuffer {
  public:
-  SharedBuffer(std::unique_ptr<SharedSegment> segment, std::size_t floats)
-      : segment_(std::move(segment)), floats_(floats) {}
+  SharedBuffer(std::unique_ptr<SharedSegment> segment, std::size_t floats, bool reserves)
+      : has_pages_(reserves), segment_(std::move(segment)), floats_(floats) {}
 
   float* data() override { return reinterpret_cast<float*>(segment_->data()); }
   std::size_t size() const override { return floats_; }
   std::string name() const override { return segment_->locator().ToString(); }
   absl::Status Reserve() override {
     const absl::Status reserved = segment_->Reserve();
+    has_pages_ = has_pages_ || reserved.ok();
     if (reserved.ok()) return reserved;
     return absl::UnavailableError(fmt::format("gradient buffer: {}; another attempt may find more",
                                               std::string(reserved.message())));
   }
   void WillBeShared() override { is_shared_ = true; }
   absl::Status Renew() override {
-    if (!is_shared_) return absl::OkStatus();
+    if (!is_shared_) {
+      if (has_pages_) std::fill_n(data(), floats_, 0.0f);
+      return absl::OkStatus();
+    }
     const absl::Status replaced = segment_->Replace();
     if (replaced.ok()) {
       is_shared_ = false;
@@ -56,6 +60,7 @@ class SharedBuffer final : public GradientBuffer {
 
  private:
   bool is_shared_ = false;  // since the last Renew that succeeded
+  bool has_pages_;          // to zero other memory would allocate it
   std::unique_ptr<SharedSegment> segment_;
   std::size_t floats_;
 };
@@ -73,7 +78,10 @@ class PrivateBuffer final : public GradientBuffer {
   std::string name() const override { return ""; }
   absl::Status Reserve() override { return absl::OkStatus(); }
   void WillBeShared() override {}
-  absl::Status Renew() override { return absl::OkStatus(); }
+  absl::Status Renew() override {
+    std::fill_n(data_.get(), floats_, 0.0f);
+    return absl::OkStatus();
+  }
   SharedSegment* segment() override { return nullptr; }
 
  private:
@@ -97,7 +105,7 @@ absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size
                                                                        bool reserves) {
   if (reserves) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(floats));
   auto segment = SharedSegment::Create(floats * sizeof(float), reserves);
-  if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats);
+  if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats, reserves);
   LogWarning("gradient buffer: no shared memory, ranks of this host will talk over sockets",
              {{"reason", std::string(segment.status().message())}});
   LOCKSTEP_RETURN_IF_ERROR(CheckRoom(floats));

@@ -35,7 +35,7 @@ class GradientBuffer {
   // Called before each generation's group is formed; the content may be lost. Afterwards no process
   // of an earlier generation can reach the memory behind data(). Otherwise a process that was given
   // up as dead and wakes up would write its late sums into the live ranks' gradients. Memory that
-  // was not shared since the last call stays: to zero gigabytes takes seconds. Unavailable: not
+  // was not shared since the last call stays, with zeros in what is used of it. Unavailable: not
   // enough memory at present; the memory must not be used until a later call succeeds.
   virtual absl::Status Renew() = 0;
   virtual SharedSegment* segment() = 0;  // null: private
