@@ -6,6 +6,7 @@
 
 #include "api/v1/names.h"
 #include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {
 namespace {
