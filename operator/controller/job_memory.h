@@ -138,6 +138,7 @@ struct JobMemory {
   std::string ignored_edit;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   std::optional<WorkerGrant> worker_grant;      // of the Workload that was seen last
+  std::string deleted_workload;  // the uid of the last one that the operator has deleted itself
   FailedCreates failed_creates;
   FailedActions failed_actions;
   UnstartedPods unstarted_pods;

@@ -260,11 +260,9 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
   const int attempt = observed.job.status.attempt;
   if (seen && seen->attempt != attempt) seen.reset();
   if (seen) observed.training_end_seen = context.moment.TimeOf(seen->at);  // TrainingEnd reads it
-  if (!TrainingEnd(observed)) {
-    seen.reset();
-  } else if (!seen) {
-    seen = {attempt, context.moment.steady};
-  }
+  const bool has_ended = TrainingEnd(observed).has_value();
+  if (!has_ended) seen.reset();
+  if (has_ended && !seen) seen = {attempt, context.moment.steady};
   observed.training_end_seen = seen ? std::optional(context.moment.TimeOf(seen->at)) : std::nullopt;
 }
 
@@ -319,7 +317,8 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   const auto workload = ChildOf(*stores_.workloads, WorkloadName(observed.job), context);
   if (workload) observed.workload = workload->value;
   std::optional<WorkerGrant>& grant = context.memory.worker_grant;
-  if (workload || !IsQueued(observed.job, settings_)) grant = WorkerGrantOf(observed);
+  const bool stays = workload && workload->uid != context.memory.deleted_workload;
+  if (stays || !IsQueued(observed.job, settings_)) grant = WorkerGrantOf(observed);
   if (!workload) observed.lost_grant = grant;
   if (context.memory.failed_actions.IsFailing(SetSuspend{false, {}})) KeepGrantedWorkers(observed);
 }

@@ -187,9 +187,7 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
               },
               [&](const SetSuspend& change) { return Suspend(change, context); },
               [&](const CreateWorkload&) { return CreateWorkloadOf(context); },
-              [&](const DeleteWorkload&) {
-                return DeleteChild(kWorkloadKind, WorkloadName(job), context);
-              },
+              [&](const DeleteWorkload&) { return DeleteWorkloadOf(context); },
               [&](const ReleaseWorkload&) {
                 return ChangeWorkload(context, [&](kube::Object workload) {
                   return Released(std::move(workload), context.observed.now);
@@ -331,11 +329,26 @@ absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& c
     const std::lock_guard lock(context.mutex);  // other threads may be deleting pods
     context.wrote_job = true;
     context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
+    // The number that a deleted Workload had asked for is written: a later one is the user's.
+    const bool is_lost = change.suspend && !context.observed.workload && !change.counts.empty();
+    if (is_lost) context.memory.worker_grant.reset();
   }
   if (!change.why.empty()) {
     with_.events.Record(kTrainingJobKind, *context.job, kube::EventType::kNormal,
                         change.suspend ? "Evicted" : "Admitted", "Reconcile", change.why);
   }
+  return absl::OkStatus();
+}
+
+// What the job had asked for has been written to it before, as far as the server takes it; any
+// number that it has afterwards is a user's choice.
+absl::Status PlanExecutor::DeleteWorkloadOf(ReconcileContext& context) {
+  const std::string name = WorkloadName(context.observed.job);
+  const auto seen = ChildOf(*stores_.workloads, name, context);
+  LOCKSTEP_RETURN_IF_ERROR(DeleteChild(kWorkloadKind, name, context));
+  const std::lock_guard lock(context.mutex);
+  if (seen) context.memory.deleted_workload = seen->uid;
+  context.memory.worker_grant.reset();
   return absl::OkStatus();
 }
 

@@ -64,6 +64,7 @@ class PlanExecutor {
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);
   absl::Status CreateWorkloadOf(ReconcileContext& context);
+  absl::Status DeleteWorkloadOf(ReconcileContext& context);
   // Applies `change` to the job's Workload and writes the result to its status.
   absl::Status ChangeWorkload(ReconcileContext& context,
                               const std::function<kube::Object(kube::Object)>& change);

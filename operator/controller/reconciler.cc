@@ -62,7 +62,8 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   if (const absl::Status done = executor_.Execute(plan, context); !done.ok()) {
     return ReportFault(done, context);
   }
-  if (context.wrote_job) return kCacheRetry;  // its change brings the job back sooner
+  // Its change brings the job back sooner. What else the plan says is then planned again.
+  if (context.wrote_job) return kCacheRetry;
   // Another owner has one of the names, which the next plan reports.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
   LOCKSTEP_RETURN_IF_ERROR(status_writer_.Write(plan, context));
@@ -76,8 +77,9 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
   observed.create_fault = context.memory.failed_creates.Fault();
   observed.action_fault = context.memory.failed_actions.Fault();
   if (!observed.create_fault && !observed.action_fault) return fault;
-  // The same plan but for what it says of the faults. It charges nothing, since a plan that does
-  // has no actions that could have failed; the surplus workers that it notes are the same.
+  // The same plan but for what it says of the faults; the surplus workers that it notes are the
+  // same. If it charges a restart, its only action was to write the granted number of workers
+  // again. It is charged once: what is written here is what the next plan starts from.
   Plan plan = MakePlan(observed);
   if (IsTerminal(observed.job.status) && observed.action_fault && !was_told) {
     // Its conditions are final.

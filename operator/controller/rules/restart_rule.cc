@@ -287,7 +287,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   });
   gang ? ChargeGang(observed, blame, status) : ChargePods(observed, failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
-  if (status.restarts.application > limit) {
+  if (ApplicationFailures(observed, gang, status) > limit) {
     return FailedBy(observed, status, first, api::FailureReason::kBackoffLimitExceeded,
                     fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }

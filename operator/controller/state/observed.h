@@ -162,8 +162,8 @@ struct Observed : ObservedJob {
   bool has_token_secret = false, has_network_policy = false;
   std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
   std::optional<ObservedWorkload> workload;   // the job's own, with Kueue, if it exists
-  // That of the Workload that this process saw last, if the job has none any more: somebody else
-  // has deleted it.
+  // That of the Workload that this process saw last, if somebody else has deleted it, and the
+  // number that it had asked for has not been written since.
   std::optional<WorkerGrant> lost_grant;
   std::vector<std::string> name_conflicts;  // names we need that another owner has
   std::optional<CreateFault> create_fault;  // of the latest try

@@ -563,6 +563,37 @@ TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
   }
 }
 
+TEST(KueueWorldTest, ANumberThatAUserSetsAfterTheOperatorDeletedTheWorkloadStays) {
+  for (const bool by_operator : {false, true}) {
+    World world(Queued(8).With([](api::TrainingJob& job) { job.spec.elastic = {1, 8}; }).Build(),
+                kKueue);
+    CreateFlavor(world, "gpu");
+    world.Settle();
+    SetWorkloadStatus(world, AdmittedStatus(4));
+    for (int i = 0; i < 4; ++i) world.SetPod("j-worker-" + std::to_string(i), "Running");
+    world.Settle();
+    ASSERT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 4);
+    RefuseWrites(world, "create", "Workload");
+    const auto scale = [&world](int workers) {
+      world.client.Modify(kTrainingJobKind, world.key, [=](kube::Object& job) {
+        job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      });
+      ReconcileForAMinute(world);
+    };
+    if (by_operator) {
+      scale(6);
+    } else {
+      ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, "").ok());
+      ReconcileForAMinute(world);
+      EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 8);
+    }
+    ASSERT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+    EXPECT_TRUE(world.Job()->spec.suspend);
+    scale(4);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 4) << by_operator;
+  }
+}
+
 // Kueue admits the smaller job within seconds, and so the operator resumes it.
 TEST(KueueWorldTest, AnEditThatLeavesFinishedReplicasEndsNoJobThatKueueResumes) {
   World world(Queued(4)

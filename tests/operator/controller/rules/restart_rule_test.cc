@@ -755,6 +755,10 @@ TEST(RestartRuleTest, AMessageCountsTheKubeletsRestartsOfPodsThatRunOn) {
   const Plan plan = seen.Plan();
   EXPECT_THAT(plan.events.at(0).message, HasSubstr("application failures: 5 of 6"));
   EXPECT_EQ(plan.status.restarts.application, 2) << "those of the pod that is lost";
+  seen.With([](Observed& observed) { observed.pods[1].restart_count = 5; });
+  const Plan spent = seen.Plan();
+  EXPECT_EQ(spent.status.state, "Failed") << "7 of 6";
+  EXPECT_THAT(spent.events.at(0).message, HasSubstr("backoffLimit (6) is spent"));
 }
 
 PodState FailedInInit(int code, const std::string& reason = "Error") {

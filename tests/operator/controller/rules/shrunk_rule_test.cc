@@ -96,5 +96,23 @@ TEST(ShrunkRuleTest, OtherScalesAndEndsAreNotItsBusiness) {
   EXPECT_FALSE(PlanShrunk(suspended.Build()));
 }
 
+TEST(ShrunkRuleTest, AScaleToTheFinishedWorkersEndsAJobOfWhichNoOtherTrains) {
+  for (const bool has_pods : {false, true}) {
+    Seen seen = HalfDone();
+    seen.With([=](Observed& observed) {
+      std::erase_if(observed.pods, [=](const ObservedPod& pod) {
+        return !has_pods && pod.role == Role::kWorker && pod.index >= 2;
+      });
+      for (ObservedPod& pod : observed.pods) {
+        if (pod.role == Role::kWorker && pod.index >= 2) pod.phase = PodPhase::kPending;
+      }
+    });
+    Scale(seen, 2);
+    EXPECT_FALSE(PlanShrunk(seen.Build())) << has_pods;
+    EXPECT_EQ(seen.Write().Write().Build().job.status.state, "Succeeded") << has_pods;
+    EXPECT_EQ(seen.Build().job.status.attempt, 0) << has_pods;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller
