@@ -151,8 +151,9 @@ class ServerTest(UiTest):
 
     def test_a_view_has_no_variables_of_pods_and_a_folder_without_one_is_shown(self):
         view = self.work_dir / "view.json"
-        self.run_.wait_for(view.exists, "a view")
-        pods = json.loads(view.read_text())["pods"]
+        pods_in_view = lambda: json.loads(view.read_text())["pods"] if view.exists() else []
+        self.run_.wait_for(lambda: len(pods_in_view()) == 2, "a view with both pods")
+        pods = pods_in_view()
         self.assertEqual([["name"]] * 2, [list(pod["spec"]["containers"][0]) for pod in pods])
         self.assertEqual(0o600, view.stat().st_mode & 0o777)
 
