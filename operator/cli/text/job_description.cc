@@ -13,6 +13,7 @@
 #include "base/text_table.h"
 #include "operator/cli/text/job_rows.h"
 #include "operator/cli/text/job_table.h"
+#include "operator/cli/text/one_line.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/text/plan_text.h"
 #include "operator/cli/text/progress_line.h"
@@ -104,7 +105,7 @@ std::string SpecText(const api::TrainingJobSpec& spec) {
 TextRow TextOfReplica(const ReplicaRow& row, Time now) {
   return {row.replica, row.node.empty() ? "-" : row.node,
           row.restarts ? std::to_string(*row.restarts) : "-",
-          row.restarts ? AgeOf(row.created, now) : "-", row.state};
+          row.restarts ? AgeOf(row.created, now) : "-", OneLine(row.state)};
 }
 
 std::string ReplicaTable(const JobFacts& facts, Time now) {
@@ -121,8 +122,8 @@ std::string EventTable(const JobFacts& facts, Time now) {
   std::vector<TextRow> rows = {{"AGE", "TYPE", "OBJECT", "REASON", "EVENT"}};
   for (const EventRow& row : RowsOfEvents(facts.events, kMostEvents)) {
     const std::string times = row.count > 1 ? fmt::format(" ({} times)", row.count) : "";
-    rows.push_back(
-        {FormatAge(now - row.last), row.type, row.object, row.reason, row.message + times});
+    rows.push_back({FormatAge(now - row.last), row.type, row.object, row.reason,
+                    OneLine(row.message) + times});
   }
   return rows.size() > 1 ? "\n" + TextTable(rows) : "";
 }

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
 #include "operator/cli/cluster/job_pods.h"
 #include "operator/cli/cluster/pod_state.h"
-#include "operator/cli/text/one_line.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
@@ -41,7 +39,7 @@ ReplicaRow RowOfPod(const std::string& replica, const Object& pod) {
           .node = TextMember(kube::Member(pod, "spec"), "nodeName"),
           .restarts = KubeletRestarts(pod),
           .created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp")),
-          .state = OneLine(PodState(pod))};
+          .state = PodState(pod)};
 }
 
 ReplicaRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods,
@@ -74,7 +72,7 @@ EventRow RowOfEvent(const Object& event) {
   row.type = TextMember(event, "type");
   row.object = TextMember(kube::Member(event, "involvedObject"), "name");
   row.reason = TextMember(event, "reason");
-  row.message = OneLine(TextMember(event, "message"));
+  row.message = TextMember(event, "message");
   return row;
 }
 
@@ -82,24 +80,23 @@ EventRow RowOfEvent(const Object& event) {
 
 ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most) {
   ReplicaRows all;
-  const std::vector<Replica> replicas = controller::AllReplicas(facts.job);
-  const PodsByReplica pods = NewestPods(facts.pods);
-  std::set<std::string> names;
-  for (const Replica& replica : replicas) {
-    names.insert(controller::Describe(replica));
-    ReplicaRow row = RowOfReplica(facts.job, pods, replica);
-    if (replicas.size() > most && row.state == "Running") {
+  PodsByReplica pods = NewestPods(facts.pods);
+  std::vector<ReplicaRow> rows;
+  for (const Replica& replica : controller::AllReplicas(facts.job)) {
+    rows.push_back(RowOfReplica(facts.job, pods, replica));
+    pods.erase(rows.back().replica);
+  }
+  // The spec may have shrunk since, or be one that this program cannot read.
+  for (const auto& [name, pod] : pods) rows.push_back(RowOfPod(name, *pod));
+  const bool is_large = rows.size() > most;
+  for (ReplicaRow& row : rows) {
+    if (is_large && row.state == "Running") {
       ++all.running;
     } else if (all.rows.size() >= most) {
       ++all.omitted;
     } else {
       all.rows.push_back(std::move(row));
     }
-  }
-  // The spec may have shrunk since, or be one that this program cannot read.
-  for (const Object& pod : facts.pods) {
-    const std::string name = ReplicaName(pod);
-    if (!names.contains(name)) all.rows.push_back(RowOfPod(name, pod));
   }
   return all;
 }

@@ -18,7 +18,7 @@ struct ReplicaRow {
   std::string node;             // empty: none yet
   std::optional<int> restarts;  // by the kubelet; nullopt: there is no pod
   std::optional<Time> created;  // the pod
-  std::string state;            // one line: see PodState
+  std::string state;            // see PodState; may have line feeds
 };
 
 struct ReplicaRows {
@@ -26,15 +26,15 @@ struct ReplicaRows {
   std::size_t running = 0, omitted = 0;  // those without a row that simply run, and the others
 };
 
-// Returns the replicas in the order of the spec, and then pods that no replica of it has. Of a job
-// with more than `most` replicas only those that do not simply run, and only `most` of these.
+// Returns the replicas in the order of the spec, and then those that only pods have, each with its
+// newest pod. Of more than `most`, only those that do not simply run, and only `most` of these.
 ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most);
 
 struct EventRow {
   Time last;
   int count = 1;
   std::string type, object, reason;
-  std::string message;  // one line
+  std::string message;  // may have line feeds
 };
 
 // Returns the `most` newest events, the newest last.

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "operator/cli/text/job_rows.h"
 #include "operator/cli/text/job_table.h"
+#include "operator/cli/text/one_line.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/top/top_text.h"
 
@@ -43,7 +44,7 @@ Json ReplicasJson(const JobFacts& facts) {
                     {"node", OrNull(row.node)},
                     {"restarts", OrNull(row.restarts)},
                     {"created", MillisOrNull(row.created)},
-                    {"state", row.state}});
+                    {"state", OneLine(row.state)}});
   }
   return {{"rows", std::move(list)}, {"running", replicas.running}, {"omitted", replicas.omitted}};
 }
@@ -56,7 +57,7 @@ Json EventsJson(const JobFacts& facts) {
                     {"type", row.type},
                     {"object", row.object},
                     {"reason", row.reason},
-                    {"message", row.message}});
+                    {"message", OneLine(row.message)}});
   }
   return list;
 }

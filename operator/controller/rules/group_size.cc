@@ -15,17 +15,20 @@
 namespace lockstep::controller {
 namespace {
 
-// Returns null unless it runs.
+// Returns null unless the replica's pod runs.
+const ObservedPod* RunningPod(const Observed& observed, const Replica& replica) {
+  const ObservedPod* pod = FindPod(observed, replica);
+  if (pod == nullptr || pod->phase != PodPhase::kRunning) return nullptr;
+  return IsActive(*pod) && !IsObsolete(observed, *pod) ? pod : nullptr;
+}
+
 const ObservedPod* RunningLeader(const Observed& observed) {
-  const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
-  if (leader == nullptr || leader->phase != PodPhase::kRunning) return nullptr;
-  return IsActive(*leader) && !IsObsolete(observed, *leader) ? leader : nullptr;
+  return RunningPod(observed, LeadingReplica(observed.job));
 }
 
 bool WorkerRuns(const Observed& observed, int index) {
-  const ObservedPod* pod = FindPod(observed, {api::Role::kWorker, index});
-  return pod != nullptr && pod->phase == PodPhase::kRunning && IsActive(*pod) &&
-         !pod->being_deleted && !IsObsolete(observed, *pod);
+  const ObservedPod* pod = RunningPod(observed, {api::Role::kWorker, index});
+  return pod != nullptr && !pod->being_deleted;
 }
 
 // Returns the numbers of workers that the attempt's pods were created for.

@@ -128,7 +128,12 @@ TEST_F(DescribeCommandTest, ForProgramsItIsOneObject) {
   AddPod(5, Running());
   clock_.Advance(std::chrono::minutes(10));
   AddEvent("mnist-worker-1", "again", std::chrono::minutes(1));
+  const std::string message = "two\nlines" + std::string(1000, '.');
+  AddEvent("mnist-worker-1", "long", std::chrono::seconds(1));
+  client_.Modify(kube::kCoreEventKind, {"team", "event-long"},
+                 [&](Object& event) { event["message"] = message; });
   const auto found = nlohmann::json::parse(Describe("json"));
+  EXPECT_EQ(found.at("events").at(1).at("message"), message);
   EXPECT_EQ(found.at("name"), "mnist");
   EXPECT_EQ(found.at("state"), "Failed");
   EXPECT_EQ(found.at("invalid"), nullptr);

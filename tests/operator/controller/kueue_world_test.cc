@@ -282,15 +282,14 @@ std::map<std::string, std::string> PodUids(World& world) {
 }
 
 // Returns a job that Kueue has admitted and that runs, with two workers.
-std::unique_ptr<World> Running(const api::TrainingJob& job = Queued().Build()) {
+std::unique_ptr<World> Running(const api::TrainingJob& job = Queued().Build(), int granted = 2) {
   auto world = std::make_unique<World>(job, kKueue);
   CreateFlavor(*world, "gpu");
   world->Settle();
-  SetWorkloadStatus(*world, AdmittedStatus(2));
-  world->SetPod("j-worker-0", "Running");
-  world->SetPod("j-worker-1", "Running");
+  SetWorkloadStatus(*world, AdmittedStatus(granted));
+  for (int i = 0; i < granted; ++i) world->SetPod("j-worker-" + std::to_string(i), "Running");
   world->Settle();
-  EXPECT_THAT(world->Pods(), SizeIs(2));
+  EXPECT_THAT(world->Pods(), SizeIs(granted));
   return world;
 }
 api::TrainingJob ElasticOfFour() {
@@ -539,13 +538,9 @@ TEST(KueueWorldTest, AJobWhoseGrantedNumberCannotBeWrittenIsLookedAfter) {
 
 TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
   for (const bool is_suspended : {false, true}) {
-    World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
-                kKueue);
-    CreateFlavor(world, "gpu");
-    world.Settle();
-    SetWorkloadStatus(world, AdmittedStatus(2));
-    for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
-    world.Settle();
+    const auto running =
+        Running(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build());
+    World& world = *running;
     ASSERT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
     if (is_suspended) world.SetSuspend(true);
     ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, "").ok());
@@ -565,13 +560,9 @@ TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
 
 TEST(KueueWorldTest, ANumberThatAUserSetsAfterTheOperatorDeletedTheWorkloadStays) {
   for (const bool by_operator : {false, true}) {
-    World world(Queued(8).With([](api::TrainingJob& job) { job.spec.elastic = {1, 8}; }).Build(),
-                kKueue);
-    CreateFlavor(world, "gpu");
-    world.Settle();
-    SetWorkloadStatus(world, AdmittedStatus(4));
-    for (int i = 0; i < 4; ++i) world.SetPod("j-worker-" + std::to_string(i), "Running");
-    world.Settle();
+    const auto running = Running(
+        Queued(8).With([](api::TrainingJob& job) { job.spec.elastic = {1, 8}; }).Build(), 4);
+    World& world = *running;
     ASSERT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 4);
     RefuseWrites(world, "create", "Workload");
     const auto scale = [&world](int workers) {
