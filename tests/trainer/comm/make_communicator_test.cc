@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -68,6 +70,18 @@ void ExpectChoice(std::vector<std::unique_ptr<GradientBuffer>> buffers, const st
   });
 }
 
+// Makes one communicator per rank with make(rank). All live until the last rank has its own: a rank
+// that leaves earlier closes connections which its peers still make.
+void MakeAll(int size,
+             const std::function<absl::StatusOr<std::unique_ptr<Communicator>>(int rank)>& make) {
+  std::latch all_made(size);
+  SpawnThreads(size, [&](int rank) {
+    const auto made = make(rank);
+    all_made.arrive_and_wait();
+    EXPECT_TRUE(made.ok()) << made.status();
+  });
+}
+
 template <typename... Buffers>
 std::vector<std::unique_ptr<GradientBuffer>> List(Buffers... buffers) {
   std::vector<std::unique_ptr<GradientBuffer>> list;
@@ -78,9 +92,7 @@ std::vector<std::unique_ptr<GradientBuffer>> List(Buffers... buffers) {
 TEST(MakeCommunicatorTest, RanksReadOfEachOtherWhatTheyNeedOnce) {
   InMemoryStore store;
   constexpr int kRanks = 32;
-  SpawnThreads(kRanks, [&](int rank) {
-    ASSERT_TRUE(MakeGlooCommunicator(Options(rank, kRanks), store).ok());
-  });
+  MakeAll(kRanks, [&](int rank) { return MakeGlooCommunicator(Options(rank, kRanks), store); });
   // The host's name, and of the addresses of each the one for it.
   EXPECT_LE(store.calls(), 2u * kRanks);
   EXPECT_LE(store.bytes_read(), kRanks * kRanks * (64u + 36u));
@@ -136,11 +148,10 @@ TEST(MakeCommunicatorTest, MemoryThatNoPeerSharedIsKept) {
   const std::string name = first->name();
   for (int generation = 0; generation < 3; ++generation) {
     InMemoryStore store;
-    SpawnThreads(2, [&](int rank) {
+    MakeAll(2, [&](int rank) {
       CommunicatorOptions options = Options(rank, 2);
       options.allow_shm = rank == 0;
-      const auto made = MakeCommunicator(options, store, rank == 0 ? *first : *second);
-      ASSERT_TRUE(made.ok()) << made.status();
+      return MakeCommunicator(options, store, rank == 0 ? *first : *second);
     });
     EXPECT_EQ(first->name(), name);
     ASSERT_TRUE(MakeCommunicator(Options(0, 1), store, *first).ok());
