@@ -8,10 +8,13 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "trainer/comm/gloo/caller_filter.h"
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::size_t kClosers = 16;  // threads that close connections
 
 [[noreturn]] void ThrowAborted() {
   throw gloo::IoException("connections closed");
@@ -66,6 +69,10 @@ AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp
                  "gloo: found {} callers' addresses for {} ranks", callers_.size(), size);
 }
 
+AbortableContext::~AbortableContext() {
+  ClosePairs();
+}
+
 std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int peer) {
   const std::lock_guard lock(abort_mutex_);
   if (aborted_) ThrowAborted();
@@ -92,7 +99,17 @@ void AbortableContext::Abort() {
     buffer->abortWaitRecv();
     buffer->abortWaitSend();
   }
-  for (gloo::transport::Pair* pair : pairs_made_) pair->close();
+  ClosePairs();
+}
+
+// Gloo closes a connection when its loop has next woken up, which it does every 10 ms. One after
+// the other, the connections to 256 peers took 2.4 s.
+void AbortableContext::ClosePairs() {
+  const auto close = [this](std::size_t i) {
+    pairs_made_[i]->close();
+    return absl::OkStatus();
+  };
+  ThreadPool(kClosers).ForEach(pairs_made_.size(), kClosers, close).IgnoreError();
 }
 
 bool AbortableContext::aborted() {

@@ -21,6 +21,7 @@ class AbortableContext final : public gloo::transport::Context {
  public:
   // `callers`: see AbortableDevice.
   AbortableContext(std::shared_ptr<gloo::transport::Context> tcp, std::vector<std::string> callers);
+  ~AbortableContext() override;
 
   std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override { return tcp_->getPair(peer); }
   std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override;
@@ -32,6 +33,7 @@ class AbortableContext final : public gloo::transport::Context {
  private:
   class Buffer;
   bool aborted();
+  void ClosePairs();
 
   const std::shared_ptr<gloo::transport::Context> tcp_;
   const std::vector<std::string> callers_;
