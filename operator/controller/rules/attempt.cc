@@ -40,8 +40,9 @@ void ForgetAllCompleted(api::TrainingJobStatus& status) {
 
 void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
   if (!api::TraitsOf(job.spec).trains_alone) return;
-  // An older operator has noted no results.
-  if (job.spec.training && !status.variants.empty()) {
+  // Another number of processes gives a pod other variants. One that has its results already and
+  // runs again ends at once, from its last checkpoint.
+  if (job.spec.training) {
     std::erase_if(status.completed_indexes,
                   [&](int index) { return !HasResults(job, index, status); });
   }

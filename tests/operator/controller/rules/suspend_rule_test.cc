@@ -142,6 +142,21 @@ TEST(SuspendRuleTest, ResultsOfVariantsAreForgottenWithTheStrategyThatHadThem) {
   }
 }
 
+TEST(SuspendRuleTest, AVariantOfWhichNoResultIsKnownIsNotDone) {
+  Seen seen(Job("j").Workers(4).Training().Strategy(api::StrategyType::kIndependent));
+  seen.Running().Worker(0, Exited(0)).Worker(1, kReady).Worker(2, kReady).Worker(3, kReady);
+  seen.Write().With([](Observed& observed) { observed.job.spec.suspend = true; });
+  seen.Write().Write().NoPods().Write();
+  ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(0));
+  ASSERT_THAT(seen.Build().job.status.variants, IsEmpty()) << "its message was lost";
+  seen.With([](Observed& observed) {
+    observed.job.spec.suspend = false;
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+    observed.job.spec.strategy->processes_per_pod = 2;
+  });
+  EXPECT_THAT(seen.Write().Write().Build().job.status.completed_indexes, IsEmpty());
+}
+
 TEST(SuspendRuleTest, AnEditThatGivesPodsOtherVariantsForgetsThoseThatLackResults) {
   Seen seen(Job("j").Workers(8).Training().Strategy(api::StrategyType::kIndependent));
   seen.Running();
@@ -174,7 +189,11 @@ TEST(SuspendRuleTest, AnEditThatGivesPodsOtherVariantsForgetsThoseThatLackResult
 TEST(SuspendRuleTest, AnEditFromIndependentAndBackForgetsWhatHasCompleted) {
   for (const bool is_valid : {true, false}) {
     Seen seen(Job("j").Workers(2).Training().Strategy(api::StrategyType::kIndependent));
-    seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+    seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+      Exited(0)(pod);
+      pod.termination->results = {{.index = 1, .step = 4}};
+    });
+    seen.Write();
     seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write().NoPods();
     ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
     const auto edit = [&seen](api::StrategyType type) {
