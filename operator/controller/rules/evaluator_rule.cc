@@ -1,6 +1,5 @@
 #include "operator/controller/rules/evaluator_rule.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,11 +38,6 @@ bool HasDiverged(const Observed& observed, const PodFailure& failure) {
   }
   const std::optional<Termination>& end = failure.pod->termination;
   return end && end->exit_code == api::kExitDiverged;
-}
-
-std::string DelayText(Duration delay) {
-  if (delay <= Duration::zero()) return "";
-  return fmt::format(" in {}", std::chrono::duration_cast<std::chrono::seconds>(delay));
 }
 
 Duration UntilReplaced(const Observed& observed) {

@@ -1,7 +1,9 @@
 #include "operator/controller/rules/failure_report.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
@@ -74,6 +76,11 @@ std::string Describe(const PodFailure& failure) {
   if (pod.being_deleted) how = "is being deleted";
   if (!HasFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
   return fmt::format("the pod of {}{} {}", who, where, how);
+}
+
+std::string DelayText(Duration delay) {
+  const auto seconds = std::chrono::round<std::chrono::seconds>(delay);
+  return seconds.count() <= 0 ? "" : fmt::format(" in {}", seconds);
 }
 
 api::Failure FailureOf(const PodFailure& failure) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "operator/controller/rules/pod_failures.h"
 
 namespace lockstep::controller {
@@ -17,6 +18,8 @@ std::string EndOfInit(const Blocker& init, std::string_view pod);
 std::string OnNode(const std::string& node);
 // "worker-1 on node n exited with code 137 (OOMKilled)"
 std::string Describe(const PodFailure& failure);
+// " in 10s", until a successor is created; empty if it is not awaited.
+std::string DelayText(Duration delay);
 // Returns the entry for status.failure, with texts cut to what the schema allows.
 api::Failure FailureOf(const PodFailure& failure);
 

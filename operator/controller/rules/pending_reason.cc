@@ -94,7 +94,7 @@ std::optional<PendingReason> UnseenVolume(const Observed& observed) {
 std::optional<PendingReason> BackOff(const Observed& observed) {
   const auto& retry = observed.job.status.next_retry_time;
   if (!retry || *retry <= observed.now) return std::nullopt;
-  return PendingReason{"BackOff", fmt::format("the next try is at {}", FormatRfc3339(*retry)),
+  return PendingReason{kBackOff, fmt::format("the next try is at {}", FormatRfc3339(*retry)),
                        false};
 }
 

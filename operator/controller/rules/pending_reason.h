@@ -8,6 +8,8 @@
 
 namespace lockstep::controller {
 
+inline constexpr char kBackOff[] = "BackOff";
+
 struct PendingReason {
   std::string reason;   // "PodWaiting": of the condition, and of the event if it is a warning
   std::string message;  // "j-worker-1 is waiting: ImagePullBackOff: …"

@@ -196,9 +196,10 @@ int ApplicationFailures(const Observed& observed, bool gang, const api::Training
 
 std::string RestartMessage(const Observed& observed, const PodFailure& first, bool gang,
                            const api::TrainingJobStatus& status) {
-  return fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})",
+  const Time next = status.next_retry_time.value_or(observed.now);
+  return fmt::format("{}; {} again{} (application failures: {} of {}, disruptions: {})",
                      Describe(first), gang ? "all replicas start" : "it starts",
-                     ApplicationFailures(observed, gang, status),
+                     DelayText(next - observed.now), ApplicationFailures(observed, gang, status),
                      observed.job.spec.run_policy.backoff_limit, status.restarts.disruption);
 }
 

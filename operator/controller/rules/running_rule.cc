@@ -89,7 +89,10 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool is_hindered =
       !ready.all || observed.action_fault.has_value() || MissesCheckpoints(observed);
   const bool is_reported = ready.required ? running && is_hindered : true;
-  if (pending && is_reported && (pending->is_warning || !running)) {
+  // While replicas wait for their next try, perhaps for minutes, those that are needed are not
+  // there.
+  const bool is_told = pending && (pending->is_warning || !running || pending->reason == kBackOff);
+  if (is_told && is_reported) {
     AddPendingReason(observed, *pending, plan);
   } else if (ready.required) {
     const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;

@@ -28,6 +28,7 @@ using testing::kBeingDeleted;
 using testing::kReady;
 using testing::PodState;
 using testing::Seen;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 testing::JobBuilder Gang() {
@@ -838,6 +839,19 @@ TEST(RestartRuleTest, ADrainedNodeIsOneRestartThoughItsPodsAreSeenOneByOne) {
     }
     EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 7, 1}));
   }
+}
+
+TEST(RestartRuleTest, UsersAreToldThatReplicasWaitForTheirNextTry) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kInPlace));
+  seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 3; });
+  seen.Worker(0, kReady).Worker(1, Exited(137));
+  EXPECT_THAT(seen.Plan().events[0].message, HasSubstr("; it starts again in 40s (application"));
+  const auto running = [&seen] { return *FindCondition(seen.Build().job.status, kRunning); };
+  seen.Write().NoPods().Worker(0, kReady).Write();
+  EXPECT_EQ(running().reason, "BackOff");
+  EXPECT_THAT(running().message, StartsWith("the next try is at "));
+  seen.Later(seconds(40)).Worker(1, kReady).Write();
+  EXPECT_EQ(running().reason, "AllReplicasReady");
 }
 
 TEST(RestartRuleTest, WhatIsLostWhileReplicasWaitIsNoReasonToWaitLonger) {
