@@ -185,19 +185,22 @@ TEST(JobPlanTest, WithCentralStorageParametersAreSentUnlessMemoryIsShared) {
 }
 
 TEST(JobPlanTest, BucketsAreThoseOfTheStrategy) {
-  const PlanOptions options = JobOf(4, 64);
-  const PlannedMessages messages = Plan(options).messages;
-  const auto session = RealSession(options);
-  std::vector<std::size_t> expected;
-  for (const auto& bucket :
-       BucketsOf(session->buffer(), {.layer_starts = session->LayerStarts()}, /*ring=*/4)) {
-    expected.push_back(static_cast<std::size_t>(bucket.end - bucket.begin) * sizeof(float));
+  for (const int ranks : {4, 128}) {  // buckets grow with the ring
+    const PlanOptions options = JobOf(ranks, 128);
+    const PlannedMessages messages = Plan(options).messages;
+    const auto session = RealSession(options);
+    std::vector<std::size_t> expected;
+    for (const auto& bucket :
+         BucketsOf(session->buffer(), {.layer_starts = session->LayerStarts()}, ranks)) {
+      expected.push_back(static_cast<std::size_t>(bucket.end - bucket.begin) * sizeof(float));
+    }
+    EXPECT_EQ(expected.size(), ranks == 4 ? 2u : 1u);
+    EXPECT_EQ(messages.buckets, expected) << ranks;
+    const auto all = std::accumulate(expected.begin(), expected.end(), std::size_t{0});
+    EXPECT_EQ(all, session->buffer().size() * sizeof(float));
+    EXPECT_NEAR(static_cast<double>(messages.sent),
+                2.0 * (ranks - 1) / ranks * static_cast<double>(all), ranks);
   }
-  EXPECT_GT(expected.size(), 1u);
-  EXPECT_EQ(messages.buckets, expected);
-  const auto all = std::accumulate(expected.begin(), expected.end(), std::size_t{0});
-  EXPECT_EQ(all, session->buffer().size() * sizeof(float));
-  EXPECT_NEAR(static_cast<double>(messages.sent), 1.5 * static_cast<double>(all), 4.0);
   EXPECT_TRUE(Plan(JobOf(1, 64)).messages.buckets.empty());
 }
 
