@@ -159,7 +159,9 @@ kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext
   if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);
-  if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);
+  if (grant != observed.workload->granted.end()) {
+    ApplyGrant(grant->second, observed.job, create.role, pod);
+  }
   return pod;
 }
 
@@ -197,6 +199,11 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
                 return ChangeWorkload(context, [&](kube::Object workload) {
                   return WithWorkloadCondition(std::move(workload), set.type, set.value, set.reason,
                                                set.message, context.observed.now);
+                });
+              },
+              [&](const SetReclaimableWorkers& set) {
+                return ChangeWorkload(context, [&](kube::Object workload) {
+                  return WithReclaimableWorkers(std::move(workload), set.workers);
                 });
               },
               [&](const DeletePod& pod) { return DeletePodOf(pod, context); },

@@ -30,7 +30,11 @@ CONDITIONS = list_of(record(
     lastTransitionTime={"type": "string", "format": "date-time"},
     observedGeneration={"type": "integer", "format": "int64"}), "type")
 
-POD_SET = record(("name", "count", "template"), name=TEXT, count=WHOLE, minCount=WHOLE, template=OPEN)
+TOPOLOGY_REQUEST = record(preferred=TEXT, unconstrained={"type": "boolean"}, podIndexLabel=TEXT,
+                          podSetGroupName=TEXT, podSetSliceRequiredTopology=TEXT, podSetSliceSize=WHOLE)
+TOPOLOGY_REQUEST["properties"]["required"] = TEXT
+POD_SET = record(("name", "count", "template"), name=TEXT, count=WHOLE, minCount=WHOLE, template=OPEN,
+                 topologyRequest=TOPOLOGY_REQUEST)
 WORKLOAD = {
     "spec": record(("podSets",), queueName=TEXT, podSets=list_of(POD_SET, "name"), priority=WHOLE,
                    priorityClassName=TEXT,
@@ -42,7 +46,10 @@ WORKLOAD = {
             ("clusterQueue", "podSetAssignments"), clusterQueue=TEXT,
             podSetAssignments=list_of(record(
                 ("name",), name=TEXT, count=WHOLE, flavors=map_of(TEXT),
-                resourceUsage=map_of(QUANTITY)), "name")), "nullable": True},
+                resourceUsage=map_of(QUANTITY), topologyAssignment=record(
+                    ("levels", "domains"), levels=list_of(TEXT), domains=list_of(record(
+                        ("values", "count"), values=list_of(TEXT), count=WHOLE)))), "name")), "nullable": True},
+        reclaimablePods=list_of(record(("name", "count"), name=TEXT, count=WHOLE), "name"),
         admissionChecks=list_of(record(
             ("name",), name=TEXT, podSetUpdates=list_of(record(
                 ("name",), name=TEXT, nodeSelector=map_of(TEXT), labels=map_of(TEXT),

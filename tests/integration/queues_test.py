@@ -143,6 +143,34 @@ class KueueTest(Case):
         self.assertIn(("training.lockstep.dev", "trainingjobs", "update"), audited()[0])
         self.assertIn(("scheduling.k8s.io", "priorityclasses", "get"), audited()[0])
 
+    def test_kueue_chooses_nodes_and_takes_back_the_quota_of_finished_replicas(self):
+        asked = {"kueue.x-k8s.io/podset-required-topology": "rack"}
+        worker = role(2, [container(**MORE)])
+        worker["template"]["metadata"] = {"annotations": asked}
+        base = job("racks", suspend=True, strategy={"type": "Independent"}, replicaSpecs={"Worker": worker})
+        base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+        server().create(base)
+        path = f"{WORKLOADS}/trainingjob-racks"
+        workload = eventually(lambda: self.get(path))
+        self.assertEqual({"required": "rack", "podIndexLabel": "training.lockstep.dev/replica-index"},
+                         workload["spec"]["podSets"][0]["topologyRequest"])
+        self.patch(f"{path}/status", {"status": {
+            "conditions": [condition("QuotaReserved"), condition("Admitted")],
+            "admission": {"clusterQueue": "cluster", "podSetAssignments": [
+                {"name": "worker", "count": 2, "flavors": {"cpu": "fast"}, "topologyAssignment": {
+                    "levels": ["rack"], "domains": [{"values": ["r1"], "count": 2}]}}]}}})
+        pod = eventually(lambda: self.get(f"{PODS}/racks-worker-1"))
+        self.assertEqual([{"name": "kueue.x-k8s.io/topology"}], pod["spec"]["schedulingGates"])
+        self.assertEqual("worker", pod["metadata"]["labels"]["kueue.x-k8s.io/podset"])
+        self.assertEqual("trainingjob-racks", pod["metadata"]["annotations"]["kueue.x-k8s.io/workload"])
+        for index in range(2):  # as Kueue opens the gate
+            eventually(lambda index=index: self.get(f"{PODS}/racks-worker-{index}"))
+            self.patch(f"{PODS}/racks-worker-{index}", {"spec": {
+                "schedulingGates": None, "nodeSelector": {"rack": "r1"}}})
+        self.run_pods("racks", "Started")
+        self.finish("racks-worker-1")
+        eventually(lambda: self.get(path)["status"].get("reclaimablePods") == [{"name": "worker", "count": 1}])
+
     def change_while_waiting(self):
         """A job may change its requests before it is admitted: its Workload is recreated."""
         first = self.queued("changed", runPolicy={"schedulingPolicy": {

@@ -23,6 +23,18 @@ using kube::TextMember;
 constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
+// Of topology-aware scheduling: what a template asks for, and what Kueue looks for in a pod that
+// waits for its nodes.
+constexpr char kRequired[] = "kueue.x-k8s.io/podset-required-topology";
+constexpr char kPreferred[] = "kueue.x-k8s.io/podset-preferred-topology";
+constexpr char kUnconstrained[] = "kueue.x-k8s.io/podset-unconstrained-topology";
+constexpr char kSliceRequired[] = "kueue.x-k8s.io/podset-slice-required-topology";
+constexpr char kSliceSize[] = "kueue.x-k8s.io/podset-slice-size";
+constexpr char kGroupName[] = "kueue.x-k8s.io/podset-group-name";
+constexpr char kTopologyGate[] = "kueue.x-k8s.io/topology";
+constexpr char kPodSetLabel[] = "kueue.x-k8s.io/podset";
+constexpr char kTopologyLabel[] = "kueue.x-k8s.io/tas";  // Kueue before 0.11 looks for it
+constexpr char kWorkloadAnnotation[] = "kueue.x-k8s.io/workload";
 
 // Return the member, replaced by an empty one if it is absent or of another type.
 Object& ObjectAt(Object& object, const char* key) {
@@ -40,6 +52,37 @@ Object& ListIn(Object& object, const char* key) {
 constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
                                       api::Role::kWorker, api::Role::kEvaluator};
 
+// The text as the number or boolean that it is. Other texts stay: the API server refuses them, and
+// names the field.
+Object Typed(const std::string& text) {
+  Object value = Object::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_boolean() || value.is_number_integer() ? value : Object(text);
+}
+
+// As Kueue's own integrations read the annotations of a template (NewPodSetTopologyRequest in its
+// pkg/controller/jobframework). Null: the template asks for nothing.
+Object TopologyRequestOf(const Object& annotations) {
+  const auto has = [&annotations](const char* key) { return annotations.contains(key); };
+  Object request;
+  if (has(kRequired)) {
+    request["required"] = TextMember(annotations, kRequired);
+  } else if (has(kPreferred)) {
+    request["preferred"] = TextMember(annotations, kPreferred);
+  } else if (has(kUnconstrained)) {
+    request["unconstrained"] = Typed(TextMember(annotations, kUnconstrained));
+  }
+  if (has(kGroupName) && (has(kRequired) || has(kPreferred))) {
+    request["podSetGroupName"] = TextMember(annotations, kGroupName);
+  }
+  if (has(kSliceRequired) && has(kSliceSize)) {
+    request["podSetSliceRequiredTopology"] = TextMember(annotations, kSliceRequired);
+    request["podSetSliceSize"] = Typed(TextMember(annotations, kSliceSize));
+  }
+  // Neighbours in rank order become neighbours in the topology.
+  if (!request.is_null()) request["podIndexLabel"] = api::kLabelReplicaIndex;
+  return request;
+}
+
 Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
   const api::ReplicaSpec& replicas = job.spec.replica_specs.at(role);
   Object set = {{"name", api::RoleName(role)},
@@ -49,6 +92,8 @@ Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role
   for (const char* key : {"labels", "annotations"}) {
     if (Member(metadata, key).is_object()) set["template"]["metadata"][key] = metadata.at(key);
   }
+  Object topology = TopologyRequestOf(Member(metadata, "annotations"));
+  if (!topology.is_null()) set["topologyRequest"] = std::move(topology);
   if (job.spec.elastic && role == api::Role::kWorker) {
     set["minCount"] = job.spec.elastic->min_replicas;
   }
@@ -140,7 +185,8 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
           {"spec", std::move(spec)}};
 }
 
-void ApplyGrant(const PodSetGrant& grant, Object& pod) {
+void ApplyGrant(const PodSetGrant& grant, const api::TrainingJob& job, api::Role role,
+                Object& pod) {
   Object& spec = pod.at("spec");
   if (!grant.node_selector.empty())
     kube::MergeMembers(grant.node_selector, ObjectAt(spec, "nodeSelector"));
@@ -150,6 +196,17 @@ void ApplyGrant(const PodSetGrant& grant, Object& pod) {
        {std::pair("labels", &grant.labels), std::pair("annotations", &grant.annotations)}) {
     if (!granted->empty()) kube::MergeMembers(*granted, ObjectAt(pod.at("metadata"), key));
   }
+  if (!grant.has_topology) return;
+  kube::AppendMissing(Object::array({{{"name", kTopologyGate}}}), ListIn(spec, "schedulingGates"));
+  Object& labels = ObjectAt(pod.at("metadata"), "labels");
+  labels[kPodSetLabel] = api::RoleName(role);
+  labels[kTopologyLabel] = "true";
+  Object& annotations = ObjectAt(pod.at("metadata"), "annotations");
+  annotations[kWorkloadAnnotation] = WorkloadName(job);
+  // Kueue knows such pods by what they ask for. Its flavor may choose nodes for all pods.
+  const bool asks = annotations.contains(kRequired) || annotations.contains(kPreferred) ||
+                    annotations.contains(kUnconstrained);
+  if (!asks) annotations[kUnconstrained] = "true";
 }
 
 Object WithWorkloadCondition(Object workload, const std::string& type, bool value,
@@ -174,11 +231,28 @@ Object WithWorkloadCondition(Object workload, const std::string& type, bool valu
   return workload;
 }
 
+Object WithReclaimableWorkers(Object workload, int workers) {
+  Object& list = workload["status"]["reclaimablePods"];
+  if (!list.is_array()) list = Object::array();
+  const std::string name(api::RoleName(api::Role::kWorker));
+  const auto is_workers = [&name](const Object& entry) {
+    return TextMember(entry, "name") == name;
+  };
+  auto it = std::ranges::find_if(list, is_workers);
+  if (it == list.end()) {
+    list.push_back({{"name", name}});
+    it = std::prev(list.end());
+  }
+  (*it)["count"] = workers;
+  return workload;
+}
+
 Object Released(Object workload, Time now) {
   const Object& evicted = kube::ConditionOf(Member(workload, "status"), "Evicted");
   const std::string reason = TextMember(evicted, "reason");
   const std::string message = TextMember(evicted, "message");
   workload["status"].erase("admission");
+  workload["status"].erase("reclaimablePods");  // the next grant is for all pods
   workload =
       WithWorkloadCondition(std::move(workload), "QuotaReserved", false, "Pending", message, now);
   workload = WithWorkloadCondition(std::move(workload), "Admitted", false, "NoReservation",

@@ -54,18 +54,24 @@ int MinWorkers(const api::TrainingJob& job);
 // another scheme, compares what the pods request instead.
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
                     const Settings& settings);
-// Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be
-// reduced to minReplicas. `priority` is the class's value.
+// Returns a Workload with one pod set per role that has replicas, and with the topology that the
+// role's template asks for. An elastic job's workers may be reduced to minReplicas. `priority` is
+// the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
 
-// Applies the grant to `pod`. Its node selectors, labels and annotations override the template's
-// where the keys are equal; its tolerations are appended if missing.
-void ApplyGrant(const PodSetGrant& grant, kube::Object& pod);
+// Applies the grant to `pod`, one of this role. The grant's node selectors, labels and annotations
+// override the template's where the keys are equal; its tolerations are appended if missing. If
+// Kueue chooses the nodes, the pod waits behind Kueue's scheduling gate until it has.
+void ApplyGrant(const PodSetGrant& grant, const api::TrainingJob& job, api::Role role,
+                kube::Object& pod);
 
 // Returns the workload with a condition set, as metav1.Condition.
 kube::Object WithWorkloadCondition(kube::Object workload, const std::string& type, bool value,
                                    const std::string& reason, const std::string& message, Time now);
+// Returns the workload with a number of workers whose quota Kueue may give to others. Kueue lets it
+// grow only, until the Workload is released.
+kube::Object WithReclaimableWorkers(kube::Object workload, int workers);
 // Returns an evicted Workload, whose pods are gone, with its quota given back so that it queues
 // again.
 kube::Object Released(kube::Object workload, Time now);

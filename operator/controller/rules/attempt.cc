@@ -1,6 +1,7 @@
 #include "operator/controller/rules/attempt.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
@@ -47,9 +48,14 @@ void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& statu
                   [&](int index) { return !HasResults(job, index, status); });
   }
   const int workers = ReplicaCount(job, api::Role::kWorker);
-  const auto left = std::ranges::lower_bound(status.completed_indexes, workers);
-  const bool are_all = workers > 0 && left - status.completed_indexes.begin() >= workers;
-  if (are_all) ForgetAllCompleted(status);
+  if (workers > 0 && CompletedWorkers(job, status) >= workers) ForgetAllCompleted(status);
+}
+
+int CompletedWorkers(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
+  if (!api::TraitsOf(job.spec).trains_alone) return 0;
+  const std::vector<int>& completed = status.completed_indexes;
+  const auto end = std::ranges::lower_bound(completed, ReplicaCount(job, api::Role::kWorker));
+  return static_cast<int>(end - completed.begin());
 }
 
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {

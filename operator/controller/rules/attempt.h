@@ -21,6 +21,10 @@ void ForgetAllCompleted(api::TrainingJobStatus& status);
 // succeeded can never train again.
 void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
+// Returns how many of the job's workers have completed for good: replicas that train alone do so
+// once, and others start again whenever one of them does.
+int CompletedWorkers(const api::TrainingJob& job, const api::TrainingJobStatus& status);
+
 // Returns true if the pod is of the present attempt and notes its shape (ClusterShape). An
 // Evaluator's does not count, and one that an older operator created may have no note.
 bool NotesShape(const Observed& observed, const ObservedPod& pod);

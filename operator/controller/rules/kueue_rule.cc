@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -26,6 +27,12 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
+// Returns true if an edit makes replicas train again whose quota has been given back. Only what the
+// status says counts as completed, so that no new operator forgets what Kueue has been told.
+bool HasGivenBackTooMuch(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  return workload.reclaimable_workers > CompletedWorkers(job, job.status);
+}
+
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
 // covers only what was requested, no matter who sets spec.suspend to false.
 bool HasOutgrown(const Observed& observed, const ObservedWorkload& workload) {
@@ -37,7 +44,7 @@ bool HasOutgrown(const Observed& observed, const ObservedWorkload& workload) {
   for (const auto& [role, grant] : workload.granted) {
     if (ReplicaCount(job, role) > grant.count) return true;
   }
-  return false;
+  return HasGivenBackTooMuch(workload, job);
 }
 
 std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
@@ -74,7 +81,7 @@ bool RunsOnItsGrant(const Observed& observed) {
   const auto asked = workload->counts.find(api::Role::kWorker);
   return asked != workload->counts.end() &&
          asked->second == ReplicaCount(job, api::Role::kWorker) && IsEnough(*workload, job) &&
-         !IsForOtherPods(*workload, job, observed.settings);
+         !HasGivenBackTooMuch(*workload, job) && !IsForOtherPods(*workload, job, observed.settings);
 }
 
 // Returns true if somebody has scaled the job since it was admitted.
@@ -290,6 +297,13 @@ SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_
   return {kPodsReady, false, kWaitForStart, kNotYetReady};
 }
 
+void AddReclaimableWorkers(const Observed& observed, Plan& plan) {
+  if (!HasGrant(*observed.workload)) return;
+  const int completed = CompletedWorkers(observed.job, observed.job.status);
+  if (completed <= observed.workload->reclaimable_workers) return;
+  plan.actions.emplace_back(SetReclaimableWorkers{completed});
+}
+
 }  // namespace
 
 std::optional<WorkerGrant> WorkerGrantOf(const Observed& observed) {
@@ -366,6 +380,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;
   }
+  AddReclaimableWorkers(observed, plan);
   // Kueue does not time out a Workload that it is evicting; ReleaseWorkload ends the eviction.
   if (workload->admitted && workload->evicted) return;
   // Running stays True within an attempt, whatever is lost.

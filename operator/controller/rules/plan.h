@@ -75,10 +75,14 @@ struct SetWorkloadCondition {  // PodsReady or Finished
   std::string reason, message;
   bool operator==(const SetWorkloadCondition&) const = default;
 };
-using Action =
-    std::variant<CreateService, CreateTokenSecret, CreateNetworkPolicy, CreatePod, DeletePod,
-                 DeleteJob, CreatePodGroup, UpdatePodGroup, DeletePodGroup, SetSuspend,
-                 CreateWorkload, DeleteWorkload, ReleaseWorkload, SetWorkloadCondition>;
+struct SetReclaimableWorkers {  // that have completed for good: Kueue may give their quota away
+  int workers = 0;
+  bool operator==(const SetReclaimableWorkers&) const = default;
+};
+using Action = std::variant<CreateService, CreateTokenSecret, CreateNetworkPolicy, CreatePod,
+                            DeletePod, DeleteJob, CreatePodGroup, UpdatePodGroup, DeletePodGroup,
+                            SetSuspend, CreateWorkload, DeleteWorkload, ReleaseWorkload,
+                            SetWorkloadCondition, SetReclaimableWorkers>;
 
 struct PlannedEvent {
   enum class Type { kNormal, kWarning };

@@ -50,6 +50,7 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
     if (!role) continue;
     PodSetGrant& grant = grants[*role];
     grant.count = IntMember(entry, "count");
+    grant.has_topology = Member(entry, "topologyAssignment").is_object();
     const Object& flavors = Member(entry, "flavors");
     if (!flavors.is_object()) continue;
     for (const auto& [resource, flavor] : flavors.items()) {
@@ -131,6 +132,10 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   const std::string noted = TextMember(annotations, api::kAnnotationMinWorkers);
   if (int min = 0; absl::SimpleAtoi(noted, &min)) read.min_workers = min;
   const Object& status = Member(workload, "status");
+  for (const Object& entry : ListMember(status, "reclaimablePods")) {
+    if (api::RoleFromName(TextMember(entry, "name")) != api::Role::kWorker) continue;
+    read.reclaimable_workers = IntMember(entry, "count");
+  }
   const auto holds = [&status](const char* type) {
     return kube::IsTrueCondition(kube::ConditionOf(status, type));
   };
@@ -161,31 +166,24 @@ ObservedWorkload ReadWorkload(const Object& workload) {
 
 kube::FieldMask WorkloadFields() {
   kube::FieldMask fields = kube::IdentityFields();
-  for (const char* path : {"metadata.annotations",
-                           "spec.queueName",
-                           "spec.priorityClassName",
-                           "spec.podSets.name",
-                           "spec.podSets.count",
-                           "spec.podSets.minCount",
-                           "spec.podSets.template.spec.containers.name",
-                           "spec.podSets.template.spec.containers.restartPolicy",
-                           "spec.podSets.template.spec.containers.resources",
-                           "spec.podSets.template.spec.initContainers.name",
-                           "spec.podSets.template.spec.initContainers.restartPolicy",
-                           "spec.podSets.template.spec.initContainers.resources",
-                           "spec.podSets.template.spec.resources",
-                           "spec.podSets.template.spec.overhead",
-                           "spec.podSets.template.spec.resourceClaims",
-                           "spec.podSets.template.spec.runtimeClassName",
-                           "spec.podSets.template.spec.nodeSelector",
-                           "status.conditions.type",
-                           "status.conditions.status",
-                           "status.conditions.reason",
-                           "status.conditions.message",
-                           "status.admission.podSetAssignments.name",
-                           "status.admission.podSetAssignments.count",
-                           "status.admission.podSetAssignments.flavors",
-                           "status.admissionChecks.podSetUpdates"}) {
+  for (const char* path :
+       {"metadata.annotations", "spec.queueName", "spec.priorityClassName", "spec.podSets.name",
+        "spec.podSets.count", "spec.podSets.minCount", "spec.podSets.template.spec.containers.name",
+        "spec.podSets.template.spec.containers.restartPolicy",
+        "spec.podSets.template.spec.containers.resources",
+        "spec.podSets.template.spec.initContainers.name",
+        "spec.podSets.template.spec.initContainers.restartPolicy",
+        "spec.podSets.template.spec.initContainers.resources",
+        "spec.podSets.template.spec.resources", "spec.podSets.template.spec.overhead",
+        "spec.podSets.template.spec.resourceClaims", "spec.podSets.template.spec.runtimeClassName",
+        "spec.podSets.template.spec.nodeSelector", "status.conditions.type",
+        "status.conditions.status", "status.conditions.reason", "status.conditions.message",
+        "status.admission.podSetAssignments.name", "status.admission.podSetAssignments.count",
+        "status.admission.podSetAssignments.flavors",
+        // Not its domains, of which there may be thousands.
+        "status.admission.podSetAssignments.topologyAssignment.levels",
+        "status.reclaimablePods.name", "status.reclaimablePods.count",
+        "status.admissionChecks.podSetUpdates"}) {
     fields.Add(path);
   }
   return fields;

@@ -21,6 +21,7 @@ struct PodSetGrant {
   kube::Object node_selector = kube::Object::object();
   kube::Object tolerations = kube::Object::array();
   kube::Object labels = kube::Object::object(), annotations = kube::Object::object();
+  bool has_topology = false;  // Kueue chooses the nodes of each pod
   bool operator==(const PodSetGrant&) const = default;
 };
 
@@ -40,6 +41,7 @@ struct ObservedWorkload {
   std::map<api::Role, int> counts;           // requested
   std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
   std::map<api::Role, PodSetGrant> granted;  // only if `reserved`: also before and after `admitted`
+  int reclaimable_workers = 0;               // whose quota Kueue has been told to use for others
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;

@@ -98,10 +98,73 @@ TEST(KueueTest, WhatWasGrantedIsReadAndGivenToPods) {
                       {"spec",
                        {{"nodeSelector", {{"zone", "a"}}},
                         {"tolerations", {{{"key", "gpu"}, {"operator", "Exists"}}}}}}};
-  ApplyGrant(grant, pod);
+  ApplyGrant(grant, Queued().Build(), Role::kWorker, pod);
   EXPECT_EQ(pod.at("spec").at("nodeSelector"), (Json{{"zone", "a"}, {"gpu", "h100"}}));
   EXPECT_THAT(pod.at("spec").at("tolerations"), SizeIs(2)) << "none twice";
   EXPECT_EQ(pod.at("metadata").at("annotations").at("provisioned"), "yes");
+}
+
+// Returns the topologyRequest of the workers' pod set if their template has these annotations.
+Json TopologyRequest(const Json& annotations) {
+  Json tmpl = testing::Template();
+  tmpl["metadata"] = {{"annotations", annotations}};
+  const auto job = Queued().PodTemplate(Role::kWorker, tmpl).BuildWithDefaults();
+  return BuildWorkload(job, kKueue, std::nullopt)["spec"]["podSets"][0].value("topologyRequest",
+                                                                              Json());
+}
+
+TEST(KueueTest, AWorkloadAsksForTheTopologyThatItsTemplatesName) {
+  const std::string kueue = "kueue.x-k8s.io/", index = "training.lockstep.dev/replica-index";
+  EXPECT_TRUE(TopologyRequest({{"other", "x"}}).is_null());
+  EXPECT_EQ(TopologyRequest({{kueue + "podset-required-topology", "rack"},
+                             {kueue + "podset-group-name", "all"}}),
+            (Json{{"required", "rack"}, {"podSetGroupName", "all"}, {"podIndexLabel", index}}));
+  EXPECT_EQ(TopologyRequest({{kueue + "podset-preferred-topology", "block"},
+                             {kueue + "podset-slice-required-topology", "rack"},
+                             {kueue + "podset-slice-size", "4"}}),
+            (Json{{"preferred", "block"},
+                  {"podSetSliceRequiredTopology", "rack"},
+                  {"podSetSliceSize", 4},
+                  {"podIndexLabel", index}}));
+  EXPECT_EQ(TopologyRequest({{kueue + "podset-unconstrained-topology", "true"}}),
+            (Json{{"unconstrained", true}, {"podIndexLabel", index}}));
+  const std::string wrong = kueue + "podset-unconstrained-topology";
+  EXPECT_EQ(TopologyRequest({{wrong, "often"}})["unconstrained"], "often")
+      << "the API server refuses it by name";
+}
+
+TEST(KueueTest, APodWhoseNodesKueueChoosesWaitsForThem) {
+  kube::Object workload = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
+  workload["status"] = AdmittedStatus(2);
+  Json& assignment = workload["status"]["admission"]["podSetAssignments"][0];
+  const auto pod_of = [&](const Json& annotations) {
+    const ObservedWorkload read = ReadWorkload(workload);
+    kube::Object pod = {{"metadata", {{"annotations", annotations}}}, {"spec", Json::object()}};
+    ApplyGrant(read.granted.at(Role::kWorker), Queued().Build(), Role::kWorker, pod);
+    return pod;
+  };
+  EXPECT_FALSE(pod_of(Json::object()).at("spec").contains("schedulingGates"));
+  assignment["topologyAssignment"] = {{"levels", {"rack"}},
+                                      {"domains", {{{"values", {"r1"}}, {"count", 2}}}}};
+  const std::string preferred = "kueue.x-k8s.io/podset-preferred-topology";
+  const std::string unconstrained = "kueue.x-k8s.io/podset-unconstrained-topology";
+  const kube::Object pod = pod_of({{preferred, "rack"}});
+  EXPECT_EQ(pod.at("spec").at("schedulingGates"),
+            Json::parse(R"([{"name": "kueue.x-k8s.io/topology"}])"));
+  EXPECT_EQ(kube::Label(pod, "kueue.x-k8s.io/podset"), "worker");
+  EXPECT_EQ(pod["metadata"]["annotations"],
+            (Json{{preferred, "rack"}, {"kueue.x-k8s.io/workload", "trainingjob-j"}}));
+  EXPECT_EQ(pod_of(Json::object())["metadata"]["annotations"][unconstrained], "true");
+}
+
+TEST(KueueTest, TheNumberOfReclaimableWorkersIsWrittenBesideThoseOfOthers) {
+  kube::Object workload;
+  workload["status"]["reclaimablePods"] = Json::parse(R"([{"name": "ps", "count": 1}])");
+  workload = WithReclaimableWorkers(WithReclaimableWorkers(workload, 1), 2);
+  EXPECT_EQ(workload["status"]["reclaimablePods"],
+            Json::parse(R"([{"name": "ps", "count": 1}, {"name": "worker", "count": 2}])"));
+  EXPECT_EQ(ReadWorkload(workload).reclaimable_workers, 2);
+  EXPECT_EQ(ReadWorkload(Released(workload, kNow)).reclaimable_workers, 0);
 }
 
 TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {

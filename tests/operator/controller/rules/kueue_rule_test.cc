@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "api/v1/names.h"
 #include "base/digest.h"
 #include "operator/controller/children/kueue.h"
@@ -397,6 +399,24 @@ TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
 }
 
 // Kueue's admittedNotReadyWorkload counts time for WaitForStart and WaitForRecovery alone.
+TEST(KueueRuleTest, QuotaOfReplicasThatHaveTrainedAloneIsGivenBack) {
+  for (const bool alone : {true, false}) {
+    auto job = Queued(3);
+    if (alone) job.Strategy(api::StrategyType::kIndependent);
+    Seen seen = WithKueue(job).With(
+        [](Observed& observed) { observed.workload = Admitted(observed.job, 3); });
+    seen.Running().Worker(0, kReady).Worker(1, testing::Exited(0)).Worker(2, kReady).Write();
+    const Action told = SetReclaimableWorkers{1};
+    EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), alone ? 1 : 0);
+    seen.With([](Observed& observed) { observed.workload->reclaimable_workers = 1; });
+    if (!alone) continue;
+    EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 0) << "Kueue knows it";
+    seen.With([](Observed& observed) { observed.job.status.completed_indexes.clear(); });
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}}))
+        << "one that trains again has no quota";
+  }
+}
+
 TEST(KueueRuleTest, ReadinessHasTheReasonsThatKueueTimesOut) {
   struct Case {
     bool is_running, admitted, was_ready;

@@ -38,6 +38,9 @@ TEST(ObservedWorkloadTest, WhatIsNotEvenParsedIsNotMissed) {
   pod["nodeSelector"] = {{"a", "b"}};
   pod["runtimeClassName"] = "r";
   pod["resourceClaims"] = {{{"name", "gpu"}}};
+  workload["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] = {
+      {"levels", {"rack"}}, {"domains", {{{"values", {"r1"}}, {"count", 2}}}}};
+  workload["status"]["reclaimablePods"] = {{{"name", "worker"}, {"count", 1}}};
   const kube::FieldMask keep = WorkloadFields();
   for (const char* templates : {"sha256:1", "1"}) {
     workload["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
@@ -47,6 +50,8 @@ TEST(ObservedWorkloadTest, WhatIsNotEvenParsedIsNotMissed) {
     const Object& kept_pod = kept.at("spec").at("podSets")[0].at("template").at("spec");
     EXPECT_FALSE(kept_pod.at("containers")[0].contains("image"));
     EXPECT_EQ(ReadWorkload(kept), ReadWorkload(workload));
+    EXPECT_TRUE(ReadWorkload(kept).granted.at(Role::kWorker).has_topology);
+    EXPECT_EQ(ReadWorkload(kept).reclaimable_workers, 1);
     EXPECT_EQ(ReadWorkload(kept).granted.at(Role::kWorker).labels.at("provisioned"), "yes");
     EXPECT_EQ(kube::KeyOf(kept), kube::KeyOf(workload));
   }
