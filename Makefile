@@ -41,9 +41,11 @@ test: build
 	@tools/setup python
 	@ctest --preset $(PRESET) -j$(JOBS)
 
-## make test-all    make test, a hundred jobs beside a hostile tenant's, `make run` in a fresh Debian 12 and 13,
-##                  make e2e; needs root, takes two hours and a half
+## make test-all    make test, a hundred kills under each strategy, a hundred jobs beside a hostile tenant's,
+##                  `make run` in a fresh Debian 12 and 13, make e2e; needs root, takes three hours
 test-all: test
+	@tools/setup data
+	@cd tests/local_run && LOCKSTEP_BIN=$(CURDIR)/$(BIN) ../support/run_unittest chaos_test
 	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) ../support/run_unittest hostile_tenant_test
 	@tests/e2e/debian/run
 	@$(MAKE) --no-print-directory e2e

@@ -109,8 +109,8 @@ class RunTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def start(self, path, name="run", **options):
-        run = Run(path, f"{self.folder}/{name}", **options)
+    def start(self, path, name="run", *args, **options):
+        run = Run(path, f"{self.folder}/{name}", *args, **options)
         self.addCleanup(run.kill)
         return run
 
