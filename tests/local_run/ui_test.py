@@ -121,6 +121,39 @@ class BrowserTest(UiTest):
         self.run_.finish()
 
 
+@unittest.skipUnless(browser.PROGRAM, "there is no chromium on the PATH: tools/setup test installs it")
+class PageTest(unittest.TestCase):
+    """What the page's script makes of answers that a small run does not give."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        ui = Ui(folder.name)
+        self.addCleanup(ui.end)
+        self.page = self.enterContext(browser.Browser())
+        self.page.open(ui.url)
+        self.page.wait_for("document.getElementById('no-jobs')?.textContent === 'There are no jobs.'", 60 * SLOWNESS)
+
+    def test_a_curve_of_one_value_is_drawn_whatever_its_sign(self):
+        for value in (-5, 0, 5):
+            html = self.page.evaluate(f"showCurve('loss', 'Loss', '', [[1000, {value}]]), document.getElementById('loss').innerHTML")
+            self.assertIn("<polyline", html)
+            self.assertNotIn("NaN", html)
+        self.assertEqual([], self.page.faults())
+
+    def test_a_table_that_shows_the_same_is_not_made_anew(self):
+        self.page.evaluate("""
+            window.top_ = (step) => ({ ranks: [{ rank: 0, replica: "worker-0", step, step_seconds: 1, phases: null,
+              straggles_by: null }], unread: [{ replica: "worker-9", why: "refused" }], ranks_omitted: 9800, unread_omitted: 1 });
+            showRanks(top_(1));
+            window.row = document.querySelector("#ranks tr:last-child"); 0""")
+        note = self.page.evaluate("document.getElementById('ranks-note').textContent")
+        self.assertIn("further ranks wait longer for others; no metrics of worker-9: refused; and of 1 other", note)
+        same = "document.querySelector('#ranks tr:last-child') === row"
+        self.assertTrue(self.page.evaluate(f"showRanks(top_(1)), {same}"))
+        self.assertFalse(self.page.evaluate(f"showRanks(top_(2)), {same}"))
+
+
 class ServerTest(UiTest):
     def test_the_server_tells_nobody_without_the_token(self):
         ui = self.start(self.work_dir)
