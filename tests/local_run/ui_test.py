@@ -141,6 +141,16 @@ class PageTest(unittest.TestCase):
             self.assertNotIn("NaN", html)
         self.assertEqual([], self.page.faults())
 
+    def test_the_focus_stays_on_its_job_when_the_list_changes(self):
+        focused = self.page.evaluate("""(() => {
+            const show = (names) => showJobs({ source: "", error: null,
+              jobs: names.map((name) => ({ namespace: "n", name, state: "Running", step: 0, total_steps: 0 })) });
+            show(["a", "b", "c"]);
+            document.querySelectorAll("#jobs button")[1].focus();
+            show(["new", "a", "b", "c"]);
+            return document.activeElement.querySelector(".name")?.textContent; })()""")
+        self.assertEqual("n / b", focused)
+
     def test_a_table_that_shows_the_same_is_not_made_anew(self):
         self.page.evaluate("""
             window.top_ = (step) => ({ ranks: [{ rank: 0, replica: "worker-0", step, step_seconds: 1, phases: null,

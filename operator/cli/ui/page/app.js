@@ -107,11 +107,13 @@ function fillTable(id, titles, rows) {
 
 // --- the list
 
-const sameJob = (one, other) => Boolean(one && other && one.name === other.name && one.namespace === other.namespace);
+const keyOf = (job) => JSON.stringify([job.namespace, job.name]);
+const sameJob = (one, other) => Boolean(one && other && keyOf(one) === keyOf(other));
 
 function jobButton(job, chosen) {
   const button = make("button");
   button.type = "button";
+  button.dataset.key = keyOf(job);
   if (sameJob(job, chosen)) button.setAttribute("aria-current", "true");
   button.append(make("span", "name", job.namespace ? `${job.namespace} / ${job.name}` : job.name));
   const line = make("span", "line");
@@ -130,13 +132,14 @@ function showJobs(list) {
   const chosen = place().job;
   if (!chosen && jobs.length) location.replace(placeOf(jobs[0]));
   if (!differs("jobs", [jobs.map((job) => [job.namespace, job.name, job.state, job.step, job.total_steps]), chosen])) return;
-  const focused = [...byId("jobs").querySelectorAll("button")].indexOf(document.activeElement);
+  const focused = byId("jobs").contains(document.activeElement) ? document.activeElement.dataset.key : null;
   byId("jobs").replaceChildren(...jobs.map((job) => {
     const item = make("li");
     item.append(jobButton(job, chosen));
     return item;
   }));
-  if (focused >= 0) byId("jobs").querySelectorAll("button")[Math.min(focused, jobs.length - 1)]?.focus();
+  // Not by its place: another job may be there now.
+  if (focused) [...byId("jobs").querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
 }
 
 // --- curves
