@@ -151,6 +151,20 @@ class PageTest(unittest.TestCase):
             return document.activeElement.querySelector(".name")?.textContent; })()""")
         self.assertEqual("n / b", focused)
 
+    def test_a_page_that_nobody_sees_asks_for_nothing(self):
+        hide = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true })"
+        self.page.evaluate("window.asked = 0; window.fetch_ = fetch;"
+                           "window.fetch = (...all) => { ++asked; return fetch_(...all); }; 0")
+        self.page.wait_for("asked > 0", 60 * SLOWNESS)
+        # It is hidden while a round is in flight.
+        self.page.evaluate(f"round(), {hide % 'true'}, document.dispatchEvent(new Event('visibilitychange')), 0")
+        time.sleep(1 * SLOWNESS)
+        asked = self.page.evaluate("asked")
+        time.sleep(3 * SLOWNESS)
+        self.assertEqual(asked, self.page.evaluate("asked"))
+        self.page.evaluate(f"{hide % 'false'}, document.dispatchEvent(new Event('visibilitychange')), 0")
+        self.page.wait_for(f"asked > {asked} + 1", 60 * SLOWNESS)
+
     def test_a_table_that_shows_the_same_is_not_made_anew(self):
         self.page.evaluate("""
             window.top_ = (step) => ({ ranks: [{ rank: 0, replica: "worker-0", step, step_seconds: 1, phases: null,

@@ -20,11 +20,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostReplicaRows = 200, kMostEventRows = 50, kMostRankRows = 200;
 constexpr std::size_t kMostUnread = 3;
 
-Json MillisOrNull(const std::optional<Time>& time) {
-  if (!time || *time == Time()) return nullptr;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
-}
-
 Json ConditionsJson(const api::TrainingJobStatus& status) {
   Json list = Json::array();
   for (const api::Condition& condition : status.conditions) {
@@ -84,6 +79,11 @@ Json WordsJson(const JobFacts& facts) {
 }
 
 }  // namespace
+
+Json MillisOrNull(const std::optional<Time>& time) {
+  if (!time || *time == Time()) return nullptr;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
+}
 
 Json ListedJson(const ListedJob& listed) {
   const api::TrainingJobStatus& status = listed.job.status;

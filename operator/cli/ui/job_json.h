@@ -3,12 +3,15 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "operator/cli/text/curve.h"
 #include "operator/cli/ui/job_source.h"
 
 namespace lockstep::cli {
+
+nlohmann::ordered_json MillisOrNull(const std::optional<Time>& time);
 
 // A line of the list: state, progress, restarts.
 nlohmann::ordered_json ListedJson(const ListedJob& listed);

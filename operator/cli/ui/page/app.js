@@ -374,13 +374,13 @@ let timer = 0;
 
 async function askForJob(round, key) {
   const answer = await ask("job", key);
-  if (round !== asking) return false;
+  if (round !== asking) return null;
   showJob(key, answer);
   const replica = byId("log-of").value;
   const lines = await ask("log", { ...key, replica, after: log.next });
-  if (round !== asking || replica !== byId("log-of").value) return false;
+  if (round !== asking || replica !== byId("log-of").value) return null;
   showLog(lines, replica === "");
-  return Boolean(answer.job || answer.error) && lines.read;
+  return { complete: Boolean(answer.job || answer.error) && lines.read && !lines.more, times: [answer.at, lines.error ? null : lines.at] };
 }
 
 async function round() {
@@ -393,15 +393,19 @@ async function round() {
     showJobs(list);
     complete = list.jobs !== null || list.error !== null;
     const key = place().job;
-    if (key) complete = (await askForJob(mine, key)) && complete;
+    const answer = key ? await askForJob(mine, key) : { complete: true, times: [] };
     if (mine !== asking) return;
-    say("updated", `as of ${timeFormat.format(new Date())}`);
+    complete = complete && Boolean(answer?.complete);
+    // When the server read the oldest part of what is shown, which may be long before it answered.
+    const times = [list.at, ...(answer?.times || [])].filter((time) => time !== null);
+    say("updated", times.length ? `as of ${timeFormat.format(new Date(Math.min(...times)))}` : "");
   } catch (error) {
     if (mine !== asking) return;
     const silent = error instanceof TypeError || error.name === "TimeoutError";
     say("problem", silent ? "lockstep ui does not answer: it may have ended. This page asks again." : error.message);
   }
-  timer = setTimeout(round, complete ? PERIOD : PERIOD / 4); // soon, until there is something to show
+  // Soon, until there is something to show. A page that nobody sees asks for nothing.
+  if (!document.hidden) timer = setTimeout(round, complete ? PERIOD : PERIOD / 4);
 }
 
 addEventListener("hashchange", () => {
@@ -413,7 +417,7 @@ byId("log-of").addEventListener("change", () => {
   round();
 });
 document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer); // a page that nobody sees asks for nothing
+  clearTimeout(timer);
   if (!document.hidden) round();
 });
 byId("zone").textContent = zone;
@@ -422,4 +426,4 @@ byId("legend").append(...PHASES.map((phase) => {
   item.append(make("span", phase), phase);
   return item;
 }));
-round();
+if (!document.hidden) round();
