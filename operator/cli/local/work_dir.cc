@@ -194,6 +194,13 @@ nlohmann::json WorkDir::ReadView(const std::string& path) {
   return ReadJson(path + kView);
 }
 
+std::optional<Time> WorkDir::ViewWrittenAt(const std::string& path) {
+  const Descriptor view = OpenOwnToRead(path + kView);
+  struct stat status{};
+  if (view.fd() < 0 || ::fstat(view.fd(), &status) != 0) return std::nullopt;
+  return WrittenAt(status);
+}
+
 nlohmann::json WorkDir::ReadReport(const std::string& path) {
   return ReadJson(path + kReport);
 }

@@ -39,6 +39,8 @@ class WorkDir {
   absl::Status WriteView(const std::string& json) const;
   // Returns null if there is none, or none that can be read, such as one that is nested too deep.
   static nlohmann::json ReadView(const std::string& path);
+  // Returns when view.json was written; nullopt if it cannot be read.
+  static std::optional<Time> ViewWrittenAt(const std::string& path);
   // Returns the object in report.json; null if there is none.
   static nlohmann::json ReadReport(const std::string& path);
   // Returns when the last run of the folder has begun; nullopt if it has been no run's of this user

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -35,11 +38,14 @@ class LocalSource final : public JobSource {
   std::string Name() const override { return fmt::format("runs on this machine in {}", folder_); }
 
   absl::StatusOr<std::vector<ListedJob>> List() override {
+    const std::scoped_lock lock(mutex_);
     std::vector<ListedJob> jobs;
+    std::map<std::string, ViewedJob> viewed;
     for (const std::string& run : Runs()) {
-      const json view = WorkDir::ReadView(run);
-      jobs.push_back(Listed(run, ObserveRun(view).job, WorkDir::ReadMetricsAddresses(run).ok()));
+      const ViewedJob& now = viewed.emplace(run, JobOf(run)).first->second;
+      jobs.push_back(Listed(run, now.job, WorkDir::ReadMetricsAddresses(run).ok()));
     }
+    viewed_ = std::move(viewed);  // without those of folders that are gone
     return jobs;
   }
 
@@ -76,6 +82,22 @@ class LocalSource final : public JobSource {
   }
 
  private:
+  struct ViewedJob {
+    std::optional<Time> written;  // the view
+    api::TrainingJob job;
+  };
+
+  // A view may have megabytes, and that of a run that has ended is the same each time. Requires
+  // mutex_.
+  ViewedJob JobOf(const std::string& run) {
+    const auto written = WorkDir::ViewWrittenAt(run);
+    const auto before = viewed_.find(run);
+    if (written && before != viewed_.end() && before->second.written == written) {
+      return before->second;
+    }
+    return {written, ObserveRun(WorkDir::ReadView(run)).job};
+  }
+
   // The one that was started last first. A run writes into its folder all the time, so by when that
   // was done two runs would change places.
   std::vector<std::string> Runs() const {
@@ -108,6 +130,8 @@ class LocalSource final : public JobSource {
   }
 
   const std::string folder_;
+  std::mutex mutex_;
+  std::map<std::string, ViewedJob> viewed_;  // by folder, at the last list; guarded by mutex_
 };
 
 }  // namespace

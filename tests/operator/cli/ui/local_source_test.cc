@@ -54,6 +54,21 @@ TEST_F(LocalSourceTest, TheRunThatWasStartedLastIsFirstWhoeverWroteLast) {
   }
 }
 
+// As a test can see it: by a view of another text and the same time, which no run writes.
+TEST_F(LocalSourceTest, AViewThatHasNotChangedIsNotReadAgain) {
+  AddRun("r", 0);
+  const auto list = [this](const std::string& name, int second) {
+    WriteTextFile(runs_.At("r/view.json"),
+                  fmt::format(R"({{"job": {{"metadata": {{"name": "{}"}}}}}})", name));
+    fs::last_write_time(runs_.At("r/view.json"), first_ + std::chrono::seconds(second));
+    const auto jobs = source_->List();
+    return jobs.ok() && jobs->size() == 1 ? jobs->front().job.metadata.name : "none";
+  };
+  EXPECT_EQ("one", list("one", 0));
+  EXPECT_EQ("one", list("two", 0));
+  EXPECT_EQ("three", list("three", 1));
+}
+
 TEST_F(LocalSourceTest, AnotherUsersFolderIsNoRun) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   AddRun("mine", 0);
