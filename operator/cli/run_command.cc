@@ -12,6 +12,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
+#include "base/folder_entries.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/signal_fd.h"
@@ -42,11 +43,11 @@ std::string NewestCheckpoint(const std::string& folder) {
   std::string newest;
   fs::file_time_type at;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const fs::path manifest = entry.path() / "manifest.json";
+  for (const fs::path& checkpoint : EntriesOf(folder)) {
+    const fs::path manifest = checkpoint / "manifest.json";
     const fs::file_time_type written = fs::last_write_time(manifest, error);
     if (error || (!newest.empty() && written <= at)) continue;
-    newest = entry.path().string();
+    newest = checkpoint.string();
     at = written;
   }
   return newest;
@@ -203,6 +204,10 @@ class Session {
     report.seconds = std::chrono::duration<double>(clock_.SteadyNow() - start_).count();
     report.work_dir = work_dir_.shown();
     report.logs = work_dir_.shown() + "/logs";
+    // No reconcile records what a program reports when it is told to end.
+    if (end_ != RunReport::End::kFinished) {
+      if (auto last = run_.LastReport(job_uid_)) report.status.progress = last;
+    }
     if (file_.job.spec.training) {
       const api::TrainingSpec& training = *file_.job.spec.training;
       // If the run was interrupted, no reconcile has recorded the final progress.

@@ -121,6 +121,63 @@ class BrowserTest(UiTest):
         self.run_.finish()
 
 
+@unittest.skipUnless(browser.PROGRAM, "there is no chromium on the PATH: tools/setup test installs it")
+class PageTest(unittest.TestCase):
+    """What the page's script makes of answers that a small run does not give."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        ui = Ui(folder.name)
+        self.addCleanup(ui.end)
+        self.page = self.enterContext(browser.Browser())
+        self.page.open(ui.url)
+        self.page.wait_for("document.getElementById('no-jobs')?.textContent === 'There are no jobs.'", 60 * SLOWNESS)
+
+    def test_a_curve_of_one_value_is_drawn_whatever_its_sign(self):
+        for value in (-5, 0, 5):
+            html = self.page.evaluate(f"showCurve('loss', 'Loss', '', [[1000, {value}]]), document.getElementById('loss').innerHTML")
+            self.assertIn("<polyline", html)
+            self.assertNotIn("NaN", html)
+        self.assertEqual([], self.page.faults())
+
+    def test_the_focus_stays_on_its_job_when_the_list_changes(self):
+        focused = self.page.evaluate("""(() => {
+            const show = (names) => showJobs({ source: "", error: null,
+              jobs: names.map((name) => ({ namespace: "n", name, state: "Running", step: 0, total_steps: 0 })) });
+            show(["a", "b", "c"]);
+            document.querySelectorAll("#jobs button")[1].focus();
+            show(["new", "a", "b", "c"]);
+            return document.activeElement.querySelector(".name")?.textContent; })()""")
+        self.assertEqual("n / b", focused)
+
+    def test_a_page_that_nobody_sees_asks_for_nothing(self):
+        hide = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true })"
+        self.page.evaluate("window.asked = 0; window.fetch_ = fetch;"
+                           "window.fetch = (...all) => { ++asked; return fetch_(...all); }; 0")
+        self.page.wait_for("asked > 0", 60 * SLOWNESS)
+        # It is hidden while a round is in flight.
+        self.page.evaluate(f"round(), {hide % 'true'}, document.dispatchEvent(new Event('visibilitychange')), 0")
+        time.sleep(1 * SLOWNESS)
+        asked = self.page.evaluate("asked")
+        time.sleep(3 * SLOWNESS)
+        self.assertEqual(asked, self.page.evaluate("asked"))
+        self.page.evaluate(f"{hide % 'false'}, document.dispatchEvent(new Event('visibilitychange')), 0")
+        self.page.wait_for(f"asked > {asked} + 1", 60 * SLOWNESS)
+
+    def test_a_table_that_shows_the_same_is_not_made_anew(self):
+        self.page.evaluate("""
+            window.top_ = (step) => ({ ranks: [{ rank: 0, replica: "worker-0", step, step_seconds: 1, phases: null,
+              straggles_by: null }], unread: [{ replica: "worker-9", why: "refused" }], ranks_omitted: 9800, unread_omitted: 1 });
+            showRanks(top_(1));
+            window.row = document.querySelector("#ranks tr:last-child"); 0""")
+        note = self.page.evaluate("document.getElementById('ranks-note').textContent")
+        self.assertIn("further ranks wait longer for others; no metrics of worker-9: refused; and of 1 other", note)
+        same = "document.querySelector('#ranks tr:last-child') === row"
+        self.assertTrue(self.page.evaluate(f"showRanks(top_(1)), {same}"))
+        self.assertFalse(self.page.evaluate(f"showRanks(top_(2)), {same}"))
+
+
 class ServerTest(UiTest):
     def test_the_server_tells_nobody_without_the_token(self):
         ui = self.start(self.work_dir)

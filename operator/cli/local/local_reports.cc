@@ -11,8 +11,8 @@ LocalReports::LocalReports(const Clock& clock)
           reports_, clock,
           {.knows_jobs =
                [this](const auto& space) {
-                 return is_connected_ && operator_->controller.IsOpen(space) &&
-                        operator_->tokens.IsLoaded();
+                 return is_connected_ && operator_->tokens.IsLoaded() &&
+                        (outlasts_ || operator_->controller.IsOpen(space));
                },
            .find = [this](const auto& space, const auto& name) { return Find({space, name}); },
            .on_report =

@@ -25,6 +25,9 @@ class LocalReports {
   // From now on what comes is told to `controller`. Both must remain until Close, after which
   // nothing is.
   void Connect(controller::JobController& controller, const controller::JobTokens& tokens);
+  // From now on takes what comes also while `controller` stops or has stopped: a program that is
+  // told to end reports what it has saved, and would else wait for an answer in its grace period.
+  void OutlastController() { outlasts_ = true; }
   void Close();
 
  private:
@@ -39,6 +42,7 @@ class LocalReports {
   controller::ProgressReports reports_;
   std::optional<Operator> operator_;
   std::atomic<bool> is_connected_{false};  // operator_ is set, and no longer written
+  std::atomic<bool> outlasts_{false};
   const progress::ReportEndpoint endpoint_;
   std::string url_;
   std::unique_ptr<HttpServer> server_;  // after what it uses

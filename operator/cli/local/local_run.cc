@@ -76,6 +76,26 @@ Object WithoutProgram(const Object& pod) {
       {"status", kube::Member(pod, "status")}};
 }
 
+// The job's own are as secret as its pods'. What else its templates say is its to show.
+Object WithoutPrograms(Object job) {
+  // `kubectl apply` keeps all that it was given here, `kubectl get` prints it.
+  job["metadata"].erase("annotations");
+  for (Object& role : job["spec"]["replicaSpecs"]) {
+    if (!kube::Member(kube::Member(role, "template"), "spec").is_object()) continue;
+    Object& spec = role["template"]["spec"];
+    for (const char* kind : {"containers", "initContainers"}) {
+      if (!spec.contains(kind)) continue;
+      for (Object& container : spec[kind]) {
+        for (const char* part : {"env", "args", "command", "lifecycle", "livenessProbe",
+                                 "readinessProbe", "startupProbe"}) {
+          if (container.is_object()) container.erase(part);
+        }
+      }
+    }
+  }
+  return job;
+}
+
 // The same event with the names of fields that kCoreEventKind has.
 Object AsCoreEvent(const Object& event) {
   Object core = {{"metadata", kube::Member(event, "metadata")},
@@ -196,6 +216,7 @@ void LocalRun::Watch(const kube::Kind& kind, const std::string& namespace_name) 
 }
 
 void LocalRun::Stop() {
+  if (reports_) reports_->OutlastController();
   controller_.Stop();
   kubelet_.Shutdown();
   if (joiner_.joinable()) return;
@@ -217,10 +238,14 @@ std::optional<api::Progress> LocalRun::LastWord() {
   return observed && observed->termination ? observed->termination->progress : std::nullopt;
 }
 
+std::optional<api::Progress> LocalRun::LastReport(const std::string& job_uid) {
+  return reports_ ? reports_->reports().Of(job_uid, {}).latest : std::nullopt;
+}
+
 kube::Object LocalRun::Objects(const kube::Key& job) {
   Object objects = {{"job", nullptr}, {"pods", Object::array()}, {"events", Object::array()}};
   if (auto found = client_.Get(controller::kTrainingJobKind, job); found.ok()) {
-    objects["job"] = *std::move(found);
+    objects["job"] = WithoutPrograms(*std::move(found));
   }
   const kube::ListOptions list{.namespace_name = job.namespace_name};
   if (auto page = client_.List(kube::kPodKind, list); page.ok()) {

@@ -51,12 +51,14 @@ class LocalRun {
   std::optional<progress::GroupState> State(const std::string& job_uid) {
     return poller_.State(job_uid);
   }
-  // Returns what the run knows of its job, as a cluster would: `job`, `pods` without what they run
-  // and with which variables, `events`. Of what cannot be read there is nothing.
+  // Returns what the run knows of its job, as a cluster would: `job` and `pods` without what they
+  // run and with which variables, `events`. Of what cannot be read there is nothing.
   kube::Object Objects(const kube::Key& job);
   // Returns the progress in the leading pod's termination message; nullopt if it is running or has
   // left none.
   std::optional<api::Progress> LastWord();
+  // Returns what the programs of the job have reported last, also after Stop; nullopt: nothing.
+  std::optional<api::Progress> LastReport(const std::string& job_uid);
 
  private:
   // Listens to no reports if `reports` is null.

@@ -21,6 +21,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/written_at.h"
 
 namespace lockstep::cli {
 namespace {
@@ -35,6 +36,7 @@ constexpr mode_t kLockMode = 0600;  // whoever may open it may hold the lock
 constexpr mode_t kViewMode = 0600;
 constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
+constexpr int kDeepestJson = 200;
 
 pid_t ReadPid(int fd) {
   std::array<char, 32> text{};
@@ -62,11 +64,22 @@ void RemoveFile(const std::string& path) {
   std::filesystem::remove(path, error);
 }
 
-// Null if there is none, or a part of one.
+// Null for a part of one, and for one that is nested so deep that a copy of it, which calls itself
+// at each level, would take all of the stack.
+nlohmann::json ParseJson(const std::string& text) {
+  bool is_too_deep = false;
+  const auto keeps = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    is_too_deep = is_too_deep || depth > kDeepestJson;
+    return !is_too_deep;
+  };
+  nlohmann::json json = nlohmann::json::parse(text, keeps, /*allow_exceptions=*/false);
+  if (is_too_deep || json.is_discarded()) return nullptr;
+  return json;
+}
+
+// Null if there is none.
 nlohmann::json ReadJson(const std::string& path) {
-  nlohmann::json json =
-      nlohmann::json::parse(ReadOwn(path, kMostJson), nullptr, /*allow_exceptions=*/false);
-  return json.is_discarded() ? nlohmann::json() : json;
+  return ParseJson(ReadOwn(path, kMostJson));
 }
 
 }  // namespace
@@ -181,12 +194,24 @@ nlohmann::json WorkDir::ReadView(const std::string& path) {
   return ReadJson(path + kView);
 }
 
+std::optional<Time> WorkDir::ViewWrittenAt(const std::string& path) {
+  const Descriptor view = OpenOwnToRead(path + kView);
+  struct stat status{};
+  if (view.fd() < 0 || ::fstat(view.fd(), &status) != 0) return std::nullopt;
+  return WrittenAt(status);
+}
+
 nlohmann::json WorkDir::ReadReport(const std::string& path) {
   return ReadJson(path + kReport);
 }
 
-bool WorkDir::IsOne(const std::string& path) {
-  return OpenOwnToRead(path + kLock).fd() >= 0;
+// A run writes its number into the lock when it begins, and nothing later.
+std::optional<Time> WorkDir::LastStart(const std::string& path) {
+  const Descriptor lock = OpenOwnToRead(path + kLock);
+  struct stat status{};
+  if (lock.fd() < 0 || ::fstat(lock.fd(), &status) != 0) return std::nullopt;
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) return std::nullopt;
+  return WrittenAt(status);
 }
 
 absl::Status WorkDir::WriteMetricsAddresses(
@@ -208,7 +233,7 @@ absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseJson(text);
   for (const auto& [replica, address] : json.items()) {
     if (address.is_string()) addresses[replica] = address;
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -34,14 +35,17 @@ class WorkDir {
   void RemoveReport() const;
 
   // view.json holds what others may show of the run while it goes on and afterwards. For this user
-  // alone: it has the job as it was given, with the values of its variables.
+  // alone, as its logs are: it has the job, though not its programs and their variables.
   absl::Status WriteView(const std::string& json) const;
-  // Returns null if there is none, or none that can be read.
+  // Returns null if there is none, or none that can be read, such as one that is nested too deep.
   static nlohmann::json ReadView(const std::string& path);
+  // Returns when view.json was written; nullopt if it cannot be read.
+  static std::optional<Time> ViewWrittenAt(const std::string& path);
   // Returns the object in report.json; null if there is none.
   static nlohmann::json ReadReport(const std::string& path);
-  // Returns true if the folder has been a run's.
-  static bool IsOne(const std::string& path);
+  // Returns when the last run of the folder has begun; nullopt if it has been no run's of this user
+  // or root: another user's files could have this one ask any address for metrics.
+  static std::optional<Time> LastStart(const std::string& path);
 
   // metrics.json says where the replicas of the run serve their metrics, while it runs: "worker-0"
   // at "127.77.0.1:8080".

@@ -1,19 +1,24 @@
 #include "operator/cli/text/curve.h"
 
+#include <algorithm>
+
 #include "operator/cli/text/or_null.h"
 
 namespace lockstep::cli {
 
-void Curve::Add(const CurvePoint& point) {
+void Curve::Add(CurvePoint point) {
   if (!points_.empty()) {
-    if (point.step == points_.back().step || point.time < points_.back().time) return;
+    if (point.step == points_.back().step) return;
+    point.time = std::max(point.time, points_.back().time);
     const bool replaces =
         points_.size() > 1 && points_.back().time - points_[points_.size() - 2].time < least_gap_;
     if (replaces) points_.pop_back();
   }
   points_.push_back(point);
   if (points_.size() < kMostPoints) return;
-  least_gap_ = (points_.back().time - points_.front().time) / (kMostPoints / 2);
+  // All may be of one time, if the clock was set back far.
+  least_gap_ = std::max(Duration(1), Duration(points_.back().time - points_.front().time) /
+                                         static_cast<int>(kMostPoints / 2));
   std::vector<CurvePoint> kept = {points_.front()};
   for (const CurvePoint& old : points_) {
     if (old.time - kept.back().time >= least_gap_) kept.push_back(old);

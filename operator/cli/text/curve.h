@@ -23,9 +23,10 @@ class Curve {
  public:
   static constexpr std::size_t kMostPoints = 1000;
 
-  // Adds a point of a later time; no-op for one of the same step as the last. When there are too
-  // many, points are left out evenly over the time; the first and the last stay.
-  void Add(const CurvePoint& point);
+  // Adds a point; no-op for one of the same step as the last. One of an earlier time has that of
+  // the last: the clock was set back, and the curve goes on. When there are too many, points are
+  // left out evenly over the time; the first and the last stay.
+  void Add(CurvePoint point);
   const std::vector<CurvePoint>& points() const { return points_; }
 
  private:

@@ -104,26 +104,13 @@ std::size_t StragglersOf(const StepTimes& times) {
       std::ranges::count_if(times.ranks, [](const RankTimes& rank) { return !!rank.slow; }));
 }
 
-// The ranks that a table has room for: stragglers first, then those that wait least for others; in
-// the order of their numbers.
-std::vector<RankTimes> Shown(std::vector<RankTimes> ranks) {
-  if (ranks.size() <= kMostRanks) return ranks;
-  // Whoever waits least for others is waited for.
-  std::ranges::stable_sort(ranks, {}, [](const RankTimes& rank) {
-    return std::pair(-rank.slow.value_or(0), rank.Share(kCommunication));
-  });
-  ranks.resize(kMostRanks);
-  std::ranges::stable_sort(ranks, {}, &RankTimes::rank);
-  return ranks;
-}
-
 std::string RankTable(const StepTimes& times) {
   if (times.ranks.empty()) return "";
   TextRow header = {"RANK", "REPLICA", "STEP", "STEP TIME"};
   AddTitles(header);
   header.emplace_back("");
   std::vector<TextRow> rows = {std::move(header)};
-  for (const RankTimes& rank : Shown(times.ranks)) {
+  for (const RankTimes& rank : RanksToShow(times.ranks, kMostRanks)) {
     TextRow row = {fmt::format("{}", rank.rank), rank.replica, fmt::format("{:.0f}", rank.step),
                    Milliseconds(rank.StepSeconds())};
     AddShares(rank, row);
@@ -158,6 +145,18 @@ Json PhasesJson(const RankTimes& times) {
 }
 
 }  // namespace
+
+std::vector<RankTimes> RanksToShow(const std::vector<RankTimes>& ranks, std::size_t most) {
+  std::vector<RankTimes> shown = ranks;
+  if (shown.size() <= most) return shown;
+  // Whoever waits least for others is waited for.
+  std::ranges::stable_sort(shown, {}, [](const RankTimes& rank) {
+    return std::pair(-rank.slow.value_or(0), rank.Share(kCommunication));
+  });
+  shown.resize(most);
+  std::ranges::stable_sort(shown, {}, &RankTimes::rank);
+  return shown;
+}
 
 void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobStatus& status,
                  JobTop& top) {

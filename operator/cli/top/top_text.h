@@ -1,6 +1,7 @@
 // What `lockstep top` shows of a job: for users, and for programs. Pure.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +24,10 @@ struct JobTop {
   StepTimes times;
   std::vector<UnreadPod> unread;
 };
+
+// Of more than `most` ranks, returns the stragglers and those that wait least for others, in the
+// order of their numbers.
+std::vector<RankTimes> RanksToShow(const std::vector<RankTimes>& ranks, std::size_t most);
 
 // Sets what the ranks or, if none knows it yet, the job's status say of the whole job's progress.
 void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobStatus& status,

@@ -31,7 +31,8 @@ HttpAnswer Refusal(int status, const std::string& why) {
 
 HttpAnswer JsonAnswer(std::optional<std::string> json) {
   if (!json) {
-    return Refusal(429, "too many jobs or logs are shown at once: close a page, or wait for 10 s");
+    return Refusal(
+        429, "too many jobs or logs are shown at once: close a page, or wait for a few seconds");
   }
   return {.content_type = kJson, .body = *std::move(json), .headers = kHeaders};
 }

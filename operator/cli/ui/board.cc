@@ -22,9 +22,23 @@ SteadyTime Now() {
 
 // Makes room where nobody has asked for long. Returns false if there is none for `key`.
 template <typename Map>
-bool MakeRoom(Map& watched, const typename Map::key_type& key, Duration forget) {
-  std::erase_if(watched, [&](const auto& entry) { return entry.second.asked + forget < Now(); });
-  return watched.contains(key) || watched.size() < Board::kMostWatched;
+bool MakeRoom(Map& watched, const typename Map::key_type& key, const BoardPeriods& periods) {
+  std::erase_if(watched,
+                [&](const auto& entry) { return entry.second.asked + periods.forget < Now(); });
+  if (watched.contains(key) || watched.size() < Board::kMostWatched) return true;
+  // A page asks once in a period for what it shows, so it no longer shows this.
+  const auto oldest =
+      std::ranges::min_element(watched, {}, [](const auto& entry) { return entry.second.asked; });
+  if (oldest->second.asked + 2 * periods.look >= Now()) return false;
+  watched.erase(oldest);
+  return true;
+}
+
+// Calls `visit` for all keys at once: what waits for a silent node delays no other.
+template <typename Key, typename Visit>
+void ForEachAtOnce(const std::vector<Key>& keys, const Visit& visit) {
+  std::vector<std::jthread> threads;
+  for (const Key& key : keys) threads.emplace_back([&] { visit(key); });
 }
 
 }  // namespace
@@ -40,27 +54,29 @@ std::string Board::Jobs() {
   asked_ = Now();
   Json answer = {{"source", Printable(source_.Name())},
                  {"error", OrNull(Printable(list_error_))},
+                 {"at", MillisOrNull(list_at_)},
                  {"jobs", list_}};
   return AsciiJson(answer);
 }
 
 std::optional<std::string> Board::Job(const kube::Key& key) {
   const std::scoped_lock lock(mutex_);
-  if (!MakeRoom(jobs_, key, periods_.forget)) return std::nullopt;
+  if (!MakeRoom(jobs_, key, periods_)) return std::nullopt;
   WatchedJob& job = jobs_[key];
   asked_ = job.asked = Now();
   if (job.is_new) {
     has_new_ = true;
     asked_for_new_.notify_all();
   }
-  return AsciiJson({{"error", OrNull(Printable(job.error))}, {"job", job.view}});
+  return AsciiJson(
+      {{"error", OrNull(Printable(job.error))}, {"at", MillisOrNull(job.at)}, {"job", job.view}});
 }
 
 std::optional<std::string> Board::Log(const kube::Key& key, const std::string& replica,
                                       std::uint64_t after) {
   const std::scoped_lock lock(mutex_);
   const LogKey log_key(key, replica);
-  if (!MakeRoom(logs_, log_key, periods_.forget)) return std::nullopt;
+  if (!MakeRoom(logs_, log_key, periods_)) return std::nullopt;
   WatchedLog& log = logs_[log_key];
   asked_ = log.asked = Now();
   if (log.is_new) {
@@ -69,6 +85,7 @@ std::optional<std::string> Board::Log(const kube::Key& key, const std::string& r
   }
   Json answer = log.window.After(after);
   answer["error"] = OrNull(Printable(log.error));
+  answer["at"] = MillisOrNull(log.at);
   answer["read"] = log.was_read;
   return AsciiJson(answer);
 }
@@ -94,7 +111,7 @@ void Board::LookForever(const std::stop_token& stop) {
       if (all) listed_ = begin;
     }
     if (all) ReadList();
-    for (const kube::Key& key : due) LookAt(key);
+    ForEachAtOnce(due, [this](const kube::Key& key) { LookAt(key); });
     std::unique_lock lock(mutex_);
     const auto is_due = [&] { return has_new_ || (IsAsked() && Now() >= listed_ + periods_.look); };
     const SteadyTime next = listed_ + (IsAsked() ? periods_.look : periods_.idle);
@@ -117,7 +134,7 @@ void Board::ReadForever(const std::stop_token& stop) {
       }
       if (all) begin = Now();
     }
-    for (const LogKey& key : due) ReadLog(key);
+    ForEachAtOnce(due, [this](const LogKey& key) { ReadLog(key); });
     std::unique_lock lock(mutex_);
     asked_for_new_.wait_until(lock, stop, begin + periods_.look, [&] { return has_new_log_; });
   }
@@ -129,8 +146,9 @@ void Board::ReadList() {
   const std::scoped_lock lock(mutex_);
   list_error_ = listed.ok() ? "" : std::string(listed.status().message());
   if (!listed.ok()) return;
+  list_at_ = now;
   Json list = Json::array();
-  std::map<kube::Key, Curve> curves;
+  std::map<kube::Key, JobCurve> curves;
   for (const ListedJob& job : *listed) {
     list.push_back(ListedJson(job));
     const auto curve = curves_.find(job.key);
@@ -145,10 +163,22 @@ void Board::ReadList() {
 void Board::AddPoint(const ListedJob& listed, Time now) {
   const std::optional<api::Progress>& progress = listed.job.status.progress;
   if (!progress || (!curves_.contains(listed.key) && curves_.size() >= kMostCurves)) return;
-  curves_[listed.key].Add({.time = progress->update_time.value_or(now),
-                           .step = progress->step,
-                           .loss = progress->loss,
-                           .examples_per_second = progress->examples_per_second});
+  Curve& curve = CurveOf(listed);
+  // By this machine's clock, as the points of looks: the cluster's may be minutes off. Only the
+  // first point may be of long ago, that of a job that has ended.
+  const Time time =
+      curve.points().empty() ? std::min(now, progress->update_time.value_or(now)) : now;
+  curve.Add({.time = time,
+             .step = progress->step,
+             .loss = progress->loss,
+             .examples_per_second = progress->examples_per_second});
+}
+
+// A job that was deleted and made again has a curve of its own.
+Curve& Board::CurveOf(const ListedJob& listed) {
+  JobCurve& found = curves_[listed.key];
+  if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve()};
+  return found.curve;
 }
 
 void Board::LookAt(const kube::Key& key) {
@@ -170,6 +200,14 @@ void Board::LookAt(const kube::Key& key) {
     job.looks = 0;  // events may be missing
     return;
   }
+  job.at = now;
+  if (job.uid != look->listed.job.metadata.uid) {  // made again
+    job.uid = look->listed.job.metadata.uid;
+    job.ranks.clear();
+    job.events.clear();
+    job.events_error.clear();
+    if (!with_events) job.looks = 0;
+  }
   if (with_events || !look->facts.events.empty()) {
     job.events = look->facts.events;
     job.events_error = look->facts.events_error;
@@ -181,12 +219,13 @@ void Board::LookAt(const kube::Key& key) {
   job.ranks = look->seen.ranks;
   const JobTop& top = look->seen.top;
   if (!look->curve && !look->seen.ranks.empty()) {  // newer than the status
-    curves_[key].Add({.time = now,
-                      .step = static_cast<std::int64_t>(top.step),
-                      .loss = top.loss,
-                      .examples_per_second = top.examples_per_second});
+    CurveOf(look->listed)
+        .Add({.time = now,
+              .step = static_cast<std::int64_t>(top.step),
+              .loss = top.loss,
+              .examples_per_second = top.examples_per_second});
   }
-  job.view = LookJson(*look, look->curve ? *look->curve : curves_[key]);
+  job.view = LookJson(*look, look->curve ? *look->curve : CurveOf(look->listed));
 }
 
 void Board::ReadLog(const LogKey& key) {
@@ -207,6 +246,7 @@ void Board::ReadLog(const LogKey& key) {
   log.tail = std::move(tail);
   log.window.Add(std::move(lines));
   log.was_read = true;
+  if (read.ok()) log.at = std::chrono::system_clock::now();
   log.error = read.ok() ? "" : std::string(read.message());
 }
 

@@ -26,7 +26,7 @@ struct BoardPeriods {
   Duration forget = std::chrono::seconds(10);  // what no page has asked for in this time
 };
 
-// Thread-safe. No function waits for the source, which two threads ask; they return what is known.
+// Thread-safe. No function waits for the source, which threads ask; they return what is known.
 class Board {
  public:
   static constexpr std::size_t kMostWatched = 8;  // jobs, and logs
@@ -36,8 +36,8 @@ class Board {
   Board& operator=(const Board&) = delete;
 
   // Each answer is a JSON object with `error`: why the source could not be read the last time, or
-  // null; what was read before is shown with it. Job and Log return nullopt when pages show
-  // kMostWatched others.
+  // null; what was read before is shown with it. `at` is when it was read, in milliseconds since
+  // 1970, or null. Job and Log return nullopt when pages show kMostWatched others.
   std::string Jobs();
   std::optional<std::string> Job(const kube::Key& key);
   std::optional<std::string> Log(const kube::Key& key, const std::string& replica,
@@ -51,17 +51,24 @@ class Board {
     SteadyTime asked;
     bool is_new = true;
     int looks = 0;
+    std::optional<Time> at;
+    std::string uid;
     Json view;  // null: none yet
     std::string error;
     std::vector<kube::Object> events;  // of the last look that read them
     std::string events_error;
     std::vector<RankMetrics> ranks;  // of the last look
   };
+  struct JobCurve {
+    std::string uid;
+    Curve curve;
+  };
   struct WatchedLog {
     SteadyTime asked;
     bool is_new = true;
-    std::shared_ptr<LogTail> tail;  // used by the logs' thread alone
+    std::shared_ptr<LogTail> tail;  // used by one thread at a time
     LogWindow window;
+    std::optional<Time> at;
     bool was_read = false;
     std::string error;
   };
@@ -73,6 +80,7 @@ class Board {
   void ReadLog(const LogKey& key);
   bool IsAsked() const;  // requires mutex_
   void AddPoint(const ListedJob& listed, Time now);
+  Curve& CurveOf(const ListedJob& listed);
 
   JobSource& source_;
   const BoardPeriods periods_;
@@ -82,7 +90,8 @@ class Board {
   bool has_new_ = false, has_new_log_ = false;
   Json list_;  // null: none yet
   std::string list_error_;
-  std::map<kube::Key, Curve> curves_;
+  std::optional<Time> list_at_;
+  std::map<kube::Key, JobCurve> curves_;
   std::map<kube::Key, WatchedJob> jobs_;
   std::map<LogKey, WatchedLog> logs_;
   std::jthread looker_, reader_;  // declared last, since they use the members above

@@ -28,7 +28,7 @@ namespace {
 using kube::Object;
 
 constexpr Duration kMetricsTime = std::chrono::seconds(2);  // for a job's pods
-constexpr Duration kLogTime = std::chrono::seconds(3);      // for a pod's log
+constexpr Duration kLogTime = std::chrono::seconds(3);      // for a job's logs
 constexpr std::size_t kMostPods = 32;                       // whose logs are read
 constexpr std::size_t kReadersAtOnce = 8;
 constexpr int kTailOfOne = 1000, kTailOfEach = 200;  // lines
@@ -40,6 +40,7 @@ struct PodTail {
   std::vector<LogLine> lines;  // of this reading
   ResumedLog log{[this](std::string_view line) { Take(line); }};
   absl::Status read;
+  bool is_silent = false;  // had no answer the last time
 
   void Take(std::string_view line) {
     const std::size_t space = line.find(' ');
@@ -89,26 +90,32 @@ class ClusterLogTail final : public LogTail {
   void ReadAll() {
     std::vector<PodTail*> todo;
     for (const auto& [uid, tail] : tails_) todo.push_back(tail.get());
+    // What is silent waits for the limit, and so comes behind the others. A log whose turn does not
+    // come keeps what was said of it, and is before those that were silent the next time.
+    std::ranges::stable_sort(todo, {}, &PodTail::is_silent);
+    const SteadyTime end = std::chrono::steady_clock::now() + kLogTime;
     std::atomic<std::size_t> next = 0;
     std::vector<std::jthread> readers(std::min(todo.size(), kReadersAtOnce));
     for (std::jthread& reader : readers) {
       reader = std::jthread([&] {
-        for (std::size_t i = next++; i < todo.size(); i = next++) todo[i]->read = ReadPod(*todo[i]);
+        for (std::size_t i = next++; i < todo.size(); i = next++) {
+          if (std::chrono::steady_clock::now() >= end) return;
+          todo[i]->read = ReadPod(*todo[i], end);
+        }
       });
     }
     readers.clear();  // joins
   }
 
   // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
-  absl::Status ReadPod(PodTail& tail) {
+  absl::Status ReadPod(PodTail& tail, SteadyTime end) {
     kube::PodLogOptions options{.container = controller::MainContainerName(tail.pod),
                                 .tail_lines = replica_.empty() ? kTailOfEach : kTailOfOne,
                                 .timestamps = true};
     options.since_time = tail.log.latest();
     tail.log.Resume();
     std::stop_source limit;
-    const auto alarm = timer_.Set(std::chrono::steady_clock::now() + kLogTime,
-                                  [limit]() mutable { limit.request_stop(); });
+    const auto alarm = timer_.Set(end, [limit]() mutable { limit.request_stop(); });
     std::size_t bytes = 0;
     const absl::Status read = client_.ReadPodLog(kube::KeyOf(tail.pod), options, limit.get_token(),
                                                  [&](const std::string& text) {
@@ -117,7 +124,11 @@ class ClusterLogTail final : public LogTail {
                                                    if (!limit.stop_requested()) tail.log.Add(text);
                                                  });
     timer_.Cancel(alarm);
-    return read;
+    tail.is_silent = bytes == 0 && limit.stop_requested();
+    if (!tail.is_silent || !read.ok()) return read;
+    return absl::DeadlineExceededError(fmt::format(
+        "{}: found no answer within {:.0f} s, expected its log: its node may not answer",
+        ReplicaName(tail.pod), std::chrono::duration<double>(kLogTime).count()));
   }
 
   kube::RestClient& client_;

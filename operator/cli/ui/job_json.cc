@@ -17,12 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostReplicaRows = 200, kMostEventRows = 50;
-
-Json MillisOrNull(const std::optional<Time>& time) {
-  if (!time || *time == Time()) return nullptr;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
-}
+constexpr std::size_t kMostReplicaRows = 200, kMostEventRows = 50, kMostRankRows = 200;
+constexpr std::size_t kMostUnread = 3;
 
 Json ConditionsJson(const api::TrainingJobStatus& status) {
   Json list = Json::array();
@@ -62,6 +58,17 @@ Json EventsJson(const JobFacts& facts) {
   return list;
 }
 
+// As that of `lockstep top`, of a bounded size, with the numbers of those left out.
+Json TopJson(const JobTop& top) {
+  JobTop shown = top;
+  shown.times.ranks = RanksToShow(top.times.ranks, kMostRankRows);
+  if (shown.unread.size() > kMostUnread) shown.unread.resize(kMostUnread);
+  Json json = ToJson(shown);
+  json["ranks_omitted"] = top.times.ranks.size() - shown.times.ranks.size();
+  json["unread_omitted"] = top.unread.size() - shown.unread.size();
+  return json;
+}
+
 // The lines of `describe` under its head.
 Json WordsJson(const JobFacts& facts) {
   Json words = Json::array();
@@ -72,6 +79,11 @@ Json WordsJson(const JobFacts& facts) {
 }
 
 }  // namespace
+
+Json MillisOrNull(const std::optional<Time>& time) {
+  if (!time || *time == Time()) return nullptr;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
+}
 
 Json ListedJson(const ListedJob& listed) {
   const api::TrainingJobStatus& status = listed.job.status;
@@ -105,7 +117,7 @@ Json LookJson(const JobLook& look, const Curve& curve) {
   json["replicas"] = ReplicasJson(look.facts);
   json["events"] = EventsJson(look.facts);
   json["events_error"] = OrNull(look.facts.events_error);
-  json["top"] = ToJson(look.seen.top);
+  json["top"] = TopJson(look.seen.top);
   json["curve"] = ToJson(curve);
   MakePrintable(json);
   return json;

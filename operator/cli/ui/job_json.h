@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "operator/cli/text/curve.h"
@@ -10,11 +11,14 @@
 
 namespace lockstep::cli {
 
+nlohmann::ordered_json MillisOrNull(const std::optional<Time>& time);
+
 // A line of the list: state, progress, restarts.
 nlohmann::ordered_json ListedJson(const ListedJob& listed);
 
 // Everything of one job: the line of the list, what it waits for or failed by in words, conditions,
-// replicas, events, ranks (as `top --output json`), curve.
+// replicas, events, ranks (as `top --output json`), curve. Has at most 200 ranks and as many
+// replicas, whatever the job has, and says how many were left out.
 nlohmann::ordered_json LookJson(const JobLook& look, const Curve& curve);
 
 // Makes each text of `json` printable.

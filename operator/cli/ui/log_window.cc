@@ -60,16 +60,18 @@ void LogWindow::Add(std::vector<LogLine> lines) {
 
 nlohmann::ordered_json LogWindow::After(std::uint64_t after) const {
   nlohmann::ordered_json lines = nlohmann::ordered_json::array();
-  const std::uint64_t next = first_ + lines_.size();
+  const std::uint64_t end = first_ + lines_.size();
   // A page can be older than this window, and have had more lines of one before.
-  const std::uint64_t from = after > next ? first_ : std::max(after, first_);
-  for (std::uint64_t i = from; i < next; ++i) {
-    const LogLine& line = lines_[i - first_];
+  std::uint64_t next = after > end ? first_ : std::max(after, first_);
+  for (std::size_t bytes = 0; next < end; ++next) {
+    const LogLine& line = lines_[next - first_];
+    bytes += line.text.size();
+    if (bytes > kMostBytesAtOnce) break;
     const auto since_1970 = line.time.time_since_epoch();
     lines.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count(),
                      line.replica, line.text});
   }
-  return {{"next", next}, {"lines", std::move(lines)}};
+  return {{"next", next}, {"more", next < end}, {"lines", std::move(lines)}};
 }
 
 }  // namespace lockstep::cli

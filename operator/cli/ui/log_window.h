@@ -28,11 +28,13 @@ struct LogLine {
 class LogWindow {
  public:
   static constexpr std::size_t kMostLines = 2000, kMostBytes = std::size_t{1} << 20U;
+  static constexpr std::size_t kMostBytesAtOnce = std::size_t{200} << 10U;
 
   // Adds lines in the order of their times.
   void Add(std::vector<LogLine> lines);
-  // Returns {"next", "lines"}: the lines from the number `after` on, which is `next` of the answer
-  // before, each as [milliseconds since 1970, replica, text].
+  // Returns {"next", "more", "lines"}: the lines from the number `after` on, which is `next` of the
+  // answer before, each as [milliseconds since 1970, replica, text]. Has at most kMostBytesAtOnce
+  // of texts, which a slow tunnel passes on in time; `more` is true if there are others.
   nlohmann::ordered_json After(std::uint64_t after) const;
 
  private:

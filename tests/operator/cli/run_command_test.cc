@@ -16,6 +16,7 @@ namespace {
 using testing::Ended;
 using testing::Eventually;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Program;
 using testing::RunProgram;
 using testing::ShellJob;
@@ -91,6 +92,23 @@ TEST_F(RunCommandTest, RunsAJobThatAClusterLeavesToAnotherController) {
 }
 
 // As a kubelet, which makes it when the container starts.
+TEST_F(RunCommandTest, TheViewHasNoVariablesOrArguments) {
+  auto job = nlohmann::json::parse(ShellJob("job", 1, "test $KEY = very-secret"));
+  job["metadata"]["annotations"] = {{"was", "very-secret"}};
+  nlohmann::json& pod = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
+  nlohmann::json& main = pod["containers"][0];
+  main["env"] = {{{"name", "KEY"}, {"value", "very-secret"}}};
+  pod["initContainers"] = {{{"name", "first"},
+                            {"image", "none"},
+                            {"command", {"true", "very-secret"}},
+                            {"args", {"very-secret"}}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  EXPECT_EQ(Run(JsonIn("w")).code, 0);
+  const std::string view = ReadTextFile(folder_.At("w/view.json"));
+  EXPECT_THAT(view, HasSubstr(R"("replicas":1)"));
+  EXPECT_THAT(view, Not(HasSubstr("very-secret")));
+}
+
 TEST_F(RunCommandTest, AnInitContainerMayMakeThePartOfAVolumeThatAnotherMounts) {
   nlohmann::json job = nlohmann::json::parse(ShellJob("job", 1, "cat /etc/app.yaml && cd /new"));
   nlohmann::json& spec = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];

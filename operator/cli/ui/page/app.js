@@ -77,6 +77,15 @@ function say(id, text) {
   if (element.textContent !== text) element.textContent = text;
   if (element.classList.contains("problem")) element.hidden = !text;
 }
+// Returns true if what the element shows has changed. What is made anew loses its focus, what a user has selected in it
+// and how far it was scrolled.
+const shown = new Map(); // by the element's id
+function differs(id, value) {
+  const text = JSON.stringify(value);
+  if (shown.get(id) === text) return false;
+  shown.set(id, text);
+  return true;
+}
 // Cells are [text, class] or elements.
 function fillTable(id, titles, rows) {
   const head = make("tr");
@@ -98,11 +107,13 @@ function fillTable(id, titles, rows) {
 
 // --- the list
 
-const sameJob = (one, other) => Boolean(one && other && one.name === other.name && one.namespace === other.namespace);
+const keyOf = (job) => JSON.stringify([job.namespace, job.name]);
+const sameJob = (one, other) => Boolean(one && other && keyOf(one) === keyOf(other));
 
 function jobButton(job, chosen) {
   const button = make("button");
   button.type = "button";
+  button.dataset.key = keyOf(job);
   if (sameJob(job, chosen)) button.setAttribute("aria-current", "true");
   button.append(make("span", "name", job.namespace ? `${job.namespace} / ${job.name}` : job.name));
   const line = make("span", "line");
@@ -120,16 +131,15 @@ function showJobs(list) {
   const jobs = list.jobs || [];
   const chosen = place().job;
   if (!chosen && jobs.length) location.replace(placeOf(jobs[0]));
-  const text = JSON.stringify([jobs.map((job) => [job.namespace, job.name, job.state, job.step, job.total_steps]), chosen]);
-  if (byId("jobs").dataset.shown === text) return; // keeps the focus
-  byId("jobs").dataset.shown = text;
-  const focused = [...byId("jobs").querySelectorAll("button")].indexOf(document.activeElement);
+  if (!differs("jobs", [jobs.map((job) => [job.namespace, job.name, job.state, job.step, job.total_steps]), chosen])) return;
+  const focused = byId("jobs").contains(document.activeElement) ? document.activeElement.dataset.key : null;
   byId("jobs").replaceChildren(...jobs.map((job) => {
     const item = make("li");
     item.append(jobButton(job, chosen));
     return item;
   }));
-  if (focused >= 0) byId("jobs").querySelectorAll("button")[Math.min(focused, jobs.length - 1)]?.focus();
+  // Not by its place: another job may be there now.
+  if (focused) [...byId("jobs").querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
 }
 
 // --- curves
@@ -162,7 +172,8 @@ function showCurve(id, title, unit, points) {
   const isLog = least > 0 && most / least > 1000; // else all but the first values are one line at the bottom
   const scale = isLog ? Math.log10 : (value) => value;
   const low = isLog ? Math.floor(scale(least)) : Math.min(0, least);
-  const high = isLog ? Math.ceil(scale(most)) : most + (most - low) * 0.05 || 1;
+  const above = isLog ? Math.ceil(scale(most)) : most + (most - low) * 0.05;
+  const high = above > low ? above : low + 1; // a single value below 0 is both
   const x = (time) => LEFT + ((time - begin) / (end - begin)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - ((scale(value) - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
@@ -244,20 +255,25 @@ function phaseCell(phases) {
 }
 function showRanks(top) {
   const millis = (seconds) => (seconds === null ? "–" : `${number(1000 * seconds)} ms`);
-  fillTable("ranks", [["Rank", "number"], ["Replica"], ["Step", "number"], ["Step time", "number"], ["Time by phase"], [""]],
-    top.ranks.map((rank) => [[String(rank.rank), "number"], [rank.replica], [whole(rank.step), "number"],
-      [millis(rank.step_seconds), "number"], phaseCell(rank.phases),
-      [rank.straggles_by === null ? "" : `straggler: +${percent(rank.straggles_by)}`, "wait-text"]]));
+  if (differs("ranks", top.ranks)) {
+    fillTable("ranks", [["Rank", "number"], ["Replica"], ["Step", "number"], ["Step time", "number"], ["Time by phase"], [""]],
+      top.ranks.map((rank) => [[String(rank.rank), "number"], [rank.replica], [whole(rank.step), "number"],
+        [millis(rank.step_seconds), "number"], phaseCell(rank.phases),
+        [rank.straggles_by === null ? "" : `straggler: +${percent(rank.straggles_by)}`, "wait-text"]]));
+  }
   byId("legend").hidden = !top.ranks.length;
-  const unread = top.unread.slice(0, 3).map((one) => `no metrics of ${one.replica}: ${one.why}`);
-  if (top.unread.length > 3) unread.push(`and of ${top.unread.length - 3} others`);
-  say("ranks-note", [top.ranks.length || unread.length ? "" : "No rank serves metrics now.", ...unread].filter(Boolean).join("; "));
+  const notes = top.unread.map((one) => `no metrics of ${one.replica}: ${one.why}`);
+  if (top.unread_omitted) notes.push(`and of ${plural(top.unread_omitted, "other")}`);
+  if (top.ranks_omitted) notes.unshift(`${plural(top.ranks_omitted, "further rank")} wait longer for others`);
+  say("ranks-note", top.ranks.length || notes.length ? notes.join("; ") : "No rank serves metrics now.");
 }
 
 function showReplicas(replicas) {
-  fillTable("replicas", [["Replica"], ["Node"], ["Restarts by the kubelet", "number"], ["Created"], ["State"]],
-    replicas.rows.map((row) => [[row.replica], [row.node ?? "–"], [row.restarts === null ? "–" : String(row.restarts), "number"],
-      [timeOf(row.created), "time"], [row.state, `wide ${stateClass(row.state) === "bad" ? "bad-text" : ""}`]]));
+  if (differs("replicas", replicas.rows)) {
+    fillTable("replicas", [["Replica"], ["Node"], ["Restarts by the kubelet", "number"], ["Created"], ["State"]],
+      replicas.rows.map((row) => [[row.replica], [row.node ?? "–"], [row.restarts === null ? "–" : String(row.restarts), "number"],
+        [timeOf(row.created), "time"], [row.state, `wide ${stateClass(row.state) === "bad" ? "bad-text" : ""}`]]));
+  }
   const more = [];
   if (replicas.running) more.push(`${whole(replicas.running)} more run`);
   if (replicas.omitted) more.push(`${whole(replicas.omitted)} more do not run`);
@@ -276,10 +292,12 @@ function showReplicas(replicas) {
 }
 
 function showEvents(job) {
-  fillTable("events", [["Last seen"], ["Type"], ["Object"], ["Reason"], ["Event"]],
-    job.events.slice().reverse().map((event) => [[timeOf(event.last), "time"],
-      [event.type, event.type === "Warning" ? "wait-text" : ""], [event.object], [event.reason],
-      [event.count > 1 ? `${event.message} (${event.count} times)` : event.message, "wide"]]));
+  if (differs("events", job.events)) {
+    fillTable("events", [["Last seen"], ["Type"], ["Object"], ["Reason"], ["Event"]],
+      job.events.slice().reverse().map((event) => [[timeOf(event.last), "time"],
+        [event.type, event.type === "Warning" ? "wait-text" : ""], [event.object], [event.reason],
+        [event.count > 1 ? `${event.message} (${event.count} times)` : event.message, "wide"]]));
+  }
   say("events-note", job.events_error ? `The events cannot be read: ${job.events_error}` : job.events.length ? "" : "No events.");
 }
 
@@ -300,12 +318,17 @@ function showJob(key, answer) {
   showRanks(job.top);
   showReplicas(job.replicas);
   showEvents(job);
-  fillTable("conditions", [["Condition"], ["Status"], ["Since"], ["Reason"], ["Message"]],
-    job.conditions.map((one) => [[one.type], [one.status], [timeOf(one.since), "time"], [one.reason], [one.message, "wide"]]));
+  if (differs("conditions", job.conditions)) {
+    fillTable("conditions", [["Condition"], ["Status"], ["Since"], ["Reason"], ["Message"]],
+      job.conditions.map((one) => [[one.type], [one.status], [timeOf(one.since), "time"], [one.reason], [one.message, "wide"]]));
+  }
 }
 
 function clearJob() {
-  for (const id of ["tiles", "words", "ranks", "replicas", "events", "conditions", "loss", "rate"]) byId(id).replaceChildren();
+  for (const id of ["tiles", "words", "ranks", "replicas", "events", "conditions", "loss", "rate"]) {
+    byId(id).replaceChildren();
+    shown.delete(id);
+  }
   for (const id of ["job-name", "job-state", "job-times", "ranks-note", "replicas-note", "events-note"]) byId(id).textContent = "";
   say("job-problem", "");
   byId("log-of").value = "";
@@ -351,13 +374,13 @@ let timer = 0;
 
 async function askForJob(round, key) {
   const answer = await ask("job", key);
-  if (round !== asking) return false;
+  if (round !== asking) return null;
   showJob(key, answer);
   const replica = byId("log-of").value;
   const lines = await ask("log", { ...key, replica, after: log.next });
-  if (round !== asking || replica !== byId("log-of").value) return false;
+  if (round !== asking || replica !== byId("log-of").value) return null;
   showLog(lines, replica === "");
-  return Boolean(answer.job || answer.error) && lines.read;
+  return { complete: Boolean(answer.job || answer.error) && lines.read && !lines.more, times: [answer.at, lines.error ? null : lines.at] };
 }
 
 async function round() {
@@ -370,15 +393,19 @@ async function round() {
     showJobs(list);
     complete = list.jobs !== null || list.error !== null;
     const key = place().job;
-    if (key) complete = (await askForJob(mine, key)) && complete;
+    const answer = key ? await askForJob(mine, key) : { complete: true, times: [] };
     if (mine !== asking) return;
-    say("updated", `as of ${timeFormat.format(new Date())}`);
+    complete = complete && Boolean(answer?.complete);
+    // When the server read the oldest part of what is shown, which may be long before it answered.
+    const times = [list.at, ...(answer?.times || [])].filter((time) => time !== null);
+    say("updated", times.length ? `as of ${timeFormat.format(new Date(Math.min(...times)))}` : "");
   } catch (error) {
     if (mine !== asking) return;
     const silent = error instanceof TypeError || error.name === "TimeoutError";
     say("problem", silent ? "lockstep ui does not answer: it may have ended. This page asks again." : error.message);
   }
-  timer = setTimeout(round, complete ? PERIOD : PERIOD / 4); // soon, until there is something to show
+  // Soon, until there is something to show. A page that nobody sees asks for nothing.
+  if (!document.hidden) timer = setTimeout(round, complete ? PERIOD : PERIOD / 4);
 }
 
 addEventListener("hashchange", () => {
@@ -390,7 +417,7 @@ byId("log-of").addEventListener("change", () => {
   round();
 });
 document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer); // a page that nobody sees asks for nothing
+  clearTimeout(timer);
   if (!document.hidden) round();
 });
 byId("zone").textContent = zone;
@@ -399,4 +426,4 @@ byId("legend").append(...PHASES.map((phase) => {
   item.append(make("span", phase), phase);
   return item;
 }));
-round();
+if (!document.hidden) round();

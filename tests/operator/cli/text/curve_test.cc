@@ -33,12 +33,26 @@ TEST(CurveTest, AStepCountsOnceAndTimeDoesNotGoBack) {
   Curve curve;
   curve.Add(PointAt(5));
   curve.Add(PointAt(5));
-  CurvePoint early = PointAt(4);
-  curve.Add(early);
   EXPECT_EQ(1U, curve.points().size());
+  CurvePoint early = PointAt(4);
   early.time = Time(std::chrono::seconds(6));  // the job goes on from a checkpoint
   curve.Add(early);
   EXPECT_EQ(2U, curve.points().size());
+}
+
+TEST(CurveTest, AClockThatIsSetBackDoesNotStopIt) {
+  Curve curve;
+  curve.Add(PointAt(100));
+  for (int i = 0; i < 10'000; ++i) {
+    CurvePoint early = PointAt(i + 200);
+    early.time = Time(std::chrono::seconds(50));
+    curve.Add(early);
+    ASSERT_EQ(i + 200, curve.points().back().step);
+    ASSERT_EQ(Time(std::chrono::seconds(100)), curve.points().back().time);
+    ASSERT_LE(curve.points().size(), Curve::kMostPoints);
+  }
+  curve.Add(PointAt(20'000));
+  EXPECT_EQ(PointAt(20'000), curve.points().back());
 }
 
 TEST(CurveTest, WhatIsWrittenIsReadAndTheRestPassedOver) {

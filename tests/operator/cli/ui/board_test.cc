@@ -100,6 +100,66 @@ TEST(BoardTest, WhatNobodyAsksForMakesRoom) {
   }
 }
 
+TEST(BoardTest, APageThatGoesOnFromJobToJobIsNotRefused) {
+  testing::FakeSource source;
+  Board board(source, {.look = milliseconds(5), .forget = std::chrono::minutes(10)});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)})) << i;
+    EXPECT_TRUE(board.Log({"n", "a"}, fmt::format("worker-{}", i), 0)) << i;
+    std::this_thread::sleep_for(milliseconds(15));
+  }
+}
+
+TEST(BoardTest, WhatIsSilentDelaysNoOther) {
+  testing::FakeSource source;
+  Board board(source, kSlow);
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Eventually([&] {
+    bool all = true;  // asks for each
+    for (std::size_t i = 0; i < Board::kMostWatched; ++i) {
+      const std::string name = fmt::format("silent-{}", i);
+      all = !json::parse(*board.Job({"n", name}))["at"].is_null() && all;
+      all = !json::parse(*board.Log({"n", "a"}, name, 0))["at"].is_null() && all;
+    }
+    return all;
+  }));
+  // Two rounds: the first may have begun before all were asked for.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+}
+
+TEST(BoardTest, WhatIsShownHasTheTimeAtWhichItWasRead) {
+  testing::FakeSource source;
+  Board board(source, kFast);
+  const auto at = [&](const std::string& answer) { return json::parse(answer)["at"]; };
+  EXPECT_TRUE(Eventually([&] { return at(board.Jobs()) != nullptr; }));
+  EXPECT_TRUE(Eventually([&] { return at(*board.Job({"n", "a"})) != nullptr; }));
+  source.is_down = true;
+  EXPECT_TRUE(Eventually([&] {
+    return json::parse(board.Jobs())["error"].is_string() &&
+           json::parse(*board.Job({"n", "a"}))["error"].is_string();
+  }));
+  const json list = at(board.Jobs()), job = at(*board.Job({"n", "a"}));
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_EQ(list, at(board.Jobs()));
+  EXPECT_EQ(job, at(*board.Job({"n", "a"})));
+}
+
+TEST(BoardTest, AJobThatIsMadeAgainHasACurveOfItsOwn) {
+  testing::FakeSource source;
+  Board board(source, kFast);
+  const auto curve = [&] {
+    const json job = json::parse(*board.Job({"n", "a"}))["job"];
+    return job.is_object() ? job["curve"] : json::array();
+  };
+  EXPECT_TRUE(Eventually([&] { return curve().size() > 2; }));
+  const int steps_before = source.lists;
+  source.generation = 2;
+  EXPECT_TRUE(Eventually([&] {
+    const json points = curve();
+    return !points.empty() && points.front()[1] >= steps_before;
+  }));
+}
+
 TEST(BoardTest, ALogComesInParts) {
   testing::FakeSource source;
   Board board(source, kFast);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
@@ -39,7 +41,11 @@ class ClusterSourceTest : public ::testing::Test {
       return to.Respond(200, target.ends_with("/j") ? job.dump() : list(Object::array({job})));
     }
     if (target.find("/log?") != std::string::npos) {
-      const int worker = target.find("/j-worker-1/") != std::string::npos ? 1 : 0;
+      const int worker = std::stoi(target.substr(target.find("/j-worker-") + 10));
+      if (is_silent_[static_cast<std::size_t>(worker)]) {
+        to.AwaitClose();
+        return to.Cut();
+      }
       const bool again = target.find("sinceTime=") != std::string::npos;
       std::string text = fmt::format("2026-05-01T12:00:0{0}Z line of {0}\n", worker);
       if (again) text += fmt::format("2026-05-01T12:00:0{0}.5Z <b>later</b> of {0}\n", worker);
@@ -51,14 +57,15 @@ class ClusterSourceTest : public ::testing::Test {
     }
     if (target.find("/proxy/metrics") != std::string::npos) return to.Respond(200, "");
     Object pods = Object::array();
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < workers_; ++i) {
       pods.push_back(
           testing::TrainerPod("worker", i, {{"state", {{"running", Object::object()}}}}));
     }
     to.Respond(200, list(pods));
   }
 
-  std::atomic<int> events_ = 0;
+  std::atomic<int> events_ = 0, workers_ = 2;
+  std::array<std::atomic<bool>, 10> is_silent_{};  // the workers' nodes
   testing::FakeCluster cluster_;
   ClusterAccess access_;
   std::unique_ptr<JobSource> source_;
@@ -108,6 +115,29 @@ TEST_F(ClusterSourceTest, LogsAreReadOnFromTheLastLine) {
   ASSERT_TRUE(one->Read(lines).ok());
   EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-1: line of 1"));
   EXPECT_TRUE(absl::IsNotFound(source_->Tail({"n", "j"}, "worker-9")->Read(lines)));
+}
+
+TEST_F(ClusterSourceTest, ANodeThatDoesNotAnswerIsNoEmptyLog) {
+  is_silent_[1] = true;
+  std::vector<LogLine> lines;
+  const absl::Status read = source_->Tail({"n", "j"}, "")->Read(lines);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(read)) << read;
+  EXPECT_THAT(std::string(read.message()), HasSubstr("worker-1"));
+  EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-0: line of 0"));
+}
+
+// More of them than are read at once.
+TEST_F(ClusterSourceTest, SilentNodesTakeTheTimeOfOneAndThatOfNoOther) {
+  workers_ = 10;
+  for (std::size_t i = 0; i < 9; ++i) is_silent_[i] = true;
+  const auto all = source_->Tail({"n", "j"}, "");
+  std::vector<LogLine> lines;
+  for (int i = 0; i < 2; ++i) {
+    const SteadyTime begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(all->Read(lines)));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  }
+  EXPECT_THAT(TextsOf(lines), ::testing::Contains("worker-9: line of 9"));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "operator/cli/ui/job_source.h"
@@ -21,6 +23,7 @@ class FakeSource final : public JobSource {
   }
   absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) override {
     ++looks;
+    if (job.name.starts_with("silent")) std::this_thread::sleep_for(std::chrono::seconds(1));
     if (is_down) return absl::UnavailableError("connection refused");
     if (job.name == "gone") return absl::NotFoundError("trainingjobs gone not found");
     JobLook look;
@@ -36,6 +39,7 @@ class FakeSource final : public JobSource {
      public:
       explicit Tail(std::string replica) : replica_(std::move(replica)) {}
       absl::Status Read(std::vector<LogLine>& lines) override {
+        if (replica_.starts_with("silent")) std::this_thread::sleep_for(std::chrono::seconds(1));
         lines.push_back({Time(), replica_, "line " + std::to_string(count_++)});
         return absl::OkStatus();
       }
@@ -48,12 +52,14 @@ class FakeSource final : public JobSource {
   }
 
   std::atomic<int> lists = 0, looks = 0;
+  std::atomic<int> generation = 1;  // of the jobs, which have been made again
   std::atomic<bool> is_down = false;
 
  private:
   ListedJob Listed(const std::string& name) {
     ListedJob listed{.key = {"n", name}, .job = {}, .state = "Running"};
     listed.job.metadata.name = name;
+    listed.job.metadata.uid = std::to_string(generation);
     listed.job.status.progress.emplace();
     listed.job.status.progress->step = lists;
     listed.job.status.progress->loss = 0.5;

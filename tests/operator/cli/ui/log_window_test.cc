@@ -26,11 +26,11 @@ TEST(LogWindowTest, TerminalsSequencesAndControlCharactersAreNotShown) {
 TEST(LogWindowTest, APageGetsWhatItHasNotHadInTheOrderOfTime) {
   LogWindow window;
   window.Add({LineAt(2, "b"), LineAt(1, "a")});
-  EXPECT_EQ(R"({"next":2,"lines":[[1000,"worker-0","a"],[2000,"worker-0","b"]]})",
+  EXPECT_EQ(R"({"next":2,"more":false,"lines":[[1000,"worker-0","a"],[2000,"worker-0","b"]]})",
             window.After(0).dump());
-  EXPECT_EQ(R"({"next":2,"lines":[]})", window.After(2).dump());
+  EXPECT_EQ(R"({"next":2,"more":false,"lines":[]})", window.After(2).dump());
   window.Add({LineAt(3, "c")});
-  EXPECT_EQ(R"({"next":3,"lines":[[3000,"worker-0","c"]]})", window.After(2).dump());
+  EXPECT_EQ(R"({"next":3,"more":false,"lines":[[3000,"worker-0","c"]]})", window.After(2).dump());
   EXPECT_EQ(3U, window.After(99).at("lines").size());  // of a window before this one
 }
 
@@ -41,6 +41,23 @@ TEST(LogWindowTest, ItHoldsTheLastLinesAndBytes) {
   EXPECT_EQ(3000, window.After(0).at("next"));
   for (int i = 0; i < 1000; ++i) window.Add({LineAt(3000 + i, std::string(4000, 'y'))});
   EXPECT_LE(window.After(0).at("lines").size() * 4000, LogWindow::kMostBytes + 8000);
+}
+
+TEST(LogWindowTest, APageGetsManyLinesInSeveralAnswers) {
+  LogWindow window;
+  for (int i = 0; i < 250; ++i) window.Add({LineAt(i, std::string(4000, 'y'))});
+  std::uint64_t next = 0;
+  std::size_t lines = 0;
+  for (bool more = true; more;) {
+    const auto answer = window.After(next);
+    ASSERT_FALSE(answer.at("lines").empty());
+    EXPECT_LE(answer.at("lines").size() * 4000, LogWindow::kMostBytesAtOnce);
+    next = answer.at("next");
+    lines += answer.at("lines").size();
+    more = answer.at("more");
+  }
+  EXPECT_EQ(250U, next);
+  EXPECT_EQ(250U, lines);
 }
 
 }  // namespace

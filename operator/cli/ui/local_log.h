@@ -1,0 +1,16 @@
+// The logs of a run on this machine for a page.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "operator/cli/ui/job_source.h"
+
+namespace lockstep::cli {
+
+// `run` is a work directory; `replica` as in JobSource::Tail. Of a log that grows faster than it
+// can be shown, lines are left out. A line that is redrawn and does not end, such as a progress
+// bar, is shown now and then.
+std::unique_ptr<LogTail> MakeLocalLogTail(const std::string& run, const std::string& replica);
+
+}  // namespace lockstep::cli

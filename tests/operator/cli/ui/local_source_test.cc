@@ -1,0 +1,176 @@
+#include "operator/cli/ui/local_source.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+// Folders as `lockstep run` leaves them.
+class LocalSourceTest : public ::testing::Test {
+ protected:
+  // Started so many seconds after the first.
+  void AddRun(const std::string& name, int start) {
+    fs::create_directories(runs_.At(name + "/logs/j-worker-0"));
+    WriteTextFile(runs_.At(name + "/.lock"), "0");
+    fs::last_write_time(runs_.At(name + "/.lock"), first_ + std::chrono::seconds(start));
+  }
+  void WriteLog(const std::string& text, const std::string& file = "0.log") {
+    std::ofstream(runs_.At("r/logs/j-worker-0/" + file), std::ios::app) << text;
+  }
+  std::vector<std::string> Names() {
+    std::vector<std::string> names;
+    const auto jobs = source_->List();
+    if (!jobs.ok()) return {std::string(jobs.status().message())};
+    for (const ListedJob& job : *jobs) names.push_back(fs::path(job.key.name).filename());
+    return names;
+  }
+
+  const TempDirectory runs_;
+  const fs::file_time_type first_ = fs::file_time_type::clock::now();
+  std::unique_ptr<JobSource> source_ = MakeLocalSource(runs_.path());
+};
+
+TEST_F(LocalSourceTest, TheRunThatWasStartedLastIsFirstWhoeverWroteLast) {
+  AddRun("a", 0);
+  AddRun("b", 60);
+  AddRun("c", 60);
+  EXPECT_THAT(Names(), ElementsAre("b", "c", "a"));
+  for (const char* writes : {"a", "c", "b"}) {
+    WriteTextFile(runs_.At(std::string(writes) + "/view.json"), "{}");
+    fs::last_write_time(runs_.At(writes), fs::file_time_type::clock::now() + std::chrono::hours(1));
+    EXPECT_THAT(Names(), ElementsAre("b", "c", "a"));
+  }
+}
+
+// As a test can see it: by a view of another text and the same time, which no run writes.
+TEST_F(LocalSourceTest, AViewThatHasNotChangedIsNotReadAgain) {
+  AddRun("r", 0);
+  const auto list = [this](const std::string& name, int second) {
+    WriteTextFile(runs_.At("r/view.json"),
+                  fmt::format(R"({{"job": {{"metadata": {{"name": "{}"}}}}}})", name));
+    fs::last_write_time(runs_.At("r/view.json"), first_ + std::chrono::seconds(second));
+    const auto jobs = source_->List();
+    return jobs.ok() && jobs->size() == 1 ? jobs->front().job.metadata.name : "none";
+  };
+  EXPECT_EQ("one", list("one", 0));
+  EXPECT_EQ("one", list("two", 0));
+  EXPECT_EQ("three", list("three", 1));
+}
+
+TEST_F(LocalSourceTest, AnotherUsersFolderIsNoRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  AddRun("mine", 0);
+  AddRun("other", 0);
+  ASSERT_EQ(0, ::chown(runs_.At("other/.lock").c_str(), 12345, 12345));
+  EXPECT_THAT(Names(), ElementsAre("mine"));
+  EXPECT_TRUE(absl::IsNotFound(source_->Look({"", runs_.At("other")}, true).status()));
+}
+
+TEST_F(LocalSourceTest, AViewThatIsNestedWithoutEndIsNone) {
+  AddRun("r", 0);
+  constexpr std::size_t kDepth = 1'000'000;
+  WriteTextFile(runs_.At("r/view.json"),
+                R"({"pods": [)" + std::string(kDepth, '[') + std::string(kDepth, ']') + "]}");
+  WriteTextFile(runs_.At("r/report.json"), std::string(kDepth, '[') + std::string(kDepth, ']'));
+  EXPECT_THAT(Names(), ElementsAre("r"));
+  EXPECT_TRUE(source_->Look({"", runs_.At("r")}, true).ok());
+}
+
+class LocalLogTest : public LocalSourceTest {
+ protected:
+  LocalLogTest() {
+    AddRun("r", 0);
+    WriteLog("");
+    tail_ = source_->Tail({"", runs_.At("r")}, "worker-0");
+  }
+  std::vector<LogLine> Read() {
+    std::vector<LogLine> lines;
+    EXPECT_TRUE(tail_->Read(lines).ok());
+    return lines;
+  }
+  // As a page shows them.
+  std::vector<std::string> Texts() {
+    std::vector<std::string> texts;
+    for (const LogLine& line : Read()) texts.push_back(ShownLine(line.text));
+    return texts;
+  }
+  void SetTimeOfLog(std::chrono::seconds ago) {
+    fs::last_write_time(runs_.At("r/logs/j-worker-0/0.log"),
+                        fs::file_time_type::clock::now() - ago);
+  }
+
+  std::unique_ptr<LogTail> tail_;
+};
+
+TEST_F(LocalLogTest, ALineWithoutATimeHasThatAtWhichItCame) {
+  WriteLog("begins\n");
+  SetTimeOfLog(std::chrono::hours(3));
+  ASSERT_THAT(Texts(), ElementsAre("begins"));
+  WriteLog("three hours later\n");
+  SetTimeOfLog(std::chrono::seconds(0));
+  const std::vector<LogLine> lines = Read();
+  ASSERT_EQ(1U, lines.size());
+  const auto age = std::chrono::system_clock::now() - lines.front().time;
+  EXPECT_LT(age, std::chrono::minutes(1));
+  EXPECT_GT(age, -std::chrono::minutes(1));
+}
+
+TEST_F(LocalLogTest, ALineWithoutATimeIsNoLaterThanTheTrainersLineBehindIt) {
+  WriteLog("before\n{\"time\":\"2026-05-01T12:00:00Z\"}\nafter\n");
+  const std::vector<LogLine> lines = Read();
+  ASSERT_EQ(3U, lines.size());
+  EXPECT_EQ(lines[1].time, lines[0].time);
+  EXPECT_EQ(lines[1].time, lines[2].time);
+}
+
+TEST_F(LocalLogTest, OfALogThatGrowsFasterThanItIsShownTheNewestLinesAre) {
+  WriteLog("first\n");
+  Read();
+  std::string many;
+  while (many.size() < (10U << 20U)) many += "a line of many\n";
+  WriteLog(many + "last\n");
+  const std::vector<std::string> lines = Texts();
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ("a line of many", lines.front());
+  EXPECT_EQ("last", lines.back());
+  EXPECT_TRUE(Read().empty());
+}
+
+TEST_F(LocalLogTest, ALogOfAnotherStartIsReadBehindTheEndOfTheOneBefore) {
+  WriteLog("begins\n");
+  Read();
+  WriteLog("why it ends\n");
+  WriteLog("begins again\n", "1.log");
+  EXPECT_THAT(Texts(), ElementsAre("why it ends", "begins again"));
+  EXPECT_TRUE(Read().empty());
+}
+
+TEST_F(LocalLogTest, ALineThatIsRedrawnIsShownThoughItDoesNotEnd) {
+  WriteLog("1%\r2%\r3%");
+  EXPECT_TRUE(Read().empty());  // its end may be on its way
+  EXPECT_THAT(Texts(), ElementsAre("3%"));
+  WriteLog("\r4%\r");
+  EXPECT_TRUE(Read().empty());  // nothing else would fit into the window
+  WriteLog("\r100%\n");
+  EXPECT_THAT(Texts(), ElementsAre("100%"));
+  WriteLog("half a");
+  EXPECT_TRUE(Read().empty());
+  EXPECT_TRUE(Read().empty());
+  WriteLog(" line\n");
+  EXPECT_THAT(Texts(), ElementsAre("half a line"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli
