@@ -190,6 +190,13 @@ class BucketTest(RunTest):
         best = list(self.objects.glob("bucket/checkpoints/job/best/step-*/manifest.json"))
         self.assertEqual(1, len(best), self.told())
 
+    def test_what_is_synced_is_in_the_store(self):
+        file = os.open(self.bucket / "file", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        self.addCleanup(os.close, file)
+        os.write(file, b"content")
+        os.fsync(file)
+        self.assertEqual(b"content", (self.objects / "bucket/file").read_bytes())
+
     def test_of_two_jobs_on_two_mounts_the_later_keeps_the_folder(self):
         write_data(self.bucket / "data")
         (self.bucket / "checkpoints").mkdir()
