@@ -65,9 +65,11 @@ fuzz:
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-## make test-peers  against TensorFlow, TensorBoard, ONNX Runtime, JAX, PyTorch and transformers, which it installs (3 GB)
+## make test-peers  against TensorFlow, TensorBoard, ONNX Runtime, JAX, PyTorch, transformers and a mounted bucket of an
+##                  S3-compatible server, which it installs (3 GB)
 test-peers: build
 	@tools/setup frameworks
+	@tools/setup storage
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
 
 ## make test-python  the tests of the Python client, python/, alone

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <stdexcept>
 #include <utility>
 
@@ -126,6 +127,7 @@ absl::Status FaultFileSystem::Rename(const std::string& from, const std::string&
   const NodePtr node = Find(from), parent = FindParent(to);
   if (node == nullptr || parent == nullptr) return NoSuch(from);
   if (fault == Fault::kFull) return Full(to);
+  if (refuses_renames_) return CannotRename(ENOSYS, to);
   parent->now[Split(to).back()] = node;
   FindParent(from)->now.erase(Split(from).back());
   return fault == Fault::kCrash ? Crashed(from) : absl::OkStatus();
@@ -203,6 +205,11 @@ void FaultFileSystem::FailInRead(int n) {
   fail_read_at_ = reads_ + n;
 }
 
+void FaultFileSystem::RefuseRenames() {
+  const std::lock_guard lock(mutex_);
+  refuses_renames_ = true;
+}
+
 int FaultFileSystem::reads() const {
   const std::lock_guard lock(mutex_);
   return reads_;
@@ -217,7 +224,7 @@ void FaultFileSystem::Reboot(std::uint64_t seed) {
   SettleAfterCrash(*root_, seed);
   crash_at_ = full_at_ = fail_read_at_ = syncs_until_failure_ = 0;
   most_bytes_ = std::numeric_limits<std::size_t>::max();
-  crashed_ = stays_full_ = false;
+  crashed_ = stays_full_ = refuses_renames_ = false;
   choices_ = 0;
 }
 

@@ -49,6 +49,8 @@ class FaultFileSystem final : public FileSystem {
   // Fails SyncDirectory `n` (counted from 1, starting now), and only that one. It makes nothing
   // durable.
   void FailInSync(int n);
+  // From now on, files cannot be renamed, as on some mounts of object stores.
+  void RefuseRenames();
   // Returns the number of reads so far.
   int reads() const;
   // Restarts after a loss of power. `seed` decides which unsynced names have survived; kLoseAll:
@@ -84,7 +86,7 @@ class FaultFileSystem final : public FileSystem {
   std::size_t most_bytes_ = std::numeric_limits<std::size_t>::max();
   int reads_ = 0, fail_read_at_ = 0;
   int syncs_until_failure_ = 0;  // 0: none fails
-  bool stays_full_ = false, crashed_ = false;
+  bool stays_full_ = false, crashed_ = false, refuses_renames_ = false;
   std::uint64_t choices_ = 0;  // random choices since the last Reboot
 };
 

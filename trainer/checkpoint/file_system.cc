@@ -158,6 +158,7 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
+      if (errno == ENOSYS || errno == ENOTSUP) return CannotRename(errno, to);
       return PathError(errno, fmt::format("rename to {}", to).c_str(), from);
     }
     return absl::OkStatus();
@@ -194,6 +195,14 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+absl::Status CannotRename(int error, const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: found a file system that cannot rename files ({}), as some mounts of object stores "
+      "cannot; expected one that can, because a file gets its name only when it is complete",
+      folder.empty() ? "." : folder.string(), std::generic_category().message(error)));
+}
 
 absl::Status TooManyBytes(const std::string& path, std::uint64_t bytes, std::uint64_t most) {
   return absl::DataLossError(

@@ -45,7 +45,7 @@ class FileSystem {
   // none were read; or the path is a folder, a pipe, a socket or a device, or cannot be a file's.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path, std::uint64_t most) = 0;
   // Replaces `to` if it exists. Durable after SyncDirectory of both folders. FailedPrecondition:
-  // `from` is a file, and `to` a folder.
+  // `from` is a file, and `to` a folder; or CannotRename.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // OK without an effect if the folder cannot be synced: it may not be read, or is of an object
   // store.
@@ -59,6 +59,10 @@ class FileSystem {
 // Returns the error of a call of the system that has failed with this errno, with the codes above.
 // `action` is what could not be done to the path: "write".
 absl::Status FileError(int error, const char* action, const std::string& path);
+
+// Returns the error of a rename to the path, which the file system does not know with this errno:
+// FailedPrecondition, because no later try can succeed. Names the folder of the path.
+absl::Status CannotRename(int error, const std::string& path);
 
 FileSystem& RealFileSystem();
 

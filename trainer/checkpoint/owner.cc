@@ -18,6 +18,11 @@ constexpr char kOwner[] = "owner.json";
 constexpr char kOwnerDraft[] = "owner.json.tmp";
 constexpr char kAnotherJob[] = "lockstep/folder-taken-by-another-job";  // payload of a status
 
+bool IsFolder(FileSystem& files, const std::string& path) {
+  const absl::StatusOr<FileSystem::Kind> kind = files.KindOf(path);
+  return kind.ok() && *kind == FileSystem::Kind::kFolder;
+}
+
 }  // namespace
 
 bool CheckpointOwner::Supersedes(const CheckpointOwner& other) const {
@@ -111,7 +116,7 @@ absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
   LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
   const std::string path = directory_ + "/" + kOwner;
   const absl::Status renamed = files_.Rename(draft, path);
-  if (absl::IsFailedPrecondition(renamed)) {
+  if (absl::IsFailedPrecondition(renamed) && IsFolder(files_, path)) {
     return absl::FailedPreconditionError(
         fmt::format("{}: found a folder, expected a file or nothing", path));
   }

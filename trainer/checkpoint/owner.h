@@ -65,9 +65,9 @@ class FolderClaim {
 
   // Takes over the folder from its previous owner, if any, even from another job. Aborted: the
   // owner is a newer process of this job, or a job that has taken the folder from this one.
-  // FailedPrecondition: there is a folder in the place of the owner's file. Other errors: that file
-  // could not be read or written. ResourceExhausted: this process may take the folder over, but the
-  // disk is full.
+  // FailedPrecondition: there is a folder in the place of the owner's file, or the file system
+  // cannot rename files. Other errors: the owner's file could not be read or written.
+  // ResourceExhausted: this process may take the folder over, but the disk is full.
   absl::Status Take();
   // Like Take, but returns OK without taking the folder (is_taken() is false) if another job owns
   // it, unless that job has taken it from this one: Aborted.

@@ -2,15 +2,24 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iostream>
 #include <map>
 
 #include "tests/support/temp_directory.h"
@@ -46,6 +55,49 @@ TEST(RealFileSystemTest, FoldersAreMadeRenamedListedRemoved) {
   ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());
   ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());  // already gone
   EXPECT_FALSE(std::filesystem::exists(folder.At("a")));
+}
+
+// As a mount of an object store answers that knows no rename.
+bool RefuseRenames(int error) {
+  const auto number = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
+  const auto refuse = SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error);
+  std::array filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
+#ifdef SYS_rename
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rename, 2, 0),
+#endif
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 1, 0),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, refuse),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = filter.size(), .filter = filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Ends the process with the code that the rename has returned.
+[[noreturn]] void RenameWhereThatIsRefused(int error, const std::string& from,
+                                           const std::string& to) {
+  if (!RefuseRenames(error)) std::_Exit(0);
+  const absl::Status refused = RealFileSystem().Rename(from, to);
+  std::cerr << refused.message() << "\n";
+  std::_Exit(refused.raw_code());
+}
+
+TEST(RealFileSystemTest, AFileSystemWithoutRenamesIsRefusedForGood) {
+  // Without a filter a kernel that takes them finds a bad address, and QEMU a bad argument.
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, nullptr) == 0 || errno != EFAULT) {
+    GTEST_SKIP() << "this system takes no filter of its calls";
+  }
+  const TempDirectory folder;
+  WriteTextFile(folder.At("draft"), "x");
+  for (const int error : {ENOSYS, ENOTSUP}) {
+    EXPECT_EXIT(RenameWhereThatIsRefused(error, folder.At("draft"), folder.At("name")),
+                testing::ExitedWithCode(static_cast<int>(absl::StatusCode::kFailedPrecondition)),
+                testing::StartsWith(folder.path() + ": found a file system that cannot rename"));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.At("draft")));
 }
 
 TEST(RealFileSystemTest, ErrorsNamePathAndReason) {

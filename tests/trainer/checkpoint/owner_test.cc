@@ -301,6 +301,14 @@ TEST(FolderClaimTest, AFolderInThePlaceOfTheOwnersFileIsAnError) {
   }
 }
 
+TEST_F(OwnerTest, AFolderWhoseFilesCannotBeRenamedIsRefusedAtOnce) {
+  files_.RefuseRenames();
+  const absl::Status refused = CheckpointStore::Open(files_, "/ckpt", 2, kFirstOwner).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("/ckpt: found a file system that cannot rename files"));
+}
+
 TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
   ASSERT_TRUE(Open(files_, kFirstOwner)->Save(SnapshotOfStep(10)).ok());
   files_.FillDiskInOperation(2,
