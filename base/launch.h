@@ -32,20 +32,22 @@ struct LaunchSpec {
   bool close_others = false;     // even those that are not close-on-exec
   std::vector<int> cpus;         // affinity, as far as permitted; empty: this thread's
   bool new_session = false;      // the child leads a session and a process group of its own
-  bool default_signals = false;  // else signals that this process ignores stay ignored
-  // Signals that wait until the program takes them; it must, since else it never gets them.
+  bool default_signals = false;  // false: signals that this process ignores stay ignored
+  // Signals that are blocked in the child. The program must unblock them or wait for them, or it
+  // never receives them.
   std::vector<int> blocked_signals;
   bool dies_with_thread = false;  // SIGKILL when the calling thread ends, so also when it is killed
 };
 
-// Starts a child in which no other signal is blocked, and returns once it has executed the program.
-// On failure, the code is that of the failed call (NotFound, PermissionDenied, …), and the message
-// names the program or the folder and the reason. Thread-safe.
+// Starts a child in which only `blocked_signals` are blocked, and returns once the child executes
+// the program. On failure, the code is that of the failed call (NotFound, PermissionDenied, …). The
+// message gives the reason and, if a process could be created, names the program or the folder.
+// Thread-safe.
 absl::StatusOr<pid_t> Launch(const LaunchSpec& spec);
 
 // Executes this process's own program anew, in this process, with the same arguments and the
-// environment `env`. It inherits the standard streams and `fds`, and nothing else. Signals that are
-// blocked stay blocked, and those that wait stay. No destructor runs. Returns only on failure.
+// environment `env`. It inherits the standard streams and `fds`, and nothing else. Blocked signals
+// stay blocked, and pending ones stay pending. No destructor runs. Returns only on failure.
 absl::Status StartAgain(const Environment& env, const std::vector<int>& fds);
 
 // Blocks until the child has ended, and returns its wait status (see waitpid(2)).

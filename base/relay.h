@@ -13,9 +13,10 @@
 namespace lockstep {
 
 // Never blocks: an epoll instance (see Watch) tells when a side is ready. Buffers at most one read
-// per side, so a side that does not take its bytes stops the other. After a side has hung up, reads
-// everything that its socket still holds. When the caller is gone, shuts down the server's input,
-// and discards its output until it closes. Not thread-safe.
+// per side, so a side that does not take its bytes stops the other. When a side has hung up,
+// however, it reads and buffers everything that the side's socket still holds. When the caller is
+// gone, signals the end of input to the server once the server has taken everything, and discards
+// the server's output until the server closes. Not thread-safe.
 class Relay {
  public:
   enum Side { kCaller = 0, kServer = 1 };
@@ -42,7 +43,7 @@ class Relay {
   int fd(Side side) const { return ends_[side].socket.fd(); }  // -1 if closed
   // Returns true if the side has taken everything that was received for it.
   bool HasAll(Side side) const { return ends_[side].waiting.empty(); }
-  // Closes the caller's end.
+  // Closes the caller's end. Drops what the server has not taken yet.
   void Dismiss();
   // Returns true once the server has closed its end, and the caller has got everything or is gone
   // too.

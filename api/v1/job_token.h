@@ -1,5 +1,5 @@
-// A secret that only a job's own processes and the operator know. It never crosses the network: a
-// caller proves that it knows the secret with an HMAC over a nonce that the server chose.
+// A secret that only a job's own processes and the operator know. They never send it to each other:
+// a caller proves with an HMAC over a nonce that the server chose that it knows the secret.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,9 @@ class JobToken {
   // Returns HMAC-SHA256 over purpose, nonce and content; empty without a token.
   std::string Prove(std::string_view purpose, std::string_view nonce,
                     std::string_view content) const;
-  // Returns what a program sends to the operator with its reports, as Authorization: Bearer, in
-  // hexadecimal: it need not know how to make a proof. Whoever reads it on the way can report for
-  // the job, and can do nothing else with it. Empty without a token.
+  // Returns the bearer token, in hexadecimal, that a program sends with its reports to the operator
+  // (Authorization: Bearer), so that the program need not compute a proof. Someone who intercepts
+  // it can report for the job, but can do nothing else with it. Empty without a token.
   std::string ReportBearer() const;
   // Returns true if `proof` is what Prove returns, or if there is no token. The comparison takes
   // constant time.

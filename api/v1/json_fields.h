@@ -49,14 +49,14 @@ struct TextRange {
   std::size_t min, max;
 };
 
-// A bound for a list that is kept as raw JSON.
+// The bound of a field that is kept as raw JSON: its value must be a list of objects.
 struct ListOfObjects {};
 
 enum class UnknownFields {
   kRefuse,
   kIgnore,
-  // Like kIgnore, and clamps integers to their range. Lists and texts may be longer: a newer API
-  // server allows more.
+  // Like kIgnore, and clamps integers to their range. The sizes of lists and texts are not checked,
+  // nor whether the entries of a set differ, because a newer API server may allow more.
   kIgnoreAndClamp,
 };
 
@@ -81,7 +81,8 @@ class FieldReader : private JsonReader {
   }
   // A string that must equal `expected`.
   void Constant(std::string_view name, std::string_view expected);
-  // Reports unknown fields. Call it after the last field.
+  // Reports unknown fields with UnknownFields::kRefuse; otherwise does nothing. Call it after the
+  // last field.
   void Finish();
 
  private:
@@ -198,9 +199,9 @@ class FieldAddresses {
   std::vector<const void*> addresses_;
 };
 
-// Omits empty values, values that JSON cannot hold (NaN), and structs equal to a
-// default-constructed one; with Defaults::kOmit also every other field that equals that of a
-// default-constructed struct.
+// Omits empty values, values that JSON cannot represent (NaN), and structs that equal a
+// default-constructed one. With Defaults::kOmit, it also omits every other field that has its
+// default value.
 class FieldWriter {
  public:
   template <class T, class... Bounds>

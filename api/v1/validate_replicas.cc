@@ -20,8 +20,8 @@ namespace {
 using Errors = std::vector<FieldError>;
 
 constexpr std::size_t kLongestLabel = 63;  // of a DNS label, hence of a pod's hostname
-// Bounds the free-form parts of a job: the operator holds those of all jobs as text, and parses a
-// job's in each reconcile, when a value takes up to a hundred bytes.
+// Limits the free-form parts of a job. The operator keeps those of all jobs as text, and parses
+// those of one job in each reconcile; a parsed value takes up to a hundred bytes.
 constexpr std::size_t kMostValues = 16'384;
 constexpr std::size_t kLongestJson = 256U << 10U;  // bytes
 // As in the schema. Each container gets the sidecars' variables, 2 KB of them.
@@ -103,7 +103,7 @@ void ValidateContainer(const Json& container, const std::string& path, std::set<
   }
 }
 
-// A pod's init containers share the names of the others.
+// A pod's init containers and other containers must all have different names.
 void ValidateInitContainers(const Json& spec, const std::string& path, std::set<std::string>& names,
                             Errors& errors) {
   const auto list = spec.find("initContainers");
@@ -160,8 +160,8 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
   ValidateInitContainers(*spec, path + ".spec.initContainers", names, errors);
 }
 
-// What an API server expects of a pod's containers; and `lockstep run` makes paths of their names.
-// Requires: ValidateTemplate has found no fault.
+// Checks the names of a pod's containers as an API server does. `lockstep run` also makes paths of
+// these names. Requires: ValidateTemplate has found no fault.
 void ValidateContainerNames(const Json& tmpl, const std::string& path, Errors& errors) {
   const auto spec = tmpl.find("spec");
   if (spec == tmpl.end() || !spec->is_object()) return;
@@ -228,7 +228,7 @@ void ValidateEnvironment(const TrainingJob& job, Errors& errors) {
     const std::size_t size = TfConfigSize(job, role);
     if (size <= kLongestTfConfig) continue;
     errors.push_back({RolePath(role), fmt::format("found replicas whose addresses make a TF_CONFIG "
-                                                  "of some {} bytes, expected at most {}",
+                                                  "of about {} bytes, expected at most {}",
                                                   size, kLongestTfConfig)});
   }
   if (!job.spec.training) return;

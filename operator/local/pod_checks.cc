@@ -23,7 +23,8 @@ using kube::Object;
 
 constexpr const char* kContainerLists[] = {"initContainers", "containers"};
 
-// The field of the job that the container comes from.
+// Returns the path of the job's field that defines the container; for a pod without a role, the
+// path in the pod.
 std::string JobFieldOf(const Object& pod, const Object& container) {
   const auto role = api::RoleFromName(kube::Label(pod, api::kLabelRole));
   std::string path = role ? fmt::format("spec.replicaSpecs.{}.template.spec", api::RoleKey(*role))
@@ -42,7 +43,7 @@ std::string JobFieldOf(const Object& pod, const Object& container) {
 
 struct LimitRange {
   const char* resource;
-  double per_unit;    // how many are returned for a quantity of 1
+  double per_unit;    // the units that a quantity of 1 stands for
   double most;        // beyond all that a machine has, and far from overflow
   const char* shown;  // `most` as a quantity
 };

@@ -93,10 +93,10 @@ class LossOp {
   struct Memory {
     const float* logits = nullptr;         // N,K dense
     float* dlogits = nullptr;              // N,K dense; null: loss only
-    const std::int32_t* labels = nullptr;  // N; null with targets
-    const float* targets = nullptr;        // N,K; null with labels, which only classes have
+    const std::int32_t* labels = nullptr;  // N; null if `targets` are set
+    const float* targets = nullptr;        // N,K; null if `labels` are set
     const float* weights = nullptr;        // N; 0 for padding
-    const float* scale = nullptr;          // null with dlogits
+    const float* scale = nullptr;          // null if `dlogits` is null
     LossTotals* totals = nullptr;
   };
   virtual ~LossOp() = default;
@@ -112,8 +112,8 @@ struct OptimizerMemory {
   // Adagrad: the sum of squares.
   std::vector<float*> slots;
   std::int64_t size = 0;
-  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays. LARS and LAMB take a
-  // segment for a tensor.
+  // In ascending order and without gaps, from 0 to `size`. Empty: one segment, with weight decay.
+  // LARS and LAMB treat each segment as one tensor.
   std::vector<OptimizerSegment> segments;
   const OptimizerStep* step = nullptr;
 };
@@ -186,7 +186,8 @@ class Backend {
   virtual void Download(const void* device, void* host, std::size_t bytes) = 0;
   virtual void Copy(const void* from, void* to, std::size_t bytes) = 0;
   virtual void Zero(void* memory, std::size_t bytes) = 0;
-  // The stream of the ops, and a new one beside it. Requires: the back end outlives the latter.
+  // stream(): the stream on which the ops run. MakeStream(): a new stream beside it, which the back
+  // end must outlive.
   virtual Stream& stream() = 0;
   virtual std::unique_ptr<Stream> MakeStream() = 0;
 
@@ -207,8 +208,9 @@ class Backend {
   virtual bool Computes(DType type) const = 0;
   // Sets the tail's loss and correct to the totals.
   virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
-  // Runs DecideUpdate with the gradients' squared norm, which is that of SquaredNorm in
-  // trainer/core on any number of threads, and sets the states.
+  // Runs DecideUpdate of step_block.h with the squared norm of the gradients, and sets the states.
+  // The norm is bit for bit that of SquaredNorm in trainer/core, which does not depend on the
+  // number of threads.
   virtual void DecideUpdate(const UpdateMemory& memory) = 0;
   // True if no value is infinite or NaN. Blocks.
   virtual bool AllFinite(const float* values, std::int64_t size) = 0;
@@ -220,14 +222,16 @@ class Backend {
   // Blocks until all ops are done.
   virtual void Synchronize() = 0;
 
-  // Returns true if Record works, unless the device refuses.
+  // Returns true if the back end supports Record. The device may still refuse to record; then
+  // Record returns null.
   virtual bool Records() const { return false; }
   // Calls `queue`, and records what it queues on stream() instead of running it. The host can then
   // queue that work as a whole, by Replay. Returns null if the back end cannot record it, or
   // records nothing: then nothing is queued. `queue` may run and update ops, losses and optimizers,
   // and call Copy, Zero, Accumulate, Scale, Multiply, WriteTail and DecideUpdate; each replay then
-  // does the same to the same memory. Requires: the same work has run before, so that what it needs
-  // is there, and no DecideUpdate of more values follows, which would need other memory.
+  // does the same to the same memory. Requires: the same work has run before, so that the memory
+  // that it needs has been allocated; and as long as the recording is used, no DecideUpdate gets
+  // more values, because that would reallocate memory whose address the recording holds.
   virtual std::unique_ptr<Recording> Record(const std::function<void()>& /*queue*/) {
     return nullptr;
   }
@@ -239,11 +243,13 @@ std::vector<std::string> BackendNames();
 struct BackendOptions {
   std::string name = "cpu";  // see BackendNames
   int threads = 1;
-  // Products of float32 tensors may round their factors to TF32, which has 10 bits after the point,
-  // where the device is faster with it: GPUs of "cuda".
+  // True: products of float32 tensors may round their factors to TF32 (10 bits after the point) if
+  // that is faster on the device. Only "cuda" does so.
   bool rounds_to_tf32 = false;
-  int device = 0;  // which of the GPUs that this process may see: of "cuda"
-  // How many of them there must be, because the pod was given so many. 0: unknown.
+  int device = 0;  // for "cuda": the index of the GPU among those that this process may see
+  // The number of GPUs that must be there, because the pod was given so many; 0: unknown.
+  // MakeBackend throws DeviceGone if the process sees fewer, unless CUDA_VISIBLE_DEVICES hides the
+  // others.
   int devices = 0;
 };
 // Throws CheckFailure if the name is unknown or threads < 1, DeviceError if the device is not there

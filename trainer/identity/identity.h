@@ -32,13 +32,15 @@ struct ClusterSpec {
 // range, duplicate addresses, an address without a port from 1 to 65535.
 absl::StatusOr<ClusterSpec> ParseTfConfig(const std::string& text);
 
-// Variables that the supervisor sets for its replicas, in addition to the pod's environment.
+// Variables that the supervisor sets for the trainer processes that it starts, in addition to the
+// pod's environment.
 inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
-// The address of the rendezvous, if this pod serves it: its replicas then need no DNS lookup.
+// The address of the rendezvous, if this pod serves it: the pod's processes then need no DNS
+// lookup.
 inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
-// The number of workers that the group has, if it is not TF_CONFIG's: a process sets it when it
-// starts again because the group was resized.
+// The number of workers of the group, if it differs from TF_CONFIG's. A process sets it before it
+// restarts itself because the group was resized.
 inline constexpr char kEnvWorkers[] = "LOCKSTEP_WORKERS";
 
 // When the pod's supervisor started, in Unix nanoseconds, and how many processes it has started for
@@ -48,7 +50,7 @@ inline constexpr char kEnvProcessNumber[] = "LOCKSTEP_PROCESS_NUMBER";
 
 // Orders the processes that have had the same place in a job; the later one wins. Pods are compared
 // first, because a pod that counts as lost may survive behind a network partition and keep
-// restarting its replicas. A pod's processes are numbered, because its clock may be set back.
+// restarting its processes. A pod's processes are numbered, because its clock may be set back.
 struct Incarnation {
   std::int64_t pod_started = 0;     // Unix nanoseconds
   std::int64_t process_number = 0;  // from 1; 0: not started by a supervisor
@@ -91,7 +93,8 @@ struct Identity {
   // workers; 1 if each process has batches of its own (asynchronous parameter servers, or it trains
   // alone).
   int BatchParts() const;
-  // Processes in the group. One that trains alone is a group of its own, without a leader.
+  // The number of processes in the group. A process that trains alone is a group of one, without a
+  // leader.
   int World() const;
   bool IsLeader() const;        // this pod serves the group's rendezvous
   int RankOf(int local) const;  // of this pod's process `local` in the job; -1: it does not train
@@ -102,9 +105,10 @@ struct Identity {
   // Returns true if the group can get another number of workers while it trains: its processes
   // then leave with a checkpoint and start again.
   bool IsResizable() const;
-  // Returns the same process in a group of `workers`. Requires: IsResizable. Workers that the
-  // cluster spec does not have get the addresses that the operator gives them, or an empty one if
-  // the first worker's does not tell which: they are not dialled, but may be looked up.
+  // Returns the same process in a group of `workers`. Requires: IsResizable. A worker that the
+  // cluster spec lacks gets the address that the operator gives to the worker with that index,
+  // derived from worker 0's address; or an empty one if worker 0's address does not have the
+  // operator's form. Nobody connects to these addresses, but they may be resolved.
   Identity WithWorkers(int workers) const;
   std::uint64_t TrainingDigest() const;  // of `training` without its folders
 };

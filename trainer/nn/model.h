@@ -24,8 +24,8 @@ struct ModelOptions {
   std::int64_t classes = 0;   // the last layer must give N,classes: see outputs
   std::uint64_t seed = 1;     // for the initial parameters and dropout
   ModelOutputs outputs = {};  // what the last layer's values are
-  // Of what flows between layers: float32, bfloat16 or float16. Samples, logits, parameters, states
-  // and their gradients are always float32.
+  // The type of the values that flow between layers: float32, bfloat16 or float16. Samples, logits,
+  // parameters, states and their gradients are always float32.
   DType type = DType::kFloat32;
   MemorySource* parameter_memory = nullptr;  // null: the back end's; else it outlives the model
   // False: Build leaves parameters and states zero, until InitializeParameters.
@@ -51,8 +51,8 @@ struct OpReport {
   Shape x, y;
   std::int64_t parameters = 0, states = 0;  // elements
   std::vector<OpChoice> choices;
-  // The shortest time since Watch(); infinite if the pass has not run since. On devices with a
-  // queue, which is empty before and after, the time until the device has done it.
+  // The shortest time since Watch(); infinite if the pass has not run since. On a device with a
+  // queue, the pass starts with an empty queue and is timed until the device has finished it.
   double forward_seconds, backward_seconds;
 };
 
@@ -94,9 +94,10 @@ class Model {
   // backend or its layouts.
   virtual void InitializeParameters() = 0;
   // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts; otherwise
-  // different, up to a collision of 64 bits. Facts as in rendezvous/fingerprint.h: the numbers of
-  // tensors and of floats with their gaps, and a digest. Its length does not grow with the model's
-  // depth, because a process has to introduce itself within a few KiB.
+  // different, up to a collision of 64 bits. Consists of facts as in rendezvous/fingerprint.h: the
+  // numbers of parameter tensors and of state tensors, a digest of their names and shapes, and one
+  // of their offsets and layouts. Its length does not grow with the model's depth, because a
+  // process must introduce itself within a few KiB.
   virtual std::string LayoutFingerprint() const = 0;
 
   // Device memory.
@@ -104,12 +105,12 @@ class Model {
   virtual const float* logits() const = 0;  // batch,classes dense
   virtual float* logits_gradient() = 0;     // written by the loss before Backward; it must train
 
-  // Uploads what the next Forward and Backward read; its seed is the model's own.
+  // Uploads the step that the next Forward and Backward read, with the model's own seed.
   virtual void SetStep(const StepContext& step) = 0;
   virtual void Forward(Mode mode) = 0;
-  // Calls `on_ready(offset, size)` when a layer's gradients are complete, or queued where the
-  // device has a queue: last layer first. The ranges are contiguous, descend, and together cover
-  // exactly gradients(). Requires: Forward(kTraining) was called since SetStep.
+  // Calls `on_ready(offset, size)` when a layer's gradients are complete (or queued, if the device
+  // has a queue), from the last layer to the first. The ranges are contiguous and descending, and
+  // together cover exactly gradients(). Requires: Forward(kTraining) was called since SetStep.
   virtual void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
   virtual ModelMemory Memory() const = 0;
 

@@ -12,12 +12,13 @@
 
 namespace lockstep::train {
 
-// What a process of the trainer gets resident only once it runs: code, connections, the stacks of
-// threads. Measured, of models from mlp to resnet-50: 9 to 11 MiB.
+// The memory of a trainer process that becomes resident only once it runs: code, connections,
+// thread stacks. Measured with models from mlp to resnet-50: 9 to 11 MiB.
 inline constexpr std::size_t kBytesOnceRunning = std::size_t{10} << 20;
 
-// Bytes of a replica, each in one member. Of one that computes on a GPU only those of the host:
-// what lies in the GPU's memory is 0, and what its libraries take of the host's is not known.
+// Bytes of a replica, each in one member. If the replica computes on a GPU, only the host's memory
+// counts: members that lie in the GPU's memory are 0, and what the GPU's libraries take on the host
+// is not known and not included.
 struct ReplicaMemory {
   std::size_t process = 0;     // the program, its libraries, its ops' code, kBytesOnceRunning
   std::size_t data_sets = 0;   // samples that are kept
@@ -30,8 +31,8 @@ struct ReplicaMemory {
   std::size_t staging = 0;  // of the largest parameter, on its way to or from the model
   std::size_t step = 0;     // labels, kept gradients, what a step decides by
   std::size_t servers = 0;  // values that parameter servers of the same host write
-  // Copies that are being saved or exported, or one that is being read, whichever makes the total
-  // larger.
+  // Copies that are being saved or exported, or what a checkpoint that is being read needs beyond
+  // the memory of a step, whichever is larger.
   std::size_t checkpoint = 0;
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +
@@ -39,7 +40,7 @@ struct ReplicaMemory {
   }
 };
 
-// What a replica's settings make of it.
+// The memory that a replica needs, and the size of its checkpoints.
 struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
   ReplicaMemory other;   // of one that does not; with Independent, every replica saves its own
@@ -50,8 +51,8 @@ struct MeasuredReplica : ReplicaNumbers {
   std::unique_ptr<Session> session;  // whose memory is reserved but never used
 };
 
-// Builds the session of the replica that saves. `process` is what the process had before, to which
-// its growth is added. InvalidArgument: as for Session::Create.
+// Builds the session of the replica that saves. `process`: the bytes of the process before; its
+// growth during the call is added. InvalidArgument: as for Session::Create.
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                                                const PlannedData& data, const Identity& identity,
                                                std::size_t process);
@@ -62,8 +63,9 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
                                                const PlannedData& data,
                                                const ReplicaNumbers& trained, std::size_t process);
 
-// How many copies of the model and the optimizer's state there are at a time while checkpoints are
-// saved. With a larger batch there are never more, because a run then has fewer steps.
+// Returns the largest number of copies of the model and the optimizer's state that exist at a time
+// while checkpoints are saved. A larger batch never increases it, because a run then has no more
+// steps than before.
 int CheckpointCopies(const api::TrainingSpec& training, const PlannedData& data,
                      const StepPlan& plan);
 

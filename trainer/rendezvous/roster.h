@@ -56,7 +56,8 @@ struct RosterConfig : RosterSize {
 
 struct Outgoing {
   SessionId to = 0;
-  // Shared by all that are sent the same: a list of all members for each member takes gigabytes.
+  // Shared by all recipients of the same message: a list of all members for each member would take
+  // gigabytes.
   std::shared_ptr<const proto::CoordinatorMessage> message;
   bool close = false;    // ends the stream after the message
   std::string log = {};  // for the leader's log only: must not reveal other members to the caller
@@ -79,13 +80,16 @@ class Roster {
   }
   // Removes a session whose stream is gone. Ends the generation if the process was in it.
   Outbox Disconnect(SessionId id, const std::string& reason);
-  // Drops sessions that have been silent for dead_after, and sends Waiting to waiting processes.
-  // Call it at least every dead_after / 2.
+  // Drops sessions that have been silent for dead_after, and callers that have not joined within
+  // twice that time. Sends Waiting to waiting processes every waiting_every. Call it at least every
+  // dead_after / 2: after a longer pause, it counts no session as silent.
   Outbox Tick(SteadyTime now);
-  // The group is to have `workers`. While a generation is active, its members are told, and the
-  // size changes when it ends: they stop at a step that all agree on. No-op if the size is fixed.
+  // Changes the number of workers. If a generation is active, tells its members, which then stop
+  // after a step that all agree on; the size changes when the generation has ended. Does nothing if
+  // the size is fixed, `workers` is not from 1 to 100,000, or training is done.
   Outbox Resize(int workers, SteadyTime now);
-  // Of the present size, which may be about to change; 0: it is fixed.
+  // The present number of slots, and of workers; both may be about to change. workers() is 0 if the
+  // size is fixed.
   std::size_t size() const { return config_.slots.size(); }
   int workers() const { return config_.of_size ? config_.workers : 0; }
 
@@ -97,17 +101,20 @@ class Roster {
   // active or training is done.
   std::vector<std::string> Missing() const;
   std::set<std::string> MissingHosts() const;
-  // Returns the pods, as "worker-1", that have been members, of this leader or an earlier one, but
-  // have no process left, at most 256. Empty once training is done. Those of an earlier leader are
-  // named only after a while, as they may still be looking for this one.
+  // Returns the pods, as "worker-1", whose processes were members under this leader or an earlier
+  // one, and of which no process is left; at most 256. Empty once training is done. Pods that were
+  // members only under an earlier leader are named after 30 s, because their processes may still be
+  // looking for this leader.
   std::vector<std::string> LostPods() const;
-  // Returns the members that others wait for in a training step, or that others of the generation
-  // that has ended wait for, and have for 40 s, to form the next one; by rank, at most 8. Empty if
-  // all members wait, or none does. As of the members' latest heartbeats: who is named for a moment
-  // may just have come late.
+  // Returns the members that hold up others, by rank, at most 8: while a generation is active,
+  // those that others wait for in a training step; between generations, those that have not left
+  // the ended generation within 40 s, while others wait to form the next one. Empty if all members
+  // wait, or none does. The answer is as old as the members' latest heartbeats, so a member that is
+  // named only briefly may just have been late.
   std::vector<proto::Straggler> Stragglers() const;
-  // Returns how many processes the next generation waits for because they have not left the last
-  // one, however short ago that ended. Those that still save or share their state do not count.
+  // Returns the number of processes that have not left the last generation, however recently it
+  // ended, so that the next one waits for them. Processes that still save or share their state do
+  // not count. 0 while a generation is active or training is done.
   int StragglerCount() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }

@@ -27,10 +27,10 @@ bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
   return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
 }
 
-// Whether a pod that still runs would do so for ever, and hold the job's quota: an Evaluator waits
-// for checkpoints that nobody saves. A member of a training group that has come after the run's end
-// waits for a leader or for parameter servers that have exited; it cannot tell them from those that
-// have yet to come.
+// Returns true if a pod that still runs would run forever, and hold the job's quota. An Evaluator
+// waits for checkpoints that nobody saves. A member of a training group that starts after the run's
+// end waits for a leader or for parameter servers that have exited, because it cannot know that
+// they will not come.
 bool WaitsInVain(const api::TrainingJob& job, const ObservedPod& pod) {
   if (pod.role == api::Role::kEvaluator) return true;
   return api::HasTrainingGroup(job) && IsTrue(job.status, kSucceeded) && !pod.termination;
@@ -89,10 +89,10 @@ bool HaveSucceeded(const Observed& observed, const std::vector<Replica>& replica
       replicas, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
 }
 
-// Returns the replicas whose success decides the job's, by its present policy, if it has so many of
-// a role as `count` says. A training group has one run, which has succeeded when its leading
-// replica has. A worker that is absent then would find no group to join, so to wait for its success
-// could take forever.
+// Returns the replicas whose success makes the job succeed by its present policy, if it has
+// count(role) replicas of each role. A training group has one run, which has succeeded when its
+// leading replica has. A worker that is absent at that time would find no group to join, so waiting
+// for its success could take forever.
 template <typename Count>
 std::vector<Replica> Deciding(const api::TrainingJob& job, Count count) {
   std::vector<Replica> deciding;
@@ -117,29 +117,30 @@ std::vector<Replica> DecidingBefore(const api::TrainingJob& job) {
   });
 }
 
-// Returns true if an edit alone may have made training look finished: it has removed replicas that
-// still train. As with CountsCompletedOnes, a run that was really done starts from its last
-// checkpoint. What was known before the edit stays known.
+// Returns true if training may look finished only because an edit has removed replicas that still
+// train. As with CountsCompletedOnes, a run that had really finished then starts from its last
+// checkpoint. An end that was known before the edit stays known.
 bool IsDoneOnlyByEdit(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
-  // The status of a stopped job has the numbers after the edit. A job that was done has not
-  // stopped.
+  // The status of a suspended job already has the numbers after the edit. A job whose training had
+  // finished would have succeeded instead of being suspended.
   if (IsTrue(job.status, kSuspended)) return true;
   if (job.status.observed_generation == job.metadata.generation) return false;
   return !observed.training_end_seen && !HaveSucceeded(observed, DecidingBefore(job));
 }
 
 // Returns true if the success of one of the role's pods, not the leading one, proves that the
-// leading process has saved the result. It tells the parameter servers so, or the members that it
-// trains together with, which end with 0 only then.
+// leading process has saved the result. The leading process tells this to the parameter servers or
+// to the other members of its group, and they end with 0 only then.
 bool ProvesTheEnd(const api::TrainingJob& job, api::Role role) {
   if (role == api::Role::kParameterServer) return true;
   return role != api::Role::kEvaluator && api::TraitsOf(job.spec).uses_collectives;
 }
 
-// Returns since when the run is over, if the pod that would say so is lost; nullopt if it is not.
-// The lost pod's successor would wait for replicas that do not come back, as would its container if
-// the kubelet has restarted it: until_stranded tells those.
+// Returns since when the run has been over, if the leading pod, which would report this, is lost;
+// nullopt if the run is not over or the leading pod can still report it. The lost pod's successor
+// would wait for replicas that do not come back. So would the leading pod's container after a
+// restart by the kubelet, which until_stranded shows.
 std::optional<Time> EndWithoutLeader(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   if (!api::HasTrainingGroup(job)) return std::nullopt;
@@ -159,7 +160,8 @@ std::optional<Time> EndWithoutLeader(const Observed& observed) {
   for (const auto& [index, seen] : observed.completed_since) {  // their pods are gone
     end = std::min(end.value_or(seen), seen);
   }
-  // An operator before this one has seen these. A pod must tell that they are of a group.
+  // An earlier operator has seen these completions. They count only if a pod shows that the attempt
+  // is not an Independent one.
   const bool is_noted = !job.status.completed_indexes.empty() && CountsCompletedOnes(observed) &&
                         IsIndependentAttempt(observed) == false;
   if (!end && is_noted) end = observed.first_seen;
@@ -172,9 +174,9 @@ Time KnownSince(const Observed& observed) {
   return observed.training_end_seen.value_or(observed.first_seen);
 }
 
-// Returns when the last deciding replica ended, as far as containers report it. If their pods are
-// gone, the last report of progress was at most a few seconds earlier; without one, what this
-// process has known since then is the best there is.
+// Returns when the last deciding replica ended, as its container reports it. If the pods are gone,
+// returns the time of the last progress report, which is at most a few seconds earlier. Without
+// such a report, returns the time since which this process has known that training is over.
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   std::optional<Time> latest;
   for (const Replica& replica : deciding) {

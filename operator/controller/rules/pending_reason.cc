@@ -21,7 +21,8 @@ std::string StableReason(const std::string& reason) {
   return reason == "ErrImagePull" ? "ImagePullBackOff" : reason;
 }
 
-// Returns the cause in the words in which the condition gives it already, else with the message.
+// Returns the condition's present text if it gives this cause already; otherwise, the cause with
+// `message`.
 PendingReason WithDetails(const Observed& observed, const char* reason, const std::string& cause,
                           const std::string& message) {
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
@@ -78,7 +79,7 @@ std::optional<PendingReason> OldPod(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.attempt == observed.job.status.attempt) continue;
     return PendingReason{"OldPodsTerminating",
-                         fmt::format("{} of the attempt before has not ended yet", pod.name),
+                         fmt::format("{} of the previous attempt has not ended yet", pod.name),
                          false};
   }
   return std::nullopt;
@@ -94,7 +95,7 @@ std::optional<PendingReason> UnseenVolume(const Observed& observed) {
 std::optional<PendingReason> BackOff(const Observed& observed) {
   const auto& retry = observed.job.status.next_retry_time;
   if (!retry || *retry <= observed.now) return std::nullopt;
-  return PendingReason{kBackOff, fmt::format("the next try is at {}", FormatRfc3339(*retry)),
+  return PendingReason{kBackOff, fmt::format("the next restart is due at {}", FormatRfc3339(*retry)),
                        false};
 }
 
@@ -118,7 +119,7 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                          fmt::format("an object named {} exists and belongs to another owner",
                                      observed.name_conflicts.front())};
   }
-  // What somebody must mend comes before what passes by itself.
+  // Faults that somebody must fix come before those that pass by themselves.
   for (const auto find :
        {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, BackOff}) {
     if (auto reason = find(observed)) return reason;

@@ -29,14 +29,16 @@ struct PodFailure {
   Replica replica;
   PodFailureCause cause = PodFailureCause::kApplication;
   std::optional<FailureRuleMatch> rule = {};  // of the job's podFailurePolicy
-  // What is known of a job without progress, in words; empty: the pod itself has failed.
+  // Describes a job without progress, or a hanging replica, for people; empty: the pod itself has
+  // failed.
   std::string stall = {};
   std::string_view stall_reason = {};
 };
 
-// Returns how many workers were ready when the status last counted them, have not finished, and
-// have no pod now that has started; below 1: none. A process that has just started knows no more.
-// The count may be a little old, but never includes a pod that had not started.
+// Returns how many workers that were ready when the status last counted them are gone: they have
+// not finished, and have no started pod now. 0 or less: none. An operator that has just started
+// knows only this number, not which workers they are. The status may be a little old, but never
+// counts a pod that had not started.
 int CountGoneWorkers(const Observed& observed);
 
 // Returns what the failure counts as: what the job's rule says, else its cause. Whether it may be a
@@ -44,23 +46,25 @@ int CountGoneWorkers(const Observed& observed);
 PodFailureCause CountsAs(const PodFailure& failure);
 
 // Returns the cause of a pod that has failed or is being deleted, by its role's restartPolicy. A
-// pod that failed before it was deleted, by a few seconds at least if this process saw both at
-// once, counts as failed.
+// pod that failed before its deletion counts as failed. If this process learned of both at the same
+// time, the failure must be more than 5 s earlier.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
-// Returns true if the status has charged, or excused, the pod's loss, or if the pod was to go since
-// the job had become smaller. The pod must be deleted before its replica can be recreated. How it
-// ends is of no account, even if the job has grown again, but for CountsAsSuccess.
+// Returns true if the status lists the pod in countedPods: its loss has been charged or excused, or
+// it was to be deleted because the job had been scaled down. The pod must be deleted before its
+// replica can be recreated. How it ends does not matter, even if the job has grown again, except to
+// CountsAsSuccess.
 bool IsCounted(const Observed& observed, const ObservedPod& pod);
-// Returns true if the pod has succeeded and that counts. A program that has been told to end may
-// exit with 0 before it has finished, so the success of a counted pod does not, unless the bundled
-// trainer runs in it, which exits with 0 only if it has finished.
+// Returns true if the pod has succeeded and its success counts. The success of a pod for which
+// IsCounted holds does not count, because a program that was told to end may exit with 0 before it
+// has finished; it does count with the bundled trainer, which exits with 0 only if it has finished.
 bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod);
 
 // Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
-// that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run;
-// a leading replica that waits for peers that have finished; and replicas that hang, if members
-// have ended because they waited for those in vain. The result points into `observed`.
+// that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run; a
+// leading replica that waits for peers that have finished; pods on silent nodes, if a peer may have
+// ended because it lost them; and hanging replicas, if the members that have ended had waited for
+// them without success. The result points into `observed`.
 std::vector<PodFailure> NewPodFailures(const Observed& observed);
 // Returns that of the Evaluator, if it is not counted yet. No replica waits for an Evaluator, so it
 // is neither the cause nor the consequence of another failure.
@@ -71,11 +75,12 @@ std::optional<PodFailure> NewEvaluatorFailure(const Observed& observed);
 // them again: the others have forgotten the run, and finished ones do not return. Where a peer's
 // success proves that the result is saved, the job has succeeded instead: see TrainingEnd.
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
-// Returns how much longer a leading replica may still run after peers have finished; nullopt if
-// there is none. Scans all replicas: rules read Observed::until_stranded instead.
+// Returns how much longer the leading replica may run after peers have finished; nullopt if no peer
+// has finished, or the leading replica has ended, has failed or is on a silent node. Scans all
+// replicas: rules read Observed::until_stranded instead.
 std::optional<Duration> UntilStranded(const Observed& observed);
-// Returns how long until such a leading replica is one of the failures; nullopt if it is one now,
-// or there is none.
+// Returns how long it takes until that leading replica is among the failures; nullopt if it already
+// is, or if UntilStranded is nullopt.
 std::optional<Duration> UntilLeaderFails(const Observed& observed);
 
 // Returns true if nobody saw how a main container ended: its node crashed and came back, and the
@@ -85,18 +90,20 @@ bool HasUnknownEnd(const Termination& end);
 // Returns how many of the kubelet's restarts of the pod are charged.
 int ChargedRestarts(const ObservedPod& pod);
 
-// Returns true if the replicas cannot go on without each other.
+// Returns true if several replicas work on one training, so that the end of one may be a
+// consequence of another's.
 bool IsSharedWork(const api::TrainingJob& job);
 // Returns true if the program ended by itself, possibly because it lost a peer. The bundled
 // trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
 // an end without an exit code is never a consequence.
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure);
 bool MayBeConsequence(const api::TrainingJob& job, const Termination& end);
-// Returns the same of a failure that is no longer there but in status.failure.
+// Returns the same for a failure that only status.failure still records.
 bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 
-// Returns true if the program ended with success by itself, and starts again because its role
-// always runs. Such an end is charged, but neither a cause nor a consequence of others.
+// Returns true if the program ended by itself, with success, and starts again because its role has
+// restartPolicy Always. Such an end is charged, but it is neither the cause nor the consequence of
+// another failure.
 bool IsSuccess(const PodFailure& failure);
 
 }  // namespace lockstep::controller

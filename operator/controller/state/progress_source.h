@@ -17,7 +17,7 @@ struct ProgressTarget {
   int port = 0;
   std::string namespace_name = {};  // the job's; namespaces share the calls fairly
   bool is_evaluator = false;
-  // The job's. Within one, all pods have the same token or none, and the same trainer.
+  // The job's attempt. All pods of one attempt have the same token, or none, and the same trainer.
   int attempt = 0;
   bool operator==(const ProgressTarget&) const = default;
 };
@@ -39,23 +39,24 @@ struct GroupReport {
   // Whether the Evaluator has reported to the leading pod that it does not see that pod's
   // checkpoints; nullopt: the leading pod has not answered, or has heard nothing since it started.
   std::optional<bool> evaluator_misses_checkpoints = std::nullopt;
-  // How long the reports of a user's own program have said the same (ProgressReports); or how long
-  // the leading replica had been in training steps without finishing one when the leading
-  // pod last answered; nullopt: that did not answer lately, or the replica does something else,
-  // such as waiting for others, evaluating or saving.
+  // For a user's own program: how long its reports have not changed (ProgressReports). For the
+  // bundled trainer: how long the leading replica had been in training steps without finishing one
+  // when the leading pod last answered. nullopt: the leading pod has not answered lately, or the
+  // replica is doing something else, such as waiting for others, evaluating or saving.
   std::optional<Duration> in_step_for = std::nullopt;
   // Of the last answer, by rank. Empty if no process waits for another, or all do.
   std::vector<Straggler> stragglers = {};
-  // Those that the others have waited for in vain to form the next generation, as the leading pod
-  // told within the last minute: it ends with the others.
+  // Processes that others have waited for, without success, to form the next generation, as the
+  // leading pod last reported within the past minute. That report is kept because the leading pod
+  // ends together with the others.
   std::vector<Straggler> hung = {};
   // Time since an Evaluator's count of batches last grew; nullopt: no count was reported yet.
   std::optional<Duration> since_evaluation = std::nullopt;
   // How many workers the group has, by the last answer of the present leading pod; nullopt: it has
   // not answered yet, or has a group of a fixed size.
   std::optional<int> workers = std::nullopt;
-  // Whether the attempt's leading pods, which have the same trainer, take another number of
-  // workers; nullopt: none has answered.
+  // Whether the trainer of this attempt can change its number of workers while it trains; nullopt:
+  // no leading pod of the attempt has answered.
   std::optional<bool> resizes = std::nullopt;
   bool operator==(const GroupReport&) const = default;
 };
@@ -71,13 +72,14 @@ class ProgressSource {
   // Stops polling until the next Latest(), because the job has no pod to ask: another pod may have
   // its address by now. Returns the latest report; nullopt for a job that is not polled.
   virtual std::optional<api::Progress> Pause(const std::string& job_uid) = 0;
-  // Returns the group's state as of the latest poll. For a job that is not polled, or whose
-  // Evaluator is, only hung and since_evaluation may be set.
+  // Returns the group's state as of the latest poll. If the job is not polled, or its Evaluator is
+  // polled, only hung, since_evaluation and resizes may be set.
   virtual GroupReport Group(const std::string& job_uid) = 0;
   // Returns true if TellWorkers does something.
   virtual bool TellsWorkers() const { return false; }
-  // From now on tells the leading pod that is polled, with each question, how many workers its
-  // group is to have; 0: none.
+  // Until the polled pod changes, each poll of the leading pod also tells it how many workers its
+  // group is to have; 0: no number. Does nothing if the job is not polled, or if its Evaluator is
+  // polled.
   virtual void TellWorkers(const std::string& /*job_uid*/, int /*workers*/) {}
   // Stops polling: the job has ended or is gone.
   virtual void Forget(const std::string& job_uid) = 0;

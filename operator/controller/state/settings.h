@@ -25,8 +25,8 @@ struct Settings {
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
-  // Pods of jobs with their own image find each other by their bare names in this cluster domain,
-  // such as "cluster.local"; empty: the domain is not known, and they do not.
+  // The cluster domain, such as "cluster.local", in which the pods of jobs without the bundled
+  // trainer resolve each other's bare names; empty: the domain is not known, and they cannot.
   std::string cluster_domain;
   bool kubeflow_labels = false;  // pods get Kubeflow's labels beside ours
   // Pods of jobs with `training`, or of jobs that ask for it, get their job's token.
@@ -44,8 +44,9 @@ struct Settings {
   // One reconcile starts no more creates and deletes after this time. A server that answers each of
   // them slowly would otherwise keep a worker for longer than the liveness probe accepts.
   Duration most_time = std::chrono::minutes(1);
-  // After a failed create no other of its group (FailedCreates) is tried for this long, and a
-  // delete or an update that has failed is not repeated; doubles with each failure.
+  // After a create has failed, no create of its group (see FailedCreates) is tried for this long. A
+  // delete or an update that has failed is not repeated for this long. The time doubles with each
+  // further failure.
   Duration action_backoff = std::chrono::milliseconds(100);
   Duration action_backoff_limit = std::chrono::seconds(30);
   kube::BackoffPolicy ActionBackoff() const {
@@ -55,23 +56,25 @@ struct Settings {
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.
   Duration status_interval = std::chrono::seconds(10);
-  // How long the status waits for other workers to succeed after one has.
+  // How long the status write that records a worker's success may wait, so that workers that
+  // succeed at almost the same time are written together.
   Duration completion_hold = std::chrono::seconds(1);
   // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
-  // how many at once after idling. While a write takes longer than its share of the rate, writes
-  // happen one at a time, but at least ten per second.
+  // how many at once after a pause. Writes that change only counts have a limit of their own, of
+  // the same size. Writes of one kind are also as far apart as a write takes on average, but not
+  // more than 0.1 s.
   double status_rate = 50;
   int status_burst = 50;
   // The delay between restarts without progress: the first is immediate, the second waits this
   // long, and each further one doubles it.
   Duration restart_backoff = std::chrono::seconds(10);
   Duration restart_backoff_limit = std::chrono::minutes(5);
-  // How long peers that end by themselves are observed before one of them is blamed: the loss that
-  // caused their end may show later than they do.
+  // How long to wait after peers have ended by themselves before one of them is charged: the loss
+  // that caused their end may become visible later than these ends.
   Duration settling = std::chrono::seconds(10);
-  // Watches nodes, so that a silent one is known, and asks leading pods whom their groups miss.
-  // Without both, and for pods whose group reports no losses (those of other images, or with
-  // parameter servers), pods tolerate a silent node for only node_toleration_seconds.
+  // Watches nodes, so that a silent one is known, and asks leading pods whom their groups miss. If
+  // either is off, or if a pod's group reports no losses (with the user's own image, or with
+  // parameter servers), the pod tolerates a silent node only for node_toleration_seconds.
   bool watch_nodes = false;
   bool poll_progress = true;
   std::int64_t node_toleration_seconds = 30;
@@ -81,8 +84,8 @@ struct Settings {
   // A pod that still exists this long after its grace period has no kubelet to confirm its end, so
   // it is deleted by force.
   Duration stuck_deletion = std::chrono::minutes(1);
-  // How long after training an Evaluator that has not finished the last checkpoint may go without a
-  // sign that it evaluates.
+  // How long, after training has ended, the job waits for an Evaluator that has not finished the
+  // last checkpoint and shows no sign of evaluating.
   Duration evaluator_grace = std::chrono::minutes(5);
 };
 

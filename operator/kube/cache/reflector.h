@@ -20,8 +20,9 @@ namespace lockstep::kube {
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
-  // A list begins (again, if it could not be continued), arrives in pages and is complete at
-  // `version`. Objects may be newer than that; later changes arrive as events.
+  // OnListBegin: a list begins, or begins again because it could not be continued. OnPage: one of
+  // its pages. OnListEnd: the list is complete as of `version`, although some objects may be newer.
+  // Later changes arrive as events.
   virtual void OnListBegin() = 0;
   virtual void OnPage(std::vector<Object> items) = 0;
   virtual void OnListEnd(const std::string& version) = 0;
@@ -36,11 +37,11 @@ class ReflectorSink {
 struct ReflectorOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
-  // Objects of the first page, and the most of a later one. A list must end while the server still
-  // knows the changes since its beginning, little more than a minute, so pages grow while their
-  // objects are small (Page::next_limit). Servers before Kubernetes 1.33 send a page in one piece,
-  // which the HTTP library reads whole before it checks the length. See
-  // RestClientOptions::most_listed.
+  // The number of objects of the first page (page_size), and the largest number of a later page
+  // (largest_page). A list must end while the server still knows the changes since its beginning,
+  // little more than a minute, so pages grow while their objects are small (Page::next_limit).
+  // Servers before Kubernetes 1.33 send a page in one piece, which the HTTP library reads whole
+  // before it checks the length. See RestClientOptions::most_listed.
   int page_size = 8;
   int largest_page = 64;
   std::optional<FieldMask> keep;              // the members to read; nullopt: all
@@ -57,8 +58,8 @@ class Reflector {
   Reflector& operator=(const Reflector&) = delete;
 
   void Start();
-  // Asks the thread to stop and does not wait for it: a list request under way still runs to its
-  // answer.
+  // Asks the thread to stop, without waiting for it. A list request that is in progress still waits
+  // for its answer.
   void RequestStop();
   // Calls RequestStop() and waits for the thread. Idempotent. The sink is not called after it
   // returns.
@@ -70,10 +71,10 @@ class Reflector {
   bool WaitForSync();
   // Returns Ok if the latest list or watch succeeded, or if none has ended yet.
   absl::Status last_error() const;
-  // True if synced and the server has sent something within `limit`, or has ended a watch as it
-  // does when the watch's time is over; the sink then knows every change that is older than
-  // `limit`. If nothing changes, the server sends nothing, not even bookmarks, so `limit` should
-  // exceed `watch_timeout`.
+  // True if synced and, within `limit`, the server has completed a list, sent an event, or ended a
+  // watch without an error, as it does when the watch's time is over. The sink then knows every
+  // change that is older than `limit`. If nothing changes, the server sends nothing, not even
+  // bookmarks, so `limit` should exceed `watch_timeout`.
   bool IsCurrent(Duration limit) const;
 
  private:

@@ -26,22 +26,25 @@ inline constexpr std::size_t kLongestStored = 1536U << 10U;
 
 struct RestClientOptions {
   std::string user_agent = "lockstep";
-  // Requests per second, except watches and all but the first page of a list, which must not take
-  // long (ReflectorOptions::page_size); 0: no client-side limit.
+  // The limit of requests per second; 0: no client-side limit. Watches and log streams do not
+  // count, nor do the later pages of a list, because a list must not take long
+  // (ReflectorOptions::page_size).
   double qps = 0;
   int burst = 0;
-  // Concurrent requests, except watches. A busy API server serves clients by their number of open
-  // requests, and over HTTP/1 each waits there for its turn to be read: with few, a burst of jobs
-  // waits although the server has time.
+  // Concurrent requests, except watches and log streams. A busy API server shares its time among
+  // clients by their numbers of open requests, and over HTTP/1 each request waits there until the
+  // server reads it. So with too few, a burst of jobs waits although the server has time.
   int max_in_flight = 48;
-  // Bytes of the answers to Get, GetMetadata and Create that are awaited or read at a time, each of
-  // which takes three in memory. Tenants decide how long the answers are, and a tenant can have one
-  // job ask for many. See kLongestObject.
+  // The limit of the bytes of all answers to Get, GetMetadata and Create that are awaited or read
+  // at a time; each byte takes three in memory. Tenants decide how long the answers are, and a
+  // tenant can have one job ask for many. See kLongestObject.
   std::size_t most_answered = 40U << 20U;
-  // Bytes of the pages that are awaited or read at a time, if each object is as large as etcd takes
-  // it: the server may send a page in one piece, however long it is.
+  // The limit of the bytes of all pages that are awaited or read at a time, where each object
+  // counts with the largest size that etcd accepts: the server may send a page in one piece,
+  // however long it is.
   std::size_t most_listed = 64 * kLongestStored;
-  // In all, including retries after 429 and 5xx.
+  // The time of one call, including retries after 429 and 5xx, but without the wait that `qps`
+  // causes.
   Duration request_deadline = std::chrono::seconds(30);
   // A server that takes this long for an error is overloaded (MarkOverloaded).
   Duration slow_answer = std::chrono::seconds(1);
@@ -69,16 +72,16 @@ struct PodLogOptions {
 // Thread-safe.
 class RestClient : public Client {
  public:
-  // Blocks until the end of the log, `stop` or a failure. Passes chunks to `on_text` as they
-  // arrive.
+  // Blocks until the log ends or `stop` is requested (both return Ok), or until the call fails.
+  // Passes chunks to `on_text` as they arrive.
   virtual absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options,
                                   std::stop_token stop,
                                   const std::function<void(const std::string& text)>& on_text) = 0;
   // Returns what the pod serves at `path` of a port, over HTTP, as the API server passes it on:
-  // `get` of `pods/proxy`. The pod's owner decides what that is; it has at most `most_bytes`, else
-  // Internal. The request is sent once: neither a 401, which does not renew our credentials, nor a
-  // Retry-After has it repeated. Unavailable: nobody answers there, or the network does not let the
-  // API server in. DeadlineExceeded: after `timeout`.
+  // `get` of `pods/proxy`. The pod's owner decides what that is. Internal: it has more than
+  // `most_bytes`. The request is sent only once: it is repeated neither after a 401, which does not
+  // renew our credentials, nor after a Retry-After. Unavailable: nobody answers there, or the
+  // network does not let the API server in. DeadlineExceeded: after `timeout`.
   virtual absl::StatusOr<std::string> GetFromPod(const Key& pod, int port, const std::string& path,
                                                  std::size_t most_bytes, Duration timeout) = 0;
 };

@@ -46,16 +46,18 @@ class WorkQueue {
   void SetObserver(WorkQueueObserver* observer) { observer_ = observer; }
 
   void Add(const Key& key);
-  // Of several delays for one key the earliest counts; Add does not cancel it.
+  // Adds the key after `delay`. If several delays are pending for one key, the earliest counts. Add
+  // does not cancel a pending delay.
   void AddAfter(const Key& key, Duration delay);
-  // Adds the key after `delay`. Does nothing for a key that AddRateLimited holds back. If the key
-  // is being processed, which may have begun too early to see what the call is about, Done does it,
-  // unless that has failed: then the retry sees it.
+  // Adds the key after `delay`. Does nothing for a key that has failed and awaits its retry
+  // (AddRateLimited). If the key is being processed, the delay begins with Done(key), because the
+  // processing may have begun too early to see the reason for this call; if the processing fails,
+  // the retry will see it, and nothing is added.
   void AddWithin(const Key& key, Duration delay);
   // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);
-  // Drops the key's failure count and pending delay, but not an Add. Call after a successful
-  // reconcile, which schedules the next one itself, if there is to be one.
+  // Drops the key's failure count and pending delay, but not a pending Add. Call it after a
+  // successful reconcile, before AddAfter schedules the next one.
   void Forget(const Key& key);
 
   // Blocks until a key is due; nullopt after ShutDown(). The caller must call Done(key).
@@ -90,7 +92,8 @@ class WorkQueue {
   const BackoffPolicy policy_;
   const int most_of_namespace_;
   mutable std::mutex mutex_;
-  // One of the threads in Get() waits for due_, so that not all wake up when a key is due.
+  // One thread in Get(), the timekeeper, waits until the first key of due_ is due; the others wait
+  // for idle_. So not all wake up when a key is due.
   std::condition_variable idle_, timekeeper_;
   // Everything below is guarded by mutex_.
   int idle_count_ = 0;
@@ -105,7 +108,7 @@ class WorkQueue {
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first
   std::map<Key, int> failures_;
-  std::map<Key, Duration> wished_;  // by AddWithin, of keys in processing_
+  std::map<Key, Duration> wished_;  // delays that AddWithin got for keys in processing_
   bool shut_down_ = false;
   std::int64_t adds_ = 0, retries_ = 0;
   WorkQueueObserver* observer_ = nullptr;

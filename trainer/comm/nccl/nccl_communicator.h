@@ -2,22 +2,22 @@
 // of the other ranks, without end if a rank is lost. Only ncclCommAbort makes them give up, and
 // then the sums are half done and the stream goes on as if nothing had happened. So:
 // - A failure is noted before ncclCommAbort is called. What EnqueueStatus queues runs after the
-//   sums. If it finds no failure, then no kernel of this rank before it was made to give up.
+//   sums. If it finds no failure, no earlier kernel of this rank was made to give up.
 // - A kernel that gives up still tells its peers that its data are there, so a peer's sum may end
-//   with anything. So sums count only where all ranks say, over the hosts' communicator, that
-//   theirs have ended without a failure (AgreeOver). Where they do not count they may be there: a
-//   rank that does not apply a step which others have applied takes their state when the ranks
-//   regroup.
+//   with anything. So the sums count on a rank only if all ranks report over the hosts'
+//   communicator that theirs ended without a failure (AgreeOver). Sums that do not count on one
+//   rank may count on others. If those ranks have applied a step that this rank has not, this rank
+//   takes over their state when the ranks regroup.
 // - NCCL must not be aborted while a thread is in one of its functions. Its functions are called
 //   with a mutex locked and without blocking (ncclInProgress, and then again until it is done).
 //   One thread of the communicator's own aborts, whatever the cause: Abort(), a stop request, a
-//   failed call, an error that NCCL reports later, or the timeout. ncclCommAbort itself may wait
-//   for a GPU or a thread of NCCL's that answers no more. Nothing can end that but the process's
-//   end.
+//   failed call, an error that NCCL reports later, or the timeout.
+// ncclCommAbort itself may wait for a GPU or an NCCL thread that no longer answers. Nothing can
+// interrupt it, so the process ends after abort_limit.
 //
 // All ranks get the same bits. NCCL chooses the order of a sum by the GPUs' topology and the count,
-// so runs on the same machines with the same count of ranks are reproducible, except where switches
-// add for it (NVLS; see the supervisor); the order is not that of host sums.
+// so runs on the same machines with the same number of ranks are reproducible, unless switches
+// compute the sums (NVLS; see the supervisor). The order differs from that of sums on the host.
 #pragma once
 
 #include <condition_variable>
@@ -53,12 +53,12 @@ class NcclCommunicator final : public StreamCommunicator {
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(const nccl::Api& api,
                                                                   const Options& options,
                                                                   Stream& stream);
-  // Requires: no work that it has queued is left, or Abort() was called and the work has ended.
+  // Requires: all work that it has queued has ended, by itself or after Abort().
   ~NcclCommunicator() override;
 
-  // Sums these ranges of `memory` once, so that the connections that NCCL makes on demand exist
-  // before a step needs them. Blocks until that is done; Unavailable: it is not within
-  // connect_timeout after Create was called.
+  // Sums these ranges of `memory` once, so that NCCL makes its on-demand connections before a step
+  // needs them. Blocks until the sums are done. Unavailable: NCCL has failed, or the sums were not
+  // done within connect_timeout after Create was called. Cancelled: as for Create.
   absl::Status Try(float* memory, std::span<const GradientReducer::Bucket> ranges, Stream& stream);
 
   // From now on, EnqueueStatus reports success only if the sums of all ranks have succeeded. The
@@ -68,8 +68,8 @@ class NcclCommunicator final : public StreamCommunicator {
   void AgreeOver(Communicator& host);
 
   std::string Name() const override { return "nccl"; }
-  // Both return once the work is on the stream. Where NCCL still has to connect, that is once all
-  // ranks have called them. Only float32.
+  // Both return once the work is on the stream, or on failure (see status()). If NCCL must still
+  // connect, they wait until all ranks have called them. Requires: `dtype` is float32.
   void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype, Stream& stream) override;
   void EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
                         Stream& stream) override;
@@ -80,7 +80,7 @@ class NcclCommunicator final : public StreamCommunicator {
  private:
   NcclCommunicator(const nccl::Api& api, const Options& options);
   absl::Status Connect(const Options& options, Stream& stream);
-  // When something must be done, and how long that was when it began.
+  // The time by which something must be done, and the timeout from which it was computed.
   struct Deadline {
     SteadyTime at;
     Duration after;
@@ -95,7 +95,8 @@ class NcclCommunicator final : public StreamCommunicator {
   absl::Status RunSum(void* buffer, std::int64_t count, Stream& stream, const Deadline& deadline);
   // Queues a mark: the watching thread waits for it.
   void EnqueueMark(Stream& stream);
-  // Lets the sums before count only if those of all ranks do. Blocks until all have called it.
+  // Lets the earlier sums count only if those of all ranks have succeeded. Blocks until all ranks
+  // have called it, but returns at once if this rank has failed.
   void Agree(Communicator& host);
   // Keeps the first failure, and has the watching thread abort. Returns the first one.
   absl::Status Fail(absl::Status failure);

@@ -6,13 +6,14 @@
 // `patience`, goes to the next worker that asks.
 //
 // Async: tasks are given out in the order of steps, and several steps are under way at a time. A
-//   worker waits while it has begun more than `max_staleness` tasks more than the slowest other one
-//   has done (Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
+// worker waits while the number of tasks that it has begun exceeds the number that the slowest
+// other worker (not counting late ones) has finished by more than `max_staleness` (Ho et al., "More
+// effective distributed ML via a stale synchronous parallel parameter
 //   server", 2013): 0 makes all wait for all.
 // Sync: a step begins when the one before it is complete. With `backups`, a worker that finds no
 //   free task takes one that another still computes; the first to be done counts. (TensorFlow's
-//   SyncReplicasOptimizer drops the late workers' samples; here they are those of the copy, so none
-//   is lost.)
+// SyncReplicasOptimizer drops the samples of late workers. Here, the copy of a task has the same
+// samples, so none is lost.)
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ struct BatchTotals {
   double loss = 0, correct = 0, examples = 0;
   std::uint64_t hash = 0;
   double gradient_norm = 0;  // the largest of the parts'
-  bool skipped = false;      // of one part: the whole step
+  bool skipped = false;      // if one part is skipped, the whole step is
   bool operator==(const BatchTotals&) const = default;
 };
 
@@ -56,7 +57,8 @@ class LeaseBook {
   // Steps [first, limit) are to be done.
   LeaseBook(const LeaseBookOptions& options, std::int64_t first, std::int64_t limit);
 
-  // Returns a task for the worker, or nullopt if it has to wait.
+  // Returns a task for the worker, or nullopt if there is none for it now: it is too far ahead, or
+  // every task below the limit is done or being computed.
   std::optional<BatchTask> Take(Worker worker, SteadyTime now);
   // Returns false if the task was done before: the caller's result does not count. Requires: the
   // book has given it out.
@@ -64,9 +66,10 @@ class LeaseBook {
   // The worker is gone.
   void Leave(Worker worker);
 
-  // No task of a step at or beyond `limit` is given out. Async: steps that have begun are done all
-  // the same, since the servers have parts of them already. Sync: one that has begun waits with its
-  // parts that are done for a later limit; those that are under way still count.
+  // Gives out no task of a step at or beyond `limit`. Async: a step that has begun is still
+  // completed, because the servers have applied parts of it; so limit() may be higher than `limit`.
+  // Sync: a step that has begun keeps its finished parts until a later call raises the limit; parts
+  // that are still being computed count, too.
   void SetLimit(std::int64_t limit);
   void LimitNow() { SetLimit(0); }
   std::int64_t limit() const { return limit_; }
@@ -93,7 +96,8 @@ class LeaseBook {
     bool is_late = false;  // holds a task for longer than `patience`: nobody waits for it
   };
 
-  // Tasks done by the slowest worker that is not late; if all are late, by the fastest; or 0.
+  // The number of tasks done by the slowest worker that is not late, or by the fastest if all are
+  // late; 0 if there is no worker.
   std::int64_t Slowest() const;
   Pace& PaceOf(Worker worker);
   void CountFor(Worker worker);

@@ -57,17 +57,17 @@ struct ParameterServerOptions {
   Duration drain = std::chrono::seconds(5);
 };
 
-// The most bytes that a server with this layout has for floats at a time, while `callers` processes
-// of other hosts exchange them with it. Processes of its own host cost it nothing: they share its
-// memory. InvalidArgument: as for Shard::FloatsToLoad.
+// Returns the peak of the bytes that a server with this layout needs for floats while `callers`
+// processes on other hosts exchange them with it. Processes on its own host add nothing, because
+// they share its memory. InvalidArgument: as for Shard::FloatsToLoad.
 absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLayout& layout,
                                               int callers);
 
 // Thread-safe.
 class ParameterServer {
  public:
-  // Starts to serve. Unavailable names the address and the reason. Requires: `shard` and `clock`
-  // outlive the server.
+  // Starts to serve. Unavailable: it cannot listen (names the address and the reason), or gRPC does
+  // not start. Requires: `shard` and `clock` outlive the server.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(ParameterServerOptions options,
                                                                 Shard& shard, const Clock& clock);
   // Ends all streams.
@@ -78,9 +78,10 @@ class ParameterServer {
     kFinished,  // the leading process has said that the run is over
     kStopped,   // asked to stop, and no caller needs this server any longer
   };
-  // Blocks until the server may exit. A server that is asked to stop tells those that push or pull;
-  // the leading process then pulls everything and saves. The server ends when the leading process
-  // has reported the save, or when all callers are gone.
+  // Blocks until the server may exit. A server that is asked to stop tells this to the callers that
+  // push or pull. The leading process then pulls everything and saves. WaitForEnd returns when the
+  // leading process has reported the save, or when no caller is connected any more; after the end
+  // of the run, when all callers have hung up, or after options.drain.
   virtual End WaitForEnd() = 0;
 };
 
@@ -89,17 +90,20 @@ class ParameterServer {
 // workers, who may come and go. Readable, except for the digests of the strategy and of `training`.
 std::string ServerGroupHash(const Identity& identity);
 
-// The content of the proof in an introduction, which is `who` without its proof.
+// Returns the proof for the introduction `who`. It covers the nonce and `who` without its proof.
 std::string ProofOfIntroduction(const api::JobToken& token, const std::string& nonce,
                                 proto::Introduction who);
-// Whether the proof in `who` is that, compared in constant time. Without a token, any is.
+// Returns true if the proof in `who` is ProofOfIntroduction, compared in constant time. Without a
+// token, accepts any proof.
 bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
                          proto::Introduction who);
 
-// The proof in a server's answer to `who`, which answers the server's challenge.
+// Returns the proof in the server's answer to the introduction `who`. It covers the server's
+// challenge and `who`, which answered the challenge.
 std::string ProofOfServer(const api::JobToken& token, const std::string& challenge,
                           const proto::Introduction& who);
-// Whether `proof` is that, compared in constant time. Without a token, any is.
+// Returns true if `proof` is ProofOfServer, compared in constant time. Without a token, accepts any
+// proof.
 bool AcceptsServer(const api::JobToken& token, const std::string& challenge,
                    const proto::Introduction& who, const std::string& proof);
 

@@ -18,14 +18,14 @@ namespace {
 // A listing may be a call to a file server.
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
-// What was evaluated on another test set or by another loss is not done; `starts_over` says if
-// something was.
+// Returns what has been evaluated. Evaluations on another test set or by another loss do not count;
+// `starts_over` is set to true if there were any.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
                           const EvaluatorOptions& options, const std::string& loss_function,
                           bool& starts_over) {
   const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
-    LogWarning("it is not known what has been evaluated",
+    LogWarning("the record of evaluations cannot be read: all checkpoints are evaluated",
                {{"reason", std::string(record.status().message())}});
   }
   EvaluationRecord none{
@@ -44,8 +44,9 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
   return none;
 }
 
-// Returns the step after which there are checkpoints to evaluate. The recorded step is among them
-// if it was saved again since: training has gone on from an earlier one.
+// Returns the step after which there are checkpoints to evaluate. This is the recorded step, or the
+// one before it if the checkpoint of the recorded step has been saved again since, because training
+// has continued from an earlier one.
 std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
                            const EvaluationRecord& record) {
   const absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
@@ -56,7 +57,7 @@ std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
   }
   if (!latest) return record.step;
   const auto manifest = ReadManifest(files, directory + "/" + latest->ToString());
-  // Not which is later: pods on two nodes have two clocks.
+  // The times are compared only for equality, because pods on two nodes have two clocks.
   const bool is_another = manifest.ok() && manifest->saved != record.saved;
   return is_another ? record.step - 1 : record.step;
 }
@@ -83,8 +84,9 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
   is_reported_ = last_.step < 0;
 }
 
-// An earlier job's that this one has not taken yet, and may never take: its group may not form.
-// Until then that job has its own Evaluator there, and what it has kept in best/ is its own.
+// Returns true if the directory belongs to an earlier job and this job has not taken it over yet.
+// It may never do so, because its group may not form. Until then, the earlier job may have its own
+// Evaluator there, and best/ belongs to that job.
 bool Evaluator::IsDirectoryOfAnotherJob() {
   const auto owner = ReadOwner(files_, directory_);
   if (!owner.ok() || !owner->has_value()) return false;
@@ -98,7 +100,7 @@ bool Evaluator::IsDirectoryOfAnotherJob() {
   return is_anothers;
 }
 
-// Does nothing as long as there is no checkpoint that this job has, too.
+// Does nothing until this job has the directory and a checkpoint there says what the run trains on.
 std::optional<LoopOutcome> Evaluator::Prepare() {
   if (IsDirectoryOfAnotherJob()) return std::nullopt;
   const auto run = FindFollowedRun(files_, directory_);
@@ -125,8 +127,9 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
   return std::nullopt;
 }
 
-// What has kept Prepare from it may have passed. Each attempt may read a whole checkpoint, so it
-// waits until there is one to offer, of which no memory is taken yet.
+// Tries again to open best/ if Prepare could not: the reason may have passed. Each attempt may read
+// a whole checkpoint, so it waits until there is a checkpoint to evaluate, and comes before that
+// one is read into memory.
 void Evaluator::OpenBest() {
   if (!best_ || best_->is_open() || !follower_->Look().ok() || !follower_->has_due()) return;
   best_->Open().IgnoreError();
@@ -168,7 +171,8 @@ std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
   if (waits) return std::nullopt;
   OpenBest();
   absl::StatusOr<std::optional<Snapshot>> next = [&] {
-    // What is read may be large and its volume slow, and what was evaluated before is recorded.
+    // Reading may take long, because the checkpoint may be large and the volume slow. Nothing is
+    // lost, because earlier evaluations are recorded.
     const ExitAtStopSignal exits(api::kExitPreempted, "the reading of a checkpoint");
     return follower_->Next(model_hash_,
                            best_ ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
@@ -218,8 +222,8 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   return std::nullopt;
 }
 
-// The best is kept before the record is: if this process dies in between, the next one evaluates
-// the checkpoint again and finds that it is not better than itself.
+// The best checkpoint is saved before the record is written. If this process dies in between, the
+// next one evaluates the same checkpoint again and finds that it is not better than the saved one.
 void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
   LogInfo("evaluated", {{"step", result.step},
                         {"testLoss", result.loss},

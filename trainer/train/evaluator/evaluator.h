@@ -28,9 +28,10 @@ struct EvaluatorOptions {
   std::string job_uid;
   std::string test_set;   // see IdentityOf
   CheckpointOwner owner;  // of the folder best/
-  // Tells the leading pod a result: see ReportEvaluation. After a failure it is called again with
-  // the latest result, ever more rarely. While the Evaluator waits, it is called from time to time,
-  // with the latest result or none, to learn what the leading pod has saved.
+  // Tells the leading pod a result: see ReportEvaluation. After a failure, it is called again with
+  // the latest result, at growing intervals. While the Evaluator waits, it is also called every
+  // ask_every, with the latest result or none, to learn which checkpoint the leading pod has saved
+  // last.
   std::function<absl::StatusOr<LeaderAnswer>(const EvaluationResult&)> report;
   std::function<bool()> stop_requested;
   // Makes the session that evaluates; called once, when the run's first checkpoint is there. An
@@ -39,8 +40,8 @@ struct EvaluatorOptions {
   // Called at the start, after each evaluation, and about once per second during one.
   std::function<void(const EvaluatorMetrics&)> publish;
   Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
-  // The leading pod, while waiting. After a failure the first pause is look_every, and each is
-  // twice the one before, up to this.
+  // How often to ask the leading pod, while waiting. After a failed report, the first pause is
+  // look_every, and each further one is twice the one before, up to this value.
   Duration ask_every = std::chrono::seconds(10);
 };
 
@@ -52,23 +53,25 @@ class Evaluator {
   Evaluator(api::TrainingSpec training, FileSystem& files, const Clock& clock,
             EvaluatorOptions options);
 
-  // Waits as long as the directory belongs to another job from which this one has not taken it.
-  // Then evaluates each complete checkpoint once on this test set by this loss, the oldest first;
-  // once training has ended, that of the run's last step first, and then the others for at most
+  // Waits while the directory belongs to another job and this job has not taken it over. Then
+  // evaluates each complete checkpoint once on this test set by this loss, the oldest first; once
+  // training has ended, that of the run's last step first, and then the others for at most
   // kForTheOthers. A checkpoint may be skipped if it cannot be read or is removed, or if the
   // Evaluator is too slow: see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
   //   kStopped: stop_requested before that;
-  //   kDiverged: a test loss is not finite; it is noted and reported like any other result;
+  // kDiverged: the test loss of the latest evaluated step is not finite; it is recorded and
+  // reported like any other result;
   //   kFailed: a checkpoint is not of this job's model or settings, the session cannot be made, or
   //   a test sample cannot be read.
   LoopOutcome Run();
-  // Bounded, because the job keeps its resources while it waits for its Evaluator.
+  // How long the other checkpoints may take after the last one. It is bounded because the job keeps
+  // its resources while it waits for its Evaluator.
   static constexpr Duration kForTheOthers = std::chrono::minutes(2);
 
   // The evaluation of the latest step, of this process or an earlier one; step -1: none yet.
   const EvaluationRecord& last() const { return last_; }
-  // Of the run. Requires: Run has returned kDone.
+  // The number of steps of the run. Requires: Run has returned kDone.
   std::int64_t total_steps() const { return session_->total_steps(); }
 
  private:
@@ -77,7 +80,8 @@ class Evaluator {
   void OpenBest();
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
-  // Tells the leading pod that numbers on another test set, or by another loss, are void.
+  // Returns true until the first evaluation if earlier ones were on another test set or by another
+  // loss. Reports then tell the leading pod that those numbers are void.
   bool Voids() const { return starts_over_ && last_.step < 0; }
   bool HasEnded() const { return session_ != nullptr && last_.step >= session_->total_steps(); }
   bool HasAccuracy() const { return api::IsCrossentropy(training_.loss.type); }
@@ -114,7 +118,8 @@ class Evaluator {
   std::int64_t evaluations_ = 0, batches_ = 0;
   bool is_reported_ = true;
   bool waits_for_directory_ = false;  // and has said so
-  // At the last attempt; a failure is logged when it is new.
+  // Whether the last attempt succeeded. A failure is logged only if the attempt before it had
+  // succeeded.
   bool may_write_ = true;  // evaluation.json
   bool may_list_ = true;   // the directory
   bool may_report_ = true;

@@ -76,11 +76,11 @@ TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
        PendingReason{"NameConflict",
                      "an object named j-worker-1 exists and belongs to another owner"}},
       {"an old member", Two().Worker(0, [](ObservedPod& pod) { pod.attempt = -1; }),
-       PendingReason{"OldPodsTerminating", "j-worker-0 of the attempt before has not ended yet",
+       PendingReason{"OldPodsTerminating", "j-worker-0 of the previous attempt has not ended yet",
                      false}},
       {"back-off",
        Two().With([](Observed& o) { o.job.status.next_retry_time = o.now + seconds(20); }),
-       PendingReason{"BackOff", "the next try is at 2023-11-14T22:13:40Z", false}},
+       PendingReason{"BackOff", "the next restart is due at 2023-11-14T22:13:40Z", false}},
   };
   for (Case c : cases) EXPECT_EQ(FindPendingReason(c.seen.Build()), c.expected) << c.name;
 }

@@ -849,7 +849,7 @@ TEST(RestartRuleTest, UsersAreToldThatReplicasWaitForTheirNextTry) {
   const auto running = [&seen] { return *FindCondition(seen.Build().job.status, kRunning); };
   seen.Write().NoPods().Worker(0, kReady).Write();
   EXPECT_EQ(running().reason, "BackOff");
-  EXPECT_THAT(running().message, StartsWith("the next try is at "));
+  EXPECT_THAT(running().message, StartsWith("the next restart is due at "));
   seen.Later(seconds(40)).Worker(1, kReady).Write();
   EXPECT_EQ(running().reason, "AllReplicasReady");
 }
