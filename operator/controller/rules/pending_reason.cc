@@ -95,8 +95,8 @@ std::optional<PendingReason> UnseenVolume(const Observed& observed) {
 std::optional<PendingReason> BackOff(const Observed& observed) {
   const auto& retry = observed.job.status.next_retry_time;
   if (!retry || *retry <= observed.now) return std::nullopt;
-  return PendingReason{kBackOff, fmt::format("the next restart is due at {}", FormatRfc3339(*retry)),
-                       false};
+  return PendingReason{kBackOff,
+                       fmt::format("the next restart is due at {}", FormatRfc3339(*retry)), false};
 }
 
 }  // namespace
