@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -245,6 +246,21 @@ TEST_F(OwnerTest, AProcessThatCouldNotClaimTheFolderDoesNotTakeItFromOneThatIsFu
   EXPECT_TRUE(absl::IsAborted(later->Save(SnapshotOfStep(20)).status())) << "a second time";
   EXPECT_FALSE(files_.Exists("/ckpt/step-00000020"));
   EXPECT_TRUE(running->Save(SnapshotOfStep(40)).ok()) << "the folder has not been taken from it";
+}
+
+// As a mount does whose server is gone, or that comes back empty.
+TEST_F(OwnerTest, AFolderThatWasAwayForAWhileIsClaimedAgainByWhoHasSavedThere) {
+  const auto store = Open(files_, OwnerOf("uid-a"));
+  ASSERT_TRUE(store->LoadLatest("model-a").ok());
+  ASSERT_TRUE(store->Claim().ok());
+  ASSERT_TRUE(store->Save(SnapshotOfStep(10)).ok());
+  ASSERT_TRUE(files_.RemoveRecursively("/ckpt/owner.json").ok());
+  files_.LimitBytes(0);
+  EXPECT_FALSE(store->Save(SnapshotOfStep(20)).ok());
+  EXPECT_FALSE(store->IsClaimed());
+  files_.LimitBytes(std::numeric_limits<std::size_t>::max());
+  const auto saved = store->Save(SnapshotOfStep(30));
+  EXPECT_TRUE(saved.ok()) << saved.status();
 }
 
 TEST_F(OwnerTest, AClaimThatFailedIsMadeUpForByTheFirstSave) {
