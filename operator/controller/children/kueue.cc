@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "api/v1/names.h"
 #include "base/hmac.h"
 #include "base/rfc3339.h"
@@ -52,11 +53,20 @@ Object& ListIn(Object& object, const char* key) {
 constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
                                       api::Role::kWorker, api::Role::kEvaluator};
 
-// The text as the number or boolean that it is. Other texts stay: the API server refuses them, and
-// names the field.
-Object Typed(const std::string& text) {
-  Object value = Object::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_boolean() || value.is_number_integer() ? value : Object(text);
+// The boolean or the number, in a form that Go's strconv takes, as Kueue does. Other texts stay:
+// the API server refuses them, and names the field.
+Object BooleanOf(const std::string& text) {
+  for (const char* yes : {"1", "t", "T", "true", "True", "TRUE"}) {
+    if (text == yes) return true;
+  }
+  for (const char* no : {"0", "f", "F", "false", "False", "FALSE"}) {
+    if (text == no) return false;
+  }
+  return text;
+}
+Object NumberOf(const std::string& text) {
+  int number = 0;
+  return absl::SimpleAtoi(text, &number) ? Object(number) : Object(text);
 }
 
 // As Kueue's own integrations read the annotations of a template (NewPodSetTopologyRequest in its
@@ -69,17 +79,19 @@ Object TopologyRequestOf(const Object& annotations) {
   } else if (has(kPreferred)) {
     request["preferred"] = TextMember(annotations, kPreferred);
   } else if (has(kUnconstrained)) {
-    request["unconstrained"] = Typed(TextMember(annotations, kUnconstrained));
+    request["unconstrained"] = BooleanOf(TextMember(annotations, kUnconstrained));
   }
   if (has(kGroupName) && (has(kRequired) || has(kPreferred))) {
     request["podSetGroupName"] = TextMember(annotations, kGroupName);
   }
   if (has(kSliceRequired) && has(kSliceSize)) {
     request["podSetSliceRequiredTopology"] = TextMember(annotations, kSliceRequired);
-    request["podSetSliceSize"] = Typed(TextMember(annotations, kSliceSize));
+    request["podSetSliceSize"] = NumberOf(TextMember(annotations, kSliceSize));
   }
-  // Neighbours in rank order become neighbours in the topology.
-  if (!request.is_null()) request["podIndexLabel"] = api::kLabelReplicaIndex;
+  // Neighbours in the order of indexes become neighbours in the topology. In a group, Kueue wants
+  // one order for all roles, which no label has.
+  const bool is_grouped = request.contains("podSetGroupName");
+  if (!request.is_null() && !is_grouped) request["podIndexLabel"] = api::kLabelReplicaIndex;
   return request;
 }
 

@@ -58,6 +58,17 @@ int CompletedWorkers(const api::TrainingJob& job, const api::TrainingJobStatus& 
   return static_cast<int>(end - completed.begin());
 }
 
+int WorkersThatAreDone(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  const int completed = CompletedWorkers(observed.job, status);
+  if (completed == 0) return 0;
+  const auto holds_resources = [&](const ObservedPod& pod) {
+    return pod.role == api::Role::kWorker && IsMember(observed, pod) && !HasEnded(pod) &&
+           std::ranges::binary_search(status.completed_indexes, pod.index);
+  };
+  return completed - static_cast<int>(std::ranges::count_if(observed.pods, holds_resources));
+}
+
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status) {
   if (!api::TraitsOf(job.spec).trains_alone) ForgetAllCompleted(status);
 }

@@ -24,6 +24,9 @@ void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& statu
 // Returns how many of the job's workers have completed for good: replicas that train alone do so
 // once, and others start again whenever one of them does.
 int CompletedWorkers(const api::TrainingJob& job, const api::TrainingJobStatus& status);
+// Returns how many of those need no resources any more: no sidecar in their pods runs, either. Only
+// what the status says already counts, so that a new operator knows it, too.
+int WorkersThatAreDone(const Observed& observed);
 
 // Returns true if the pod is of the present attempt and notes its shape (ClusterShape). An
 // Evaluator's does not count, and one that an older operator created may have no note.

@@ -27,10 +27,12 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
-// Returns true if an edit makes replicas train again whose quota has been given back. Only what the
-// status says counts as completed, so that no new operator forgets what Kueue has been told.
+// Returns true if replicas train again whose quota has been given back.
 bool HasGivenBackTooMuch(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  return workload.reclaimable_workers > CompletedWorkers(job, job.status);
+  const auto grant = workload.granted.find(api::Role::kWorker);
+  if (workload.reclaimable_workers == 0 || grant == workload.granted.end()) return false;
+  const int needed = ReplicaCount(job, api::Role::kWorker) - CompletedWorkers(job, job.status);
+  return needed > grant->second.count - workload.reclaimable_workers;
 }
 
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
@@ -235,7 +237,8 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
     return Do(observed, SetSuspend{true, std::move(counts)});
   }
   // On a grant that is not enough, the job would be stopped again at once.
-  const bool is_short = HasGrant(*workload) && !IsEnough(*workload, observed.job);
+  const bool is_short = HasGrant(*workload) && (!IsEnough(*workload, observed.job) ||
+                                                HasGivenBackTooMuch(*workload, observed.job));
   const bool is_useless = !IsMadeFrom(*workload, observed) || workload->finished || is_short;
   const bool is_evicted = workload->evicted && workload->reserved;
   if (is_useless || is_evicted) {
@@ -299,9 +302,9 @@ SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_
 
 void AddReclaimableWorkers(const Observed& observed, Plan& plan) {
   if (!HasGrant(*observed.workload)) return;
-  const int completed = CompletedWorkers(observed.job, observed.job.status);
-  if (completed <= observed.workload->reclaimable_workers) return;
-  plan.actions.emplace_back(SetReclaimableWorkers{completed});
+  const int done = WorkersThatAreDone(observed);
+  if (done <= observed.workload->reclaimable_workers) return;
+  plan.actions.emplace_back(SetReclaimableWorkers{done});
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(KueueTest, AWorkloadAsksForTheTopologyThatItsTemplatesName) {
   EXPECT_TRUE(TopologyRequest({{"other", "x"}}).is_null());
   EXPECT_EQ(TopologyRequest({{kueue + "podset-required-topology", "rack"},
                              {kueue + "podset-group-name", "all"}}),
-            (Json{{"required", "rack"}, {"podSetGroupName", "all"}, {"podIndexLabel", index}}));
+            (Json{{"required", "rack"}, {"podSetGroupName", "all"}}));
   EXPECT_EQ(TopologyRequest({{kueue + "podset-preferred-topology", "block"},
                              {kueue + "podset-slice-required-topology", "rack"},
                              {kueue + "podset-slice-size", "4"}}),
@@ -126,8 +126,10 @@ TEST(KueueTest, AWorkloadAsksForTheTopologyThatItsTemplatesName) {
                   {"podSetSliceRequiredTopology", "rack"},
                   {"podSetSliceSize", 4},
                   {"podIndexLabel", index}}));
-  EXPECT_EQ(TopologyRequest({{kueue + "podset-unconstrained-topology", "true"}}),
-            (Json{{"unconstrained", true}, {"podIndexLabel", index}}));
+  for (const char* yes : {"true", "True", "1"}) {
+    EXPECT_EQ(TopologyRequest({{kueue + "podset-unconstrained-topology", yes}}),
+              (Json{{"unconstrained", true}, {"podIndexLabel", index}}));
+  }
   const std::string wrong = kueue + "podset-unconstrained-topology";
   EXPECT_EQ(TopologyRequest({{wrong, "often"}})["unconstrained"], "often")
       << "the API server refuses it by name";

@@ -411,10 +411,33 @@ TEST(KueueRuleTest, QuotaOfReplicasThatHaveTrainedAloneIsGivenBack) {
     seen.With([](Observed& observed) { observed.workload->reclaimable_workers = 1; });
     if (!alone) continue;
     EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 0) << "Kueue knows it";
+    Seen scaled(seen);
+    scaled.With(
+        [](Observed& observed) { observed.job.spec.replica_specs[Role::kWorker].replicas = 1; });
+    EXPECT_EQ(std::ranges::count(scaled.Plan().actions, Action(SetSuspend{true, {}})), 0)
+        << "the quota that is left covers it";
     seen.With([](Observed& observed) { observed.job.status.completed_indexes.clear(); });
     EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}}))
         << "one that trains again has no quota";
+    seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write().NoPods();
+    seen.Write().With([](Observed& observed) { observed.job.status.completed_indexes.clear(); });
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{})) << "and asks anew";
   }
+}
+
+TEST(KueueRuleTest, AReplicaWhoseSidecarStillRunsKeepsItsQuota) {
+  Seen seen = WithKueue(Queued(2).Strategy(api::StrategyType::kIndependent));
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+    testing::Exited(0)(pod);
+    pod.phase = PodPhase::kRunning;
+  });
+  seen.Write();
+  ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
+  const Action told = SetReclaimableWorkers{1};
+  EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 0);
+  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kSucceeded; });
+  EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 1);
 }
 
 TEST(KueueRuleTest, ReadinessHasTheReasonsThatKueueTimesOut) {
