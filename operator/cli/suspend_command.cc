@@ -82,10 +82,10 @@ bool AwaitNoticed(kube::Client& client, const kube::Key& job, Duration patience,
     if (!object.ok()) return true;  // whoever writes the job will say why
     const api::TrainingJob found = controller::ObserveJob(*object).job;
     const api::TrainingJobStatus& status = found.status;
-    // The first status may be held back longer than the first pods, so a job without one has pods,
-    // too.
+    const bool may_have_pods =
+        api::FindCondition(status, api::kCreated) != nullptr && !api::IsTerminal(status);
     const bool is_noticed = api::IsTrue(status, api::kSuspended);
-    if (!found.spec.suspend || api::IsTerminal(status) || is_noticed) return true;
+    if (!found.spec.suspend || !may_have_pods || is_noticed) return true;
     if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(interval);
   }

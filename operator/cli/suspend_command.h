@@ -30,10 +30,10 @@ struct SuspendReport {
   std::string note;  // why the job may not do as it was told; empty: it does
 };
 
-// Asks for the job at each `interval` until the operator has noticed that it is suspended, or until
-// `patience` has passed. A job that is resumed earlier keeps its pods, whatever an edit in between
-// says of them. Returns true if the operator has noticed it, and also if the job has ended, is not
-// suspended or cannot be read.
+// Returns whether the operator has noticed that the job is suspended, or has no pods of it: asks
+// for the job at each `interval` until it has, or until `patience` has passed. A job that is
+// resumed before keeps its pods, whatever an edit meanwhile says of them. True as well if the job
+// cannot be read, or is not suspended.
 bool AwaitNoticed(kube::Client& client, const kube::Key& job, Duration patience, Duration interval);
 
 // What the verbs do once connected. A job that is already so is not written. Errors: those of
