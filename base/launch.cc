@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -179,6 +180,10 @@ absl::Status StartAgain(const Environment& env, const std::vector<int>& fds) {
   const std::vector<char*> variables = Pointers(env_text);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : fds) fcntl(fd, F_SETFD, 0);
+  // Under its own name if the file is still there: of the link, the kernel takes the name `exe`.
+  std::error_code unreadable;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", unreadable).string();
+  if (!unreadable) execve(program.c_str(), argv.data(), variables.data());
   execve("/proc/self/exe", argv.data(), variables.data());
   return absl::ErrnoToStatus(errno, fmt::format("cannot execute {} again", argv_text.front()));
 }
