@@ -98,11 +98,28 @@ void CallerCheck::Sign(const proto::EvaluationReport& report,
 
 // True if this process has made the nonce less than a minute ago.
 bool CallerCheck::IsFresh(const std::string& nonce) const {
-  if (!nonce.starts_with(api::kDialledNonce)) return false;
-  const std::string rest = nonce.substr(api::kDialledNonce.size());
-  const std::optional<std::int64_t> second = ParseInt64(rest.substr(0, rest.find(' ')));
+  const std::optional<std::int64_t> second = SecondOf(nonce);
   return second && *second >= Second() - kNonceSeconds &&  // no overflow for any *second
          EqualInConstantTime(StatusNonceOf(*second), nonce);
+}
+
+std::optional<std::int64_t> CallerCheck::SecondOf(const std::string& nonce) {
+  if (!nonce.starts_with(api::kDialledNonce)) return std::nullopt;
+  const std::string rest = nonce.substr(api::kDialledNonce.size());
+  return ParseInt64(rest.substr(0, rest.find(' ')));
+}
+
+bool CallerCheck::TakesWorkers(const proto::GetStatusRequest& request) {
+  if (request.workers() < 1) return false;
+  if (!token_.present()) return true;
+  const std::optional<std::int64_t> second = SecondOf(request.nonce());
+  // A proof from before it named an address covers nothing but its nonce.
+  if (!second || request.dialled().empty() || *second < taken_.second) return false;
+  if (*second > taken_.second) taken_ = {.second = *second, .workers = taken_.workers};
+  if (taken_.replaced.contains(request.workers())) return false;
+  const int before = std::exchange(taken_.workers, request.workers());
+  if (before > 0 && before != taken_.workers) taken_.replaced.insert(before);
+  return true;
 }
 
 std::string CallerCheck::StatusNonce() const {

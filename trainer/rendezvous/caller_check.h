@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "api/proto/rendezvous.pb.h"
@@ -36,6 +38,11 @@ class CallerCheck {
   // nonce: it does not count as refused.
   void Answer(const proto::GetStatusRequest& request, proto::GetStatusResponse& response,
               const std::function<void()>& tell);
+  // Of requests that were accepted, returns true for one whose number of workers counts. A request
+  // can be sent again by whoever has read it, for as long as its nonce is valid: one that is older
+  // than the request with the present number counts no more, nor does, within the same second, a
+  // number that has been replaced. Without a token, each counts.
+  bool TakesWorkers(const proto::GetStatusRequest& request);
   // Proves to the sender of an accepted report, or of one without a proof, that `answer` is the
   // leader's: adds its address and the proof. Does nothing without a token.
   void Sign(const proto::EvaluationReport& report, proto::EvaluationAnswer& answer) const;
@@ -54,6 +61,7 @@ class CallerCheck {
   // Returns false.
   bool Refuse(const char* call, Refusal why = Refusal::kNoToken);
   bool IsFresh(const std::string& nonce) const;
+  static std::optional<std::int64_t> SecondOf(const std::string& nonce);
   std::int64_t Second() const;
   std::string StatusNonceOf(std::int64_t second) const;
 
@@ -62,6 +70,12 @@ class CallerCheck {
   const std::string status_secret_;  // key of the nonces that are not stored
   const Clock& clock_;
   std::map<std::uint64_t, std::string> nonces_;  // by session
+  struct TakenWorkers {
+    std::int64_t second = 0;  // of the nonce
+    int workers = 0;
+    std::set<int> replaced;  // with a nonce of the same second
+  };
+  TakenWorkers taken_;
   Refusals refused_;
 };
 

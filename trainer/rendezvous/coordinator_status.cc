@@ -10,9 +10,9 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   const std::lock_guard lock(mutex_);
   callers_.Answer(request, response, [&] {
     proven_(peer);
-    // A proof from before it named an address covers nothing but its nonce.
-    const bool is_covered = !has_token_ || !request.dialled().empty();
-    if (is_covered) Deliver(roster_.Resize(request.workers(), clock_.SteadyNow()));
+    if (callers_.TakesWorkers(request)) {
+      Deliver(roster_.Resize(request.workers(), clock_.SteadyNow()));
+    }
     Tell(response);
   });
 }

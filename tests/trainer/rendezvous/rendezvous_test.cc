@@ -660,6 +660,44 @@ TEST_F(TokenTest, StatusIsForThoseWhoHaveDialledThisLeader) {
   EXPECT_EQ(leader->refusals(), 2);
 }
 
+// Whoever reads the operator's traffic can send a question again while its nonce is valid.
+TEST_F(TokenTest, ANumberOfWorkersThatIsToldAgainCountsNoMore) {
+  Identity identity = lockstep::testing::Worker(0, {"a:1", "b:1"});
+  identity.training.checkpoint.directory = "/checkpoints";
+  identity.token = kToken;
+  lockstep::testing::FakeClock clock;
+  const auto leader = *RendezvousService::Start(RosterFor(identity), "127.0.0.2:0", clock);
+  const auto stub = proto::TrainerStatus::NewStub(grpc::CreateChannel(
+      fmt::format("127.0.0.2:{}", leader->port()), grpc::InsecureChannelCredentials()));
+  const auto ask = [&](const proto::GetStatusRequest& request) {
+    grpc::ClientContext context;
+    proto::GetStatusResponse said;
+    EXPECT_TRUE(stub->GetStatus(&context, request, &said).ok());
+    return said;
+  };
+  const auto question = [&](int workers) {
+    proto::GetStatusRequest request;
+    request.set_nonce(ask({}).nonce());
+    request.set_dialled("127.0.0.2");
+    request.set_workers(workers);
+    request.set_proof(
+        kToken.Prove(api::kProofOfStatus, request.nonce(), request.SerializeAsString()));
+    return request;
+  };
+  const proto::GetStatusRequest first = question(2), second = question(3);
+  EXPECT_EQ(ask(first).workers(), 2);
+  EXPECT_EQ(ask(second).workers(), 3);
+  EXPECT_EQ(ask(first).workers(), 3) << "of the same second";
+  clock.Advance(1s);
+  const proto::GetStatusRequest third = question(2);
+  EXPECT_EQ(ask(third).workers(), 2) << "the operator says so again";
+  EXPECT_EQ(ask(second).workers(), 2) << "of an earlier second";
+  clock.Advance(1s);
+  EXPECT_EQ(ask(question(2)).workers(), 2);
+  EXPECT_EQ(ask(question(4)).workers(), 4);
+  EXPECT_EQ(ask(third).workers(), 4);
+}
+
 TEST_F(TokenTest, TheStatusIsProvedForTheCallersNonce) {
   StartLeader();
   const std::string nonce = Ask("", "").nonce();
