@@ -43,7 +43,7 @@ std::string NewestCheckpoint(const std::string& folder) {
   std::string newest;
   fs::file_time_type at;
   std::error_code error;
-  for (const fs::path& checkpoint : EntriesOf(folder)) {
+  for (const fs::path& checkpoint : PathsIn(folder)) {
     const fs::path manifest = checkpoint / "manifest.json";
     const fs::file_time_type written = fs::last_write_time(manifest, error);
     if (error || (!newest.empty() && written <= at)) continue;

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "base/descriptor.h"
+#include "base/folder_entries.h"
 
 namespace lockstep::local {
 
@@ -27,15 +28,14 @@ std::size_t CountGpus(const GpuFiles& files) {
   constexpr std::string_view kPrefix = "nvidia";  // also of nvidiactl, nvidia-uvm, …
   std::size_t devices = 0, usable = 0;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(files.devices, error)) {
-    const std::string name = entry.path().filename();
+  for (const std::filesystem::path& device : PathsIn(files.devices)) {
+    const std::string name = device.filename();
     if (!name.starts_with(kPrefix) || !IsNumber(name.substr(kPrefix.size()))) continue;
     ++devices;
-    if (CanBeOpened(entry.path())) ++usable;
+    if (CanBeOpened(device)) ++usable;
   }
   if (devices > 0 || !std::filesystem::exists(files.node_maker, error)) return usable;
-  const std::filesystem::directory_iterator listed(files.driver, error);
-  return static_cast<std::size_t>(std::distance(begin(listed), end(listed)));
+  return PathsIn(files.driver).size();
 }
 
 }  // namespace

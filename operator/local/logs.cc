@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/folder_entries.h"
 #include "base/new_file.h"
 
 namespace lockstep::local {
@@ -34,8 +35,8 @@ std::string NextLogPath(const std::string& folder, const std::string& pod,
   fs::create_directories(of_pod, error);
   const std::string ending = container.empty() ? ".log" : fmt::format("-{}.log", container);
   int next = 0;
-  for (fs::directory_iterator entry(of_pod, error), end; entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const fs::path& log : PathsIn(of_pod)) {
+    const std::string name = log.filename().string();
     int attempt = 0;
     const auto [rest, fault] = std::from_chars(name.data(), name.data() + name.size(), attempt);
     if (fault == std::errc() &&

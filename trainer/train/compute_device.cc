@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "base/folder_entries.h"
 #include "base/log.h"
 #include "trainer/backend/device_missing.h"
 #include "trainer/backend/out_of_memory.h"
@@ -34,9 +34,8 @@ bool IsGpuFile(std::string_view name) {
 // Returns how many GPUs a process of this container could ever see.
 int GpusGiven(const std::filesystem::path& files) {
   int count = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(files, error)) {
-    if (IsGpuFile(entry.path().filename().string())) ++count;
+  for (const std::filesystem::path& file : PathsIn(files)) {
+    if (IsGpuFile(file.filename().string())) ++count;
   }
   // The device plugin's list of what the container gets.
   const char* visible = std::getenv("NVIDIA_VISIBLE_DEVICES");

@@ -21,6 +21,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/shallow_json.h"
 #include "base/written_at.h"
 
 namespace lockstep::cli {
@@ -36,7 +37,7 @@ constexpr mode_t kLockMode = 0600;  // whoever may open it may hold the lock
 constexpr mode_t kViewMode = 0600;
 constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
-constexpr int kDeepestJson = 200;
+constexpr int kDeepestJson = 200;  // levels
 
 pid_t ReadPid(int fd) {
   std::array<char, 32> text{};
@@ -64,22 +65,10 @@ void RemoveFile(const std::string& path) {
   std::filesystem::remove(path, error);
 }
 
-// Null for a part of one, and for one that is nested so deep that a copy of it, which calls itself
-// at each level, would take all of the stack.
-nlohmann::json ParseJson(const std::string& text) {
-  bool is_too_deep = false;
-  const auto keeps = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    is_too_deep = is_too_deep || depth > kDeepestJson;
-    return !is_too_deep;
-  };
-  nlohmann::json json = nlohmann::json::parse(text, keeps, /*allow_exceptions=*/false);
-  if (is_too_deep || json.is_discarded()) return nullptr;
-  return json;
-}
-
-// Null if there is none.
+// Null if there is none, or only a part of one.
 nlohmann::json ReadJson(const std::string& path) {
-  return ParseJson(ReadOwn(path, kMostJson));
+  nlohmann::json json = ParseShallowJson(ReadOwn(path, kMostJson), kDeepestJson);
+  return json.is_discarded() ? nlohmann::json() : json;
 }
 
 }  // namespace
@@ -205,7 +194,7 @@ nlohmann::json WorkDir::ReadReport(const std::string& path) {
   return ReadJson(path + kReport);
 }
 
-// A run writes its number into the lock when it begins, and nothing later.
+// A run writes its process id into the lock when it starts, and nothing later.
 std::optional<Time> WorkDir::LastStart(const std::string& path) {
   const Descriptor lock = OpenOwnToRead(path + kLock);
   struct stat status{};
@@ -233,7 +222,7 @@ absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;
-  const nlohmann::json json = ParseJson(text);
+  const nlohmann::json json = ParseShallowJson(text, kDeepestJson);
   for (const auto& [replica, address] : json.items()) {
     if (address.is_string()) addresses[replica] = address;
   }

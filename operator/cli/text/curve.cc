@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operator/cli/text/millis.h"
 #include "operator/cli/text/or_null.h"
 
 namespace lockstep::cli {
@@ -30,9 +31,7 @@ void Curve::Add(CurvePoint point) {
 nlohmann::ordered_json ToJson(const Curve& curve) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const CurvePoint& point : curve.points()) {
-    const auto since_1970 = point.time.time_since_epoch();
-    list.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count(),
-                    point.step, OrNull(point.loss), point.examples_per_second});
+    list.push_back({Millis(point.time), point.step, OrNull(point.loss), point.examples_per_second});
   }
   return list;
 }

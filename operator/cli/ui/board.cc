@@ -5,6 +5,7 @@
 
 #include "base/json_text.h"
 #include "base/printable.h"
+#include "base/thread_pool.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/ui/job_json.h"
 
@@ -34,11 +35,14 @@ bool MakeRoom(Map& watched, const typename Map::key_type& key, const BoardPeriod
   return true;
 }
 
-// Calls `visit` for all keys at once: what waits for a silent node delays no other.
+// Calls `visit` for all keys at once: a silent node delays no other key.
 template <typename Key, typename Visit>
 void ForEachAtOnce(const std::vector<Key>& keys, const Visit& visit) {
-  std::vector<std::jthread> threads;
-  for (const Key& key : keys) threads.emplace_back([&] { visit(key); });
+  const auto visit_one = [&](std::size_t i) {
+    visit(keys[i]);
+    return absl::OkStatus();
+  };
+  ThreadPool(keys.size()).ForEach(keys.size(), keys.size(), visit_one).IgnoreError();
 }
 
 }  // namespace
@@ -164,8 +168,8 @@ void Board::AddPoint(const ListedJob& listed, Time now) {
   const std::optional<api::Progress>& progress = listed.job.status.progress;
   if (!progress || (!curves_.contains(listed.key) && curves_.size() >= kMostCurves)) return;
   Curve& curve = CurveOf(listed);
-  // By this machine's clock, as the points of looks: the cluster's may be minutes off. Only the
-  // first point may be of long ago, that of a job that has ended.
+  // The time is this machine's, as in LookAt, because the cluster's clock may be minutes off. Only
+  // the first point has the time of the report: the job may have ended long ago.
   const Time time =
       curve.points().empty() ? std::min(now, progress->update_time.value_or(now)) : now;
   curve.Add({.time = time,
@@ -174,7 +178,7 @@ void Board::AddPoint(const ListedJob& listed, Time now) {
              .examples_per_second = progress->examples_per_second});
 }
 
-// A job that was deleted and made again has a curve of its own.
+// A job that was deleted and recreated gets a new curve.
 Curve& Board::CurveOf(const ListedJob& listed) {
   JobCurve& found = curves_[listed.key];
   if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve()};
@@ -201,7 +205,7 @@ void Board::LookAt(const kube::Key& key) {
     return;
   }
   job.at = now;
-  if (job.uid != look->listed.job.metadata.uid) {  // made again
+  if (job.uid != look->listed.job.metadata.uid) {  // recreated
     job.uid = look->listed.job.metadata.uid;
     job.ranks.clear();
     job.events.clear();

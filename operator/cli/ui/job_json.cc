@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "operator/cli/text/job_rows.h"
 #include "operator/cli/text/job_table.h"
+#include "operator/cli/text/millis.h"
 #include "operator/cli/text/one_line.h"
 #include "operator/cli/text/or_null.h"
 #include "operator/cli/top/top_text.h"
@@ -82,7 +83,7 @@ Json WordsJson(const JobFacts& facts) {
 
 Json MillisOrNull(const std::optional<Time>& time) {
   if (!time || *time == Time()) return nullptr;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
+  return Millis(*time);
 }
 
 Json ListedJson(const ListedJob& listed) {

@@ -34,7 +34,7 @@ constexpr Duration kBetweenParts = std::chrono::seconds(10);
 // Log files are called <start>.log or <start>-<container>.log.
 std::map<std::string, fs::path> NewestLogs(const fs::path& folder) {
   std::map<std::string, std::pair<int, fs::path>> newest;
-  for (const fs::path& log : EntriesOf(folder)) {
+  for (const fs::path& log : PathsIn(folder)) {
     if (log.extension() != ".log") continue;
     const std::string name = log.stem().string();
     const std::size_t dash = std::min(name.find('-'), name.size());
@@ -75,7 +75,8 @@ class FileTail {
     struct stat status{};
     if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) return;
     const auto size = static_cast<std::size_t>(status.st_size);
-    // The newest lines: those of a log that grows faster than this would be shown ever later.
+    // Skips to the newest lines. Otherwise a log that grows faster than it is read would be shown
+    // later and later.
     const bool skips =
         size < at_ || size - at_ > (std::exchange(is_first_, false) ? kFirstOfFile : kMostOfFile);
     if (skips) {
@@ -153,7 +154,7 @@ class LocalLogTail final : public LogTail {
 
   absl::Status Read(std::vector<LogLine>& lines) override {
     bool found = false;
-    for (const fs::path& pod : EntriesOf(run_ + "/logs")) {
+    for (const fs::path& pod : PathsIn(run_ + "/logs")) {
       const std::string replica = ReplicaOf(pod.filename().string());
       if (!replica_.empty() && replica != replica_) continue;
       found = true;

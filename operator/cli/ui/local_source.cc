@@ -98,12 +98,12 @@ class LocalSource final : public JobSource {
     return {written, ObserveRun(WorkDir::ReadView(run)).job};
   }
 
-  // The one that was started last first. A run writes into its folder all the time, so by when that
-  // was done two runs would change places.
+  // The run that was started last comes first. The times of the folders would not do: a run writes
+  // into its folder all the time, so two runs would keep changing places.
   std::vector<std::string> Runs() const {
     if (WorkDir::LastStart(folder_)) return {folder_};
     std::vector<std::pair<Time, std::string>> found;
-    for (const fs::path& path : EntriesOf(folder_)) {
+    for (const fs::path& path : PathsIn(folder_)) {
       const auto start = WorkDir::LastStart(path.string());
       if (start) found.emplace_back(*start, path.string());
     }

@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "base/shorten.h"
+#include "operator/cli/text/millis.h"
 
 namespace lockstep::cli {
 namespace {
@@ -67,9 +68,7 @@ nlohmann::ordered_json LogWindow::After(std::uint64_t after) const {
     const LogLine& line = lines_[next - first_];
     bytes += line.text.size();
     if (bytes > kMostBytesAtOnce) break;
-    const auto since_1970 = line.time.time_since_epoch();
-    lines.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count(),
-                     line.replica, line.text});
+    lines.push_back({Millis(line.time), line.replica, line.text});
   }
   return {{"next", next}, {"more", next < end}, {"lines", std::move(lines)}};
 }

@@ -49,6 +49,15 @@ Object& ListIn(Object& object, const char* key) {
   return member;
 }
 
+// Returns the entry of a list whose member `key` is `value`, added if there is none.
+Object& EntryIn(Object& list, const char* key, const std::string& value) {
+  const auto it = std::ranges::find_if(
+      list, [&](const Object& entry) { return TextMember(entry, key) == value; });
+  if (it != list.end()) return *it;
+  list.push_back({{key, value}});
+  return list.back();
+}
+
 // The order in which Kueue's own integrations list roles.
 constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
                                       api::Role::kWorker, api::Role::kEvaluator};
@@ -215,7 +224,8 @@ void ApplyGrant(const PodSetGrant& grant, const api::TrainingJob& job, api::Role
   labels[kTopologyLabel] = "true";
   Object& annotations = ObjectAt(pod.at("metadata"), "annotations");
   annotations[kWorkloadAnnotation] = WorkloadName(job);
-  // Kueue knows such pods by what they ask for. Its flavor may choose nodes for all pods.
+  // Kueue recognizes such pods by what they ask for. A flavor with a topology chooses nodes for
+  // pods that ask for nothing, too.
   const bool asks = annotations.contains(kRequired) || annotations.contains(kPreferred) ||
                     annotations.contains(kUnconstrained);
   if (!asks) annotations[kUnconstrained] = "true";
@@ -223,39 +233,22 @@ void ApplyGrant(const PodSetGrant& grant, const api::TrainingJob& job, api::Role
 
 Object WithWorkloadCondition(Object workload, const std::string& type, bool value,
                              const std::string& reason, const std::string& message, Time now) {
-  Object& conditions = workload["status"]["conditions"];
-  if (!conditions.is_array()) conditions = Object::array();
-  const auto same = [&type](const Object& entry) { return TextMember(entry, "type") == type; };
-  auto it = std::ranges::find_if(conditions, same);
-  if (it == conditions.end()) {
-    conditions.push_back({{"type", type}});
-    it = std::prev(conditions.end());
-  }
+  Object& condition = EntryIn(ListIn(workload["status"], "conditions"), "type", type);
   const std::string text = value ? "True" : "False";
-  if (TextMember(*it, "status") != text) {
-    (*it)["lastTransitionTime"] = FormatApiTime(now);
+  if (TextMember(condition, "status") != text) {
+    condition["lastTransitionTime"] = FormatApiTime(now);
   }
-  (*it)["status"] = text;
-  (*it)["reason"] = reason;
-  (*it)["message"] = message;
+  condition["status"] = text;
+  condition["reason"] = reason;
+  condition["message"] = message;
   const Object& generation = Member(Member(workload, "metadata"), "generation");
-  if (generation.is_number_integer()) (*it)["observedGeneration"] = generation;
+  if (generation.is_number_integer()) condition["observedGeneration"] = generation;
   return workload;
 }
 
 Object WithReclaimableWorkers(Object workload, int workers) {
-  Object& list = workload["status"]["reclaimablePods"];
-  if (!list.is_array()) list = Object::array();
   const std::string name(api::RoleName(api::Role::kWorker));
-  const auto is_workers = [&name](const Object& entry) {
-    return TextMember(entry, "name") == name;
-  };
-  auto it = std::ranges::find_if(list, is_workers);
-  if (it == list.end()) {
-    list.push_back({{"name", name}});
-    it = std::prev(list.end());
-  }
-  (*it)["count"] = workers;
+  EntryIn(ListIn(workload["status"], "reclaimablePods"), "name", name)["count"] = workers;
   return workload;
 }
 

@@ -166,24 +166,35 @@ ObservedWorkload ReadWorkload(const Object& workload) {
 
 kube::FieldMask WorkloadFields() {
   kube::FieldMask fields = kube::IdentityFields();
-  for (const char* path :
-       {"metadata.annotations", "spec.queueName", "spec.priorityClassName", "spec.podSets.name",
-        "spec.podSets.count", "spec.podSets.minCount", "spec.podSets.template.spec.containers.name",
-        "spec.podSets.template.spec.containers.restartPolicy",
-        "spec.podSets.template.spec.containers.resources",
-        "spec.podSets.template.spec.initContainers.name",
-        "spec.podSets.template.spec.initContainers.restartPolicy",
-        "spec.podSets.template.spec.initContainers.resources",
-        "spec.podSets.template.spec.resources", "spec.podSets.template.spec.overhead",
-        "spec.podSets.template.spec.resourceClaims", "spec.podSets.template.spec.runtimeClassName",
-        "spec.podSets.template.spec.nodeSelector", "status.conditions.type",
-        "status.conditions.status", "status.conditions.reason", "status.conditions.message",
-        "status.admission.podSetAssignments.name", "status.admission.podSetAssignments.count",
-        "status.admission.podSetAssignments.flavors",
-        // Not its domains, of which there may be thousands.
-        "status.admission.podSetAssignments.topologyAssignment.levels",
-        "status.reclaimablePods.name", "status.reclaimablePods.count",
-        "status.admissionChecks.podSetUpdates"}) {
+  // Of a topology only the levels, since it may have thousands of domains.
+  for (const char* path : {"metadata.annotations",
+                           "spec.queueName",
+                           "spec.priorityClassName",
+                           "spec.podSets.name",
+                           "spec.podSets.count",
+                           "spec.podSets.minCount",
+                           "spec.podSets.template.spec.containers.name",
+                           "spec.podSets.template.spec.containers.restartPolicy",
+                           "spec.podSets.template.spec.containers.resources",
+                           "spec.podSets.template.spec.initContainers.name",
+                           "spec.podSets.template.spec.initContainers.restartPolicy",
+                           "spec.podSets.template.spec.initContainers.resources",
+                           "spec.podSets.template.spec.resources",
+                           "spec.podSets.template.spec.overhead",
+                           "spec.podSets.template.spec.resourceClaims",
+                           "spec.podSets.template.spec.runtimeClassName",
+                           "spec.podSets.template.spec.nodeSelector",
+                           "status.conditions.type",
+                           "status.conditions.status",
+                           "status.conditions.reason",
+                           "status.conditions.message",
+                           "status.admission.podSetAssignments.name",
+                           "status.admission.podSetAssignments.count",
+                           "status.admission.podSetAssignments.flavors",
+                           "status.admission.podSetAssignments.topologyAssignment.levels",
+                           "status.reclaimablePods.name",
+                           "status.reclaimablePods.count",
+                           "status.admissionChecks.podSetUpdates"}) {
     fields.Add(path);
   }
   return fields;
