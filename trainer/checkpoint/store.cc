@@ -52,11 +52,11 @@ class FolderStore final : public CheckpointStore {
       // RemoveLeftovers retries it. Return the first error.
       const absl::StatusOr<bool> committed = IsCommitted(files_, folder);
       if (committed.ok() && !*committed) files_.RemoveRecursively(folder).IgnoreError();
-      if (committed.ok() && *committed) NoteNewest();
+      if (committed.ok() && *committed) saved_ = name;
       return status;
     }
+    saved_ = name;
     Prune(name);
-    NoteNewest();
     return folder;
   }
 
@@ -110,17 +110,11 @@ class FolderStore final : public CheckpointStore {
     return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
   }
 
-  // What this process has saved is no other's.
-  void NoteNewest() {
-    const absl::StatusOr<std::vector<FolderName>> folders = Folders();
-    if (folders.ok()) newest_ = NewestOf(*folders);
-  }
-
-  // True if another process has saved a checkpoint since the last LoadLatest, or since this one's
-  // last save.
+  // True if another process has saved a checkpoint since the last LoadLatest.
   absl::StatusOr<bool> HasNewer() const {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
-    return NewestOf(folders) != newest_;
+    const std::optional<FolderName> newest = NewestOf(folders);
+    return newest != newest_ && (!saved_ || newest != saved_);
   }
 
   // Of a process that trains although it could not claim the folder before. It goes on from the
@@ -276,7 +270,8 @@ class FolderStore final : public CheckpointStore {
   const std::string directory_;
   const int keep_;
   FolderClaim claim_;
-  std::optional<FolderName> newest_;  // complete at the last LoadLatest or save
+  std::optional<FolderName> newest_;  // complete at the last LoadLatest
+  std::optional<FolderName> saved_;   // by this process, the last one
   bool has_looked_ = false;           // LoadLatest was called
   std::set<FolderName> damaged_;      // found by it
   std::set<FolderName> left_over_;    // found by RemoveLeftovers

@@ -75,7 +75,6 @@ Coordinator::Coordinator(RosterConfig config, const Clock& clock,
                          std::function<void(const std::string& peer)> proven)
     : job_(config.job),
       job_uid_(config.job_uid),
-      has_token_(config.token.present()),
       clock_(clock),
       proven_(std::move(proven)),
       callers_(config.token, config.listens_at, clock),

@@ -118,7 +118,6 @@ class Coordinator {
   grpc::Status CheckGet(const proto::GetRequest& request);
 
   const std::string job_, job_uid_;
-  const bool has_token_;
   const Clock& clock_;
   const std::function<void(const std::string& peer)> proven_;
   mutable std::mutex mutex_;

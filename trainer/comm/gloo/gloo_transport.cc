@@ -70,7 +70,7 @@ AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp
 }
 
 AbortableContext::~AbortableContext() {
-  ClosePairs();
+  if (!aborted_) ClosePairs();
 }
 
 std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int peer) {
