@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 
 from api_server import JOBS, ROOT, job, server
+from free_port import free_port
 from kubelet import Kubelet, running
 from operator_test import LEASE, PODS, Operator, eventually
 from slowness import SLOWNESS
@@ -33,12 +34,6 @@ request = urllib.request.Request(os.environ["KUBEFLOW_TRAINER_SERVER_URL"], json
                                  {"Authorization": "Bearer " + token})
 print(urllib.request.urlopen(request).status)
 """
-
-
-def free_port():
-    import socket
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 class ReportTest(unittest.TestCase):

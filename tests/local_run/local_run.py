@@ -71,6 +71,11 @@ class Run:
         return "\n".join(f"== {path}\n{path.read_text(errors='replace')}"
                          for path in sorted(self.work_dir.glob("logs/**/*.log")))
 
+    def ledgers(self):
+        """The ledger's records in the logs, by pod."""
+        return [json.loads(line) for line in self.logs().splitlines()
+                if line.startswith("{") and '"samplesLost"' in line]
+
     def trainers(self, pod=None, replica=None):
         """Process ids of the run's trainer processes: of one pod, replicas or supervisors only."""
         found = []

@@ -16,6 +16,7 @@ sys.path.append(str(ROOT / "tests/local_run"))
 
 import local_job  # noqa: E402
 from local_run import LOCKSTEP, Run, RunTest, kill9  # noqa: E402
+from free_port import free_port  # noqa: E402
 from slowness import SLOWNESS  # noqa: E402
 
 SERVER = pathlib.Path(subprocess.run(
@@ -31,12 +32,6 @@ def what_is_missing():
     if not SERVER.exists() or shutil.which("s3fs") is None:
         return "no versitygw or s3fs: run `tools/setup storage`"
     return None
-
-
-def free_port():
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
 
 
 def write_array(path, kind, shape, content):

@@ -516,16 +516,21 @@ class TokenTest : public RendezvousTest {
     identity.token = token;
     return std::make_unique<Replica>(identity, clock_, options_);
   }
-  proto::GetStatusResponse Ask(const std::string& nonce, const std::string& proof) {
+  // Asks the leader at `address`.
+  static proto::GetStatusResponse AskAt(const std::string& address,
+                                        const proto::GetStatusRequest& request) {
     const auto stub = proto::TrainerStatus::NewStub(
-        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+        grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
-    proto::GetStatusRequest request;
-    request.set_nonce(nonce);
-    request.set_proof(proof);
     proto::GetStatusResponse response;
     EXPECT_TRUE(stub->GetStatus(&context, request, &response).ok());
     return response;
+  }
+  proto::GetStatusResponse Ask(const std::string& nonce, const std::string& proof) {
+    proto::GetStatusRequest request;
+    request.set_nonce(nonce);
+    request.set_proof(proof);
+    return AskAt(address_, request);
   }
 
   static inline const api::JobToken kToken{"a token of sixteen bytes or more"};
@@ -632,13 +637,8 @@ TEST_F(TokenTest, StatusIsForThoseWhoHaveDialledThisLeader) {
   Identity identity = lockstep::testing::Worker(0, {"a:1"});
   identity.token = kToken;
   const auto leader = *RendezvousService::Start(RosterFor(identity), "127.0.0.2:0", clock_);
-  const auto stub = proto::TrainerStatus::NewStub(grpc::CreateChannel(
-      fmt::format("127.0.0.2:{}", leader->port()), grpc::InsecureChannelCredentials()));
   const auto ask = [&](const proto::GetStatusRequest& request) {
-    grpc::ClientContext context;
-    proto::GetStatusResponse said;
-    EXPECT_TRUE(stub->GetStatus(&context, request, &said).ok());
-    return said;
+    return AskAt(fmt::format("127.0.0.2:{}", leader->port()), request);
   };
   proto::GetStatusRequest request;
   request.set_nonce(ask(request).nonce());
@@ -667,13 +667,8 @@ TEST_F(TokenTest, ANumberOfWorkersThatIsToldAgainCountsNoMore) {
   identity.token = kToken;
   lockstep::testing::FakeClock clock;
   const auto leader = *RendezvousService::Start(RosterFor(identity), "127.0.0.2:0", clock);
-  const auto stub = proto::TrainerStatus::NewStub(grpc::CreateChannel(
-      fmt::format("127.0.0.2:{}", leader->port()), grpc::InsecureChannelCredentials()));
   const auto ask = [&](const proto::GetStatusRequest& request) {
-    grpc::ClientContext context;
-    proto::GetStatusResponse said;
-    EXPECT_TRUE(stub->GetStatus(&context, request, &said).ok());
-    return said;
+    return AskAt(fmt::format("127.0.0.2:{}", leader->port()), request);
   };
   const auto question = [&](int workers) {
     proto::GetStatusRequest request;
@@ -705,11 +700,7 @@ TEST_F(TokenTest, TheStatusIsProvedForTheCallersNonce) {
   request.set_nonce(nonce);
   request.set_proof(kToken.Prove(api::kProofOfStatus, nonce, ""));
   request.set_answer_nonce("the caller's");
-  const auto stub = proto::TrainerStatus::NewStub(
-      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  proto::GetStatusResponse said;
-  ASSERT_TRUE(stub->GetStatus(&context, request, &said).ok());
+  proto::GetStatusResponse said = AskAt(address_, request);
   EXPECT_EQ(said.job(), "mnist");
   const std::string proof = said.proof();
   said.clear_proof();
