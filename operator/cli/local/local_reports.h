@@ -25,8 +25,8 @@ class LocalReports {
   // From now on what comes is told to `controller`. Both must remain until Close, after which
   // nothing is.
   void Connect(controller::JobController& controller, const controller::JobTokens& tokens);
-  // From now on takes what comes also while `controller` stops or has stopped: a program that is
-  // told to end reports what it has saved, and would else wait for an answer in its grace period.
+  // From now on accepts reports even if `controller` stops or has stopped: a program that is told
+  // to end reports what it has saved, and would otherwise spend its grace period on tries.
   void OutlastController() { outlasts_ = true; }
   void Close();
 

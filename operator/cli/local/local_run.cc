@@ -76,9 +76,10 @@ Object WithoutProgram(const Object& pod) {
       {"status", kube::Member(pod, "status")}};
 }
 
-// The job's own are as secret as its pods'. What else its templates say is its to show.
+// The variables, arguments and commands in the job's templates may be secret, too. The rest of the
+// templates may be shown.
 Object WithoutPrograms(Object job) {
-  // `kubectl apply` keeps all that it was given here, `kubectl get` prints it.
+  // `kubectl apply` notes the whole manifest in an annotation.
   job["metadata"].erase("annotations");
   for (Object& role : job["spec"]["replicaSpecs"]) {
     if (!kube::Member(kube::Member(role, "template"), "spec").is_object()) continue;

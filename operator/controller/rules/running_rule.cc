@@ -89,8 +89,7 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool is_hindered =
       !ready.all || observed.action_fault.has_value() || MissesCheckpoints(observed);
   const bool is_reported = ready.required ? running && is_hindered : true;
-  // While replicas wait for their next try, perhaps for minutes, those that are needed are not
-  // there.
+  // During a back-off, which may take minutes, required replicas are missing.
   const bool is_told = pending && (pending->is_warning || !running || pending->reason == kBackOff);
   if (is_told && is_reported) {
     AddPendingReason(observed, *pending, plan);

@@ -77,8 +77,8 @@ function say(id, text) {
   if (element.textContent !== text) element.textContent = text;
   if (element.classList.contains("problem")) element.hidden = !text;
 }
-// Returns true if what the element shows has changed. What is made anew loses its focus, what a user has selected in it
-// and how far it was scrolled.
+// Returns true if what the element shows has changed. An element that is rebuilt loses its focus, the user's
+// selection in it and its scroll position.
 const shown = new Map(); // by the element's id
 function differs(id, value) {
   const text = JSON.stringify(value);
