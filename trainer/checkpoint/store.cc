@@ -114,7 +114,7 @@ class FolderStore final : public CheckpointStore {
   absl::StatusOr<bool> HasNewer() const {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
     const std::optional<FolderName> newest = NewestOf(folders);
-    return newest != newest_ && (!saved_ || newest != saved_);
+    return newest && newest != newest_ && newest != saved_;
   }
 
   // Of a process that trains although it could not claim the folder before. It goes on from the

@@ -248,7 +248,21 @@ TEST_F(OwnerTest, AProcessThatCouldNotClaimTheFolderDoesNotTakeItFromOneThatIsFu
   EXPECT_TRUE(running->Save(SnapshotOfStep(40)).ok()) << "the folder has not been taken from it";
 }
 
-// As a mount does whose server is gone, or that comes back empty.
+TEST_F(OwnerTest, AFolderThatComesBackEmptyHasNoCheckpointOfAnothers) {
+  ASSERT_TRUE(Open(files_, OwnerOf("uid-a"))->Save(SnapshotOfStep(10)).ok());
+  const auto store = Open(files_, OwnerOf("uid-a", 2000));
+  ASSERT_TRUE(store->LoadLatest("model-a").ok());
+  ASSERT_TRUE(store->Claim().ok());
+  ASSERT_TRUE(files_.RemoveRecursively("/ckpt/owner.json").ok());
+  ASSERT_TRUE(files_.RemoveRecursively("/ckpt/step-00000010").ok());
+  files_.LimitBytes(0);
+  EXPECT_FALSE(store->Save(SnapshotOfStep(20)).ok());
+  files_.LimitBytes(std::numeric_limits<std::size_t>::max());
+  const auto saved = store->Save(SnapshotOfStep(30));
+  EXPECT_TRUE(saved.ok()) << saved.status();
+}
+
+// As a mount does whose server is gone.
 TEST_F(OwnerTest, AFolderThatWasAwayForAWhileIsClaimedAgainByWhoHasSavedThere) {
   const auto store = Open(files_, OwnerOf("uid-a"));
   ASSERT_TRUE(store->LoadLatest("model-a").ok());
