@@ -180,7 +180,7 @@ absl::Status StartAgain(const Environment& env, const std::vector<int>& fds) {
   const std::vector<char*> variables = Pointers(env_text);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : fds) fcntl(fd, F_SETFD, 0);
-  // Under its own name if the file is still there: of the link, the kernel takes the name `exe`.
+  // By its path if the file is still there. By the link, the kernel would name the process "exe".
   std::error_code unreadable;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", unreadable).string();
   if (!unreadable) execve(program.c_str(), argv.data(), variables.data());

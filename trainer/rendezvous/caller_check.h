@@ -38,10 +38,10 @@ class CallerCheck {
   // nonce: it does not count as refused.
   void Answer(const proto::GetStatusRequest& request, proto::GetStatusResponse& response,
               const std::function<void()>& tell);
-  // Of requests that were accepted, returns true for one whose number of workers counts. A request
-  // can be sent again by whoever has read it, for as long as its nonce is valid: one that is older
-  // than the request with the present number counts no more, nor does, within the same second, a
-  // number that has been replaced. Without a token, each counts.
+  // Returns true if the number of workers in an accepted request counts. Whoever has read a request
+  // can send it again while its nonce is valid. So a number does not count if its request is older
+  // than the one that set the present number, or if, within the same second, another number has
+  // replaced it. Without a token, every number counts.
   bool TakesWorkers(const proto::GetStatusRequest& request);
   // Proves to the sender of an accepted report, or of one without a proof, that `answer` is the
   // leader's: adds its address and the proof. Does nothing without a token.

@@ -102,8 +102,8 @@ void AbortableContext::Abort() {
   ClosePairs();
 }
 
-// Gloo closes a connection when its loop has next woken up, which it does every 10 ms. One after
-// the other, the connections to 256 peers took 2.4 s.
+// To close a connection, Gloo waits until its loop wakes up, which takes up to 10 ms. One after the
+// other, the connections to 256 peers would take 2.4 s.
 void AbortableContext::ClosePairs() {
   const auto close = [this](std::size_t i) {
     pairs_made_[i]->close();
