@@ -1,5 +1,6 @@
 #include "trainer/rendezvous/grpc_options.h"
 
+#include <absl/base/internal/sysinfo.h>
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
@@ -74,6 +75,10 @@ void StartGrpc() {
     gpr_set_log_function(&LogFromGrpc);
     proto::RouteProtobufLog();
     grpc_init();  // never undone
+    // absl reads this when threads first queue for one of its mutexes, from a file that most
+    // kernels lack, and leaves ENOENT in errno. gRPC 1.51 locks such mutexes between connect() and
+    // its look at errno, and gave up connections that were being made: "No such file or directory".
+    absl::base_internal::NominalCPUFrequency();
   });
 }
 

@@ -61,10 +61,12 @@ class LoopbackTest : public ::testing::Test {
   }
   // Connects and loads 10 for each parameter and 5 for the statistic.
   static void Load(ShardGroup& group) {
-    ASSERT_TRUE(group.Connect().ok());
+    const absl::Status met = group.Connect();
+    ASSERT_TRUE(met.ok()) << met;
     Floats parameters(kParameters, 10), states(1, 5);
     const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-    ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
+    const absl::Status loaded = group.Load({.fence = 7, .total_steps = 9, .values = values});
+    ASSERT_TRUE(loaded.ok()) << loaded;
   }
   // Pulls everything that the servers have.
   static bool PullAll(ShardGroup& group) {
@@ -146,7 +148,7 @@ TEST_F(LoopbackTest, AProcessOfTheSameHostSharesItsMemory) {
                     .states = 1,
                     .gradients = (*buffer)->name(),
                     .gradient_floats = kParameters + 1});
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   EXPECT_TRUE(group.IsShared());
   const std::span<float> floats((*buffer)->data(), kParameters + 1);
   for (std::size_t i = 0; i < kParameters; ++i) floats[i] = static_cast<float>(i);
@@ -201,7 +203,7 @@ TEST_F(LoopbackTest, ACopyThatAnUpdateMayHaveCutInTwoIsMadeByTheServer) {
 // Server 0 has taken the push, server 1 has not: repeated, it counts once on both.
 TEST_F(LoopbackTest, APushThatALostConnectionCutShortIsRepeated) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   servers_[1].reset();
   const Floats gradients(kParameters, 3), change(1, 1.0f);
   const ShardGroup::Gradient gradient{
@@ -225,7 +227,7 @@ TEST_F(LoopbackTest, APushThatALostConnectionCutShortIsRepeated) {
 
 TEST_F(LoopbackTest, AServerEndsWhenTheRunIsOver) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   ASSERT_TRUE(group.Finish().ok());
   group.Disconnect();
   for (const auto& server : servers_) {
@@ -235,7 +237,7 @@ TEST_F(LoopbackTest, AServerEndsWhenTheRunIsOver) {
 
 TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   const Floats gradients(kParameters, 3), change(1, 1.0f);
   const auto push = [&](std::int64_t step) {
     return group.Push(
@@ -256,7 +258,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
 
 TEST_F(LoopbackTest, AServerSaysWhetherItHasTheFenceAndIsToStop) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   EXPECT_TRUE(group.Check(7).ok());
   EXPECT_FALSE(group.IsStopping());
   is_stopping_ = true;
@@ -270,7 +272,7 @@ TEST_F(LoopbackTest, AServerSaysWhetherItHasTheFenceAndIsToStop) {
 // The leading process has asked since, and still has what it pulled.
 TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessItHasChanged) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   ASSERT_TRUE(PullAll(group));
   is_stopping_ = true;
   const Floats gradients(kParameters, 3), change(1, 1.0f);
@@ -290,7 +292,7 @@ TEST_F(LoopbackTest, AServerThatIsAskedToStopAfterEverythingWasPulledEndsUnlessI
 
 TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythingWasPulled) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   ASSERT_TRUE(PullAll(group));
   EXPECT_FALSE(Saved(group)) << "it was not asked to stop";
   group.Disconnect();
@@ -305,7 +307,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsThoughConnectionsBrokeAfterEverythin
 // Another server may have failed in it.
 TEST_F(LoopbackTest, AServerThatIsToStopStaysAfterAPullThatHasFailed) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   ASSERT_TRUE(PullAll(group));
   shards_[1]->Clear();
   ASSERT_FALSE(PullAll(group));
@@ -316,7 +318,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopStaysAfterAPullThatHasFailed) {
 
 TEST_F(LoopbackTest, AServerThatIsReleasedOrdersNoLoad) {
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
   TaskLink link(addresses_[0], Worker0());
   ASSERT_TRUE(link.Connect().ok());
   is_stopping_ = true;
@@ -439,7 +441,7 @@ TEST_F(LoopbackTest, ALoadLargerThanTheMachinesMemoryIsRefused) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ps 0: parameter server: "));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("bytes of memory, of which"));
   ShardGroup group = Group(Worker0());
-  Load(group);
+  ASSERT_NO_FATAL_FAILURE(Load(group));
 }
 
 TEST_F(LoopbackTest, AServerThatIsReachedHearsOfTheEndThoughAnotherIsNot) {
@@ -471,7 +473,7 @@ TEST_F(LoopbackTest, ALeadingProcessHasNoSayOnceALaterOneHasCome) {
     return one;
   };
   ShardGroup first = Group(of_process(1)), second = Group(of_process(2));
-  Load(first);
+  ASSERT_NO_FATAL_FAILURE(Load(first));
   is_stopping_ = true;
   Floats parameters(kParameters, 1), states(1, 1);
   const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
