@@ -23,10 +23,20 @@ class TopTest(unittest.TestCase):
         self.addCleanup(self.run_.kill)
         self.run_.wait_for_checkpoint()
 
+    # Replicas of a loaded machine may take longer to answer than one look waits.
+    def job_with_all_times(self):
+        for _ in range(5):
+            done = top("--work-dir", str(self.work_dir), "--once", "--interval", "5", "--output", "json")
+            if done.returncode != 0:
+                continue
+            self.assertEqual("", done.stderr)
+            job = json.loads(done.stdout)
+            if not job["unread"] and all(times["step_seconds"] for times in (job, *job["ranks"])):
+                return job
+        self.fail(f"no look met both ranks twice: {done}")
+
     def test_the_time_of_a_step_by_phase_and_rank(self):
-        done = top("--work-dir", str(self.work_dir), "--once", "--interval", "5", "--output", "json")
-        self.assertEqual((0, ""), (done.returncode, done.stderr))
-        job = json.loads(done.stdout)
+        job = self.job_with_all_times()
         self.assertEqual([], job["unread"])
         self.assertEqual([(0, "worker-0"), (1, "worker-1")], [(r["rank"], r["replica"]) for r in job["ranks"]])
         self.assertGreater(job["step"], 0)
