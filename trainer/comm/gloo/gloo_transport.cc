@@ -4,6 +4,7 @@
 #include <gloo/transport/tcp/attr.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -14,10 +15,20 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kClosers = 16;  // threads that close connections
+constexpr std::size_t kClosers = 16;  // threads that end connections
 
 [[noreturn]] void ThrowAborted() {
   throw gloo::IoException("connections closed");
+}
+
+// Calls end(i) for each of `count` connections, which ends it. For each of them Gloo waits until
+// its loop wakes up, which takes up to 10 ms: one after the other, 256 would take 2.4 s.
+void EndConnections(int count, const std::function<void(int)>& end) {
+  const auto end_one = [&end](std::size_t i) {
+    end(static_cast<int>(i));
+    return absl::OkStatus();
+  };
+  ThreadPool(kClosers).ForEach(static_cast<std::size_t>(count), kClosers, end_one).IgnoreError();
 }
 
 }  // namespace
@@ -69,8 +80,10 @@ AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp
                  "gloo: found {} callers' addresses for {} ranks", callers_.size(), size);
 }
 
+// Destroyed, and not closed: close() resets the connection, and a slower peer would lose what it
+// has still to receive.
 AbortableContext::~AbortableContext() {
-  if (!aborted_) ClosePairs();
+  if (!aborted_) EndConnections(size, [this](int peer) { tcp_->getPair(peer).reset(); });
 }
 
 std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int peer) {
@@ -99,17 +112,8 @@ void AbortableContext::Abort() {
     buffer->abortWaitRecv();
     buffer->abortWaitSend();
   }
-  ClosePairs();
-}
-
-// To close a connection, Gloo waits until its loop wakes up, which takes up to 10 ms. One after the
-// other, the connections to 256 peers would take 2.4 s.
-void AbortableContext::ClosePairs() {
-  const auto close = [this](std::size_t i) {
-    pairs_made_[i]->close();
-    return absl::OkStatus();
-  };
-  ThreadPool(kClosers).ForEach(pairs_made_.size(), kClosers, close).IgnoreError();
+  EndConnections(static_cast<int>(pairs_made_.size()),
+                 [this](int i) { pairs_made_[static_cast<std::size_t>(i)]->close(); });
 }
 
 bool AbortableContext::aborted() {

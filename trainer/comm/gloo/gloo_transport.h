@@ -33,7 +33,6 @@ class AbortableContext final : public gloo::transport::Context {
  private:
   class Buffer;
   bool aborted();
-  void ClosePairs();
 
   const std::shared_ptr<gloo::transport::Context> tcp_;
   const std::vector<std::string> callers_;
