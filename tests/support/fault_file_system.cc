@@ -91,6 +91,9 @@ absl::Status FaultFileSystem::WriteFile(const std::string& path,
   if (crashed_ && fault != Fault::kCrash) return Crashed(path);
   const NodePtr parent = FindParent(path);
   if (parent == nullptr) return NoSuch(path);
+  if (refuses_renames_ && Find(path) != nullptr) {
+    return absl::PermissionDeniedError(fmt::format("{}: cannot remove", path));
+  }
   const auto node = std::make_shared<Node>();
   for (const auto piece : pieces) {
     node->content.append(reinterpret_cast<const char*>(piece.data()), piece.size());

@@ -49,7 +49,7 @@ class FaultFileSystem final : public FileSystem {
   // Fails SyncDirectory `n` (counted from 1, starting now), and only that one. It makes nothing
   // durable.
   void FailInSync(int n);
-  // From now on, files cannot be renamed, as on some mounts of object stores.
+  // From now on, files cannot be renamed or replaced, as on some mounts of object stores.
   void RefuseRenames();
   // Returns the number of reads so far.
   int reads() const;

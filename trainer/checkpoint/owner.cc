@@ -18,9 +18,9 @@ constexpr char kOwner[] = "owner.json";
 constexpr char kOwnerDraft[] = "owner.json.tmp";
 constexpr char kAnotherJob[] = "lockstep/folder-taken-by-another-job";  // payload of a status
 
-bool IsFolder(FileSystem& files, const std::string& path) {
-  const absl::StatusOr<FileSystem::Kind> kind = files.KindOf(path);
-  return kind.ok() && *kind == FileSystem::Kind::kFolder;
+bool IsOfKind(FileSystem::Kind kind, FileSystem& files, const std::string& path) {
+  const absl::StatusOr<FileSystem::Kind> found = files.KindOf(path);
+  return found.ok() && *found == kind;
 }
 
 }  // namespace
@@ -113,10 +113,18 @@ absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
     }
   }
   const std::string text = EncodeOwner(claimed), draft = directory_ + "/" + kOwnerDraft;
-  LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
+  const absl::Status written = files_.WriteFile(draft, {std::as_bytes(std::span(text))});
+  // Of a process that could create it and not rename it, and so on at each later start.
+  if (absl::IsPermissionDenied(written) && IsOfKind(FileSystem::Kind::kFile, files_, draft)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: found a file system that cannot replace files ({}), as some mounts of "
+                    "object stores cannot; expected one that can remove and rename them",
+                    directory_, std::string(written.message())));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(written);
   const std::string path = directory_ + "/" + kOwner;
   const absl::Status renamed = files_.Rename(draft, path);
-  if (absl::IsFailedPrecondition(renamed) && IsFolder(files_, path)) {
+  if (absl::IsFailedPrecondition(renamed) && IsOfKind(FileSystem::Kind::kFolder, files_, path)) {
     return absl::FailedPreconditionError(
         fmt::format("{}: found a folder, expected a file or nothing", path));
   }
