@@ -187,7 +187,7 @@ TEST_P(CommunicatorTest, AbortWakesItsOwnRankWithCancelledAndTheOthersFail) {
       EXPECT_EQ(rank.communicator.AllReduceSum(rank.gradients).code(),
                 absl::StatusCode::kUnavailable);
       EXPECT_LT(std::chrono::steady_clock::now() - start,
-                testing::TimeLimit(std::chrono::seconds(5)));
+                testing::TimeLimit(std::chrono::seconds(15)));  // the timeout is 20 s
       EXPECT_FALSE(rank.communicator.Barrier().ok());
     }
   });
@@ -203,7 +203,7 @@ TEST_P(SeveralRanksTest, AbortFromAnotherThreadEndsAWait) {
   OnAllRanks([&](Rank rank) {
     if (rank.communicator.rank() == 0) {
       // In the group, but not in the sum, until rank 1 has been woken.
-      while (!ended.load()) std::this_thread::yield();
+      while (!ended.load() && !HasFailure()) std::this_thread::yield();
       return;
     }
     const bool aborts = rank.communicator.rank() == 1;
@@ -213,7 +213,7 @@ TEST_P(SeveralRanksTest, AbortFromAnotherThreadEndsAWait) {
     EXPECT_EQ(rank.communicator.AllReduceSum(rank.gradients).code(),
               aborts ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable);
     EXPECT_LT(std::chrono::steady_clock::now() - start,
-              testing::TimeLimit(std::chrono::seconds(5)));
+              testing::TimeLimit(std::chrono::seconds(15)));  // the timeout is 20 s
     if (aborts) ended = true;
   });
 }
@@ -230,14 +230,14 @@ TEST_P(SeveralRanksTest, ALateRankIsUnavailable) {
   OnAllRanks(
       [&](Rank rank) {
         if (rank.communicator.rank() == 0) {
-          while (ended.load() < size() - 1) std::this_thread::yield();
+          while (ended.load() < size() - 1 && !HasFailure()) std::this_thread::yield();
           return;
         }
         const auto status = rank.communicator.Barrier();
         EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
         ++ended;
       },
-      std::chrono::milliseconds(GetParam().kind == "gloo" ? 1000 : 300));
+      std::chrono::seconds(2));  // all have met within it, too
 }
 
 TEST_P(SeeingTest, DifferentSizesAreRefusedByAll) {

@@ -160,7 +160,7 @@ TEST_P(FaultTest, KillingARankFailsTheOthersAtOnceAndTheyRegroup) {
                 (c.kind == "gloo" && failure == absl::StatusCode::kCancelled))
         << report.failure.data();
     EXPECT_LT(std::chrono::nanoseconds(report.failed_at_ns - killed_at),
-              testing::TimeLimit(std::chrono::seconds(1)))
+              testing::TimeLimit(std::chrono::seconds(10)))  // the timeout is 30 s
         << "rank " << rank << ": " << report.failure.data();
     if (c.kind == "shm") {
       EXPECT_STREQ(report.failure.data(),

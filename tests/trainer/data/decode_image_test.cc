@@ -11,6 +11,7 @@
 #include <fstream>
 #include <vector>
 
+#include "tests/support/most_memory.h"
 #include "tests/support/mutate.h"
 #include "tests/trainer/data/image_files.h"
 
@@ -167,13 +168,6 @@ TEST(DecodeImageTest, HeaderCannotMakeItAllocate) {
   EXPECT_THAT(Error(jpeg), HasSubstr("found a JPEG image of 61440x61440"));
 }
 
-// The most that this process has held in memory so far, in bytes.
-std::int64_t PeakMemory() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
-}
-
 // 16 texts of 7 MiB each, in 8 KB each.
 TEST(DecodeImageTest, TextsOfAPngAreNotKept) {
   const std::string text(7 << 20, 'a');
@@ -188,9 +182,10 @@ TEST(DecodeImageTest, TextsOfAPngAreNotKept) {
   for (int i = 0; i < 16; ++i) {
     png.insert(after_header, PngChunk("zTXt", std::string("k\0\0", 3) + packed));
   }
-  const std::int64_t before = PeakMemory();
+  const std::int64_t before = testing::MostMemoryOf(::getpid());
+  EXPECT_GT(before, 0);
   EXPECT_EQ(Decode(png).bytes.size(), 3u);
-  EXPECT_LT(PeakMemory() - before, 40 << 20);
+  EXPECT_LT(testing::MostMemoryOf(::getpid()) - before, 40 << 20);
 }
 
 TEST(DecodeImageTest, ScansOfAJpegAreBounded) {

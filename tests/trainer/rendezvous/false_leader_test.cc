@@ -9,10 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "api/proto/rendezvous.grpc.pb.h"
+#include "tests/support/eventually.h"
 #include "tests/support/ipv6.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
@@ -126,10 +128,15 @@ class FalseLeaderTest : public ::testing::Test {
   void ExpectDisbelief(Messages welcome, FalseLeader::Answer answer,
                        const std::string& why = "it does not prove that it knows the job's token") {
     FalseLeader stranger(std::move(welcome), std::move(answer));
-    const absl::StatusOr<Membership> joined = Join(stranger.address());
-    EXPECT_EQ(joined.status().code(), absl::StatusCode::kDeadlineExceeded) << joined.status();
-    EXPECT_THAT(std::string(joined.status().message()), HasSubstr(why));
-    EXPECT_GT(stranger.streams(), 1);
+    absl::Status joined;
+    // A slow machine may not connect twice within one join.
+    const bool is_disbelieved = lockstep::testing::Eventually([&] {
+      joined = Join(stranger.address()).status();
+      return !absl::IsDeadlineExceeded(joined) ||
+             (stranger.streams() > 1 && joined.message().find(why) != std::string_view::npos);
+    });
+    EXPECT_TRUE(is_disbelieved) << joined << ", expected: " << why;
+    EXPECT_TRUE(absl::IsDeadlineExceeded(joined)) << joined;
     EXPECT_EQ(stranger.heartbeats(), 0);
     member_ = nullptr;
   }
@@ -159,8 +166,10 @@ TEST_F(FalseLeaderTest, NothingThatItSendsIsDecompressed) {
     return Messages{};
   });
   stranger.Compress();  // to a kilobyte
-  EXPECT_EQ(Join(stranger.address()).status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_GT(stranger.streams(), 0);
+  EXPECT_TRUE(lockstep::testing::Eventually([&] {
+    EXPECT_EQ(Join(stranger.address()).status().code(), absl::StatusCode::kDeadlineExceeded);
+    return stranger.streams() > 0;
+  }));
   EXPECT_FALSE(is_read) << "the challenge is answered";
   member_ = nullptr;
 }
@@ -214,11 +223,13 @@ TEST_F(FalseLeaderTest, AJoinThatItPassesOnToTheLeaderIsRefused) {
         return Messages{answer};
       };
       FalseLeader stranger({challenge}, pass_on, 100, host);
-      EXPECT_FALSE(Join(stranger.address()).ok());
+      EXPECT_TRUE(lockstep::testing::Eventually([&] {
+        EXPECT_FALSE(Join(stranger.address()).ok());
+        return leader->refusals() > 0;
+      }));
       member_ = nullptr;
     }
     EXPECT_FALSE(is_taken);
-    EXPECT_EQ(leader->refusals(), 1);
     context.TryCancel();
     session->Finish();
   }
@@ -237,7 +248,8 @@ class BlockingLeaderTest : public FalseLeaderTest {
     options_.proof_patience = lockstep::testing::Slowed(100ms);
     const std::string address = stranger->address();
     auto join = std::async(std::launch::async, [&] { return Join(address); });
-    EXPECT_EQ(join.wait_for(options_.timeout + 5s), std::future_status::ready);
+    EXPECT_EQ(join.wait_for(options_.timeout + lockstep::testing::Slowed(60s)),
+              std::future_status::ready);
     if (::testing::Test::HasFailure()) stranger = nullptr;  // so that the thread ends
     EXPECT_EQ(join.get().status().code(), absl::StatusCode::kDeadlineExceeded);
     stop_ = true;

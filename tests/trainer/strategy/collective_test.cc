@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,6 +13,8 @@
 #include <chrono>
 #include <cstddef>
 #include <fstream>
+#include <functional>
+#include <latch>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -32,6 +35,8 @@ namespace lockstep::train {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
+using ::testing::Gt;
 
 constexpr std::size_t kFloats = 1000;
 
@@ -96,10 +101,13 @@ TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
     SpawnThreads(2, [&](int rank) {
       Rank self(allow_shm);
       for (std::uint64_t generation = 1; generation <= 2; ++generation) {
-        ASSERT_TRUE(
-            self.strategy->Connect(TwoRanks(generation, rank), stores[generation - 1]).ok());
-        EXPECT_EQ(self.strategy->CommunicatorName(), allow_shm ? "shm" : "gloo");
-        EXPECT_TRUE(Step(self, rank).ok());
+        absl::Status stepped =
+            self.strategy->Connect(TwoRanks(generation, rank), stores[generation - 1]);
+        if (stepped.ok()) {
+          EXPECT_EQ(self.strategy->CommunicatorName(), allow_shm ? "shm" : "gloo");
+          stepped = Step(self, rank);
+        }
+        EXPECT_TRUE(stepped.ok()) << stepped;
         done.arrive_and_wait();
         EXPECT_EQ(self.buffer->data()[0], 3.0F);
         EXPECT_EQ(self.buffer->data()[kFloats - 1], 3.0F);
@@ -153,7 +161,7 @@ TEST(CollectiveStrategyTest, RankZeroReplacesTheFirstSumsOverEitherRoad) {
     std::barrier done(2);
     SpawnThreads(2, [&](int rank) {
       Rank self(allow_shm);
-      ASSERT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
+      EXPECT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
       for (int step = 0; step < 3; ++step) {
         EXPECT_TRUE(Step(self, rank).ok());
         if (rank == 0) std::fill_n(self.buffer->data(), 700, 10.0F);
@@ -210,27 +218,46 @@ TEST(CollectiveStrategyTest, AbortWakesAWaitForAPeerThatDoesNothing) {
   }
 }
 
-// One rank always takes 300 ms longer than the other, at first twice as long as the other waits.
+// Rank 1 is later than rank 0 waits in the first generation, and takes 300 ms longer in each one
+// after it. Calls step(generation, rank, be_late) in each until both ranks have done a step, and
+// returns which that was for each; 0 for a rank that has done none in 20 generations.
+std::array<int, 2> GenerationsOfSteps(
+    const std::function<absl::Status(int generation, int rank,
+                                     const std::function<void()>& be_late)>& step) {
+  std::array<int, 2> ended_in{};
+  std::barrier generation_over(2);
+  std::latch failed(1);  // rank 0's first step
+  SpawnThreads(2, [&](int rank) {
+    int& ended = ended_in.at(static_cast<std::size_t>(rank));
+    for (int generation = 1; generation <= 20; ++generation) {
+      const absl::Status stepped = step(generation, rank, [&, generation] {
+        if (rank == 1 && generation == 1) failed.wait();
+        if (rank == 1 && generation > 1) std::this_thread::sleep_for(300ms);
+      });
+      if (rank == 0 && generation == 1) failed.count_down();
+      if (stepped.ok() && ended == 0) ended = generation;
+      generation_over.arrive_and_wait();
+      if (std::ranges::count(ended_in, 0) == 0) break;
+    }
+  });
+  return ended_in;
+}
+
 TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedDoesNotEndEveryGeneration) {
   for (const bool allow_shm : {true, false}) {
-    std::array<InMemoryStore, 4> stores;
-    std::barrier generation_over(2);
-    std::array<int, 2> ended_in{};
-    SpawnThreads(2, [&](int rank) {
-      Rank self(allow_shm, {.least_timeout = std::chrono::milliseconds(150)});
-      for (std::size_t generation = 1; generation <= 4; ++generation) {
-        absl::Status step =
-            self.strategy->Connect(TwoRanks(generation, rank), stores[generation - 1]);
-        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        if (step.ok()) step = Step(self, rank);
-        if (step.ok() && ended_in[static_cast<std::size_t>(rank)] == 0) {
-          ended_in[static_cast<std::size_t>(rank)] = static_cast<int>(generation);
-        }
-        generation_over.arrive_and_wait();
-      }
+    std::array<InMemoryStore, 20> stores;
+    std::vector<Rank> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back(allow_shm, CollectiveOptions{.least_timeout = 150ms});
+    const auto ended_in = GenerationsOfSteps([&](int generation, int rank, const auto& be_late) {
+      Rank& self = ranks.at(static_cast<std::size_t>(rank));
+      const absl::Status connected =
+          self.strategy->Connect(TwoRanks(static_cast<std::uint64_t>(generation), rank),
+                                 stores.at(static_cast<std::size_t>(generation - 1)));
+      be_late();
+      return connected.ok() ? Step(self, rank) : connected;
     });
-    EXPECT_GT(ended_in[0], 1) << "the difference was none";
-    EXPECT_EQ(ended_in[0], ended_in[1]);
+    EXPECT_THAT(ended_in, Each(Gt(1)));
   }
 }
 
@@ -273,26 +300,20 @@ class DeviceRank {
 
 // As above, with sums whose failure is known only once the step has ended.
 TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedOfDevicesDoesNotEndEveryGeneration) {
-  std::array<InMemoryStore, 4> stores;
-  std::barrier generation_over(2);
-  std::array<int, 2> ended_in{};
-  SpawnThreads(2, [&](int rank) {
-    DeviceRank self(100ms);
-    EXPECT_EQ(self.strategy().ExposedSeconds(), 0.0);
-    for (std::size_t generation = 1; generation <= 4; ++generation) {
-      absl::Status step =
-          self.strategy().Connect(TwoRanks(generation, rank), stores.at(generation - 1));
-      if (rank == 1) std::this_thread::sleep_for(250ms);
-      if (step.ok()) step = self.Step();
-      if (step.ok() && ended_in.at(static_cast<std::size_t>(rank)) == 0) {
-        ended_in.at(static_cast<std::size_t>(rank)) = static_cast<int>(generation);
-      }
-      EXPECT_EQ(self.strategy().ExposedSeconds(), std::nullopt);
-      generation_over.arrive_and_wait();
-    }
+  std::array<InMemoryStore, 20> stores;
+  std::array<DeviceRank, 2> ranks{DeviceRank(100ms), DeviceRank(100ms)};
+  for (DeviceRank& rank : ranks) EXPECT_EQ(rank.strategy().ExposedSeconds(), 0.0);
+  const auto ended_in = GenerationsOfSteps([&](int generation, int rank, const auto& be_late) {
+    DeviceRank& self = ranks.at(static_cast<std::size_t>(rank));
+    const absl::Status connected =
+        self.strategy().Connect(TwoRanks(static_cast<std::uint64_t>(generation), rank),
+                                stores.at(static_cast<std::size_t>(generation - 1)));
+    be_late();
+    if (!connected.ok()) return connected;
+    EXPECT_EQ(self.strategy().ExposedSeconds(), std::nullopt);
+    return self.Step();
   });
-  EXPECT_GT(ended_in[0], 1) << "the difference was none";
-  EXPECT_EQ(ended_in[0], ended_in[1]);
+  EXPECT_THAT(ended_in, Each(Gt(1)));
 }
 
 TEST(CollectiveStrategyTest, ARankWithoutTheJobsTokenGetsNoTensor) {

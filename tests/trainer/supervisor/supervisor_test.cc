@@ -448,11 +448,11 @@ TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
 class LeadingPodTest : public ::testing::Test {
  protected:
   // Returns once both are in the group and, if rank 0 saves, the supervisor knows that.
-  void Start(const std::string& mode) {
+  void Start(const std::string& mode, const std::string& grace_ms = "50") {
     pod_ = std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(0, {address_})},
                                           {api::kEnvProcessesPerPod, "2"},
                                           {"TEST_REPLICA", mode},
-                                          {"TEST_GRACE_MS", "50"}});
+                                          {"TEST_GRACE_MS", grace_ms}});
     for (int i = 0; i < 2; ++i) {
       const Joined joined = pod_->NextJoined();
       if (joined.rank == 1) other_ = joined.pid;
@@ -486,7 +486,7 @@ TEST_F(LeadingPodTest, ASaveHasTheGracePeriodOnceSomebodyAsksThePodToStop) {
 }
 
 TEST_F(LeadingPodTest, ALeaderThatDoesNotSaveIsKilledAfterTheGracePeriod) {
-  Start("leader hangs");
+  Start("leader hangs", "2000");  // in which the other one says that it was told to stop
   FailTheOther();
   ASSERT_TRUE(pod_->LeavesNothing());
   EXPECT_EQ(pod_->Wait(), api::kExitBadData);

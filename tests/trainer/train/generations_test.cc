@@ -25,6 +25,7 @@
 #include "api/v1/names.h"
 #include "base/stop_signal.h"
 #include "tests/support/fault_file_system.h"
+#include "tests/support/time_limit.h"
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/checkpoint/owner.h"
@@ -500,7 +501,8 @@ TEST_F(GenerationsTest, ARankThatWaitsForAnEarlierSaveTellsItsGroupThatItSaves) 
   bool told = false;
   store_.at_save = [&, first = true]() mutable {
     if (!std::exchange(first, false)) return;
-    told = second.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    told = second.get_future().wait_for(testing::Slowed(std::chrono::seconds(60))) ==
+           std::future_status::ready;
   };
   EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
   EXPECT_TRUE(told);
@@ -719,7 +721,7 @@ class PreemptionTest : public ::testing::Test {
     };
     EXPECT_EQ(RunGenerations(preempted.loop, kThreeMore), api::kExitPreempted);
     // Its connections close when its process is gone, which must not cost the leader a step.
-    EXPECT_TRUE(leader_knows_.try_acquire_for(std::chrono::seconds(10)));
+    EXPECT_TRUE(leader_knows_.try_acquire_for(testing::Slowed(std::chrono::seconds(60))));
   }
   // Its successor comes at once.
   std::jthread ReplaceWorker(Stop stop) {

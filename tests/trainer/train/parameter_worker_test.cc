@@ -24,6 +24,7 @@
 #include "api/v1/names.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/time_limit.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/checkpoint/store.h"
@@ -462,8 +463,9 @@ class ServerThatStopsTest : public ParameterWorkerTest {
   }
   void WaitForItsEnd() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
-        << "the server waits for the evaluation";
+    EXPECT_TRUE(ended_.wait_for(lock, testing::Slowed(std::chrono::seconds(60)), [this] {
+      return has_ended_;
+    })) << "the server waits for the evaluation";
   }
 
  private:

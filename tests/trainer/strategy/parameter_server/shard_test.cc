@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/time_limit.h"
 #include "trainer/backend/reference/reference.h"
 
 namespace lockstep::train {
@@ -343,7 +344,7 @@ TEST_F(ShardTest, PullsReadTogether) {
       other = std::async(std::launch::async, [&] {
         return shard_->Pull(request, [&](std::span<const float>) { other_reads.set_value(); }).ok();
       });
-      met = other_reads.get_future().wait_for(std::chrono::seconds(10));
+      met = other_reads.get_future().wait_for(testing::Slowed(std::chrono::seconds(60)));
     };
     EXPECT_TRUE(shard_->Pull(request, read).ok());
     EXPECT_TRUE(other.get());
@@ -374,7 +375,8 @@ TEST_F(ShardTest, APushWaitsForNoPullThatBeginsAfterIt) {
   auto pushed = std::async(std::launch::async, [&] {
     for (int step = 10; step < 20; ++step) EXPECT_TRUE(Push(step, 1).ok());
   });
-  const bool arrived = pushed.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  const bool arrived =
+      pushed.wait_for(testing::Slowed(std::chrono::seconds(60))) == std::future_status::ready;
   ends = true;
   EXPECT_TRUE(arrived);
 }

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/descriptor.h"
+#include "tests/support/most_memory.h"
 #include "tests/support/spawn_ranks.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
@@ -104,19 +104,9 @@ TEST_F(TwoProcessesTest, AWorkerThatComputesForSevenSecondsStaysConnected) {
   EXPECT_TRUE(reply.ok()) << reply.status();
 }
 
-// The most memory that the process has ever had, in bytes; 0 if that is not known.
-std::int64_t MostMemoryOf(pid_t process) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
-  for (std::string word; status >> word;) {
-    std::int64_t kilobytes = 0;
-    if (word == "VmHWM:" && status >> kilobytes) return kilobytes << 10;
-  }
-  return 0;
-}
-
 // As docs/sizing.md says: what it holds, and as much again while it is loaded.
 TEST_F(TwoProcessesTest, AServerThatIsLoadedAgainHoldsTheValuesTwiceAtMost) {
-  constexpr std::int64_t kFloats = 16 << 20, kBytes = kFloats * 4;
+  constexpr std::int64_t kFloats = 32 << 20, kBytes = kFloats * 4;
   ShardGroup group({.servers = {AddressOf(1)},
                     .caller = Worker(0),
                     .plan = {{{0, kFloats}}},
@@ -128,10 +118,11 @@ TEST_F(TwoProcessesTest, AServerThatIsLoadedAgainHoldsTheValuesTwiceAtMost) {
   for (const std::uint64_t fence : {7, 8}) {
     ASSERT_TRUE(group.Load({.fence = fence, .total_steps = 9, .values = values}).ok());
   }
-  const std::int64_t most = MostMemoryOf(servers_.processes->pid(1));
+  const std::int64_t most = testing::MostMemoryOf(servers_.processes->pid(1));
   EXPECT_GT(most, kBytes);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what is freed
-  constexpr std::int64_t kProgram = 48 << 20;
+  // With what gRPC has received and the server has not read yet. Less than a third copy.
+  constexpr std::int64_t kProgram = 112 << 20;
   EXPECT_LT(most, 2 * kBytes + kProgram);
 #endif
   parameters.assign(kFloats, 0);
