@@ -1,7 +1,11 @@
 """What Helm makes of the chart, without a cluster."""
+import contextlib
 import json
+import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import yaml
@@ -46,6 +50,20 @@ def texts(schema, sample, path=()):
     for key, child in schema.get("properties", {}).items():
         found |= texts(child, sample, path + (key,))
     return found
+
+
+@contextlib.contextmanager
+def umbrella(*dependencies, values):
+    """A chart that has this one as its dependency, once with each of these fields."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "all"
+        shutil.copytree(CHART, path / "charts" / "lockstep")
+        version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+        (path / "Chart.yaml").write_text(json.dumps({
+            "apiVersion": "v2", "name": "all", "version": "1.0.0", "dependencies": [
+                {"name": "lockstep", "version": version, **fields} for fields in dependencies]}))
+        (path / "values.yaml").write_text(json.dumps(values))
+        yield path
 
 
 def other_types(one, other, path=""):
@@ -177,8 +195,8 @@ class FlagsTest(unittest.TestCase):
 
 
 class SchemaTest(unittest.TestCase):
-    def refusal(self, values):
-        done = template(values, check=False)
+    def refusal(self, values, **options):
+        done = template(values, check=False, **options)
         self.assertNotEqual(0, done.returncode, f"{values} was taken")
         return done.stderr
 
@@ -201,11 +219,19 @@ class SchemaTest(unittest.TestCase):
                 node = node[key]
             return True
 
-        described = {path for path in walk(schema) if path[0] not in ("global", "enabled")}
+        described = {path for path in walk(schema) if path[0] not in ("global", "enabled", "tags")}
         optional = {("resources", "claims")}
         self.assertEqual([], sorted(path for path in described - optional if not in_values(path)))
         for path, _ in leaves(values):
             self.assertTrue(any(path[:n] in described for n in range(1, len(path) + 1)), path)
+
+    def test_a_misspelt_section_is_refused_by_name(self):
+        """`watchNamespace`, if it were taken without effect, would leave the operator the whole cluster."""
+        for helm in HELMS:
+            for key, value in (("watchNamespace", ["team-a"]), ("replicaCount", 2),
+                               ("leaderelection", {"enabled": False}), ("networkPolicies", {"enabled": True})):
+                with self.subTest(helm=helm, key=key):
+                    self.assertIn(f"'{key}'", self.refusal({key: value}, helm=helm))
 
     def test_a_misspelt_nested_value_is_refused_by_name(self):
         for key in ("image.repositry", "operator.threads", "kueue.enable", "podMonitor.intervall"):
@@ -227,7 +253,15 @@ class SchemaTest(unittest.TestCase):
         self.assertIn("expected another one", self.refusal({"health.port": 8080}))
 
     def test_what_an_umbrella_chart_adds_at_the_root_is_taken(self):
-        self.assertTrue(render({"global": {"a": 1}, "enabled": True, "more": {}}))
+        self.assertTrue(render({"global": {"a": 1}, "enabled": True, "tags": {"training": True}}))
+        with umbrella({"condition": "lockstep.enabled", "tags": ["training"]}, values={
+                "global": {"a": 1}, "tags": {"training": True}, "lockstep": {"enabled": True}}) as path:
+            for helm in HELMS:
+                with self.subTest(helm):
+                    self.assertIn("kind: Deployment", run(helm, "template", "all", path))
+
+    def test_a_values_file_may_have_anchors_of_its_own(self):
+        self.assertTrue(render({"x-labels": {"team": "infra"}, "_labels": {"team": "infra"}}))
 
 
 class MonitoringObjectsTest(unittest.TestCase):
