@@ -260,6 +260,18 @@ class SchemaTest(unittest.TestCase):
                 with self.subTest(helm):
                     self.assertIn("kind: Deployment", run(helm, "template", "all", path))
 
+    def test_a_key_whose_content_is_commented_out_is_an_empty_one(self):
+        """Helm deletes a key that is null, with its default."""
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        empty = {".".join(path): None for path, value in leaves(values) if isinstance(value, (dict, list))}
+        empty |= dict.fromkeys(("resources", "podSecurityContext", "securityContext"))
+        self.assertLess({"affinity", "watchNamespaces"}, empty.keys())
+        for helm in HELMS:
+            self.assertTrue(render(empty, helm=helm, hooks=True))
+        # A rule without ports would open all of them.
+        self.assertIn("networkPolicy.apiServerPorts: found none",
+                      self.refusal({"networkPolicy.enabled": True, "networkPolicy.apiServerPorts": None}))
+
     def test_a_values_file_may_have_anchors_of_its_own(self):
         self.assertTrue(render({"x-labels": {"team": "infra"}, "_labels": {"team": "infra"}}))
 

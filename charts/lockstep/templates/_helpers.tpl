@@ -66,7 +66,7 @@
 {{- range $key := list "nodeSelector" "tolerations" "priorityClassName" -}}
 {{- with get $.Values $key }}{{ $_ := set $placement $key . }}{{ end -}}
 {{- end -}}
-{{- with .Values.affinity.nodeAffinity -}}
+{{- with (.Values.affinity | default dict).nodeAffinity -}}
 {{- $_ := set $placement "affinity" (dict "nodeAffinity" .) -}}
 {{- end -}}
 {{- with $placement }}{{ toYaml . }}{{ end -}}
