@@ -132,6 +132,14 @@ class RenderTest(unittest.TestCase):
         job = of_kind([entry for entry in yaml.safe_load_all(text) if entry], "TrainingJob")
         self.assertLessEqual(len(job["metadata"]["name"] + "-worker-0"), 63)
 
+    def test_what_helm_test_runs_passes_a_quota_of_each_kind(self):
+        made = render(hooks=True)
+        trainers = of_kind(made, "TrainingJob")["spec"]["replicaSpecs"].values()
+        for spec in (of_kind(made, "Pod")["spec"], *(role["template"]["spec"] for role in trainers)):
+            for container in spec["containers"]:
+                for part in ("requests", "limits"):
+                    self.assertEqual({"cpu", "memory"}, container["resources"][part].keys(), container["name"])
+
 
 class TextTest(unittest.TestCase):
     """Without quotes YAML takes some texts for numbers, booleans or null."""
