@@ -1,5 +1,6 @@
 """What Helm makes of the chart, without a cluster."""
 import contextlib
+import functools
 import json
 import pathlib
 import re
@@ -19,7 +20,7 @@ EVERYTHING = {
     "prometheusRule.enabled": True, "prometheusRule.renderMode": "alwaysRender",
     "dashboards.enabled": True, "rbac.aggregateToEdit": True,
     "operator.clusterDomain": "k8s.example", "progressReports.enabled": True}
-# Flags that no value of their own sets; `operator.extraArgs` does. In a pod nobody needs them.
+# Flags that no value of their own sets; `operator.extraArgs` may. In a pod nobody needs them.
 NO_VALUE = {"--kubeconfig", "--leader-election-namespace"}
 
 
@@ -196,6 +197,19 @@ class FlagsTest(unittest.TestCase):
 
     def test_the_operator_knows_each_flag_and_each_flag_has_a_value(self):
         self.assertEqual(known_flags() - NO_VALUE, set(self.args(EVERYTHING)))
+
+    def test_a_flag_that_has_a_value_is_refused_among_the_others_and_the_value_is_named(self):
+        known = yaml.safe_load((CHART / "values.yaml").read_text())
+        values = dict(re.findall(r"^(--[a-z-]+): (.+)$", (CHART / "templates" / "_helpers.tpl").read_text(),
+                                 re.MULTILINE))
+        self.assertEqual(known_flags() - NO_VALUE, values.keys())
+        for flag, named in values.items():
+            for path in named.split(" and "):
+                self.assertIsNotNone(functools.reduce(dict.get, path.split("."), known), f"{flag}: {path}")
+        for flag in ("--leader-elect=false", "--kueue", "--log-level"):
+            done = template({"operator.extraArgs": [*(f"{name}=x" for name in NO_VALUE), flag]}, check=False)
+            self.assertIn(f"operator.extraArgs: found {json.dumps(flag)}, expected {values[flag.split('=')[0]]} "
+                          "instead", done.stderr)
 
     def test_flags_of_features_that_are_off_are_left_out(self):
         self.assertEqual(set(), set(self.args({})) & {"--kueue", "--gang-scheduler-name", "--namespace",

@@ -121,6 +121,35 @@ app.kubernetes.io/component: operator
 {{- include "lockstep.image" (dict "image" (dict "repository" $repository "tag" $tag "digest" $gpu.digest) "context" $) -}}
 {{- end -}}
 
+{{/* From which value each flag is made. Given once more, a flag would not give the operator the rights, the strategy
+     and the ports that follow from its value. */}}
+{{- define "lockstep.valueOfFlag" -}}
+--leader-elect: leaderElection.enabled
+--leader-election-name: fullnameOverride
+--metrics-bind-address: metrics.enabled and metrics.port
+--health-probe-bind-address: health.port
+--progress-bind-address: progressReports.enabled and progressReports.port
+--progress-url: progressReports.enabled and progressReports.port
+--trainer-image: trainer.image
+--trainer-gpu-image: trainer.gpuImage
+--namespace: watchNamespaces
+--gang-scheduler-name: gangScheduler
+--kueue: kueue.enabled
+--watch-nodes: operator.watchNodes
+--poll-progress: operator.pollProgress
+--job-tokens: operator.jobTokens
+--token-key-secret: operator.tokenKeySecret
+--network-policies: operator.networkPolicies
+--scraper-namespace: operator.scraperNamespace
+--settling-seconds: operator.settlingSeconds
+--cluster-domain: operator.clusterDomain
+--kubeflow-labels: operator.kubeflowLabels
+--controller-threads: operator.controllerThreads
+--kube-api-qps: operator.kubeApiQps
+--kube-api-burst: operator.kubeApiBurst
+--log-level: operator.logLevel
+{{- end -}}
+
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
 {{- $fullname := include "lockstep.fullname" . -}}
@@ -128,9 +157,10 @@ app.kubernetes.io/component: operator
 {{- if and (or .Values.progressReports.enabled $monitor) (not (include "lockstep.isServiceName" $fullname)) -}}
 {{- fail (printf "fullnameOverride: found %q with the release's name %q, expected a name for the chart's Services: %q starts with a digit or has a dot, which their names must not" .Values.fullnameOverride .Release.Name $fullname) -}}
 {{- end -}}
-{{- range .Values.operator.extraArgs -}}
-{{- if regexMatch "^--namespace(=|$)" . -}}
-{{- fail (printf "operator.extraArgs: found %q, expected the namespaces in watchNamespaces, from which the operator's rights follow" .) -}}
+{{- $valueOf := include "lockstep.valueOfFlag" . | fromYaml -}}
+{{- range $arg := .Values.operator.extraArgs -}}
+{{- with get $valueOf (regexFind "^--[a-z-]+" .) -}}
+{{- fail (printf "operator.extraArgs: found %q, expected %s instead, which the chart's other objects follow" $arg .) -}}
 {{- end -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
