@@ -17,7 +17,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "charts/lockstep/README.md", *sorted(
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "curl", "cut", "docker", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "curl", "cut", "docker", "echo", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options, as a glob.
 PROGRAMS = {"lockstep": "operator/cli/*.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/server/flags.cc"}

@@ -239,10 +239,14 @@ def without_prefetch(text):
 
 
 @contextlib.contextmanager
-def older_chart():
+def copied_chart():
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "lockstep"
-        shutil.copytree(CHART, path)
+        yield pathlib.Path(shutil.copytree(CHART, pathlib.Path(folder) / "lockstep"))
+
+
+@contextlib.contextmanager
+def older_chart():
+    with copied_chart() as path:
         crd = path / "templates" / "crd.yaml"
         crd.write_text(without_prefetch(crd.read_text()))
         yield path
@@ -316,38 +320,39 @@ class ReleaseTest(unittest.TestCase):
                 release.call("uninstall", "lockstep")
                 self.remove_crd()
 
-    def test_a_release_takes_over_a_crd_that_kubectl_brought(self):
-        """By the commands of charts/lockstep/README.md."""
-        for helm in HELMS:
-            with self.subTest(helm):
-                older = objects(without_prefetch(CRD.read_text()))[0]
-                server().kubectl("apply", "--server-side", "--field-manager=older", "-f", "-",
-                                 stdin=json.dumps(older))
-                release = self.release(helm, "adopt")
+    def test_a_release_takes_over_a_crd_that_kubectl_brought_and_can_upgrade_it(self):
+        older = json.dumps(objects(without_prefetch(CRD.read_text()))[0])
+        for helm, *flags in (("helm3", "--server-side"), ("helm4", "--server-side"), ("helm4",)):
+            with self.subTest(helm, flags=flags):
+                server().kubectl("apply", *flags, "-f", "-", stdin=older)
                 self.assertIsNone(self.prefetch())
-                self.hand_the_crd_over(release.namespace)
-                release.install()
-                self.assertIsNotNone(self.prefetch())
-                release.call("uninstall", "lockstep")
-                self.remove_crd()
+                self.take_the_crd_over(self.release(helm, "adopt"))
+
+    def test_a_release_takes_over_a_crd_that_another_release_has_left_and_can_upgrade_it(self):
+        for earlier_helm, later_helm in (("helm4", "helm3"), ("helm3", "helm4")):
+            with self.subTest(later_helm, left_by=earlier_helm), older_chart() as older:
+                earlier = self.release(earlier_helm, "earlier")
+                earlier.call("install", "lockstep", older, "--create-namespace")
+                earlier.call("uninstall", "lockstep")
+                self.take_the_crd_over(self.release(later_helm, "later"))
+
+    def take_the_crd_over(self, release):
+        """And upgrade it; then it is no more."""
+        self.hand_the_crd_over(release.namespace)
+        self.assertIsNotNone(self.prefetch())
+        with older_chart() as older:
+            release.call("install", "lockstep", older, "--create-namespace")
+        self.assertIsNone(self.prefetch())
+        release.call("upgrade", "lockstep", CHART)
+        self.assertIsNotNone(self.prefetch())
+        release.call("uninstall", "lockstep")
+        self.remove_crd()
 
     def hand_the_crd_over(self, namespace):
         """By the commands of charts/lockstep/README.md."""
-        for command in re.findall(r"^kubectl ((?:apply|label|annotate) .*)$",
-                                  (CHART / "README.md").read_text(), re.MULTILINE):
-            command = command.replace("lockstep-system", namespace).replace("api/crd", str(CRD.parent))
-            server().kubectl(*shlex.split(command))
-
-    def test_a_release_takes_over_a_crd_that_another_release_has_left(self):
-        for helm in HELMS:
-            with self.subTest(helm):
-                earlier, later = self.release(helm, "earlier"), self.release(helm, "later")
-                earlier.install()
-                earlier.call("uninstall", "lockstep")
-                self.hand_the_crd_over(later.namespace)
-                later.install()
-                later.call("uninstall", "lockstep")
-                self.remove_crd()
+        (block,) = re.findall(r"^```sh\n([^`]*--field-manager=helm[^`]*)```", (CHART / "README.md").read_text(),
+                              re.MULTILINE)
+        server().shell(block.replace("lockstep-system", namespace).replace("api/crd", str(CRD.parent)))
 
     def test_helm_takes_over_from_kubectl_and_the_jobs_stay(self):
         """As docs/kubernetes.md says."""

@@ -114,6 +114,15 @@ class Server:
             raise AssertionError(f"kubectl {' '.join(map(str, arguments))}: {done.stderr}")
         return done.stdout
 
+    def shell(self, script):
+        """Runs commands of the documentation, with this server's kubectl."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            check=False, env={**os.environ, "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig),
+                              "PATH": f"{self._kubectl.parent}:{os.environ['PATH']}"})
+        if done.returncode != 0:
+            raise AssertionError(f"{script}: {done.stderr}")
+
     def call(self, method, path, body=None, headers=None):
         """(HTTP status, the JSON of the answer), as the administrator."""
         # The server closes a connection that has been idle for 90 s.
