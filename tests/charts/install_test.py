@@ -354,6 +354,23 @@ class ReleaseTest(unittest.TestCase):
                               re.MULTILINE)
         server().shell(block.replace("lockstep-system", namespace).replace("api/crd", str(CRD.parent)))
 
+    def test_values_can_be_kept_by_the_flag_of_the_notes_when_a_chart_has_a_new_section(self):
+        notes = (CHART / "templates" / "NOTES.txt").read_text()
+        (flag,) = re.findall(r"helm upgrade .* (--\S+)$", notes, re.MULTILINE)
+        for helm in HELMS:
+            with self.subTest(helm), copied_chart() as newer:
+                with (newer / "values.yaml").open("a") as values:
+                    values.write("added: {enabled: true}\n")
+                with (newer / "templates" / "service-account.yaml").open("a") as template:
+                    template.write("{{- if .Values.added.enabled }}{{ end }}\n")
+                (newer / "values.schema.json").unlink()
+                release = self.release(helm, "reuse")
+                release.install({"replicas": 2})
+                release.call("upgrade", "lockstep", newer, flag)
+                self.assertEqual({"replicas": 2}, json.loads(release.call("get", "values", "lockstep", "-ojson")))
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
     def test_helm_takes_over_from_kubectl_and_the_jobs_stay(self):
         """As docs/kubernetes.md says."""
         (removal,) = re.findall(r"^kubectl (delete -k .*)$", (ROOT / "docs" / "kubernetes.md").read_text(),
