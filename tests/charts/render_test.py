@@ -128,6 +128,12 @@ class RenderTest(unittest.TestCase):
                 for value in entry["metadata"]["labels"].values():
                     self.assertLessEqual(len(value), 63, value)
 
+    def test_a_name_that_is_cut_at_a_dot_is_still_a_name(self):
+        for release in ("r" * 30 + ".b.c", "lockstep." + "r" * 30 + ".b.c"):
+            for entry in render({"crds.enabled": False}, name=release, hooks=True):
+                self.assertRegex(entry["metadata"]["name"], r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+                self.assertNotRegex(entry["metadata"]["name"], r"[.-][.]|[.][.-]")
+
     def test_the_job_of_helm_test_is_named_like_a_job(self):
         text = run("helm3", "template", "r" * 53, CHART)
         job = of_kind([entry for entry in yaml.safe_load_all(text) if entry], "TrainingJob")

@@ -1,11 +1,11 @@
 {{/* The release's name, unless it says already what it is of. */}}
 {{- define "lockstep.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimAll "-" -}}
+{{- .Values.fullnameOverride | trunc 40 | trimAll "-." -}}
 {{- else if contains "lockstep" .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimAll "-" -}}
+{{- .Release.Name | trunc 40 | trimAll "-." -}}
 {{- else -}}
-{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimAll "-") -}}
+{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimAll "-.") -}}
 {{- end -}}
 {{- end -}}
 
