@@ -163,6 +163,16 @@ class TextTest(unittest.TestCase):
                 plain, found = self.render_with(f"{sample}a"), self.render_with(sample)
                 self.assertEqual([], list(other_types(plain, found)))
 
+    def test_a_text_with_what_yaml_reads_as_a_mapping_or_a_comment_is_one_in_the_objects(self):
+        fixed = EVERYTHING | {"crds.enabled": False}
+        for sample in ("a: b", "a #b"):
+            with self.subTest(sample):
+                taken = texts(self.SCHEMA, sample)
+                self.assertLess({"trainer.image.tag", "prometheusRule.runbookUrl"}, taken.keys())
+                plain = json.loads(json.dumps(taken).replace(sample, "plain-text"))
+                found = json.dumps(render(fixed | taken, hooks=True)).replace(sample, "plain-text")
+                self.assertEqual(render(fixed | plain, hooks=True), json.loads(found))
+
     def test_the_texts_are_found_in_the_schema(self):
         self.assertLess({"watchNamespaces", "operator.tokenKeySecret", "podMonitor.trainerLimits.bodySize",
                          "podLabels"}, texts(self.SCHEMA, "0").keys())
