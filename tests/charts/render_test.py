@@ -298,6 +298,14 @@ class SchemaTest(unittest.TestCase):
                 with self.subTest(helm):
                     self.assertIn("kind: Deployment", run(helm, "template", "all", path))
 
+    def test_operators_that_would_select_each_others_pods_are_refused(self):
+        teams = {name: {"fullnameOverride": name, "watchNamespaces": [name]} for name in ("teama", "teamb")}
+        with umbrella(*({"alias": name} for name in teams), values=teams) as path:
+            for helm in HELMS:
+                with self.subTest(helm):
+                    self.assertRegex(run(helm, "template", "all", path, check=False).stderr,
+                                     'alias: found "team[ab]", expected none')
+
     def test_a_key_whose_content_is_commented_out_is_an_empty_one(self):
         """Helm deletes a key that is null, with its default."""
         values = yaml.safe_load((CHART / "values.yaml").read_text())

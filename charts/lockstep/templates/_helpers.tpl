@@ -152,6 +152,9 @@ app.kubernetes.io/component: operator
 
 {{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
 {{- define "lockstep.checkValues" -}}
+{{- if ne .Chart.Name "lockstep" -}}
+{{- fail (printf "alias: found %q, expected none, and the values under `lockstep`: two operators of one release would select each other's pods, so a second one needs a release of its own" .Chart.Name) -}}
+{{- end -}}
 {{- $fullname := include "lockstep.fullname" . -}}
 {{- $monitor := include "lockstep.renders" (dict "of" .Values.serviceMonitor "name" "serviceMonitor" "kind" "ServiceMonitor" "context" $) -}}
 {{- if and (or .Values.progressReports.enabled $monitor) (not (include "lockstep.isServiceName" $fullname)) -}}
