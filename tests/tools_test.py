@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -47,6 +48,7 @@ image_records = load("image-records")
 peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
+e2e_run = load("../tests/e2e/run")
 
 
 def temporary_folder(test):
@@ -865,6 +867,59 @@ class ScenarioClusterTest(unittest.TestCase):
     def test_one_that_another_checkout_left_is_deleted_first(self):
         self.assertEqual([("kubectl", "config"), ("cluster.sh", "down"), ("cluster.sh", "create")],
                          self.start("kind-other"))
+
+
+class ScenarioRunTest(unittest.TestCase):
+    """tests/e2e/run with a cluster and scenarios that do nothing."""
+
+    def call(self, **scenarios):
+        """(its exit code, what it printed, what was asked of the cluster); a scenario is what its `run` does."""
+        asked, out = unittest.mock.Mock(), io.StringIO()
+        folder = temporary_folder(self)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
+
+        def module(path):
+            name = path.rpartition(".")[2]
+            return unittest.mock.Mock(run=scenarios[name], clean_up=getattr(asked, f"clean_up_{name}"))
+
+        def cluster(steps):
+            asked.steps = steps
+            return asked
+
+        with unittest.mock.patch.multiple(e2e_run, Cluster=cluster, OUT=folder), \
+                unittest.mock.patch.object(e2e_run.importlib, "import_module", module), \
+                unittest.mock.patch.object(sys, "argv", ["run", *scenarios]), \
+                unittest.mock.patch.dict(os.environ, {"E2E_KEEP": ""}), contextlib.redirect_stdout(out):
+            code = e2e_run.main()
+        self.failures = {path.parent.name: path.read_text() for path in folder.glob("*/failure.txt")}
+        return code, out.getvalue(), [name for name, *_ in asked.method_calls]
+
+    def test_an_interrupted_run_says_what_it_found_and_deletes_the_cluster(self):
+        def hangs(cluster):
+            with cluster.steps.step("waiting for a pod", 60):
+                signal.raise_signal(signal.SIGINT)
+
+        code, said, asked = self.call(smoke=lambda _: None, lifecycle=hangs, failure=lambda _: None)
+        self.assertEqual(130, code)
+        self.assertIn("lifecycle: FAILED: waiting for a pod: interrupted", said)
+        self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
+        self.assertEqual(["start", "load_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
+        self.assertIn("KeyboardInterrupt", self.failures["lifecycle"])
+
+    def test_a_scenario_that_fails_does_not_stop_the_next(self):
+        code, said, asked = self.call(smoke=lambda _: {}["missing"], lifecycle=lambda _: None)
+        self.assertEqual(1, code)
+        self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
+        self.assertEqual("stop", asked[-1])
+
+    def test_an_interrupt_before_the_scenarios_is_reported_too(self):
+        def interrupted(*_):
+            signal.raise_signal(signal.SIGINT)
+
+        with unittest.mock.patch.object(e2e_run, "prepare", interrupted):
+            code, said, asked = self.call(smoke=lambda _: None)
+        self.assertEqual((130, ["stop"]), (code, asked))
+        self.assertIn("e2e: 0 passed, 1 failed, 0 skipped", said)
 
 
 class LintTest(unittest.TestCase):

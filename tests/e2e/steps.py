@@ -30,6 +30,7 @@ class Steps:
         self.began = time.monotonic()
         self.deadline = self.began
         self.scenario, self.name = "", ""
+        self.interrupted = False  # by the user or by a time limit: no scenario follows
         self.times = []  # (scenario, step, seconds)
         self.facts = []  # (scenario, what was measured)
 
