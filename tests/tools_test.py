@@ -813,9 +813,9 @@ class ClusterTest(unittest.TestCase):
     def program(self, name, script):
         write_program(self.folder / name, f'echo "{name} $*" >>"{self.said}"\n{script}')
 
-    def create(self):
+    def call(self, verb="create"):
         return subprocess.run(
-            [str(self.folder / "cluster.sh"), "create", "probe"], stdin=subprocess.DEVNULL,
+            [str(self.folder / "cluster.sh"), verb, "probe"], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
             env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder),
                  "KIND_NODE_IMAGE": "node:test", "CLUSTER_TRIES": "1"})
@@ -823,7 +823,7 @@ class ClusterTest(unittest.TestCase):
     def test_a_cluster_that_is_there_is_made_known_to_this_caller(self):
         self.program("kind", 'if [ "$1" = get ]; then echo probe; fi')
         self.program("kubectl", "")
-        result = self.create()
+        result = self.call()
         self.assertEqual(0, result.returncode, result.stderr)
         said = self.said.read_text()
         self.assertIn("kind export kubeconfig --name probe\n", said)
@@ -833,15 +833,65 @@ class ClusterTest(unittest.TestCase):
     def test_a_cluster_that_does_not_answer_is_no_cluster(self):
         self.program("kind", 'if [ "$1" = get ]; then echo probe; fi')
         self.program("kubectl", "exit 1")
-        result = self.create()
+        result = self.call()
         self.assertEqual(1, result.returncode)
         self.assertIn("cluster probe exists and does not answer", result.stderr)
 
     def test_a_cluster_that_is_not_there_is_created(self):
         self.program("kind", 'if [ "$1" = create ]; then cat >/dev/null; fi')
         self.program("kubectl", "")
-        self.assertEqual(0, self.create().returncode)
+        self.assertEqual(0, self.call().returncode)
         self.assertIn("kind create cluster --name probe --image node:test", self.said.read_text())
+
+    RULE = "DOCKER-USER -i br-lockstep ! -o br-lockstep -j REJECT"
+
+    def engine(self, nodes=""):
+        """A firewall and an engine that remember the rule and the network; with these nodes in it."""
+        rule, network = self.folder / "rule", self.folder / "network"
+        self.program("iptables", f"""case $1 in
+  -C) [ -e {rule} ] ;;
+  -I) touch {rule} ;;
+  -D) rm {rule} ;;
+esac""")
+        self.program("docker", f"""case "$1 $2" in
+  "network inspect") [ -e {network} ] ;;
+  "network create") touch {network} ;;
+  "network rm") rm {network} ;;
+  "ps "*) echo "{nodes}" ;;
+esac""")
+        self.program("kind", f"""[ "$1" != create ] || cat >/dev/null
+echo "in $KIND_EXPERIMENTAL_DOCKER_NETWORK" >>{self.said}""")
+        self.program("kubectl", "")
+
+    def left(self):
+        return {"rule", "network"} & {path.name for path in self.folder.iterdir()}
+
+    def test_the_network_without_a_way_out_is_that_of_these_clusters_and_goes_with_the_last(self):
+        self.engine()
+        self.assertEqual(0, self.call().returncode)
+        said = self.said.read_text()
+        self.assertIn(f"iptables -I {self.RULE}\n", said)
+        self.assertRegex(said, "docker network create .*bridge.name=br-lockstep lockstep-kind\n")
+        self.assertIn("in lockstep-kind\n", said)
+        self.assertNotRegex(said, "network [a-z]+ kind\n")
+        result = self.call("down")
+        self.assertEqual(0, result.returncode, result.stderr)
+        self.assertIn("docker network rm lockstep-kind\n", self.said.read_text())
+        self.assertEqual(set(), self.left())
+        self.assertEqual(0, self.call("down").returncode, "there is nothing to remove")
+
+    def test_the_network_stays_while_another_cluster_is_in_it(self):
+        self.engine(nodes="0123456789ab")
+        self.call()
+        self.assertEqual(0, self.call("down").returncode)
+        self.assertEqual({"rule", "network"}, self.left())
+
+    def test_the_network_stays_if_the_cluster_could_not_be_deleted(self):
+        self.engine()
+        self.call()
+        self.program("kind", "exit 1")
+        self.assertEqual(1, self.call("down").returncode)
+        self.assertEqual({"rule", "network"}, self.left())
 
 
 class ScenarioClusterTest(unittest.TestCase):
