@@ -797,6 +797,40 @@ esac""")
         self.assertIn("found no engine on the PATH: install Docker or Podman", result.stderr)
 
 
+class DockerEngineTest(unittest.TestCase):
+    """tools/kube/docker-engine.sh with an engine that runs and has no image, for a user who is not root."""
+
+    def call(self, pulls, **environment):
+        folder = temporary_folder(self)
+        said = folder / "said"
+        write_program(folder / "docker", f"""echo "$*" >>{said}
+case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;; esac""")
+        write_program(folder / "id", "echo 1000")
+        write_program(folder / "debootstrap", f"echo debootstrap >>{said}")
+        result = subprocess.run(
+            [TOOLS / "kube" / "docker-engine.sh"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, check=False, env={"PATH": f"{folder}:/usr/bin:/bin", **environment})
+        return result, said.read_text()
+
+    def test_an_image_that_is_not_there_is_pulled(self):
+        for image in ("debian:bookworm-slim", "debian:trixie-slim"):
+            result, said = self.call(pulls=True, BASE_IMAGE=image)
+            self.assertEqual((0, "docker-engine: ready\n"), (result.returncode, result.stdout), result.stderr)
+            self.assertIn(f"pull -q {image}\n", said)
+            self.assertNotRegex(said, "import|debootstrap")
+
+    def test_no_other_image_than_the_default_one_is_made_here(self):
+        result, said = self.call(pulls=False, BASE_IMAGE="debian:trixie-slim")
+        self.assertEqual(1, result.returncode)
+        self.assertIn("found no image debian:trixie-slim and could not pull it", result.stderr)
+        self.assertNotRegex(said, "import|debootstrap")
+
+    def test_the_default_one_is_made_where_it_cannot_be_pulled(self):
+        result, said = self.call(pulls=False)
+        self.assertIn("pull -q debian:bookworm-slim\n", said)
+        self.assertIn("must be root", result.stderr)  # to make it
+
+
 class ClusterTest(unittest.TestCase):
     """tools/kube/cluster.sh with programs that write down what they are asked."""
 
