@@ -30,6 +30,7 @@ struct Snapshot {
     std::string namespace_name, name;
     std::string state;             // the printer column's text; empty before the first status
     std::optional<Time> diverged;  // see DivergedAt
+    api::RestartCounts restarts;   // of the job's status
   };
   std::vector<Job> jobs;
 };

@@ -1,6 +1,7 @@
 #include "operator/metrics/scraped.h"
 
 #include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,22 @@ const std::string& StateOf(const Snapshot::Job& job) {
   return job.state.empty() ? kCreated : job.state;
 }
 
+// From the status, so that the count goes on if the operator is replaced. Of a job that is finished
+// nothing starts again.
+void AddRestarts(const std::vector<const Snapshot::Job*>& unfinished, Families& families) {
+  families.Begin(MetricType::Counter, "lockstep_operator_job_status_restarts_total",
+                 "Restarts that each unfinished job's status counts, by cause.");
+  for (const Snapshot::Job* job : unfinished | std::views::take(kMaxJobSeries)) {
+    for (const auto& [cause, count] : {std::pair("application", job->restarts.application),
+                                       std::pair("disruption", job->restarts.disruption),
+                                       std::pair("evaluator", job->restarts.evaluator)}) {
+      families.Add(
+          count,
+          {{"namespace", job->namespace_name}, {"trainingjob", job->name}, {"cause", cause}});
+    }
+  }
+}
+
 void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
   std::map<std::string, int> by_state;
   std::vector<const Snapshot::Job*> unfinished, finished;
@@ -72,6 +89,7 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
                        {"state", StateOf(*job)}});
     }
   }
+  AddRestarts(unfinished, families);
   families.Begin(MetricType::Gauge, "lockstep_operator_job_diverged_timestamp_seconds",
                  "When a job of the bundled trainer failed because its numbers were no longer "
                  "finite.");

@@ -239,7 +239,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   }
   for (const auto& job : controller_.jobs().List()) {
     snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
-                             metrics::DivergedAt(job->value.job)});
+                             metrics::DivergedAt(job->value.job), job->value.job.status.restarts});
   }
   return snapshot;
 }

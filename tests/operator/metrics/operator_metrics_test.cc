@@ -97,6 +97,24 @@ TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamedWithTheTimeOfTheirFailure) {
                                     "trainingjob=\"a\"}")));
 }
 
+TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreThoseOfItsStatus) {
+  snapshot.jobs = {Job("a", "Restarting"), Job("b", "Failed"), Job("c", "Running")};
+  snapshot.jobs[0].restarts = {.application = 3, .disruption = 1, .evaluator = 2};
+  snapshot.jobs[1].restarts.application = 7;
+  const std::string text = Text();
+  const auto line = [](const char* job, const char* cause, int count) {
+    return fmt::format(
+        "lockstep_operator_job_status_restarts_total{{namespace=\"default\",trainingjob=\"{}\","
+        "cause=\"{}\"}} {}\n",
+        job, cause, count);
+  };
+  EXPECT_THAT(text, HasSubstr(line("a", "application", 3)));
+  EXPECT_THAT(text, HasSubstr(line("a", "disruption", 1)));
+  EXPECT_THAT(text, HasSubstr(line("a", "evaluator", 2)));
+  EXPECT_THAT(text, HasSubstr(line("c", "application", 0))) << "the first must be an increase";
+  EXPECT_THAT(text, Not(HasSubstr(line("b", "application", 7))));
+}
+
 TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
   for (std::size_t i = 0; i < kMaxJobSeries; ++i) {
     snapshot.jobs.push_back(Job("done-" + std::to_string(i), "Succeeded"));
