@@ -63,8 +63,12 @@ def own_time_of_a_step():
 
 
 def slowness():
+    """As a multiple of the median rank's, or of the faster one's of two. Variants that train alone wait for nobody."""
     own = own_time_of_a_step()
-    return f"{own} / on ({OF_JOB}) group_left () quantile by ({OF_JOB}) (0.5, {own})"
+    median = (f"(min by ({OF_JOB}) ({own}) and count by ({OF_JOB}) ({own}) == 2 "
+              f"or quantile by ({OF_JOB}) (0.5, {own}))")
+    together = f"max by ({OF_JOB}) (lockstep_trainer_world_size{{TRAINER}}) > 1"
+    return f"{own} / on ({OF_JOB}) group_left () {median} and on ({OF_JOB}) {together}"
 
 
 # Replicas of one operator see the same; of operators with different namespaces each has jobs of its own.
@@ -112,7 +116,7 @@ FLEET = [
             'trainingjob=~"$trainingjob", state="Failed"})', "")], kind="table", links=TO_JOB,
           columns=JOB_COLUMNS),
     Panel("Stragglers now", "Ranks by the time that a step takes them without waiting for others, as a "
-          "multiple of their job's median.", "short",
+          "multiple of their job's median, or of the other of two.", "short",
           [(f"topk(10, {slowness()})", "")], kind="table", links=TO_JOB,
           columns={**JOB_COLUMNS, "rank": "Rank"}),
     Panel("Failures", "Jobs that failed, by the reason of their condition.", "short",
@@ -170,7 +174,7 @@ TRAINING_JOB = [
             'group_left () sum(rate(lockstep_trainer_time_seconds_total{TRAINER}[WINDOW]))', "{{phase}}")],
           stacked=True, minimum=0, maximum=1),
     Panel("Slowness of ranks", "The time that a step takes a rank without waiting for others, as a "
-          "multiple of the median: a straggler is a row of another colour.", "short",
+          "multiple of the median, or of the other of two: a straggler is a row of another colour.", "short",
           [(slowness(), "rank {{rank}}")], kind="status-history", width=12,
           thresholds=[("green", None), ("yellow", 1.1), ("orange", 1.3), ("red", 2)]),
     Panel("Slowest ranks now", "The same, for the latest minutes.", "short",

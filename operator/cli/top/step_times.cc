@@ -37,6 +37,8 @@ double WorkForAStep(const RankTimes& rank) {
   return work / rank.steps;
 }
 
+// Of an even number, the faster of the two in the middle: of two ranks, the mean would hide that
+// one waits for the other nearly half of its time.
 void MarkStragglers(std::vector<RankTimes>& ranks) {
   std::vector<double> works;
   for (const RankTimes& rank : ranks) {
@@ -44,7 +46,7 @@ void MarkStragglers(std::vector<RankTimes>& ranks) {
   }
   if (works.size() < 2) return;
   std::ranges::sort(works);
-  const double median = (works[(works.size() - 1) / 2] + works[works.size() / 2]) / 2;
+  const double median = works[(works.size() - 1) / 2];
   if (median <= 0) return;
   for (RankTimes& rank : ranks) {
     if (rank.steps <= 0) continue;
@@ -84,7 +86,7 @@ StepTimes TimesBetween(const std::vector<RankMetrics>& before,
     const std::size_t size = std::max(lived, static_cast<std::size_t>(world));
     times.goodput = kept * static_cast<double>(lived) / static_cast<double>(size);
   }
-  MarkStragglers(times.ranks);
+  if (world != 1) MarkStragglers(times.ranks);  // variants that train alone wait for nobody
   return times;
 }
 

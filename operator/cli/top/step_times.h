@@ -34,7 +34,8 @@ struct StepTimes {
 };
 
 // A rank is a straggler if its work for a step (input, compute, optimizer and checkpoint: what it
-// does not wait for others in) takes a fifth longer than that of the median rank.
+// does not wait for others in) takes a fifth longer than that of the median rank, or of the other
+// of two. Variants that train alone have no stragglers.
 StepTimes TimesBetween(const std::vector<RankMetrics>& before,
                        const std::vector<RankMetrics>& after);
 

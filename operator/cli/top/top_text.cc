@@ -137,6 +137,20 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
   return text;
 }
 
+// Of variants that train alone, each has a step, a loss and an end of its own. Returns the one that
+// will end last; nullopt if the ranks train together, or if there is only one.
+std::optional<RankMetrics> FurthestFromItsEnd(const std::vector<RankMetrics>& ranks) {
+  std::vector<RankMetrics> variants;
+  for (const RankMetrics& rank : ranks) {
+    if (rank.total_steps <= 0) continue;
+    if (rank.world != 1) return std::nullopt;
+    variants.push_back(rank);
+  }
+  if (variants.size() < 2) return std::nullopt;
+  return *std::ranges::min_element(
+      variants, {}, [](const RankMetrics& rank) { return rank.step / rank.total_steps; });
+}
+
 Json PhasesJson(const RankTimes& times) {
   if (times.seconds <= 0) return nullptr;
   Json phases = Json::object();
@@ -160,6 +174,7 @@ std::vector<RankTimes> RanksToShow(const std::vector<RankTimes>& ranks, std::siz
 
 void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobStatus& status,
                  JobTop& top) {
+  if (const auto variant = FurthestFromItsEnd(ranks)) return SetProgress({*variant}, status, top);
   for (const RankMetrics& rank : ranks) {
     if (rank.total_steps <= 0) continue;  // it has not joined the others
     top.step = std::max(top.step, rank.step);

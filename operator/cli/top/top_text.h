@@ -30,6 +30,7 @@ struct JobTop {
 std::vector<RankTimes> RanksToShow(const std::vector<RankTimes>& ranks, std::size_t most);
 
 // Sets what the ranks or, if none knows it yet, the job's status say of the whole job's progress.
+// Of variants that train alone, it is that of the one that is furthest from its end.
 void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobStatus& status,
                  JobTop& top);
 

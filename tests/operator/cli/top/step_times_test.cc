@@ -47,6 +47,21 @@ TEST(StepTimesTest, WhomTheOthersWaitForIsAStraggler) {
   EXPECT_NEAR(*times.ranks[2].slow, 15.0 / 11 - 1, 1e-9);
 }
 
+TEST(StepTimesTest, OfTwoRanksTheSlowerOneIsComparedWithTheOther) {
+  const StepTimes times = TimesBetween({Rank(0, 0, {}), Rank(1, 0, {})},
+                                       {Rank(0, 10, {0, 10, 3}), Rank(1, 10, {0, 13, 0})});
+  EXPECT_FALSE(times.ranks[0].slow);
+  ASSERT_TRUE(times.ranks[1].slow);
+  EXPECT_NEAR(*times.ranks[1].slow, 0.3, 1e-9);
+}
+
+TEST(StepTimesTest, VariantsThatTrainAloneAreNoStragglers) {
+  const StepTimes times =
+      TimesBetween({Rank(0, 0, {}, 1), Rank(1, 0, {}, 1), Rank(2, 0, {}, 1)},
+                   {Rank(0, 10, {0, 10}, 1), Rank(1, 10, {0, 10}, 1), Rank(2, 2, {0, 10}, 1)});
+  for (const RankTimes& rank : times.ranks) EXPECT_FALSE(rank.slow);
+}
+
 TEST(StepTimesTest, ARankThatBeganAgainHasNoTimes) {
   RankMetrics moved = Rank(1, 20, {0, 20});
   moved.replica = "worker-5";
