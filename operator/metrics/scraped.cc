@@ -47,8 +47,8 @@ bool IsFinished(const std::string& state) {
 }
 
 const std::string& StateOf(const Snapshot::Job& job) {
-  static const std::string kCreated = "Created";  // no status yet
-  return job.state.empty() ? kCreated : job.state;
+  static const std::string kPending = "Pending";  // no status yet, and so no pod
+  return job.state.empty() ? kPending : job.state;
 }
 
 // From the status, so that the count goes on if the operator is replaced. Of a job that is finished

@@ -88,6 +88,11 @@ TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
   EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
 }
 
+TEST_F(OperatorMetricsTest, AJobWithoutAStatusIsPending) {
+  snapshot.jobs = {Job("a", "")};
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs{state=\"Pending\"} 1\n"));
+}
+
 TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamedWithTheTimeOfTheirFailure) {
   snapshot.jobs = {Job("a", "Failed"), Job("b", "Failed")};
   snapshot.jobs.back().diverged = kDivergedAt;
