@@ -11,7 +11,9 @@ from live import NAME, RELEASE, Live
 from monitoring_test import METRIC, made
 
 RULES = CHART / "rules" / "lockstep.yaml"
-GPUS = "DCGM_"  # until there is a GPU, only the linter looks at these
+# Until there is a GPU, only the linter looks at the first; the job has no servers, no Evaluator and no regression,
+# whose panels monitoring_test.py asks.
+NOT_THERE = ("DCGM_", "lockstep_trainer_server_", "lockstep_trainer_evaluator_", "mean_absolute_error")
 WINDOW = "5m"
 DIVERGED = "diverges"
 # What may be about to fire, all with a `for` because of it: rates over five minutes of a job that has run for one,
@@ -61,7 +63,7 @@ class LiveTest(unittest.TestCase):
         for name, dashboard in made().items():
             for panel in dashboard["panels"]:
                 for target in panel.get("targets", []):
-                    if GPUS in target["expr"]:
+                    if any(name in target["expr"] for name in NOT_THERE):
                         continue
                     with self.subTest(dashboard=name, panel=panel["title"], query=target["expr"]):
                         found = self.live.wait_for_data(expand(target["expr"]))

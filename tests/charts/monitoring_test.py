@@ -16,6 +16,20 @@ RUNBOOKS = ROOT / "docs" / "runbooks"
 METRIC = re.compile(r"(?<![:\w])((?:lockstep|process|DCGM)_\w+)(\{[^}]*\})?")
 UNITS = {"none", "short", "string", "percentunit", "s", "bytes", "mbytes", "Bps", "ops", "reqps", "sci",
          "watt"}  # those of the linter's list that are in use
+# What no panel and no rule asks for, and why nobody misses it there.
+NOT_SHOWN = {
+    "lockstep_trainer_epoch": "the step says it more finely",
+    "lockstep_trainer_examples_per_second": "the rate of examples_total",
+    "lockstep_trainer_goodput_ratio": "of one process; panels show the job's",
+    "lockstep_trainer_generations_total": "each follows a restart or a resize, which are shown",
+    "lockstep_trainer_server_pushed_bytes_total": "proportional to the updates",
+    "lockstep_trainer_server_pulled_bytes_total": "likewise",
+    "lockstep_trainer_evaluator_skipped_checkpoints": "the two lines of the panel Evaluator jump over them",
+    "lockstep_trainer_evaluator_evaluations_total": "the panel Evaluator says which checkpoint was the last",
+    "lockstep_trainer_evaluator_batches_total": "of one evaluation, for who looks at the page itself",
+}
+OF_JOB = 'namespace="n", trainingjob="j"'
+OF_TRAINER = f'job="t", instance="i", {OF_JOB}'
 # DCGM's exporter is another job: the linter's own documentation excludes such panels from the two rules.
 OTHER_JOBS = "DCGM_"
 
@@ -205,6 +219,94 @@ class DashboardsTest(unittest.TestCase):
             path.write_text(yaml.safe_dump({"tests": cases}))
             done = promtool("test", "rules", path)
         self.assertEqual(0, done.returncode, done.stdout)
+
+    def test_what_is_documented_is_shown_or_nobody_misses_it(self):
+        page = (ROOT / "docs" / "metrics.md").read_text()
+        documented = set(re.findall(r"^\| `(lockstep_\w+)` \|", page, re.MULTILINE))
+        self.assertGreater(len(documented), 60)
+        asked = " ".join(query for dashboard in made().values() for _, query in queries(dashboard))
+        asked = set(re.findall(r"\blockstep_\w+", asked + RULES.read_text()))
+        asked = {re.sub("_(bucket|sum|count)$", "", name) for name in asked}
+        self.assertEqual(set(NOT_SHOWN), documented - asked)
+
+    def test_one_training_job_is_shown_at_a_time(self):
+        """Panels take the largest value, or the sum, of what they find."""
+        for name, one in (("fleet", False), ("training-job", True)):
+            dashboard = made()[name]
+            for entry in dashboard["templating"]["list"]:
+                if entry["name"] in ("namespace", "trainingjob"):
+                    self.assertEqual((not one, not one), (entry["multi"], entry["includeAll"]), entry["name"])
+            self.assertEqual(one, dashboard["links"][0]["includeVars"])  # "all jobs" are none
+
+    def check_panels(self, dashboard, series, expected):
+        """What the panels' first queries, or the ones after the colon, find: {"Loss:1": {labels: value}}"""
+        cases = {"interval": "1m", "input_series": [{"series": name, "values": values} for name, values in series],
+                 "promql_expr_test": []}
+        for title, found in expected.items():
+            title, _, number = title.partition(":")
+            asked = [query for panel, query in queries(made()[dashboard]) if panel == title]
+            cases["promql_expr_test"].append({
+                "expr": expand(asked[int(number or 0)]), "eval_time": "10m",
+                "exp_samples": [{"labels": labels, "value": value} for labels, value in found.items()]})
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "test.yaml"
+            path.write_text(yaml.safe_dump({"tests": [cases]}))
+            done = promtool("test", "rules", path)
+        self.assertEqual(0, done.returncode, done.stdout)
+
+    @staticmethod
+    def series_of_ranks(world, **values):
+        """(series, values) of metrics of ranks 0, 1, …; a step takes rank 1 twice as long as rank 0."""
+        size = len(values["step"])
+        for metric, of_ranks in {"world_size": [world] * size, **values}.items():
+            for rank, value in enumerate(of_ranks):
+                yield f'lockstep_trainer_{metric}{{{OF_TRAINER}, rank="{rank}"}}', f"{value}x15"
+        for rank in range(size):
+            of = f'{OF_TRAINER}, rank="{rank}"'
+            yield f'lockstep_trainer_time_seconds_total{{{of}, phase="compute"}}', f"0+{30 * (rank + 1)}x15"
+            yield f"lockstep_trainer_steps_total{{{of}}}", "0+60x15"
+
+    def test_of_ranks_that_train_together_the_leading_one_speaks(self):
+        series = [*self.series_of_ranks(2, step=[9, 10], total_steps=[40, 40], loss=[2, 3], test_loss=[4, 4],
+                                        remaining_seconds=[7, 8], skipped_steps=[1, 1]),
+                  (f"lockstep_trainer_evaluator_test_loss{{{OF_TRAINER}}}", "5x15")]
+        self.check_panels("training-job", series, {
+            "Progress": {"{}": 0.25}, "Time left": {"{}": 7}, "Loss": {'{rank="0"}': 2},
+            "Loss:1": {'{rank="0"}': 4}, "Loss:2": {"{}": 5}, "Skipped steps": {'{rank="0"}': 1},
+            "Slowness of ranks": {f"{{{OF_JOB}, rank=\"{rank}\"}}": rank + 1 for rank in range(2)}})
+
+    def test_variants_that_train_alone_speak_for_themselves(self):
+        series = self.series_of_ranks(1, step=[50, 10, 0], total_steps=[50, 50, 100], loss=[2, 3, 4],
+                                      remaining_seconds=[0, 8, 20])
+        self.check_panels("training-job", series, {
+            "Progress": {"{}": 0.3}, "Time left": {"{}": 20},
+            "Loss": {'{rank="0"}': 2, '{rank="1"}': 3, '{rank="2"}': 4}, "Slowness of ranks": {}})
+
+    def test_servers_and_an_evaluator_are_shown(self):
+        server = 'lockstep_trainer_server_{}{{' + OF_TRAINER + ', server="0"{}}}'
+        series = [(server.format("updates_total", ""), "0+60x15"),
+                  (server.format("dropped_gradients_total", ""), "0x15"),
+                  (server.format("staleness_updates_bucket", ', le="1"'), "0+60x15"),
+                  (server.format("staleness_updates_bucket", ', le="+Inf"'), "0+60x15"),
+                  (f"lockstep_trainer_evaluator_step{{{OF_TRAINER}}}", "100x15"),
+                  (f"lockstep_trainer_evaluator_leader_checkpoint_step{{{OF_TRAINER}}}", "300x15")]
+        self.check_panels("training-job", series, {
+            "Gradients at the servers": {'{server="0"}': 1}, "Gradients at the servers:1": {'{server="0"}': 0},
+            "Staleness": {"{}": 0.5}, "Evaluator": {"{}": 100}, "Evaluator:1": {"{}": 300}})
+
+    def test_a_healthy_operator_hides_no_other(self):
+        of = '{{namespace="{}", job="o", instance="{}"{}}}'
+        last = "lockstep_operator_watch_last_event_timestamp_seconds"
+        watches = ', resource="pods"'
+        series = [("lockstep_operator_leader" + of.format("a", 1, ""), "1x15"),
+                  ("lockstep_operator_leader" + of.format("b", 2, ""), "1x15"),
+                  ("lockstep_operator_leader" + of.format("b", 3, ""), "0x15"),  # it has led before
+                  (last + of.format("a", 1, watches), "0+60x15"), (last + of.format("b", 2, watches), "120x15"),
+                  (last + of.format("b", 3, watches), "60x15")]
+        self.check_panels("operator", series, {
+            "Leaders": {'{namespace="a", job="o"}': 1, '{namespace="b", job="o"}': 1},
+            "Quiet watches": {'{namespace="a", job="o", resource="pods"}': 0,
+                              '{namespace="b", job="o", resource="pods"}': 480}})
 
     def test_panels_do_not_overlap(self):
         for dashboard in made().values():

@@ -71,6 +71,24 @@ def slowness():
     return f"{own} / on ({OF_JOB}) group_left () {median} and on ({OF_JOB}) {together}"
 
 
+def leading(metric):
+    """By rank, of the leading one; of variants that train alone, each leads itself and has values of its own."""
+    return f'max by (rank) ({metric}{{TRAINER}} unless lockstep_trainer_world_size{{TRAINER, rank!="0"}} != 1)'
+
+
+def learned(name):
+    """The panel's queries of a training metric, and of the test set by replicas and by an Evaluator."""
+    return [(leading(f"lockstep_trainer_{name}"), "rank {{rank}}"),
+            (leading(f"lockstep_trainer_test_{name}"), "rank {{rank}}, test"),
+            (f"max(lockstep_trainer_evaluator_test_{name}{{TRAINER}})", "Evaluator, test")]
+
+
+def progress():
+    step, total = "lockstep_trainer_step{TRAINER}", "lockstep_trainer_total_steps{TRAINER}"
+    together = f"max({step} and lockstep_trainer_world_size{{TRAINER}} > 1) / max({total})"
+    return f"{together} or sum({step}) / sum({total})"
+
+
 # Replicas of one operator see the same; of operators with different namespaces each has jobs of its own.
 BY_OPERATOR = "namespace, job"
 
@@ -135,12 +153,10 @@ TRAINING_JOB = [
     Panel("State", "The condition of the job that holds.", "string",
           [('max by (state) (lockstep_operator_job_status{OPERATOR, namespace=~"$namespace", '
             'trainingjob=~"$trainingjob"})', "{{state}}")], kind="stat", width=4, height=4),
-    Panel("Progress", "Steps done, of those that the job is to do.", "percentunit",
-          [("max(lockstep_trainer_step{TRAINER}) / max(lockstep_trainer_total_steps{TRAINER})", "")],
-          kind="stat", width=4, height=4),
-    Panel("Time left", "At the speed of the latest steps.", "s",
-          [('max(lockstep_trainer_remaining_seconds{TRAINER, rank="0"})', "")], kind="stat", width=4,
-          height=4),
+    Panel("Progress", "Steps done, of those that the job is to do; of all variants together whose pods are there.",
+          "percentunit", [(progress(), "")], kind="stat", width=4, height=4),
+    Panel("Time left", "At the speed of the latest steps; of the variant that takes longest.", "s",
+          [(f"max({leading('lockstep_trainer_remaining_seconds')})", "")], kind="stat", width=4, height=4),
     Panel("Goodput", "Part of the time that the ranks spend on steps that are kept.", "percentunit",
           [(goodput(), "")], kind="stat", width=4, height=4,
           thresholds=[("red", None), ("orange", 0.5), ("green", 0.8)]),
@@ -151,15 +167,19 @@ TRAINING_JOB = [
           [("time() - max(lockstep_trainer_checkpoint_last_success_timestamp_seconds{TRAINER} > 0)", "")],
           kind="stat", width=4, height=4),
     Row("Learning"),
-    Panel("Loss", "Mean training loss since the epoch's start.", "short",
-          [('max(lockstep_trainer_loss{TRAINER, rank="0"})', "loss")], width=6),
-    Panel("Accuracy", "Training accuracy since the epoch's start.", "percentunit",
-          [('max(lockstep_trainer_accuracy_ratio{TRAINER, rank="0"})', "accuracy")], width=6, maximum=1),
+    Panel("Loss", "Mean training loss since the epoch's start, and of the test set at the last evaluation. Rank 0 "
+          "knows it for the whole job; each variant of Independent has its own.", "short", learned("loss")),
+    Panel("Accuracy", "The same for the accuracy; empty with a loss of regression.", "percentunit",
+          learned("accuracy_ratio"), maximum=1),
+    Panel("Mean absolute error", "The same for a loss of regression; else empty.", "short",
+          learned("mean_absolute_error")),
     Panel("Gradient norm", "Of the mean gradient of the latest step. Where it grows by orders of "
           "magnitude, the job is about to diverge.", "short",
-          [('max(lockstep_trainer_gradient_norm{TRAINER, rank="0"})', "norm")], width=6),
+          [(leading("lockstep_trainer_gradient_norm"), "rank {{rank}}")]),
     Panel("Learning rate", "Of the latest step.", "sci",
-          [('max(lockstep_trainer_learning_rate{TRAINER, rank="0"})', "rate")], width=6),
+          [(leading("lockstep_trainer_learning_rate"), "rank {{rank}}")]),
+    Panel("Skipped steps", "Steps since the job began that updated nothing because a number was not finite "
+          "(`training.maxSkippedSteps`).", "short", [(leading("lockstep_trainer_skipped_steps"), "rank {{rank}}")]),
     Row("Speed"),
     Panel("Samples per second", "Of all ranks together.", "short",
           [("sum(rate(lockstep_trainer_examples_total{TRAINER}[WINDOW]))", "samples/s")]),
@@ -212,6 +232,19 @@ TRAINING_JOB = [
           "token. Not 0: somebody else reaches its pods.", "short",
           [("sum(increase(lockstep_trainer_rendezvous_refusals_total{TRAINER}[WINDOW]))", "refused")],
           width=6),
+    Row("Parameter servers and Evaluator"),
+    Panel("Gradients at the servers", "Updates per second of the values that each holds, and gradients that came again "
+          "or too late and changed nothing.", "ops",
+          [("sum by (server) (rate(lockstep_trainer_server_updates_total{TRAINER}[WINDOW]))", "server {{server}}"),
+           ("sum by (server) (rate(lockstep_trainer_server_dropped_gradients_total{TRAINER}[WINDOW]))",
+            "server {{server}}, dropped")]),
+    Panel("Staleness", "Updates that the values had seen since a gradient was computed with them; with Async and N "
+          "workers of equal speed, N - 1.", "short",
+          quantiles("lockstep_trainer_server_staleness_updates", "TRAINER")),
+    Panel("Evaluator", "Step of the checkpoint that it has evaluated last, and of the last one that the leading pod "
+          "has saved. If they stay apart, it is too slow, or does not see the leading pod's volume.", "short",
+          [("max(lockstep_trainer_evaluator_step{TRAINER})", "evaluated"),
+           ("max(lockstep_trainer_evaluator_leader_checkpoint_step{TRAINER})", "saved")]),
     Row("GPUs (from DCGM's exporter)"),
     Panel("SMs active", "Part of the time that a multiprocessor had work, which `GPU utilization` does "
           "not say.", "percentunit",
@@ -231,8 +264,9 @@ TRAINING_JOB = [
 
 OF_OPERATOR = " and on (job, instance) lockstep_operator_build_info{OPERATOR}"
 OPERATOR = [
-    Panel("Leaders", "Operators that lead. Anything but 1 for long is a fault.", "short",
-          [("sum(lockstep_operator_leader{OPERATOR})", "")], kind="stat", width=4, height=4,
+    Panel("Leaders", "Of each operator, how many replicas lead. Anything but 1 for long is a fault.", "short",
+          [(f"sum by ({BY_OPERATOR}) (lockstep_operator_leader{{OPERATOR}})", "{{namespace}}/{{job}}")], kind="stat",
+          width=4, height=4,
           thresholds=[("red", None), ("green", 1), ("red", 2)]),
     Panel("Version", "Which operators there are.", "string",
           [("count by (version) (lockstep_operator_build_info{OPERATOR})", "{{version}}")], kind="stat",
@@ -282,9 +316,11 @@ OPERATOR = [
     Panel("Watches that ended", "`Closed` is the server's time limit; others are faults.", "short",
           [("sum by (resource, reason) (increase(lockstep_operator_watch_restarts_total{OPERATOR}[WINDOW]))",
             "{{resource}} {{reason}}")]),
-    Panel("Quiet watches", "Since a watch last brought an event.", "s",
-          [("time() - max by (resource) "
-            "(lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR})", "{{resource}}")]),
+    Panel("Quiet watches", "Since a watch of an operator that leads last brought an event.", "s",
+          [(f"time() - min by ({BY_OPERATOR}, resource) ("
+            "lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR} "
+            "and on (job, instance) lockstep_operator_leader{OPERATOR} == 1)",
+            "{{namespace}}/{{job}} {{resource}}")]),
     Panel("Caches", "Objects in them; a cache that is not filled counts as 0.", "short",
           [("max by (resource) (lockstep_operator_cache_objects{OPERATOR} * on (job, instance, resource) "
             "lockstep_operator_cache_synced{OPERATOR})", "{{resource}}")]),
@@ -297,12 +333,12 @@ OPERATOR = [
           [("process_open_fds{OPERATOR}" + OF_OPERATOR, "{{instance}}")]),
 ]
 
-# name: (title, description, panels, the metric that names the values of the variables)
+# name: (title, description, panels, which training jobs the variables name)
 DASHBOARDS = {
-    "fleet": ("Lockstep / Fleet", "All TrainingJobs: what runs, what fails, what is lost.", FLEET, True),
+    "fleet": ("Lockstep / Fleet", "All TrainingJobs: what runs, what fails, what is lost.", FLEET, "all"),
     "training-job": ("Lockstep / Training job", "One TrainingJob: how it learns, how fast, and what holds "
-                     "it up.", TRAINING_JOB, True),
-    "operator": ("Lockstep / Operator", "lockstep-operator itself.", OPERATOR, False),
+                     "it up.", TRAINING_JOB, "one"),
+    "operator": ("Lockstep / Operator", "lockstep-operator itself.", OPERATOR, None),
 }
 
 
@@ -316,25 +352,29 @@ def datasource():
     return {"type": "prometheus", "uid": "${datasource}"}
 
 
-def variable(name, label, query):
-    return {"name": name, "label": label, "type": "query", "datasource": datasource(), "query": query,
-            "definition": query, "refresh": 2, "sort": 1, "includeAll": True, "multi": True,
-            "allValue": ".+", "current": {"selected": True, "text": ["All"], "value": ["$__all"]}}
+def variable(name, label, query, one=False):
+    made = {"name": name, "label": label, "type": "query", "datasource": datasource(), "query": query,
+            "definition": query, "refresh": 2, "sort": 1}
+    if one:
+        return {**made, "includeAll": False, "multi": False, "current": {}}
+    return {**made, "includeAll": True, "multi": True, "allValue": ".+",
+            "current": {"selected": True, "text": ["All"], "value": ["$__all"]}}
 
 
-def variables(with_jobs):
+def variables(jobs_shown):
     ours = '{__name__=~"lockstep_operator_build_info|lockstep_trainer_step"}'
-    if not with_jobs:
+    if not jobs_shown:
         ours = "lockstep_operator_build_info"
     made = [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
              "current": {}, "hide": 0, "refresh": 1},
             variable("job", "Job", f"label_values({ours}, job)"),
             variable("instance", "Instance", f"label_values({ours}, instance)")]
-    if with_jobs:
+    if jobs_shown:
+        one = jobs_shown == "one"  # panels add up what they find, and steps of different jobs make no sum
         jobs = '{__name__=~"lockstep_operator_job_status|lockstep_trainer_step"'
-        made += [variable("namespace", "Namespace", f"label_values({jobs}}}, namespace)"),
+        made += [variable("namespace", "Namespace", f"label_values({jobs}}}, namespace)", one),
                  variable("trainingjob", "Training job",
-                          f'label_values({jobs}, namespace=~"$namespace"}}, trainingjob)')]
+                          f'label_values({jobs}, namespace=~"$namespace"}}, trainingjob)', one)]
     return made
 
 
@@ -420,14 +460,15 @@ def annotations(name):
 
 
 def dashboard(name):
-    title, description, described, with_jobs = DASHBOARDS[name]
+    title, description, described, jobs_shown = DASHBOARDS[name]
     return {
         "uid": f"lockstep-{name}", "title": title, "description": description, "tags": ["lockstep"],
         "editable": False, "graphTooltip": 1, "schemaVersion": 39, "version": 1, "timezone": "",
         "refresh": "30s", "time": {"from": "now-1h", "to": "now"},
+        # The dashboard of one job cannot take over all jobs.
         "links": [{"title": "Lockstep", "type": "dashboards", "tags": ["lockstep"], "asDropdown": True,
-                   "includeVars": True, "keepTime": True}],
-        "annotations": {"list": annotations(name)}, "templating": {"list": variables(with_jobs)},
+                   "includeVars": jobs_shown != "all", "keepTime": True}],
+        "annotations": {"list": annotations(name)}, "templating": {"list": variables(jobs_shown)},
         "panels": panels(described)}
 
 
