@@ -17,13 +17,20 @@ std::optional<double> SecondsBetween(std::optional<Time> from, Time to) {
   return std::chrono::duration<double>(to - *from).count();
 }
 
+// Returns true if an edit of the job is why its replicas start again: nothing was lost. The
+// operator gives these reasons.
+bool IsByEdit(const api::Condition& restart) {
+  return restart.reason == "Rescaled" || restart.reason == "StrategyChanged";
+}
+
 void CompareRunning(const TrainingJobStatus& before, const TrainingJobStatus& after,
                     JobTransition& transition) {
   if (!IsTrue(after, api::kRunning) || IsTrue(before, api::kRunning)) return;
   const Time since = FindCondition(after, api::kRunning)->last_transition_time;
   if (IsTrue(before, api::kRestarting)) {
-    transition.seconds_to_recover =
-        SecondsBetween(FindCondition(before, api::kRestarting)->last_transition_time, since);
+    const api::Condition& restart = *FindCondition(before, api::kRestarting);
+    if (IsByEdit(restart)) return;
+    transition.seconds_to_recover = SecondsBetween(restart.last_transition_time, since);
   } else if (after.restart_count == 0) {
     transition.seconds_to_running = SecondsBetween(after.start_time, since);
   }

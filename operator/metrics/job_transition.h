@@ -15,7 +15,9 @@ struct JobTransition {
   std::string failure_reason;  // of the Failed condition
   int application_restarts = 0, disruption_restarts = 0, evaluator_restarts = 0;  // since `before`
   std::optional<double> seconds_to_running;  // from the job's start to its first run
-  std::optional<double> seconds_to_recover;  // from the start of a restart to running again
+  // From the start of a restart of all replicas after a loss to running again; see Recoveries for
+  // those where the others stay.
+  std::optional<double> seconds_to_recover;
 };
 
 // `before` is null for a job that is seen for the first time.

@@ -17,6 +17,7 @@
 #include "api/v1/conditions.h"
 #include "operator/kube/silence.h"
 #include "operator/metrics/job_transition.h"
+#include "operator/metrics/recoveries.h"
 #include "operator/metrics/scraped.h"
 
 namespace lockstep::metrics {
@@ -108,8 +109,9 @@ struct OperatorMetrics::Recorded {
                    "From a job's start to the first time that all replicas ran.", kJobBuckets);
   Histogram& to_recover =
       OneHistogram(registry, "lockstep_operator_job_recovery_duration_seconds",
-                   "From the beginning of a restart to all replicas running again.", kJobBuckets);
+                   "From the loss of replicas to as many being ready again.", kJobBuckets);
   Gauge& build_info;
+  Recoveries recoveries{kMaxJobSeries};
   std::mutex mutex;
   std::set<std::string> reasons;  // guarded by mutex
   // When each namespace's watch of a resource last gave a sign of life; guarded by mutex.
@@ -183,6 +185,10 @@ void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::Tra
   recorded.restarts.Add({{"cause", "evaluator"}}).Increment(transition.evaluator_restarts);
   if (transition.seconds_to_running) recorded.to_running.Observe(*transition.seconds_to_running);
   if (transition.seconds_to_recover) recorded.to_recover.Observe(*transition.seconds_to_recover);
+  if (before == nullptr) return;
+  if (const auto seconds = recorded.recoveries.Note(*before, after, clock_.Now())) {
+    recorded.to_recover.Observe(*seconds);
+  }
 }
 
 void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,

@@ -145,7 +145,8 @@ FLEET = [
                      "{{cause}}")], stacked=True),
     Panel("Time to running", "From a job's start to all of its replicas running.", "s",
           quantiles("lockstep_operator_job_time_to_running_seconds")),
-    Panel("Recovery", "From the beginning of a restart to all replicas running again.", "s",
+    Panel("Recovery", "From the loss of replicas to as many being ready again; restarts inside a pod and by edits are "
+          "left out.", "s",
           quantiles("lockstep_operator_job_recovery_duration_seconds")),
 ]
 

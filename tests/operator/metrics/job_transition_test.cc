@@ -83,6 +83,14 @@ TEST(JobTransitionTest, RecoveryIsMeasuredFromTheRestart) {
   EXPECT_EQ(Compare(&before, running).seconds_to_running, std::nullopt);
 }
 
+TEST(JobTransitionTest, AChangeOfSizeIsNoRecovery) {
+  const TrainingJob running = Job({Condition("Running", "2026-05-01T12:01:02Z")});
+  for (const char* reason : {"Rescaled", "StrategyChanged"}) {
+    const TrainingJob before = Job({Condition("Restarting", "2026-05-01T12:01:00Z", reason)});
+    EXPECT_EQ(Compare(&before, running).seconds_to_recover, std::nullopt) << reason;
+  }
+}
+
 TEST(JobTransitionTest, OnlyTheBundledTrainersExitCodeSaysThatAJobDiverged) {
   TrainingJob job = Job({Condition("Failed", kStart, "ReplicaFailed")});
   job.spec.training.emplace();

@@ -196,6 +196,24 @@ TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
 }
 
+TEST_F(OperatorMetricsTest, AReplicaThatIsReplacedIsARecovery) {
+  api::TrainingJob job;
+  job.metadata.uid = "1";
+  job.status.conditions.emplace_back();
+  job.status.conditions[0].type = "Running";
+  job.status.conditions[0].status = api::ConditionStatus::kTrue;
+  job.status.ready_replicas = "2/2";
+  api::TrainingJob lost = job;
+  lost.status.ready_replicas = "1/2";
+  lost.status.restarts.application = 1;
+  api::TrainingJob back = lost;
+  back.status.ready_replicas = "2/2";
+  metrics.OnJobChange(&job, lost);
+  clock.Advance(std::chrono::seconds(7));
+  metrics.OnJobChange(&lost, back);
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_recovery_duration_seconds_sum 7\n"));
+}
+
 TEST_F(OperatorMetricsTest, AFinishedReconcileIsSuccessOrError) {
   snapshot.reconciles = 5;
   snapshot.failed_reconciles = 2;
