@@ -24,8 +24,8 @@ void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& statu
 // Returns how many of the job's workers have completed for good: replicas that train alone do so
 // once, and others start again whenever one of them does.
 int CompletedWorkers(const api::TrainingJob& job, const api::TrainingJobStatus& status);
-// Returns how many of those no longer need resources, because no sidecar runs in their pods, either.
-// Counts only what the written status says, so that a new operator counts the same.
+// Returns how many of those no longer need resources, because no sidecar runs in their pods,
+// either. Counts only what the written status says, so that a new operator counts the same.
 int WorkersThatAreDone(const Observed& observed);
 
 // Returns true if the pod is of the present attempt and notes its shape (ClusterShape). An
