@@ -185,8 +185,7 @@ TEST(RealFileSystemTest, APipeWithoutAWriterIsNoFileAndIsNotWaitedFor) {
   auto read = std::async(std::launch::async, [&] {
     return RealFileSystem().ReadFile(folder.At("pipe"), kMostJsonBytes).status();
   });
-  const bool waits =
-      read.wait_for(std::chrono::seconds(60)) != std::future_status::ready;
+  const bool waits = read.wait_for(std::chrono::seconds(60)) != std::future_status::ready;
   EXPECT_FALSE(waits);
   if (waits) std::ofstream(folder.At("pipe")) << "so that the reader ends";
   EXPECT_TRUE(absl::IsDataLoss(read.get()));
