@@ -12,7 +12,7 @@ import time
 import unittest
 import unittest.mock
 
-from local_run import (SLOWNESS, TRAINER, Run, alive, descendants, environment, kill9, wait_until_gone,
+from local_run import (SLOWNESS, TRAINER, Run, alive, cmdline, descendants, environment, kill9, wait_until_gone,
                        write_job)
 
 
@@ -72,23 +72,42 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual((last["samplesLost"], last["samplesDuplicated"]), (0, 0))
         return report
 
+    def trainers(self, run):
+        """{(pod, whether it is a replica): its process id}. A test looks for them before there is a checkpoint: half a
+        second later, an undisturbed run is over."""
+        places = {(pod, replica) for pod in ("0", "1") for replica in (False, True)}
+        found = {}
+
+        def all_have_started():
+            found.clear()
+            for pid in run.trainers():
+                place = environment(pid).get("LOCKSTEP_INDEX"), "replica" in cmdline(pid)
+                found.setdefault(place, []).append(pid)
+            return set(found) == places and all(len(pids) == 1 for pids in found.values())
+
+        run.wait_for(all_have_started, "two supervisors with a replica each")
+        return {(int(pod), replica): pids[0] for (pod, replica), pids in found.items()}
+
     def seconds_to_next_step(self, run, killed_at):
-        """From the kill to the first step that the new generation reports."""
+        """From the kill to the first step that the new generation reports; None: there was nothing left to do."""
         times = [json.loads(line)["time"] for line in run.logs().splitlines()
                  if line.startswith("{") and '"first step of the generation"' in line]
         after = [seconds for seconds in (seconds_since_1970(stamp) - killed_at for stamp in times) if seconds > 0]
-        self.assertTrue(after, "no step was done after the kill")
-        return min(after)
+        return min(after, default=None)
 
     def kill_and_check(self, name, pod, replica, job=None, expected=None):
-        run = self.start(name, job)
-        run.wait_for_checkpoint()
-        victims = run.trainers(pod=pod, replica=replica)
-        self.assertEqual(len(victims), 1)
-        killed_at = time.time()
-        kill9(victims[0])
-        report = self.check_finish(run, expected)
-        self.assertLess(self.seconds_to_next_step(run, killed_at), 10 * SLOWNESS)
+        for attempt in range(5):  # on a machine with other work, a run may be over before the kill
+            run = self.start(f"{name}-{attempt}", job)
+            victim = self.trainers(run)[pod, replica]
+            run.wait_for_checkpoint()
+            killed_at = time.time()
+            kill9(victim)
+            report = self.check_finish(run, expected)
+            seconds = self.seconds_to_next_step(run, killed_at)
+            if seconds is not None:
+                break
+        self.assertIsNotNone(seconds, "no step was done after the kill")
+        self.assertLess(seconds, 10 * SLOWNESS)
         return report
 
     def test_over_tcp_as_between_hosts(self):
@@ -138,8 +157,10 @@ class FaultsTest(unittest.TestCase):
     def test_a_stranger_cannot_take_a_place(self):
         """Another user of this machine, with all that a replica is told but the job's token."""
         run = self.start("stranger")
+        member = self.trainers(run)[1, True]
         run.wait_for_checkpoint()
-        told = environment(run.trainers(pod=1, replica=True)[0])
+        os.kill(member, signal.SIGSTOP)  # so that training does not end before the stranger comes
+        told = environment(member)
         token = pathlib.Path(told.pop("LOCKSTEP_TOKEN_FILE"))
         self.assertIn((run.work_dir / "config").resolve(), token.parents)
         self.assertEqual(token.stat().st_mode & 0o777, 0o400)  # 0440, less the group's part
@@ -149,21 +170,22 @@ class FaultsTest(unittest.TestCase):
                                     stderr=subprocess.DEVNULL)
         self.addCleanup(stranger.wait)
         self.addCleanup(stranger.kill)
+        run.wait_for(lambda: "refused a caller that does not know the job's token" in run.logs(), "a refusal")
+        os.kill(member, signal.SIGCONT)
         self.check_finish(run)
-        self.assertRegex(run.logs(), "refused a caller that does not know the job's token")
         self.assertNotRegex(run.logs(), "was started again")
 
     def test_with_scope_gang_all_restart_from_the_checkpoint(self):
         job = write_job(self.folder.name, name="gang", scope="Gang")
         run = Run(job, f"{self.folder.name}/gang")
         self.addCleanup(run.kill)
+        before = self.trainers(run)
         run.wait_for_checkpoint()
-        before = set(run.trainers())
-        kill9(run.trainers(pod=1, replica=True)[0])
+        kill9(before[1, True])
         report = self.check_finish(run)
         self.assertGreaterEqual(report["restarts"], 1)
         self.assertRegex(run.logs(), "restored a checkpoint")
-        wait_until_gone(before)
+        wait_until_gone(before.values())
 
     def test_everything_killed_and_run_again_goes_on_from_the_checkpoint(self):
         run = self.start("all")
@@ -177,8 +199,9 @@ class FaultsTest(unittest.TestCase):
 
     def test_interrupt_saves_stops_and_leaves_no_process(self):
         run = self.start("interrupt")
-        run.wait_for_checkpoint()
+        self.trainers(run)
         pids = descendants(run.process.pid)
+        run.wait_for_checkpoint()
         run.process.send_signal(signal.SIGINT)
         code, report, err = run.finish(timeout=30)
         self.assertEqual(code, 130, err)

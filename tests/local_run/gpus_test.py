@@ -37,8 +37,9 @@ class GpusTest(RunTest):
         seen = set()
 
         def have_started():
-            seen.update((environment(pid).get("LOCKSTEP_INDEX"), environment(pid).get("CUDA_VISIBLE_DEVICES"))
-                        for pid in run.trainers(replica=True))
+            told = [environment(pid) for pid in run.trainers(replica=True)]
+            seen.update((one["LOCKSTEP_INDEX"], one.get("CUDA_VISIBLE_DEVICES")) for one in told
+                        if one)  # none of a process that has just ended
             return len({index for index, _ in seen}) == 2
 
         run.wait_for(have_started, "two replicas")
