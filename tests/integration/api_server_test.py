@@ -10,6 +10,7 @@ import time
 import unittest
 
 from api_server import ROOT, program
+from free_port import free_port
 from slowness import SLOWNESS
 
 TOOL = ROOT / "tools" / "kube" / "api-server"
@@ -61,6 +62,8 @@ class ApiServerTest(unittest.TestCase):
             select.select([], [], [], 0.02)
 
     def test_it_ends_with_its_stdin_and_keeps_its_objects_for_the_next_start(self):
+        # Else it takes one that somebody else may be given while nobody listens at it.
+        (self.folder / "port").write_text(str(free_port()))
         process, servers = self.start()
         self.kubectl("create", "namespace", "kept")
         process.stdin.close()

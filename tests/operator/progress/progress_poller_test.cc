@@ -24,6 +24,7 @@
 #include "base/descriptor.h"
 #include "base/listener.h"
 #include "tests/support/eventually.h"
+#include "tests/support/free_port.h"
 #include "tests/support/time_limit.h"
 
 namespace lockstep::progress {
@@ -456,11 +457,11 @@ INSTANTIATE_TEST_SUITE_P(Sends, HostileTrainerTest,
                                            HostileTrainer::Sends::kPings));
 
 TEST(ProgressPollerTest, ATrainerThatStartsAgainAtItsAddressIsAskedAgain) {
-  auto trainer = std::make_unique<FakeTrainer>("uid");
+  const int port = testing::FreePort();
+  auto trainer = std::make_unique<FakeTrainer>("uid", port);
   trainer->SetStep(7);
   ProgressPoller poller(Often());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
-  const int port = trainer->Target().port;
   trainer.reset();
   FakeTrainer successor("uid", port);
   successor.SetStep(8);
@@ -577,7 +578,7 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   auto trainer = std::make_unique<FakeTrainer>("uid");
   trainer->SetStep(7);
   trainer->SetMissing({"worker-1", "worker-3"});
-  ProgressPoller poller({.interval = milliseconds(5), .deadline = milliseconds(200)});
+  ProgressPoller poller(Often());  // the port of one that is gone refuses at once
   const auto target = trainer->Target();
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());

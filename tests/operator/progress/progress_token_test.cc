@@ -12,6 +12,7 @@
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "operator/progress/progress_poller.h"
 #include "tests/support/eventually.h"
+#include "tests/support/free_port.h"
 
 namespace lockstep::progress {
 namespace {
@@ -102,13 +103,13 @@ TEST(ProgressTokenTest, TheProofCoversTheAddressThatWasDialled) {
 // A pod that does not know the token is not the leading pod, whatever it answers.
 TEST(ProgressTokenTest, WhoRefusesTheProofGivesNoSignOfLife) {
   const api::JobToken token("0123456789abcdef");
-  auto trainer = std::make_unique<GuardedTrainer>(token);
+  const int port = testing::FreePort();
+  auto trainer = std::make_unique<GuardedTrainer>(token, port);
   ProgressPoller poller(Knowing(token));
-  const controller::ProgressTarget target = trainer->Target();
   ASSERT_TRUE(Ask(poller, *trainer).has_value());
   ASSERT_TRUE(poller.State("uid").has_value());
   trainer.reset();
-  const GuardedTrainer stranger(api::JobToken("another one's token"), target.port);
+  const GuardedTrainer stranger(api::JobToken("another one's token"), port);
   EXPECT_TRUE(Eventually([&] { return poller.Group("uid").leader_is_silent; }));
   ASSERT_TRUE(stranger.WaitForRefusals(3));
   EXPECT_TRUE(poller.Group("uid").leader_is_silent);
