@@ -231,13 +231,13 @@ class Live:
     def state(self, name):
         return server().call("GET", f"{JOBS}/{name}")[1].get("status", {}).get("state")
 
-    def wait_for_data(self, query, seconds=60):
-        """Until a series has a number: a quotient is NaN while nothing has happened in its window."""
+    def wait_for_data(self, query, seconds=60, count=1):
+        """Until so many series have a number: a quotient is NaN while nothing has happened in its window."""
         end = time.monotonic() + seconds * SLOWNESS
         found = []
         while time.monotonic() < end:
             found = self.prometheus.query(query)
-            if any(math.isfinite(float(series["value"][1])) for series in found):
+            if sum(math.isfinite(float(series["value"][1])) for series in found) >= count:
                 return found
             time.sleep(0.2)
         raise AssertionError(f"{query}: no number within {seconds} s, only {found}")

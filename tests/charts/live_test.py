@@ -1,6 +1,7 @@
 """Every panel's and every rule's query, asked of a real Prometheus that has scraped the real programs."""
 import re
 import tempfile
+import time
 import unittest
 
 import yaml
@@ -9,6 +10,7 @@ import dashboards
 from helm import CHART
 from live import NAME, RELEASE, Live
 from monitoring_test import METRIC, made
+from slowness import SLOWNESS
 
 RULES = CHART / "rules" / "lockstep.yaml"
 # Until there is a GPU, only the linter looks at the first; the job has no servers, no Evaluator and no regression,
@@ -58,6 +60,14 @@ class LiveTest(unittest.TestCase):
     def ask(self, query):
         return self.live.prometheus.query(query)
 
+    def found(self, query):
+        """Asks until there is a series: who does not answer a scrape within a second has none until the next."""
+        end = time.monotonic() + 20 * SLOWNESS
+        while not (found := self.ask(query)) and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertTrue(found, query)
+        return found
+
     def test_every_panel_has_data_with_the_labels_that_it_shows(self):
         asked = 0
         for name, dashboard in made().items():
@@ -86,7 +96,7 @@ class LiveTest(unittest.TestCase):
         for dashboard in made().values():
             for mark in dashboard["annotations"]["list"]:
                 for selector in selectors(expand(mark["expr"])):
-                    self.assertTrue(self.ask(selector), selector)
+                    self.found(selector)
                 self.ask(expand(mark["expr"]))
 
     def test_every_recording_rule_has_recorded(self):
@@ -103,34 +113,40 @@ class LiveTest(unittest.TestCase):
                 continue
             with self.subTest(rule["alert"]):
                 for selector in selectors(rule["expr"]):
-                    self.assertTrue(self.ask(selector), selector)
+                    self.found(selector)
                 used = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
                 # What it alerts on, without the limit, has the labels that its texts name.
                 plain = LIMIT.split(rule["expr"])[0]
                 if rule["alert"] == "LockstepOperatorDown":
                     plain = "lockstep_operator_build_info"
-                found = self.ask(plain)
-                self.assertTrue(found, plain)
-                self.check_labels(found, used)
+                self.check_labels(self.found(plain), used)
 
     def test_no_alert_fires_or_is_about_to_but_of_the_job_that_has_diverged(self):
         """Most fire only after minutes, so that `pending` says more of a healthy system than `firing`."""
         self.live.wait_for_data('ALERTS{alertname="TrainingJobDiverged", alertstate="firing"}')
+        expected = {("TrainingJobDiverged", DIVERGED)}, set()
+        end = time.monotonic() + 20 * SLOWNESS
+        # Who does not answer a scrape within a second is about to be down until the next.
+        while self.alerts() != expected and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertEqual(expected, self.alerts())
+
+    def alerts(self):
+        """Those that fire and those that are about to, but for the unsettled."""
         found = {"firing": set(), "pending": set()}
         for alert in self.live.prometheus.call("alerts")["alerts"]:
             labels = alert["labels"]
             found[alert["state"]].add((labels["alertname"], labels.get("trainingjob")))
-        self.assertEqual({("TrainingJobDiverged", DIVERGED)}, found["firing"])
-        self.assertEqual(set(), found["pending"] - UNSETTLED)
+        return found["firing"], found["pending"] - UNSETTLED
 
     def test_operators_of_different_releases_are_different_jobs(self):
         """By which alerts tell them apart."""
-        found = self.ask("lockstep_operator_build_info")
+        found = self.found("lockstep_operator_build_info")
         self.assertEqual({f"lockstep-operator-{RELEASE}"}, {series["metric"]["job"] for series in found})
 
     def test_samples_of_ranks_add_up_to_those_of_the_job(self):
         """Each of two ranks has half of a step of 64."""
-        found = self.live.wait_for_data("lockstep_trainer_examples_total / lockstep_trainer_steps_total")
+        found = self.live.wait_for_data("lockstep_trainer_examples_total / lockstep_trainer_steps_total", count=2)
         self.assertEqual(2, len(found), found)
         for series in found:
             self.assertAlmostEqual(32, float(series["value"][1]), delta=0.5)

@@ -1,8 +1,8 @@
 """Runs a real Prometheus with examples/prometheus.yaml, which turns pods into targets and labels."""
 import contextlib
+import http.client
 import json
 import re
-import socket
 import subprocess
 import time
 import urllib.error
@@ -11,6 +11,7 @@ import urllib.request
 
 import yaml
 
+from free_port import free_port
 from helm import CHART, ROOT
 from slowness import SLOWNESS
 
@@ -60,8 +61,7 @@ class Prometheus:
         self.discover()
         path = folder / "prometheus.json"
         path.write_text(json.dumps(config))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.log = (folder / "prometheus.log").open("w+")
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
@@ -92,7 +92,7 @@ class Prometheus:
         if self.process.poll() is not None:
             self.log.seek(0)
             raise AssertionError(f"Prometheus ended: {self.log.read()[-2000:]}")
-        with contextlib.suppress(urllib.error.URLError):
+        with contextlib.suppress(OSError, http.client.HTTPException):
             return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=10).status == 200
         return False
 
