@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/http_request.h"
 #include "tests/support/ipv6.h"
 #include "tests/support/time_limit.h"
@@ -96,10 +97,19 @@ std::unique_ptr<HttpServer> StartIntake() {
   return *std::move(server);
 }
 
-std::string Posted(const HttpServer& server, const std::vector<std::string>& parts) {
+std::string PostedOnce(const HttpServer& server, const std::vector<std::string>& parts) {
   testing::TcpClient client(server.port());
   for (const std::string& part : parts) client.Send(part);
   return client.ReadAll();
+}
+
+// On a machine with other work, a second may pass between two parts; then there is no answer.
+std::string Posted(const HttpServer& server, const std::vector<std::string>& parts) {
+  std::string answer = PostedOnce(server, parts);
+  for (int i = 0; i < 4 && parts.size() > 1 && answer.empty(); ++i) {
+    answer = PostedOnce(server, parts);
+  }
+  return answer;
 }
 
 TEST(HttpServerTest, WhatIsPostedIsTakenWithItsBodyHoweverItComes) {
@@ -227,25 +237,33 @@ TEST(HttpServerTest, WhatTheQueueMayHaveRefusedIsALoss) {
   }
 }
 
+// How many a server counts when it has one more than it holds.
+int LossesOfOneTooMany(bool same_peer) {
+  StalledServer server;
+  server.GoOn();
+  const int most = same_peer ? 8 : 128;
+  std::vector<std::unique_ptr<testing::TcpClient>> silent;
+  const auto connect = [&](int i) {
+    const std::string from = same_peer ? "127.0.2.1" : "127.0.2." + std::to_string(i + 1);
+    silent.push_back(std::make_unique<testing::TcpClient>(
+        server.port(), testing::TcpClient::Options{.from = from.c_str()}));
+  };
+  for (int i = 0; i < most - 1; ++i) connect(i);
+  // It is answered after the others were accepted.
+  EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
+  EXPECT_EQ(server.losses(), 0);
+  connect(most - 1);
+  connect(most);
+  EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
+  return server.losses();
+}
+
+// Whoever is silent for a second is closed, which makes room and is no loss: a second may pass
+// before the last one comes, on a machine with other work.
 TEST(HttpServerTest, AConnectionThatMakesRoomForAnotherIsALoss) {
   for (const bool same_peer : {true, false}) {
-    StalledServer server;
-    server.GoOn();
-    const int most = same_peer ? 8 : 128;
-    std::vector<std::unique_ptr<testing::TcpClient>> silent;
-    const auto connect = [&](int i) {
-      const std::string from = same_peer ? "127.0.2.1" : "127.0.2." + std::to_string(i + 1);
-      silent.push_back(std::make_unique<testing::TcpClient>(
-          server.port(), testing::TcpClient::Options{.from = from.c_str()}));
-    };
-    for (int i = 0; i < most - 1; ++i) connect(i);
-    // It is answered after the others were accepted.
-    EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
-    EXPECT_EQ(server.losses(), 0);
-    connect(most - 1);
-    connect(most);
-    EXPECT_THAT(Request(server.port(), "GET", "/well"), HasSubstr("200 OK"));
-    EXPECT_GT(server.losses(), 0);
+    EXPECT_TRUE(testing::Eventually([&] { return LossesOfOneTooMany(same_peer) > 0; }))
+        << same_peer;
   }
 }
 

@@ -17,7 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(SignalFdTest, EachSignalIsReadOnceAndEndsNothing) {
+// Restores which signals the thread has blocked, for the tests that follow in this process.
+class SignalFdTest : public ::testing::Test {
+ protected:
+  SignalFdTest() { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
+  ~SignalFdTest() override { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+TEST_F(SignalFdTest, EachSignalIsReadOnceAndEndsNothing) {
   SignalFd signals({SIGTERM, SIGUSR1});
   EXPECT_EQ(signals.Next(), std::nullopt);
   raise(SIGUSR1);
@@ -29,7 +39,7 @@ TEST(SignalFdTest, EachSignalIsReadOnceAndEndsNothing) {
   EXPECT_THAT(read, ::testing::UnorderedElementsAre(SIGUSR1, SIGTERM));
 }
 
-TEST(SignalFdTest, AnyThreadMayWait) {
+TEST_F(SignalFdTest, AnyThreadMayWait) {
   SignalFd signals({SIGTERM});
   std::optional<int> signal;
   std::thread waiter([&] { signal = signals.Wait(); });
@@ -38,7 +48,7 @@ TEST(SignalFdTest, AnyThreadMayWait) {
   EXPECT_EQ(signal, SIGTERM);
 }
 
-TEST(SignalFdTest, AWaitHasAnEnd) {
+TEST_F(SignalFdTest, AWaitHasAnEnd) {
   SignalFd signals({SIGTERM});
   EXPECT_EQ(signals.Wait(0ms), std::nullopt);
   EXPECT_EQ(signals.Wait(5ms), std::nullopt);
@@ -46,12 +56,9 @@ TEST(SignalFdTest, AWaitHasAnEnd) {
   EXPECT_EQ(signals.Wait(1h), SIGTERM);
 }
 
-TEST(SignalFdTest, ASignalAfterItsEndDoesNotEndTheProcess) {
+TEST_F(SignalFdTest, ASignalAfterItsEndDoesNotEndTheProcess) {
   EXPECT_EXIT(
       {
-        sigset_t none;  // the tests before this one have blocked it, too
-        sigemptyset(&none);
-        pthread_sigmask(SIG_SETMASK, &none, nullptr);
         {
           const SignalFd signals({SIGTERM});
         }
