@@ -105,9 +105,13 @@ void FakeHttpServer::Connection::Cut() {
   shutdown(socket_, SHUT_RDWR);
 }
 
-bool FakeHttpServer::Connection::AwaitClose() {
+bool FakeHttpServer::Connection::IsClosed() {
+  return AwaitClose(std::chrono::milliseconds(0));
+}
+
+bool FakeHttpServer::Connection::AwaitClose(std::chrono::milliseconds patience) {
   pollfd closed{socket_, POLLRDHUP, 0};
-  return poll(&closed, 1, 10'000) == 1;
+  return poll(&closed, 1, static_cast<int>(patience.count())) == 1;
 }
 
 FakeHttpServer::FakeHttpServer(Handler handler) : handler_(std::move(handler)) {

@@ -1,6 +1,7 @@
 // An HTTP/1.1 server on a loopback port, whose answers a test's function sends byte by byte.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -34,8 +35,9 @@ class FakeHttpServer {
     void EndChunks();
     // Closes the connection, even in the middle of a message.
     void Cut();
-    // Waits until the client closes the connection. Returns false after ten seconds.
-    bool AwaitClose();
+    bool IsClosed();  // by the client
+    // Waits until the client closes the connection. Returns false if it does not within `patience`.
+    bool AwaitClose(std::chrono::milliseconds patience = std::chrono::minutes(1));
 
    private:
     const int socket_;
