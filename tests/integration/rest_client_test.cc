@@ -330,8 +330,9 @@ LeaderElectionOptions Lease(const std::string& space, const std::string& identit
   LeaderElectionOptions options;
   options.lease = {space, "leader"};
   options.identity = identity;
-  options.lease_duration = seconds(3);
-  options.renew_deadline = seconds(1);
+  // Between the two, the threads that renew the lease must be given a turn.
+  options.lease_duration = seconds(6);
+  options.renew_deadline = seconds(2);
   options.retry_period = milliseconds(100);
   return options;
 }
