@@ -139,8 +139,8 @@ class LifecycleTest(ClusterTest):
         self.client.create(own("long"))
         self.client.wait("long", until="Running", timeout=SECONDS)
         self.assertEqual("long", self.client.wait("long", until="Running", timeout=0).name)
-        error = self.error(TimeoutError, self.client.wait, "long", timeout=0.5)
-        self.assertEqual("job default/long: found state Running after 0.5 s, expected Succeeded", str(error))
+        error = self.error(TimeoutError, self.client.wait, "long", timeout=3)
+        self.assertEqual("job default/long: found state Running after 3 s, expected Succeeded", str(error))
         self.assertEqual("long", error.job.name)
         self.assertEqual("long", self.client.wait("long", until=lambda job: job.status.ready_replicas == "1/1",
                                                   timeout=SECONDS).name)
@@ -179,8 +179,8 @@ class LifecycleTest(ClusterTest):
         job = own("held")
         job.raw["metadata"]["finalizers"] = ["example.com/held"]
         self.client.create(job)
-        error = self.error(lockstep.WaitTimeout, self.client.delete, "held", wait=True, timeout=0.5)
-        self.assertIn("found it after 0.5 s, expected that it is deleted; finalizers: ['example.com/held']", str(error))
+        error = self.error(lockstep.WaitTimeout, self.client.delete, "held", wait=True, timeout=3)
+        self.assertIn("found it after 3 s, expected that it is deleted; finalizers: ['example.com/held']", str(error))
         waits = threading.Event()
         each = self.client._each
 
@@ -226,7 +226,7 @@ class StatusTest(ClusterTest):
         self.patch("changed", {"status": {"observedGeneration": 1, "conditions": [condition]}}, "/status")
         self.client.wait("changed", until="Running", timeout=SECONDS)
         self.client.suspend("changed")
-        self.error(TimeoutError, self.client.wait, "changed", until="Running", timeout=0.5)
+        self.error(TimeoutError, self.client.wait, "changed", until="Running", timeout=3)
         self.patch("changed", {"status": {"observedGeneration": 2}}, "/status")
         self.client.wait("changed", until="Running", timeout=SECONDS)
 
@@ -503,7 +503,7 @@ class ConfigurationTest(unittest.TestCase):
         client.suspend("rights")
         self.assertEqual(["rights"], [job.name for job in client.list()])
         with self.assertRaises(TimeoutError):
-            client.wait("rights", timeout=0.5)
+            client.wait("rights", timeout=3)
         self.assertEqual(([], []), (list(client.logs("rights")), list(client.events("rights"))))
         said = []
         following = threading.Thread(target=lambda: said.append(list(client.logs("rights", follow=True))))
