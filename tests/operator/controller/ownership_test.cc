@@ -165,7 +165,7 @@ TEST(OwnershipTest, TakenNamesAreAskedForInParallel) {
     std::unique_lock lock(mutex);
     if (++under_way == 2) together = true;
     changed.notify_all();
-    changed.wait_for(lock, seconds(5), [&] { return together; });
+    changed.wait_for(lock, seconds(60), [&] { return together; });
     --under_way;
     return absl::OkStatus();
   });

@@ -46,23 +46,21 @@ class WatchRecorder {
           changed_.notify_all();
         }) {}
 
-  // Returns the first `count` events except bookmarks; fewer if the watch ends or takes ten
-  // seconds.
+  // Returns the first `count` events except bookmarks; fewer if the watch ends or takes a minute.
   std::vector<kube::WatchEvent> Await(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(10),
+    changed_.wait_for(lock, kPatience,
                       [&] { return end_.has_value() || Changes().size() >= count; });
     return Changes();
   }
   absl::Status AwaitEnd() {
     std::unique_lock lock(mutex_);
-    const bool ended =
-        changed_.wait_for(lock, std::chrono::seconds(10), [&] { return end_.has_value(); });
+    const bool ended = changed_.wait_for(lock, kPatience, [&] { return end_.has_value(); });
     return ended ? *end_ : absl::DeadlineExceededError("the watch goes on");
   }
   bool AwaitBookmark() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+    return changed_.wait_for(lock, kPatience, [&] {
       return !events_.empty() && events_.back().type == kube::WatchEvent::Type::kBookmark;
     });
   }
@@ -77,6 +75,7 @@ class WatchRecorder {
     return changes;
   }
 
+  static constexpr std::chrono::seconds kPatience{60};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<kube::WatchEvent> events_;

@@ -256,8 +256,9 @@ TEST_F(InformerTest, IsCurrentWhenALaterListReportsAChange) {
     }
     note(before, after);
   });
-  journal.WaitFor(1);
   ASSERT_TRUE(informer->WaitForSync());
+  Create("x");
+  journal.WaitFor(2);  // by the watch, which is open now
   client.SetBefore([](const HookedClient::Call& call) {
     return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
                                                        : absl::OkStatus();
@@ -269,7 +270,7 @@ TEST_F(InformerTest, IsCurrentWhenALaterListReportsAChange) {
     if (call.verb == "list") begin = std::chrono::steady_clock::now();
     return absl::OkStatus();
   });
-  journal.WaitFor(2);
+  journal.WaitFor(3);
   EXPECT_TRUE(was_current);
 }
 
@@ -427,7 +428,7 @@ class UnitedClient final : public ReadingClient {
   }
 
  private:
-  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kPatience{60};
   void Add(int& count) {
     const std::lock_guard lock(mutex_);
     ++count;
