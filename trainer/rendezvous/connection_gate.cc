@@ -246,6 +246,7 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
     accept_at_ = now + kPause;
     return;
   }
+  guests_.SetMost(most_guests_);
   const GuestList::Id id = next_id_++;
   std::optional<Pair> pair = MakePair(names_ + std::to_string(id));
   const GuestList::Verdict verdict =

@@ -48,6 +48,8 @@ class ConnectionGate {
                                                                 const Clock& clock);
   ~ConnectionGate();
   int port() const { return listener_.port; }
+  // Sets how many members there are. May be called at any time.
+  void SetMembers(std::size_t members) { most_guests_ = members + kPlacesForStrangers; }
   // Starts to accept connections. The gate's thread calls `serve` with a socket for each;
   // getpeername returns a unique name for it.
   void Open(std::function<void(Descriptor)> serve);
@@ -81,7 +83,7 @@ class ConnectionGate {
   void EndLate(SteadyTime now);
 
   const Listener listener_;
-  const std::size_t most_guests_;
+  std::atomic<std::size_t> most_guests_;
   const Clock& clock_;
   const std::string names_;  // prefix of this gate's socket names; the connection's id follows
   const Descriptor epoll_, wake_;

@@ -94,6 +94,7 @@ class Coordinator {
   void TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
                       proto::EvaluationAnswer& answer);
   void Tick();
+  std::size_t size() const;  // see Roster
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
   std::int64_t refusals() const;  // see Refusals

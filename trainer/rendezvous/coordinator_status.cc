@@ -42,6 +42,11 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   }
 }
 
+std::size_t Coordinator::size() const {
+  const std::lock_guard lock(mutex_);
+  return roster_.size();
+}
+
 void Coordinator::TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
                                  proto::EvaluationAnswer& answer) {
   const std::lock_guard lock(mutex_);

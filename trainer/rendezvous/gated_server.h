@@ -24,14 +24,15 @@ class GatedServer {
   GatedServer& operator=(const GatedServer&) = delete;
 
   // Starts to serve at `address`, which is host:port; port 0 picks a free one. The gate has places
-  // for `members`. The services must outlive the server, or its Stop. Unavailable names the address
-  // and the reason.
+  // for `members`, until SetMembers. The services must outlive the server, or its Stop. Unavailable
+  // names the address and the reason.
   absl::Status Start(const std::string& address, std::size_t members, const Clock& clock,
                      std::initializer_list<grpc::Service*> services);
   // Accepts no more callers, cancels the calls that are still open, and waits for their handlers.
   void Stop();
   // Requires: started.
   int port() const { return gate_->port(); }
+  void SetMembers(std::size_t members) { gate_->SetMembers(members); }
   // See ConnectionGate::Prove. Services may call it as soon as they are called.
   void Prove(const std::string& peer) { gate_->Prove(peer); }
 

@@ -27,6 +27,8 @@ class GuestList {
   using Id = std::uint64_t;
 
   explicit GuestList(std::size_t most) : most_(most) {}
+  // Those who are there stay, also if they are more.
+  void SetMost(std::size_t most) { most_ = most; }
 
   struct Verdict {
     bool admitted = false;
@@ -51,7 +53,7 @@ class GuestList {
   };
   std::optional<Id> WhoGoesFor(const std::string& address, SteadyTime now) const;
 
-  const std::size_t most_;
+  std::size_t most_;
   std::map<Id, Guest> guests_;  // oldest first
   std::map<std::string, std::set<Id>> by_address_;
   std::set<std::pair<std::size_t, std::string>>

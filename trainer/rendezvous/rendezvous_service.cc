@@ -111,6 +111,7 @@ class GrpcRendezvousService final : public RendezvousService {
       addresses_.Watch(coordinator_.MissingHosts());
       coordinator_.SetHostsWithoutAddress(addresses_.WithoutAddress());
       coordinator_.Tick();
+      server_.SetMembers(coordinator_.size());
     }
   }
 

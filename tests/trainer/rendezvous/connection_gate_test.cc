@@ -204,6 +204,23 @@ TEST_F(ConnectionGateTest, TheNumberOfGuestsIsLimitedAndTheOldestGivesWayToAnoth
   EXPECT_EQ(member->ReadAll(), "welcome");
 }
 
+TEST_F(ConnectionGateTest, ThePlacesFollowTheNumberOfMembers) {
+  std::deque<std::unique_ptr<TcpClient>> members;
+  std::deque<Descriptor> servers;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    members.push_back(Call("127.0.1.1"));
+    servers.push_back(NextServed());
+  }
+  gate_->SetMembers(kMembers + 1);
+  members.push_back(Call("127.0.1.1"));
+  servers.push_back(NextServed());
+  EXPECT_GE(servers.back().fd(), 0);
+  EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");  // rejected
+  clock_.Advance(10ms);                         // the gate pauses after a rejection
+  gate_->SetMembers(kMembers);
+  EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");
+}
+
 TEST_F(ConnectionGateTest, AConnectionWithoutProofIsClosedAfterTenSeconds) {
   auto stranger = Call(), member = Call();
   const Descriptor first = NextServed(), second = NextServed();
