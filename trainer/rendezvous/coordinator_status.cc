@@ -30,6 +30,7 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   response.set_straggler_count(roster_.StragglerCount());
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
+  response.set_keeps_workers(roster_.keeps_workers());
   if (evaluator_misses_checkpoints_) {
     response.set_evaluator_misses_checkpoints(*evaluator_misses_checkpoints_);
   }

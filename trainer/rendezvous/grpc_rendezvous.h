@@ -36,10 +36,14 @@ class RendezvousClient final : public Rendezvous {
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
   void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
   void SetStepPart(api::StepPart part) override { heartbeat_->SetStepPart(part); }
-  bool StopRequested() const override { return options_.stop_requested() || new_workers_ > 0; }
+  bool StopRequested() const override { return options_.stop_requested(); }
   std::optional<int> NewWorkers() const override {
     const int workers = new_workers_;
     return workers > 0 ? std::optional(workers) : std::nullopt;
+  }
+  void SetKeepsWorkers(bool keeps) override {
+    keeps_workers_ = keeps;
+    heartbeat_->SetKeepsWorkers(keeps);
   }
   absl::Status Finish() override;
 
@@ -66,9 +70,10 @@ class RendezvousClient final : public Rendezvous {
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
-  const int workers_;                    // that this process knows of
-  const std::optional<int> own_worker_;  // its index, if it is one
-  std::atomic<int> new_workers_ = 0;     // see NewWorkers; 0: none
+  const int workers_;                        // that this process knows of
+  const std::optional<int> own_worker_;      // its index, if it is one
+  std::atomic<int> new_workers_ = 0;         // see NewWorkers; 0: none
+  std::atomic<bool> keeps_workers_ = false;  // see SetKeepsWorkers
 
   std::mutex mutex_;
   proto::Join join_;  // constant fields, and the latest values of the others

@@ -36,6 +36,10 @@ class Heartbeat {
     activity_ = activity;
   }
   void SetStepPart(api::StepPart part) { step_part_ = part; }
+  // Tells so at once: the leader decides by it what becomes of a group that ends.
+  void SetKeepsWorkers(bool keeps) {
+    if (keeps_workers_.exchange(keeps) != keeps) Send();
+  }
 
  private:
   void Run(const std::stop_token& stop);
@@ -50,6 +54,7 @@ class Heartbeat {
   // Set at every step: no lock.
   std::atomic<api::Activity> activity_ = api::Activity::kUnknown;
   std::atomic<api::StepPart> step_part_ = api::StepPart::kUnknown;
+  std::atomic<bool> keeps_workers_ = false;
   std::jthread thread_;  // last: uses all of the above
 };
 

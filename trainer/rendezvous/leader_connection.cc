@@ -119,6 +119,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
 // place is older than the checkpoint that the others go on from.
 void RendezvousClient::Resized(int workers) {
   if (workers < 1) return;
+  if (phase_ == Phase::kJoining) keeps_workers_ = false;  // this is the group's number by now
   const bool has_place = !own_worker_ || *own_worker_ < workers;
   const bool is_fresh = phase_ != Phase::kMember && membership_.generation == 0 && join_.step() < 0;
   if (workers == workers_) {  // as before after all, or at last

@@ -66,8 +66,8 @@ class Rendezvous {
   //   FailedPrecondition: this process is not a member (its job, cluster hash, slot or
   //     fingerprint differs); the leader's log names both sides.
   //   Aborted: a later process has its place.
-  //   Cancelled: this pod was asked to stop, or NewWorkers is set; save the state in memory and
-  //   exit. AlreadyExists: every member has finished and the result is saved; exit with 0.
+  //   Cancelled: this pod was asked to stop, or NewWorkers is set and not put off; save the state
+  //   and exit. AlreadyExists: every member has finished and the result is saved; exit with 0.
   // After an error, this process is in no further generation unless it calls Join again.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) = 0;
   // From the next Join on, this process never gives its address to the other members again.
@@ -88,15 +88,16 @@ class Rendezvous {
   // Sets the part of the step that every heartbeat carries until the activity changes, so that the
   // leader knows who keeps the others waiting. As cheap.
   virtual void SetStepPart(api::StepPart part) = 0;
-  // True once this pod has been asked to stop (SIGTERM to its supervisor, which forwards it), or
-  // NewWorkers has a value. Ranks
+  // True once this pod has been asked to stop (SIGTERM to its supervisor, which forwards it). Ranks
   // sum this flag in each step's all-reduce, so all see it at the same step: rank 0 saves, ranks
   // with the flag exit with kExitPreempted, and the others Join again.
   virtual bool StopRequested() const = 0;
   // Set once the group gets, or has, another number of workers than this process knows of: it must
-  // leave as if it were asked to stop, and start again as one of so many (kEnvWorkers), or as it
-  // was if its place is gone, to wait for one.
+  // leave once rank 0 has saved, and start again as one of so many (kEnvWorkers), or as it was if
+  // its place is gone, to wait for one. Ranks sum this flag like the one above.
   virtual std::optional<int> NewWorkers() const { return std::nullopt; }
+  // Puts NewWorkers off, or no longer: until then, Join waits for a group of the old number.
+  virtual void SetKeepsWorkers(bool /*keeps*/) {}
   // Blocks until every member has called it; then all may exit.
   //   Aborted: the generation ended first, because a member was lost for example; Join again.
   //   DeadlineExceeded: a member is alive but has not finished within kBusyWithin; Join again.

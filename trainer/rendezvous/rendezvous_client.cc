@@ -159,7 +159,9 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
     return absl::CancelledError(fmt::format("asked to stop while in the rendezvous at {}: {}",
                                             address_, wait_.WaitingFor()));
   }
-  if (new_workers_ > 0) return absl::CancelledError("the group has another number of workers");
+  if (new_workers_ > 0 && !keeps_workers_) {
+    return absl::CancelledError("the group has another number of workers");
+  }
   if (!leader_proven_ && !broken_ && clock_.SteadyNow() >= prove_by_) {
     Distrust(challenge_.nonce().empty()
                  ? fmt::format("it has not answered within {:.3g} s",

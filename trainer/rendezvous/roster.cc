@@ -86,6 +86,7 @@ void Roster::Erase(std::map<SessionId, Session>::iterator at) {
     holders_[static_cast<std::size_t>(session.rank)].reset();
     awaited_.insert(session.rank);
     busy_.erase(session.rank);
+    if (session.rank == 0) keeps_workers_ = false;
     // Another member may have noticed it first, and have ended the generation with its Join.
     if (generation_ > 0 && session.last_generation == generation_) after_loss_ = true;
   }
@@ -245,7 +246,7 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
 }
 
 void Roster::StartIfComplete(Outbox& out) {
-  if (!awaited_.empty() || IsResizing()) return;
+  if (!awaited_.empty() || (IsResizing() && !KeepsWorkers())) return;
   for (const std::optional<SessionId> id : holders_) {
     generation_ = std::max(generation_, sessions_.at(*id).last_generation);
   }
@@ -271,6 +272,8 @@ void Roster::StartIfComplete(Outbox& out) {
     member.set_address(session.address);
   }
   for (const std::optional<SessionId> id : holders_) out.push_back({.to = *id, .message = message});
+  // Not all were in the last generation, and the number may have changed since.
+  if (IsResizing() || keeps_workers_) TellMembersOfResize(out);
 }
 
 void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) {
@@ -279,6 +282,7 @@ void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) 
   const bool leads = session.rank == 0 && InGeneration(session);
   if (!leads || heartbeat.generation() != generation_) return;
   activity_ = heartbeat.activity();
+  keeps_workers_ = heartbeat.keeps_workers();
   if (heartbeat.has_progress()) progress_ = heartbeat.progress();
 }
 

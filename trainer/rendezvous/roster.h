@@ -120,6 +120,9 @@ class Roster {
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
   // Rank 0's activity; unknown while no generation is active.
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
+  // Rank 0 could not save for another number of workers, and so the group keeps the one that it
+  // has, also in the next generation if all members can be in that.
+  bool keeps_workers() const { return IsResizing() && KeepsWorkers(); }
   // True while rank 0's process says that it saves, also between generations.
   bool LeaderSaves() const;
 
@@ -147,6 +150,8 @@ class Roster {
   Outbox Join(SessionId id, const proto::Join& join);
   bool IsOfAnotherSize(const proto::Join& join);
   bool IsResizing() const { return wanted_workers_ != config_.workers && !done_; }
+  bool KeepsWorkers() const;
+  void TellMembersOfResize(Outbox& out) const;
   void Settle(Outbox& out);
   Outbox JoinOfAnotherSize(SessionId id);
   Outbox Lose(SessionId id, const std::string& reason);
@@ -198,6 +203,7 @@ class Roster {
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
   proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
+  bool keeps_workers_ = false;
 };
 
 }  // namespace lockstep::train

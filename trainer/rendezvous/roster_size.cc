@@ -1,4 +1,5 @@
 // How the roster changes its number of workers.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -23,14 +24,26 @@ Outbox Roster::Resize(int workers, SteadyTime now) {
   Outbox out;
   if (!config_.of_size || workers < 1 || workers > kMostWorkers) return out;
   if (std::exchange(wanted_workers_, workers) == workers || done_) return out;
-  if (active_) {
-    const auto message = Resized(workers);
-    for (const auto& [id, session] : sessions_) {
-      if (InGeneration(session)) out.push_back({.to = id, .message = message});
-    }
-  }
+  if (active_) TellMembersOfResize(out);
   Settle(out);
   return out;
+}
+
+void Roster::TellMembersOfResize(Outbox& out) const {
+  const auto message = Resized(wanted_workers_);
+  for (const auto& [id, session] : sessions_) {
+    if (InGeneration(session)) out.push_back({.to = id, .message = message});
+  }
+}
+
+// True while only the memory of the processes has their state, so that a lost member is waited for
+// as ever, and the group does not start again without it. The pod of a worker that is too many does
+// not come back, and where rank 0's process has ended, the next one tries to save first.
+bool Roster::KeepsWorkers() const {
+  return keeps_workers_ && std::ranges::none_of(lost_, [this](const auto& lost) {
+           const Slot& slot = config_.slots[static_cast<std::size_t>(lost.first)];
+           return slot.role == api::RoleName(api::Role::kWorker) && slot.index >= wanted_workers_;
+         });
 }
 
 // True for a process that differs from the members only in the number of workers that it knows of:
@@ -56,7 +69,8 @@ Outbox Roster::JoinOfAnotherSize(SessionId id) {
 // Changes the size once no generation is active. All who have joined or wait must come back: they
 // were told of another size.
 void Roster::Settle(Outbox& out) {
-  if (active_ || !IsResizing()) return;
+  if (active_ || !IsResizing() || KeepsWorkers()) return;
+  keeps_workers_ = false;
   static_cast<RosterSize&>(config_) = config_.of_size(wanted_workers_);
   const auto message = Resized(config_.workers);
   const int most = static_cast<int>(config_.slots.size());

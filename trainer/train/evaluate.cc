@@ -51,9 +51,9 @@ Evaluation ToEvaluation(const std::array<float, 5>& sums, std::int64_t expected)
 
 }  // namespace
 
-std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
-    Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
-    const std::function<void()>& batch_done) {
+std::variant<Evaluation, LoopOutcome> Evaluate(
+    Session& session, Strategy& strategy, int rank,
+    const std::function<std::optional<LoopOutcome>()>& batch_done) {
   const StepPlan plan = EvaluationPlan(session);
   const auto loader =
       Loader::Create(*session.test_data(), {.plan = plan,
@@ -67,12 +67,7 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
     const absl::StatusOr<const Batch*> batch = loader->Next();
     if (!batch.ok()) return FailedFor(batch.status());
     AddBatch(session, **batch, own);
-    float stop_requests = rendezvous.StopRequested() ? 1.0f : 0.0f;
-    if (absl::Status summed = strategy.Sum({&stop_requests, 1}); !summed.ok()) {
-      return EndOfStrategy(std::move(summed));
-    }
-    batch_done();
-    if (stop_requests > 0) return std::nullopt;
+    if (std::optional<LoopOutcome> ended = batch_done()) return *std::move(ended);
   }
   std::array<float, 5> sums = ToFloats(own);
   if (absl::Status summed = strategy.Sum(sums); !summed.ok()) {

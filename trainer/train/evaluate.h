@@ -6,7 +6,6 @@
 #include <optional>
 #include <variant>
 
-#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"
@@ -18,15 +17,15 @@ struct Evaluation {
   std::int64_t examples = 0;
 };
 
-// Collective: every rank calls it, and all get the same result. Returns nullopt if a pod was asked
-// to stop; the ranks agree on that after each batch, because a test set may take longer than a
-// pod's grace period. Calls `batch_done` after each batch. On failure, returns EndOfStrategy's
-// outcome, or kFailed if a sample cannot be read.
-std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
-    Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
-    const std::function<void()>& batch_done);
+// Collective: every rank calls it, and all get the same result. Calls `batch_done` after each
+// batch, because a test set may take longer than a pod's grace period; an outcome that it returns,
+// on all ranks or on none, ends the evaluation. On failure, returns EndOfStrategy's outcome, or
+// kFailed if a sample cannot be read.
+std::variant<Evaluation, LoopOutcome> Evaluate(
+    Session& session, Strategy& strategy, int rank,
+    const std::function<std::optional<LoopOutcome>()>& batch_done);
 
-// The same by one process, without its peers.
+// The same by one process, without its peers. Returns nullopt if it was asked to stop.
 std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
     Session& session, const std::function<bool()>& stop_requested,
     const std::function<void()>& batch_done);

@@ -78,15 +78,20 @@ Exit LeaveWithoutGroup(const absl::Status& status) {
   return absl::IsCancelled(status) ? ExitWith(api::kExitPreempted, status) : ExitFor(status);
 }
 
+bool MustLeave(const TrainLoop& loop) {
+  const bool must_resize = loop.rendezvous.NewWorkers() && !loop.keeps_workers;
+  return loop.rendezvous.StopRequested() || must_resize;
+}
+
 // Returns how to exit after a generation, or nullopt to join the next one.
-std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rendezvous) {
+std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const TrainLoop& loop) {
   switch (outcome.end) {
     case LoopEnd::kDone:
       return Exit{};
     case LoopEnd::kStopped:
       // Rank 0 has saved the state of a step that all ranks agree on, or could not. Replicas that
       // were asked to stop exit; the others keep their state in memory and wait for replacements.
-      if (!rendezvous.StopRequested()) return std::nullopt;
+      if (!MustLeave(loop)) return std::nullopt;
       return Exit{.code = api::kExitPreempted, .reason = {}, .saves = !outcome.reason.ok()};
     case LoopEnd::kDiverged:
       return ExitWith(api::kExitDiverged, outcome.reason, /*saves=*/false);
@@ -168,7 +173,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       }
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
     }
-    if (std::optional<Exit> exit = LeaveWith(outcome, loop.rendezvous)) return *std::move(exit);
+    if (std::optional<Exit> exit = LeaveWith(outcome, loop)) return *std::move(exit);
     if (outcome.end == LoopEnd::kStopped) {
       NoteStopOfOthers(outcome, loop.state.step);
       continue;
@@ -186,7 +191,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
                 {"pauseSeconds", std::chrono::duration<double>(waits).count()},
                 {"reason", std::string(outcome.reason.message())}});
     ended = Ended{.outcome = std::move(outcome), .is_charged = pause.has_value()};
-    Pause(SystemClock(), waits, [&loop] { return loop.rendezvous.StopRequested(); });
+    Pause(SystemClock(), waits, [&loop] { return MustLeave(loop); });
   }
 }
 
@@ -223,7 +228,9 @@ int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
     return Fail(exit.reason, exit.code);
   }
   if (!exit.reason.empty()) {
-    LogInfo("asked to stop while waiting for the other replicas", {{"reason", exit.reason}});
+    LogInfo(loop.rendezvous.StopRequested() ? "asked to stop while waiting for the other replicas"
+                                            : "left while waiting for the other replicas",
+            {{"reason", exit.reason}});
   }
   loop.reporter.LeaveMessage();
   return exit.code;

@@ -20,6 +20,7 @@ std::int64_t TrainLoop::OfferedStep() const {
 }
 
 LoopOutcome TrainLoop::Run(const Membership& membership) {
+  tries_to_leave = 0;
   if (Ended ended = Enter(membership)) return *std::move(ended);
   reporter.GenerationStarted(membership, strategy, state);
   LoopOutcome outcome = RunSteps(membership.rank);
@@ -55,7 +56,8 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   double stop_requests = 0;
   while (!IsAtEnd()) {
     if (stop_requests == 0 && MayBegin(begun, ahead)) {
-      if (Ended failed = BeginStep(*loader, begun)) return EndBegun(begun, *std::move(failed));
+      if (Ended failed = BeginStep(*loader, begun, rank))
+        return EndBegun(begun, *std::move(failed));
       if (MayBegin(++begun, ahead)) continue;
     }
     StepTotals totals;
@@ -66,7 +68,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
     if (stop_requests > 0 || IsStateDue(state.step)) {
       if (Ended lost = ConfirmParameters()) return *std::move(lost);
     }
-    if (stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
+    if (Ended ended = LeaveIfAsked(std::exchange(stop_requests, 0), rank)) return *std::move(ended);
     if (Ended ended = EvaluateAndSaveIfDue(rank)) return *std::move(ended);
   }
   reporter.RunDone(state);
@@ -116,11 +118,11 @@ TrainLoop::Ended TrainLoop::ConfirmParameters() {
   return EndOfStrategy(std::move(confirmed));
 }
 
-TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step) {
+TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step, int rank) {
   rendezvous.SetActivity(api::Activity::kStep);
   return train::BeginStep(session, strategy, loader,
                           {.step = step,
-                           .stop_requested = rendezvous.StopRequested(),
+                           .stop_request = StopRequest(rank),
                            .may_skip_in_a_row = session.training().max_skipped_steps,
                            .entered = [this](api::StepPart part) { rendezvous.SetStepPart(part); }},
                           phases);
@@ -138,8 +140,22 @@ TrainLoop::Ended TrainLoop::EndStep(StepTotals& totals) {
 
 TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
   return EvaluateIfDue(rank, [&] {
-    return Evaluate(session, strategy, rendezvous, rank, [&] { reporter.BatchEvaluated(); });
+    auto evaluated = Evaluate(session, strategy, rank, [&] { return EvaluationGoesOn(rank); });
+    if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return Evaluated(std::move(*ended));
+    return Evaluated(std::get<Evaluation>(evaluated));
   });
+}
+
+// The ranks agree after each batch whether they go on.
+TrainLoop::Ended TrainLoop::EvaluationGoesOn(int rank) {
+  float stop_requests = StopRequest(rank);
+  if (absl::Status summed = strategy.Sum({&stop_requests, 1}); !summed.ok()) {
+    return EndOfStrategy(std::move(summed));
+  }
+  reporter.BatchEvaluated();
+  Ended ended = LeaveIfAsked(static_cast<double>(stop_requests), rank);
+  rendezvous.SetActivity(api::Activity::kEvaluation);
+  return ended;
 }
 
 bool TrainLoop::IsEvaluationDue() const {

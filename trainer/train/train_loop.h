@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,14 @@ struct TrainLoop {
   RunState exported = {};                 // what this process has exported
   FileSystem* files = &RealFileSystem();  // of the initial weights and of the exported model
   ModelWriter writer = {};                // this process, which exports
+
+  // Since when the group keeps its number of workers, because rank 0 could not save for another.
+  struct KeepsWorkers {
+    std::int64_t saves = 0;  // of rank 0 that had succeeded by then
+    SteadyTime at;
+  };
+  std::optional<KeepsWorkers> keeps_workers = {};
+  int tries_to_leave = 0;  // for another number of workers, in this generation
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -83,10 +92,16 @@ struct TrainLoop {
   Ended RestoreNewest();
   Ended Initialize();
   LoopOutcome RunSteps(int rank);
+  // How a generation ends for pods that stop, and for another number of workers.
+  float StopRequest(int rank);
+  Ended LeaveIfAsked(double stop_requests, int rank);
+  Ended LeaveForNewWorkers(int rank);
+  Ended AwaitSave(const std::string& key);
+  Ended PutOffNewWorkers(int rank, const absl::Status& unsaved);
   Ended EvaluateAndSaveIfDue(int rank);
   bool MayBegin(std::int64_t begun, std::int64_t ahead) const;
   bool IsStateDue(std::int64_t step) const;
-  Ended BeginStep(Loader& loader, std::int64_t step);
+  Ended BeginStep(Loader& loader, std::int64_t step, int rank);
   Ended EndStep(StepTotals& totals);
   Ended ConfirmParameters();
   absl::Status SaveAtEnd();
@@ -96,6 +111,7 @@ struct TrainLoop {
   std::vector<std::span<float>> StateRanges() const;
   std::vector<std::span<float>> SharedRanges() const;
   Ended EvaluateIfDue(int rank);
+  Ended EvaluationGoesOn(int rank);
 };
 
 }  // namespace lockstep::train

@@ -21,8 +21,8 @@ UpdateSettings SettingsOf(const Session& session, const StepOptions& options) {
           .adapts_loss_scale = session.adapts_loss_scale()};
 }
 
-StepTail TailOf(const Batch& batch, bool stop_requested) {
-  StepTail tail{.stop_requests = stop_requested ? 1.0f : 0.0f};
+StepTail TailOf(const Batch& batch, float stop_request) {
+  StepTail tail{.stop_requests = stop_request};
   SetExamples(tail, batch.valid);
   SetHash(tail, batch.hash_sum);
   return tail;
@@ -141,7 +141,7 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
   options.entered(api::StepPart::kCompute);
   const std::int64_t examples = session.plan().GlobalExamples(options.step);
   session.BeginStep(SettingsOf(session, options), 1.0f / static_cast<float>(examples),
-                    TailOf(*batch, options.stop_requested));
+                    TailOf(*batch, options.stop_request));
   ComputeGradients(session, strategy, *batch, phases);
   options.entered(api::StepPart::kPeers);
   absl::Status reduced;

@@ -16,6 +16,10 @@
 
 namespace lockstep::train {
 
+// What a rank adds to StepTotals::stop_requests if its pod was asked to stop, and if the group is
+// to have another number of workers. Less than 2^24 of the latter are less than one of the former.
+inline constexpr float kStopRequest = 1, kResizeRequest = 0x1p-24f;
+
 // Sums over all ranks of one step.
 struct StepTotals {
   double loss = 0, correct = 0, examples = 0;
@@ -29,8 +33,8 @@ struct StepTotals {
 };
 
 struct StepOptions {
-  std::int64_t step = 0;  // counts from 0
-  bool stop_requested = false;
+  std::int64_t step = 0;               // counts from 0
+  float stop_request = 0;              // of this rank
   std::int64_t may_skip_in_a_row = 0;  // the same on all ranks: see UpdateSettings
   // Called as each part of the step begins.
   std::function<void(api::StepPart)> entered = [](api::StepPart) {};

@@ -34,7 +34,7 @@ def clean_up(cluster):
 
 
 def scale(job, size, step):
-    """Scales the job and returns a step that it has reached after that."""
+    """Scales the job, which has reached `step`, and returns a step that it has reached after that."""
     old = job.lives()
     job.kubectl("scale", "tj/grows", f"--replicas={size}")
     names = [f"grows-worker-{index}" for index in range(size)]
@@ -42,6 +42,8 @@ def scale(job, size, step):
     job.steps.until(f"a generation of {size}",
                     lambda: job.said("grows-worker-0", "the generation has started"),
                     lambda records: records and records[-1]["world"] == size)
+    restored = job.said("grows-worker-0", "restored a checkpoint")
+    expect(restored and restored[-1]["step"] >= step, f"no step before {step} repeated", restored)
     now = job.lives()
     for name in set(old) & set(names):
         expect(now[name] == old[name], f"{name} as it was, {old[name]}", now[name])

@@ -130,9 +130,16 @@ class RendezvousTest : public ::testing::Test {
     leader_ = *std::move(started);
     address_ = fmt::format("127.0.0.1:{}", leader_->port());
   }
-  std::unique_ptr<Replica> NewReplica(int index) {
-    return std::make_unique<Replica>(Member(index), clock_, options_);
+  // Of a group that can get another number of workers.
+  Identity Resizable(int index) {
+    Identity identity = Member(index);
+    identity.training.checkpoint.directory = "/checkpoints";
+    return identity;
   }
+  std::unique_ptr<Replica> NewReplica(const Identity& identity) {
+    return std::make_unique<Replica>(identity, clock_, options_);
+  }
+  std::unique_ptr<Replica> NewReplica(int index) { return NewReplica(Member(index)); }
   std::vector<std::unique_ptr<Replica>> AllReplicas() {
     std::vector<std::unique_ptr<Replica>> replicas;
     for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(i));
@@ -149,14 +156,16 @@ class RendezvousTest : public ::testing::Test {
     }
     return memberships;
   }
-  proto::GetStatusResponse Status() {
+  proto::GetStatusResponse Status(int workers = 0) {
     if (!status_stub_) {
       status_stub_ = proto::TrainerStatus::NewStub(
           grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
     }
     grpc::ClientContext context;
+    proto::GetStatusRequest request;
+    request.set_workers(workers);
     proto::GetStatusResponse response;
-    const grpc::Status status = status_stub_->GetStatus(&context, {}, &response);
+    const grpc::Status status = status_stub_->GetStatus(&context, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
@@ -351,6 +360,34 @@ TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
 }
 
 // Survivors and their deadline.
+
+TEST_F(RendezvousTest, AGroupThatCannotSaveIsFormedAgainWithItsNumber) {
+  roster_config_ = RosterFor(Resizable(0));
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
+  JoinAll(replicas);
+  const auto told = [](const Replica& replica) {
+    return testing::Eventually([&] { return replica.rendezvous->NewWorkers() == 4; });
+  };
+  Status(4);
+  for (const auto& replica : replicas) {
+    ASSERT_TRUE(told(*replica));
+    replica->rendezvous->SetKeepsWorkers(true);
+  }
+  ASSERT_TRUE(testing::Eventually([&] { return Status().keeps_workers(); }));
+  replicas[2].reset();
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  replicas[2] = NewReplica(Resizable(2));
+  EXPECT_EQ(JoinAll(replicas).size(), 3u);
+  EXPECT_TRUE(told(*replicas[2]));
+  EXPECT_EQ(Status().workers(), 3);
+  replicas[0]->rendezvous->SetKeepsWorkers(false);
+  ASSERT_TRUE(testing::Eventually([&] { return !Status().keeps_workers(); }));
+  EXPECT_TRUE(absl::IsCancelled(replicas[0]->JoinLater(7).get().status()));
+  ASSERT_TRUE(testing::Eventually([&] { return Status().workers() == 4; }));
+  EXPECT_TRUE(absl::IsCancelled(replicas[1]->JoinLater(7).get().status())) << "it is told so";
+}
 
 TEST_F(RendezvousTest, SurvivorsWaitForASuccessorBeyondTheDeadline) {
   options_.timeout = Slowed(2s);

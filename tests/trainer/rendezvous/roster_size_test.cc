@@ -51,6 +51,12 @@ class RosterSizeTest : public ::testing::Test {
     join.set_incarnation(fmt::format("{} of {}", id, worker));
     return roster_.Receive(id, message, now_);
   }
+  void Beat(SessionId id, bool keeps_workers) {
+    proto::ReplicaMessage message;
+    message.mutable_heartbeat()->set_generation(roster_.generation());
+    message.mutable_heartbeat()->set_keeps_workers(keeps_workers);
+    roster_.Receive(id, message, now_);
+  }
   void Start(int workers) {
     for (int i = 0; i < workers; ++i) Arrive(next_++, i, workers);
     ASSERT_TRUE(roster_.active());
@@ -85,6 +91,52 @@ TEST_F(RosterSizeTest, MembersAreToldAndTheSizeChangesWhenTheirGenerationHasEnde
   EXPECT_TRUE(roster_.active());
   EXPECT_EQ(roster_.generation(), 2u);
   EXPECT_THAT(roster_.LostPods(), IsEmpty());
+}
+
+// Only the memory of the others has the state.
+TEST_F(RosterSizeTest, AGroupThatCannotSaveWaitsForALostMemberAsItIs) {
+  Start(2);
+  roster_.Resize(3, now_);
+  EXPECT_FALSE(roster_.keeps_workers());
+  Beat(2, true);
+  EXPECT_FALSE(roster_.keeps_workers()) << "rank 0 decides";
+  Beat(1, true);
+  EXPECT_TRUE(roster_.keeps_workers());
+  roster_.Disconnect(2, "its connection closed");
+  EXPECT_TRUE(roster_.keeps_workers());
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_THAT(Told(Join(1, 0, 2)), IsEmpty());
+  EXPECT_THAT(Told(Arrive(5, 1, 2)), ElementsAre("1:3", "5:3")) << "one of them is new";
+  EXPECT_TRUE(roster_.active());
+  roster_.Disconnect(5, "its connection closed");
+  EXPECT_EQ(roster_.workers(), 2) << "before the first heartbeat";
+  roster_.Resize(2, now_);
+  Join(1, 0, 2);
+  EXPECT_THAT(Told(Arrive(6, 1, 2)), ElementsAre("1:2", "6:2")) << "as before after all";
+  roster_.Resize(3, now_);
+  Beat(1, false);
+  EXPECT_FALSE(roster_.keeps_workers());
+  roster_.Disconnect(6, "it starts again as one of three");
+  EXPECT_EQ(roster_.workers(), 3);
+}
+
+TEST_F(RosterSizeTest, AGroupThatCannotSaveDoesNotWaitForOneThatIsTooMany) {
+  Start(2);
+  roster_.Resize(1, now_);
+  Beat(1, true);
+  Join(1, 0, 2);
+  EXPECT_EQ(roster_.workers(), 2) << "nobody is lost";
+  EXPECT_THAT(Told(roster_.Disconnect(2, "its pod was deleted")), ElementsAre("1:1"));
+  EXPECT_EQ(roster_.workers(), 1);
+  EXPECT_FALSE(roster_.keeps_workers());
+}
+
+TEST_F(RosterSizeTest, TheSizeChangesWithTheProcessThatCouldNotSave) {
+  Start(2);
+  roster_.Resize(3, now_);
+  Beat(1, true);
+  roster_.Disconnect(1, "its connection closed");
+  EXPECT_EQ(roster_.workers(), 3);
 }
 
 TEST_F(RosterSizeTest, WhoWaitsIsToldAtOnce) {

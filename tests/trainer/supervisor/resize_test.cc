@@ -173,6 +173,7 @@ class Group {
     }
     return pid;
   }
+  std::string Checkpoints() const { return folder_ + "/checkpoints"; }
   bool HasSaid(const std::string& message) const {
     return Soon([&] { return !Said(message).empty(); });
   }
@@ -204,18 +205,27 @@ std::map<std::int64_t, json> Epochs(const Group& group) {
 }
 
 // Asks for another number of workers and returns the time until the group of that size has made
-// steps, in which nobody has trained.
+// steps, in which nobody has trained. Expects that it repeats none that it has reported.
 Duration Resize(Group& group, int workers) {
   const auto before = group.Ask(0);
   EXPECT_TRUE(before.has_value());
+  std::int64_t last = before->progress().step();
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(group.Follows(workers)) << group.Logs();
+  EXPECT_TRUE(Soon([&] {
+    const auto said = group.Ask(workers);
+    if (said && said->workers() != workers) last = std::max(last, said->progress().step());
+    return said && said->workers() == workers;
+  })) << group.Logs();
   EXPECT_TRUE(Soon([&] {
     const auto said = group.Ask(workers);
     return said && said->generation() > before->generation() &&
            said->activity() == proto::ACTIVITY_STEP;
   })) << group.Logs();
   const Duration pause = std::chrono::steady_clock::now() - start;
+  const Records restored = group.Said("restored a checkpoint");
+  EXPECT_TRUE(!restored.empty() && restored.back()["step"].get<std::int64_t>() >= last)
+      << last << "\n"
+      << group.Logs();
   std::cout << fmt::format("to {} workers: {:.2f} s\n", workers,
                            std::chrono::duration<double>(pause).count());
   return pause;
@@ -279,6 +289,42 @@ TEST(ResizeTest, TheLeadingPodMayBeLostMeanwhile) {
     EXPECT_EQ(record["samplesLost"], 0) << record;
     EXPECT_EQ(record["samplesDuplicated"], 0) << record;
   }
+}
+
+// Nobody has to leave, and only the memory of the processes has the steps.
+TEST(ResizeTest, AGroupThatCannotSaveTrainsOnUntilItCan) {
+  Group group;
+  for (int i = 0; i < 2; ++i) group.Start(i, 2);
+  ASSERT_TRUE(group.IsBeyond(60)) << group.Logs();
+  const std::string away = group.Checkpoints() + ".away";
+  std::filesystem::rename(group.Checkpoints(), away);
+  std::ofstream(group.Checkpoints()) << "no folder";
+  group.Start(2, 3);
+  ASSERT_TRUE(Soon([&] {
+    const auto said = group.Ask(3);
+    return said && said->keeps_workers();
+  })) << group.Logs();
+  ASSERT_TRUE(group.IsBeyond(group.Step() + 120)) << group.Logs();
+  EXPECT_EQ(group.Ask(3)->workers(), 2);
+  // A member that is lost is waited for.
+  const std::uint64_t generation = group.Ask(3)->generation();
+  kill(group.ReplicaOf(1), SIGKILL);
+  ASSERT_TRUE(Soon([&] {
+    const auto said = group.Ask(3);
+    return said && said->generation() > generation && said->activity() == proto::ACTIVITY_STEP;
+  })) << group.Logs();
+  ASSERT_TRUE(group.IsBeyond(group.Step() + 60)) << group.Logs();
+  EXPECT_EQ(group.Ask(3)->workers(), 2);
+  EXPECT_TRUE(group.Ask(3)->keeps_workers());
+  EXPECT_TRUE(group.Said("restored a checkpoint").empty()) << "the others had the steps";
+  EXPECT_EQ(
+      group.Said("the group keeps its number of workers until a checkpoint can be saved").size(),
+      1u);
+  EXPECT_TRUE(group.Said("the replica starts again: the group was resized").empty());
+  std::filesystem::remove(group.Checkpoints());
+  std::filesystem::rename(away, group.Checkpoints());
+  Resize(group, 3);
+  EXPECT_EQ(group.Said("replica started").size(), 4u) << "by a supervisor, the lost one twice";
 }
 
 TEST(ResizeTest, AReplicaThatIsKilledAfterwardsComesBackIntoTheGroupAsItIs) {

@@ -28,10 +28,12 @@ Evaluation EvaluateInParts(int parts, double label_smoothing = 0) {
   const auto membership = rank.rendezvous.Join(0, "");
   EXPECT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
   int batches = 0;
-  const auto evaluated =
-      Evaluate(*rank.session, *rank.strategy, rank.rendezvous, 0, [&] { ++batches; });
+  const auto evaluated = Evaluate(*rank.session, *rank.strategy, 0, [&] {
+    ++batches;
+    return std::optional<LoopOutcome>();
+  });
   EXPECT_EQ(batches, 3) << "of 16, 16 and 1 samples";
-  return std::get<std::optional<Evaluation>>(evaluated).value();
+  return std::get<Evaluation>(evaluated);
 }
 
 TEST(EvaluateTest, PartsGiveTheEvaluationOfTheWhole) {
@@ -55,8 +57,9 @@ Evaluation EvaluateWith(const api::DatasetSpec& dataset) {
   EXPECT_EQ(rank.session->reading_threads().count, std::max(1, dataset.threads));
   const auto membership = rank.rendezvous.Join(0, "");
   EXPECT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
-  const auto evaluated = Evaluate(*rank.session, *rank.strategy, rank.rendezvous, 0, [] {});
-  return std::get<std::optional<Evaluation>>(evaluated).value();
+  const auto evaluated =
+      Evaluate(*rank.session, *rank.strategy, 0, [] { return std::optional<LoopOutcome>(); });
+  return std::get<Evaluation>(evaluated);
 }
 
 // Samples that are made on demand take time to read.

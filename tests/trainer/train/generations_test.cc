@@ -162,6 +162,107 @@ TEST_F(GenerationsTest, EveryStepOfProgressMakesTheBudgetWholeAgain) {
   EXPECT_EQ(rank->loop.state.step, 20);
 }
 
+// A pair of ranks that is to have another number of workers from its fifth step on. Returns the
+// steps at which they leave.
+std::vector<std::int64_t> LeaveForNewWorkers(FlakyStore& store, const api::TrainingSpec& training,
+                                             const std::function<void(int, Rank&)>& at_step) {
+  LocalRendezvousHub hub(2);
+  std::vector<std::int64_t> steps(2);
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 2; ++index) {
+    threads.emplace_back([&, index] {
+      Rank rank(training, 2, hub, index, nullptr, "reference", index == 0 ? &store : nullptr);
+      int step = 0;
+      rank.faults.before = [&](At at) {
+        if (at == At::kStep && ++step == 5) rank.rendezvous.new_workers = 3;
+        if (at == At::kStep && index == 0) at_step(step, rank);
+        return absl::OkStatus();
+      };
+      EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitPreempted) << index;
+      steps[static_cast<std::size_t>(index)] = rank.loop.state.step;
+      EXPECT_FALSE(rank.rendezvous.asked_to_stop);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(steps[0], steps[1]);
+  return steps;
+}
+
+TEST_F(GenerationsTest, AGroupLeavesForNewWorkersWithACheckpoint) {
+  const auto steps = LeaveForNewWorkers(store_, SmallTraining(), [](int, Rank&) {});
+  EXPECT_LT(steps[0], 10);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(steps[0])));
+}
+
+// Nobody has to leave, and only the memory of the group has the state.
+TEST_F(GenerationsTest, AGroupWhoseSaveFailsKeepsItsWorkersUntilACheckpointIsSaved) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 4;
+  training.epochs = 40;
+  store_.at_save = [this] {
+    if (store_.saves == 1) store_.failing_saves = 2;  // for new workers, and the next one
+  };
+  bool has_kept = false;
+  const auto steps = LeaveForNewWorkers(store_, training, [&](int step, Rank& rank) {
+    if (step == 8) has_kept = rank.rendezvous.keeps_workers;
+  });
+  EXPECT_TRUE(has_kept);
+  EXPECT_GE(steps[0], 12) << "8 fails, 12 does not";
+  EXPECT_EQ(store_.saved.rbegin()->first, steps[0]);
+}
+
+TEST_F(GenerationsTest, AGroupWhoseNextCheckpointIsFarAwayTriesAgainMinutesLater) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 0;
+  store_.failing_saves = 1;
+  const auto steps = LeaveForNewWorkers(store_, training, [&](int step, Rank& rank) {
+    if (step == 12) rank.clock.Advance(std::chrono::minutes(5));
+  });
+  EXPECT_GE(steps[0], 12);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(steps[0])));
+}
+
+TEST_F(GenerationsTest, AGroupWhoseSaveFailsWaitsForTheSuccessorOfAPodThatStops) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 0;
+  store_.failing_saves = 2;  // for new workers, and for the stop
+  LocalRendezvousHub hub(2);
+  const auto train = [&](int index, int stops_at) {
+    Rank rank(training, 2, hub, index, nullptr, "reference", index == 0 ? &store_ : nullptr);
+    int step = 0;
+    rank.faults.before = [&](At at) {
+      if (at != At::kStep) return absl::OkStatus();
+      if (++step == 3) rank.rendezvous.new_workers = 3;
+      if (step == stops_at) rank.rendezvous.asked_to_stop = true;
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitPreempted) << index;
+    if (index == 0) hub.RequestStop();  // nobody waits for it
+    return rank.loop.state.step;
+  };
+  auto last = std::async(std::launch::async, train, 0, -1);
+  const std::int64_t first = train(1, 6);
+  EXPECT_GT(train(1, -1), first);
+  const std::int64_t left = last.get();
+  EXPECT_GT(left, first);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(left)));
+}
+
+TEST_F(GenerationsTest, AnEvaluationGoesOnWhereNewWorkersMustWait) {
+  store_.failing_saves = 1;
+  LocalRendezvousHub hub(1);
+  const auto rank = Alone();
+  rank->rendezvous.at_activity = [&](api::Activity activity) {
+    if (activity == api::Activity::kEvaluation) rank->rendezvous.new_workers = 2;
+    if (activity == api::Activity::kStep && rank->rendezvous.keeps_workers) {
+      rank->rendezvous.new_workers = 0;  // taken back
+    }
+  };
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kStopped) << "at the second evaluation";
+  EXPECT_EQ(rank->loop.state.evaluated_step, 5) << "the first is complete";
+  EXPECT_EQ(store_.saves, 2);
+}
+
 TEST_F(GenerationsTest, AReadErrorThatPassesCostsNothing) {
   store_.failing_loads = 2;
   const auto rank = Alone();

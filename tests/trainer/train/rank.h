@@ -89,6 +89,11 @@ class Hooked final : public Rendezvous {
     if (at_step_) at_step_(calls_++);
     return asked_to_stop || inner_->StopRequested();
   }
+  std::optional<int> NewWorkers() const override {
+    const int workers = new_workers;
+    return workers > 0 ? std::optional(workers) : std::nullopt;
+  }
+  void SetKeepsWorkers(bool keeps) override { keeps_workers = keeps; }
   absl::Status Finish() override {
     has_finished = true;
     return inner_->Finish();
@@ -99,6 +104,8 @@ class Hooked final : public Rendezvous {
   bool withholds_address = false;
   absl::Status join_error;                  // of every Join of a process with state
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
+  std::atomic<int> new_workers = 0;         // 0: as many as before
+  std::atomic<bool> keeps_workers = false;  // until a checkpoint can be saved
   std::map<api::Activity, int> activities;  // how often each was set
   std::vector<api::StepPart> step_parts;    // in the order in which they were set
   std::function<void(api::Activity)> at_activity = [](api::Activity) {};
