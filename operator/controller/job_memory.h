@@ -110,8 +110,11 @@ struct SeenComplete {
 
 // A change of the number of workers that a group follows in place.
 struct GroupResize {
-  std::optional<SteadyTime> since;  // it has been told, or must answer first
+  std::optional<SteadyTime> since;  // it has been told, or must answer first, and saves nothing
   std::optional<int> from;          // the number before
+  int told = 0;                     // as WorkersToTell has it
+  // Of the spec, when the group last had that number, or else when this process first looked.
+  std::optional<int> settled;
 };
 
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.

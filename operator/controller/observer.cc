@@ -9,7 +9,6 @@
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/foreign_rule.h"
-#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -264,23 +263,6 @@ void Observer::ObserveTrainingEnd(ReconcileContext& context) {
   if (!has_ended) seen.reset();
   if (has_ended && !seen) seen = {attempt, context.moment.steady};
   observed.training_end_seen = seen ? std::optional(context.moment.TimeOf(seen->at)) : std::nullopt;
-}
-
-void Observer::ObserveGroupSize(ReconcileContext& context) const {
-  Observed& observed = context.observed;
-  observed.tells_workers = with_.progress.TellsWorkers();
-  const int told = WorkersToTell(observed);
-  if (observed.tells_workers) with_.progress.TellWorkers(observed.job.metadata.uid, told);
-  GroupResize& resize = context.memory.resize;
-  const bool resizes = IsResizing(observed);
-  const bool was_told = told > 0 && observed.group.workers;  // by its answer, it is there
-  NoteSince(resizes && (was_told || MustAskFirst(observed)), context.moment.steady, resize.since);
-  observed.resizing_since = context.moment.TimeOf(resize.since);
-  // Before its first answer, the leading pod may have a size that an earlier process told it.
-  if (resizes && observed.group.workers) resize.from = observed.group.workers;
-  if (resizes) return;
-  const auto from = std::exchange(resize.from, std::nullopt), now = GroupWorkers(observed);
-  if (observed.group.workers && now && now != from) observed.resized_from = from;
 }
 
 void Observer::ObserveWait(ReconcileContext& context) {

@@ -156,10 +156,12 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
   std::optional<Duration> in_step_for;
+  bool awaits_save = false;
   if (peer.group) {
     in_step_for = peer.step.InStepFor();
     std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
     misses_checkpoints = peer.group->evaluator_misses_checkpoints;
+    awaits_save = peer.group->keeps_workers || peer.group->activity == api::Activity::kCheckpoint;
   }
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
@@ -170,7 +172,9 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .hung = hung(peer.known),
           .since_evaluation = since(peer.known),
           .workers = peer.workers,
-          .resizes = peer.known.resizes};
+          .resizes = peer.known.resizes,
+          .answers = peer.group.has_value(),
+          .awaits_save = awaits_save};
 }
 
 void ProgressPoller::TellWorkers(const std::string& job_uid, int workers) {

@@ -90,6 +90,7 @@ GroupState GroupIn(const proto::GetStatusResponse& message) {
   if (message.has_evaluator_misses_checkpoints()) {
     group.evaluator_misses_checkpoints = message.evaluator_misses_checkpoints();
   }
+  group.keeps_workers = message.keeps_workers();
   return group;
 }
 

@@ -24,6 +24,7 @@ struct GroupState {
   std::vector<std::string> missing;
   api::Activity activity = api::Activity::kUnknown;  // of rank 0
   std::optional<bool> evaluator_misses_checkpoints;  // see GroupReport
+  bool keeps_workers = false;                        // as told
 };
 
 // The longest nonce that is kept; a trainer's has some 80 bytes.

@@ -1,5 +1,7 @@
 #include "operator/controller/rules/group_size.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -29,6 +31,14 @@ const ObservedPod* RunningLeader(const Observed& observed) {
 bool WorkerRuns(const Observed& observed, int index) {
   const ObservedPod* pod = RunningPod(observed, {api::Role::kWorker, index});
   return pod != nullptr && !pod->being_deleted;
+}
+
+// Returns true if the worker has run in this attempt, as far as this process has seen or the
+// leading pod says: it misses a member.
+bool HasRun(const Observed& observed, int index) {
+  const std::string name = fmt::format("worker-{}", index);
+  return std::ranges::find(observed.started_workers, index) != observed.started_workers.end() ||
+         std::ranges::find(observed.group.missing, name) != observed.group.missing.end();
 }
 
 // Returns the numbers of workers that the attempt's pods were created for.
@@ -102,6 +112,14 @@ bool MustAskFirst(const Observed& observed) {
   return !observed.group.resizes && !HasFollowedBefore(observed) && IsResizing(observed);
 }
 
+bool IsSilentForScale(const Observed& observed) {
+  if (observed.group.workers || !HasFollowedBefore(observed)) return false;
+  const bool must_follow = observed.saw_scale && IsResizing(observed);
+  return must_follow || std::ranges::any_of(observed.pods, [&](const ObservedPod& pod) {
+           return IsStillOfGroup(observed, pod);
+         });
+}
+
 int WorkersToTell(const Observed& observed) {
   const std::optional<int> workers = GroupWorkers(observed);
   if (!workers) return 0;
@@ -111,9 +129,9 @@ int WorkersToTell(const Observed& observed) {
   }
   // A leading pod that has replaced another one knows only the spec's number.
   for (int index = FewestNoted(observed); index < std::min(*workers, wanted); ++index) {
-    const bool has_run =
-        std::ranges::find(observed.started_workers, index) != observed.started_workers.end();
-    if (!has_run && !WorkerRuns(observed, index)) return index;
+    if (HasRun(observed, index) || WorkerRuns(observed, index)) continue;
+    // Only an answer tells which workers have been members.
+    return observed.group.answers ? index : 0;
   }
   return wanted;
 }
@@ -121,7 +139,8 @@ int WorkersToTell(const Observed& observed) {
 bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod) {
   if (pod.role != api::Role::kWorker || IsMember(observed, pod)) return false;
   if (pod.attempt != observed.job.status.attempt) return false;
-  return pod.index < GroupWorkers(observed).value_or(0);
+  const std::optional<int> workers = GroupWorkers(observed);
+  return workers && (!observed.group.workers || pod.index < *workers);
 }
 
 bool FollowsInPlace(const Observed& observed) {

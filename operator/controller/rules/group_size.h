@@ -31,6 +31,10 @@ bool IsResizing(const Observed& observed);
 // another number of workers for good.
 bool MustAskFirst(const Observed& observed);
 
+// Returns true if a group that has followed before must follow once more, by what this process has
+// seen or since there are workers that are too many, and its leading pod has not answered yet.
+bool IsSilentForScale(const Observed& observed);
+
 // Returns the number of workers that the leading pod is to be told; 0: none. New ones are told of
 // once all of their pods run, so that the others do not wait for an image or for a node. If the
 // leading pod was replaced before that, and so begins with the spec's number, it is told the number
@@ -38,7 +42,8 @@ bool MustAskFirst(const Observed& observed);
 int WorkersToTell(const Observed& observed);
 
 // Returns true if the pod is a worker's that the spec no longer has, but the group still does: it
-// must not go before the group has left it behind with a checkpoint.
+// must not go before the group has left it behind with a checkpoint. While a leading pod that runs
+// has not answered, any may be: the group may have got another number since that pod was created.
 bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod);
 
 // Returns true if the group follows, or has followed, a change of the number of workers, so that

@@ -178,6 +178,7 @@ struct Observed : ObservedJob {
   GroupReport group;                      // what the leading pod says about its peers
   bool tells_workers = false;             // the leading pod can be told their number
   std::optional<Time> resizing_since;     // since when its group should have followed
+  bool saw_scale = false;  // this process has seen the number that the group should follow change
   // The number of workers that the group had before: it has followed since the last look.
   std::optional<int> resized_from;
   std::optional<Duration> until_stranded;    // see UntilStranded

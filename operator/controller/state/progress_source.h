@@ -58,6 +58,10 @@ struct GroupReport {
   // Whether the trainer of this attempt can change its number of workers while it trains; nullopt:
   // no leading pod of the attempt has answered.
   std::optional<bool> resizes = std::nullopt;
+  bool answers = false;  // the leading pod has answered the last question
+  // By the last answer, rank 0 saves a checkpoint, or the group keeps its number of workers until
+  // one can be saved.
+  bool awaits_save = false;
   bool operator==(const GroupReport&) const = default;
 };
 

@@ -52,9 +52,10 @@ TEST(ProgressTest, ProgressIsAskedOfTheLeaderAndWrittenAtMostOnceAnInterval) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
-// The operator is replaced in the middle of each change.
-TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
-  World world(Job("j")
+// Two workers of an elastic job run, and their leading pod has answered.
+struct ResizableWorld : World {
+  ResizableWorld()
+      : World(testing::Job("j")
                   .Workers(2)
                   .RestartScope(api::RestartScope::kInPlace)
                   .Training()
@@ -62,21 +63,101 @@ TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
                     job.spec.elastic = api::ElasticSpec{1, 4};
                     job.spec.training->checkpoint.directory = "/checkpoints";
                   })
-                  .Build());
-  world.progress.tells = true;
-  world.Settle();
-  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
-  world.progress.group.workers = 2;
-  world.progress.group.resizes = true;
-  world.Settle();
-  EXPECT_EQ(world.progress.told, 2);
-  int generation = 1;
-  const auto scale = [&](int workers) {
-    world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+                  .Build()) {
+    progress.tells = true;
+    Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1"}) SetPod(name, "Running");
+    progress.group.workers = 2;
+    progress.group.resizes = true;
+    Settle();
+    EXPECT_EQ(progress.told, 2);
+  }
+  void Scale(int workers) {
+    client.Modify(kTrainingJobKind, key, [&](kube::Object& job) {
       job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
       job["metadata"]["generation"] = ++generation;
     });
+    Settle();
+  }
+  // Lets time pass, and the operator look often.
+  void Wait(Duration time) {
+    for (Duration passed{}; passed < time; passed += seconds(10)) {
+      clock.Advance(seconds(10));
+      Settle();
+    }
+  }
+  int generation = 1;
+};
+
+TEST(ProgressTest, AGroupIsGivenTwoMinutesForEachNumberWithoutTheTimeOfItsSave) {
+  ResizableWorld world;
+  world.Scale(1);
+  EXPECT_EQ(world.progress.told, 1);
+  world.Wait(seconds(110));
+  world.Scale(3);
+  world.SetPod("j-worker-2", "Running");
+  world.Settle();
+  EXPECT_EQ(world.progress.told, 3);
+  world.Wait(seconds(110));
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.progress.group.awaits_save = true;
+  world.Wait(seconds(600));
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.progress.group.awaits_save = false;
+  world.Wait(seconds(130));
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
+TEST(ProgressTest, ANewOperatorWaitsTwoMinutesForAGroupThatMustFollowAndDoesNotAnswer) {
+  for (const bool is_scaled : {false, true}) {
+    ResizableWorld world;
+    world.Scale(3);
+    world.SetPod("j-worker-2", "Running");
+    world.progress.group.workers = 3;
     world.Settle();
+    world.progress.group = {};  // no answer ever
+    world.RestartOperator();
+    world.Settle();
+    world.Wait(seconds(300));
+    EXPECT_EQ(world.Job()->status.attempt, 0) << "it has its number";
+    if (is_scaled) world.Scale(4);
+    world.Wait(seconds(110));
+    EXPECT_EQ(world.Job()->status.attempt, 0);
+    world.Wait(seconds(30));
+    EXPECT_EQ(world.Job()->status.attempt, is_scaled ? 1 : 0);
+  }
+}
+
+// Made for two, it has grown to three and was told of two again: its note says nothing.
+TEST(ProgressTest, ANewOperatorDeletesNoWorkerBeforeTheLeadingPodHasAnswered) {
+  for (const bool answers : {false, true}) {
+    ResizableWorld world;
+    world.Scale(3);
+    world.SetPod("j-worker-2", "Running");
+    world.progress.group.workers = 3;
+    world.Settle();
+    world.Scale(2);
+    world.progress.group = {};
+    world.RestartOperator();
+    world.Settle();
+    EXPECT_EQ(world.progress.told, 2);
+    world.Wait(seconds(110));
+    EXPECT_EQ(world.Pods().size(), 3u);
+    if (answers) {
+      world.progress.group.workers = 2;
+      world.progress.group.resizes = true;
+    }
+    world.Wait(seconds(30));
+    EXPECT_EQ(world.Job()->status.attempt, answers ? 0 : 1);
+    EXPECT_TRUE(!answers || world.Pods().size() == 2);
+  }
+}
+
+// The operator is replaced in the middle of each change.
+TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
+  ResizableWorld world;
+  const auto scale = [&](int workers) {
+    world.Scale(workers);
     world.RestartOperator();
     world.Settle();
   };

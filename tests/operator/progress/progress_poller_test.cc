@@ -18,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "api/proto/trainer_status.grpc.pb.h"
@@ -67,6 +68,12 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   void SetMissesCheckpoints(std::optional<bool> misses) {
     const std::lock_guard lock(mutex_);
     misses_ = misses;
+  }
+  // What rank 0 does, and whether its group cannot have another number of workers.
+  void SetActivity(proto::Activity activity, bool keeps_workers) {
+    const std::lock_guard lock(mutex_);
+    activity_ = activity;
+    keeps_workers_ = keeps_workers;
   }
   // Delays all answers until Release().
   void Hold() {
@@ -129,7 +136,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     if (compressed_) context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
     response->set_job_uid(job_uid_);
     response->add_missing("worker 1");
-    response->set_activity(proto::ACTIVITY_EVALUATION);
+    response->set_activity(activity_);
+    response->set_keeps_workers(keeps_workers_);
     if (misses_) response->set_evaluator_misses_checkpoints(*misses_);
     if (step_ < 0) return grpc::Status::OK;
     response->mutable_progress()->set_step(step_);
@@ -151,6 +159,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::mutex mutex_;
   std::condition_variable asked_;
   std::int64_t step_ = -1;
+  proto::Activity activity_ = proto::ACTIVITY_EVALUATION;
+  bool keeps_workers_ = false;
   int questions_ = 0, act_at_ = 0, told_ = 0;
   std::function<void()> act_;
   std::set<std::string> peers_;
@@ -582,9 +592,10 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   const auto target = trainer->Target();
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
-  EXPECT_EQ(poller.Group("uid"),
-            (controller::GroupReport{
-                .missing = {"worker-1", "worker-3"}, .awaited = {"worker-1"}, .resizes = false}));
+  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
+                                                          .awaited = {"worker-1"},
+                                                          .resizes = false,
+                                                          .answers = true}));
   trainer.reset();
   const auto deadline =
       std::chrono::steady_clock::now() + testing::Slowed(std::chrono::seconds(20));
@@ -612,6 +623,20 @@ TEST(ProgressPollerTest, TellsTheLeadingPodHowManyWorkersItsGroupIsToHave) {
   poller.TellWorkers("uid", 3);
   poller.TellWorkers("another", 5);
   EXPECT_EQ(trainer.questions(), 2);
+}
+
+TEST(ProgressPollerTest, TellsThatTheGroupWaitsForACheckpoint) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  poller.Latest(trainer.Target());
+  for (const auto& [activity, keeps, awaits] : {std::tuple{proto::ACTIVITY_CHECKPOINT, false, true},
+                                                {proto::ACTIVITY_STEP, false, false},
+                                                {proto::ACTIVITY_STEP, true, true},
+                                                {proto::ACTIVITY_STEP, false, false}}) {
+    trainer.SetActivity(activity, keeps);
+    EXPECT_TRUE(lockstep::testing::Eventually(
+        [&, awaits = awaits] { return poller.Group("uid").awaits_save == awaits; }));
+  }
 }
 
 TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {

@@ -59,7 +59,10 @@ Seen& Scale(Seen& seen, int workers) {
 }
 
 Seen& Says(Seen& seen, int workers) {
-  return seen.With([workers](Observed& observed) { observed.group.workers = workers; });
+  return seen.With([workers](Observed& observed) {
+    observed.group.workers = workers;
+    observed.group.answers = true;
+  });
 }
 
 TEST(GroupSizeTest, ANewWorkerComesBesideTheOthersWhichAreToldOnceItRuns) {
@@ -103,6 +106,12 @@ TEST(GroupSizeTest, TheLeadingPodsNoteCountsUntilItHasAnswered) {
   EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
   seen.With([](Observed& observed) { observed.pods[0].cluster_shape = "worker=1"; });
   EXPECT_FALSE(IsResizing(seen.Build())) << "a new leading pod has the new size from its start";
+  EXPECT_TRUE(IsSilentForScale(seen.Build())) << "but the group may have grown since";
+  EXPECT_EQ(WorkersToTell(seen.Build()), 1);
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  Says(seen, 1);
+  EXPECT_FALSE(IsSilentForScale(seen.Build()));
   EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
 }
 
@@ -189,6 +198,39 @@ TEST(GroupSizeTest, ALeadingPodThatWasReplacedIsToldWhoCanBeThere) {
     kReady(observed.pods[2]);
   });
   EXPECT_EQ(WorkersToTell(seen.Build()), 3);
+}
+
+// A member may have been lost, which a new operator has not seen run.
+TEST(GroupSizeTest, AMemberThatTheLeadingPodMissesIsWaitedFor) {
+  Seen seen = Running();
+  Scale(seen, 3).With([](Observed& observed) { observed.pods[0].cluster_shape = "worker=3"; });
+  seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 0) << "it has not answered";
+  Says(seen, 3).With([](Observed& observed) { observed.group.missing = {"worker-2"}; });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 3);
+  seen.With([](Observed& observed) { observed.group.missing.clear(); });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 2);
+  seen.With([](Observed& observed) { observed.group.answers = false; });
+  EXPECT_EQ(WorkersToTell(seen.Build()), 0) << "nor has it to the last question";
+}
+
+// It was made for two, has grown to four and is to have three.
+TEST(GroupSizeTest, NoWorkerGoesBeforeTheLeadingPodHasSaidHowManyThereAre) {
+  Seen seen(Bundled());
+  seen.Running();
+  Scale(seen, 3);
+  for (int index = 0; index < 4; ++index) {
+    seen.Worker(index, MadeFor(index < 2 ? "worker=2" : "worker=4"));
+  }
+  seen.With([](Observed& observed) { observed.tells_workers = true; });
+  EXPECT_TRUE(IsSilentForScale(seen.Build()));
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  Says(seen, 4);
+  EXPECT_FALSE(IsSilentForScale(seen.Build()));
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  Says(seen, 3);
+  EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(DeletePod{"j-worker-3", "j-worker-3-uid"}));
 }
 
 TEST(GroupSizeTest, AJobAtItsFirstStartWaitsForAllWorkers) {

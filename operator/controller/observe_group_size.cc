@@ -1,0 +1,37 @@
+// What an operator sees of a group that gets another number of workers.
+#include <utility>
+
+#include "operator/controller/observer.h"
+#include "operator/controller/rules/group_size.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+
+void Observer::ObserveGroupSize(ReconcileContext& context) const {
+  Observed& observed = context.observed;
+  observed.tells_workers = with_.progress.TellsWorkers();
+  const int told = WorkersToTell(observed);
+  if (observed.tells_workers) with_.progress.TellWorkers(observed.job.metadata.uid, told);
+  GroupResize& resize = context.memory.resize;
+  const bool resizes = IsResizing(observed);
+  const int wanted = ReplicaCount(observed.job, api::Role::kWorker);
+  if (!resizes || !resize.settled) resize.settled = wanted;
+  observed.saw_scale = resize.settled != wanted;
+  const bool was_told =
+      resizes && told > 0 && observed.group.workers;  // by its answer, it is there
+  const bool is_awaited = was_told || MustAskFirst(observed) || IsSilentForScale(observed);
+  // Each number has its own time.
+  if (std::exchange(resize.told, told) != told) resize.since.reset();
+  // What it saves, or cannot save, comes first.
+  const bool counts = is_awaited && !observed.group.awaits_save;
+  if (!counts) resize.since.reset();
+  if (counts && !resize.since) resize.since = context.moment.steady;
+  observed.resizing_since = context.moment.TimeOf(resize.since);
+  // Before its first answer, the leading pod may have a size that an earlier process told it.
+  if (resizes && observed.group.workers) resize.from = observed.group.workers;
+  if (resizes) return;
+  const auto from = std::exchange(resize.from, std::nullopt), now = GroupWorkers(observed);
+  if (observed.group.workers && now && now != from) observed.resized_from = from;
+}
+
+}  // namespace lockstep::controller
