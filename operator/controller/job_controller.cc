@@ -166,6 +166,8 @@ JobControllerStats JobController::Stats() const {
   stats.failures = controller_.failures();  // read first, so that it never exceeds the reconciles
   stats.reconciles = controller_.reconciles();
   stats.stale_reads = reconciler_.stale_reads();
+  stats.grown = reconciler_.grown();
+  stats.shrunk = reconciler_.shrunk();
   return stats;
 }
 

@@ -56,7 +56,9 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
                            .memory = memory};
   status_writer_.TakeUpUnanswered(context);
   observer_.Observe(context);
-  Plan plan = MakePlan(context.observed);
+  const Observed& observed = context.observed;
+  if (observed.resized_from) ++(*observed.resized_from < observed.group.workers ? grown_ : shrunk_);
+  Plan plan = MakePlan(observed);
   executor_.Bound(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
   if (const absl::Status done = executor_.Execute(plan, context); !done.ok()) {

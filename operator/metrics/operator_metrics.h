@@ -24,6 +24,7 @@ struct Snapshot {
   };
   kube::WorkQueueStats queue;
   std::int64_t reconciles = 0, failed_reconciles = 0, stale_reads = 0;
+  std::int64_t grown = 0, shrunk = 0;  // groups that have followed
   bool leader = false;
   std::vector<Cache> caches;
   struct Job {

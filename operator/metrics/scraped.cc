@@ -131,6 +131,11 @@ std::vector<MetricFamily> ScrapedFamilies(const Snapshot& snapshot) {
       .Add(static_cast<double>(snapshot.reconciles - snapshot.failed_reconciles),
            {{"result", "success"}})
       .Add(static_cast<double>(snapshot.failed_reconciles), {{"result", "error"}});
+  families
+      .Begin(MetricType::Counter, "lockstep_operator_job_resizes_total",
+             "Changes of the number of workers that groups have followed, by direction.")
+      .Add(static_cast<double>(snapshot.grown), {{"direction", "up"}})
+      .Add(static_cast<double>(snapshot.shrunk), {{"direction", "down"}});
   families.Begin(MetricType::Gauge, "lockstep_operator_cache_synced",
                  "1 once the cache of a resource has been filled.");
   for (const auto& cache : snapshot.caches) {

@@ -233,6 +233,8 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   snapshot.reconciles = stats.reconciles;
   snapshot.failed_reconciles = stats.failures;
   snapshot.stale_reads = stats.stale_reads;
+  snapshot.grown = stats.grown;
+  snapshot.shrunk = stats.shrunk;
   snapshot.leader = leads_;
   for (const auto& cache : stats.caches) {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});

@@ -148,6 +148,10 @@ FLEET = [
     Panel("Recovery", "From the loss of replicas to as many being ready again; restarts inside a pod and by edits are "
           "left out.", "s",
           quantiles("lockstep_operator_job_recovery_duration_seconds")),
+    Panel("Resizes", "Changes of the number of workers that the groups of running jobs have followed, without a "
+          "restart.", "short",
+          [("sum by (direction) (increase(lockstep_operator_job_resizes_total{OPERATOR}[WINDOW]))",
+            "{{direction}}")], stacked=True),
 ]
 
 TRAINING_JOB = [

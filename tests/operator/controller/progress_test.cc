@@ -169,11 +169,14 @@ TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
   EXPECT_EQ(world.progress.told, 3);
   world.progress.group.workers = 3;
   world.Settle();
+  EXPECT_EQ(world.reconciler->grown(), 1);
   scale(1);
   EXPECT_EQ(world.progress.told, 1);
   EXPECT_EQ(world.Pods().size(), 3u) << "the group has not left them behind yet";
   world.progress.group.workers = 1;
   world.Settle();
+  EXPECT_EQ(world.reconciler->shrunk(), 1);
+  EXPECT_EQ(world.reconciler->grown(), 0) << "of this process";
   EXPECT_EQ(world.Pods().size(), 1u);
   world.progress.group = {};  // no answer yet, of three that it was told of or one
   world.RestartOperator();

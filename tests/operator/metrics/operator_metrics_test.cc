@@ -70,6 +70,13 @@ TEST_F(OperatorMetricsTest, CallsAreCountedByVerbResourceAndCode) {
                               "verb=\"create\",le=\"0.005\"} 2\n"));
 }
 
+TEST_F(OperatorMetricsTest, ResizesAreCountedByDirection) {
+  snapshot.grown = 3;
+  snapshot.shrunk = 1;
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_resizes_total{direction=\"up\"} 3\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_resizes_total{direction=\"down\"} 1\n"));
+}
+
 TEST_F(OperatorMetricsTest, AWatchThatWeStoppedIsNoRestart) {
   metrics.OnCall(Verb::kWatch, kPodKind, "", absl::CancelledError("stopped"), milliseconds(1));
   EXPECT_THAT(Text(), Not(HasSubstr("watch_restarts_total{")));
