@@ -87,6 +87,9 @@ inline constexpr EnumName<RestartPolicy> kEnumNames<RestartPolicy>[] = {
     {RestartPolicy::kNever, "Never"},
     {RestartPolicy::kExitCode, "ExitCode"}};
 template <>
+inline constexpr EnumName<DependencyStatus> kEnumNames<DependencyStatus>[] = {
+    {DependencyStatus::kReady, "Ready"}, {DependencyStatus::kComplete, "Complete"}};
+template <>
 inline constexpr EnumName<RestartScope> kEnumNames<RestartScope>[] = {
     {RestartScope::kInPlace, "InPlace"},
     {RestartScope::kGang, "Gang"},

@@ -245,10 +245,21 @@ struct TrainingSpec {
 };
 
 enum class RestartPolicy { kAlways, kOnFailure, kNever, kExitCode };
+enum class DependencyStatus {
+  kReady,    // the role's replicas are ready, or have succeeded
+  kComplete  // they have succeeded
+};
+// What a role waits for before its first pod of an attempt is made. Both fields are required.
+struct DependencySpec {
+  std::optional<Role> role;
+  std::optional<DependencyStatus> status;
+  bool operator==(const DependencySpec&) const = default;
+};
 struct ReplicaSpec {
   int replicas = 1;
   std::optional<RestartPolicy> restart_policy;
   SharedJson tmpl;  // a PodTemplateSpec, as written; may be empty with `training`
+  std::vector<DependencySpec> depends_on = {};  // all of them
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -337,6 +348,7 @@ struct TrainingJobStatus {
   std::optional<Time> start_time, completion_time, next_retry_time;
   int attempt = 0;
   std::vector<int> completed_indexes;
+  std::vector<Role> started_roles;  // those with dependsOn that no longer wait in this attempt
   std::vector<std::string>
       counted_pods;  // uids of existing pods: lost ones, counted in `restarts`, and surplus ones
   std::string selector, ready_replicas;

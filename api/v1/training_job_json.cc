@@ -26,8 +26,14 @@ void Fields(auto& visit, Like<ObjectMeta> auto& metadata) {
   visit.Field("deletionTimestamp", metadata.deletion_time);
 }
 
+void Fields(auto& visit, Like<DependencySpec> auto& dependency) {
+  visit.Field("role", dependency.role);
+  visit.Field("status", dependency.status);
+}
+
 void Fields(auto& visit, Like<ReplicaSpec> auto& replica) {
   visit.Field("replicas", replica.replicas, IntegerRange{0, kMaxReplicas});
+  visit.Field("dependsOn", replica.depends_on, ListRange{1, 3});
   visit.Field("restartPolicy", replica.restart_policy);
   visit.Field("template", replica.tmpl);
 }

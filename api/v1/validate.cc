@@ -14,6 +14,7 @@
 #include "api/v1/strategy_traits.h"
 #include "api/v1/validate_evaluator.h"
 #include "api/v1/validate_replicas.h"
+#include "api/v1/validate_start_order.h"
 #include "api/v1/variants.h"
 #include "base/json_text.h"
 
@@ -198,6 +199,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   Errors errors;
   ValidateNames(job, errors);
   ValidateReplicas(job, errors);
+  ValidateStartOrder(job.spec, errors);
   ValidateSize(job.spec, errors);
   ValidateTemplates(job, errors);
   ValidateEnvironment(job, errors);

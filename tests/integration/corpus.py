@@ -52,6 +52,21 @@ def failures(**rule):
     return job(runPolicy={"podFailurePolicy": {"rules": [{"action": "FailJob", **rule}]}})
 
 
+def ordered(base=None, **depends_on):
+    """A job whose roles wait: `Worker="PS:Ready"`, or a list of those; None: the role waits for none."""
+    base = base or job()
+    bring = {} if "training" in base["spec"] else role()
+    replicas = {}
+    for name, waits in depends_on.items():
+        replicas[name] = dict(bring)
+        if waits is not None:
+            listed = [waits] if isinstance(waits, (str, dict)) else waits
+            replicas[name]["dependsOn"] = [
+                each if isinstance(each, dict) else dict(zip(("role", "status"), each.split(":"), strict=True))
+                for each in listed]
+    return changed(base, replicaSpecs=replicas)
+
+
 def independent(*variants):
     return changed(training_job(variants=list(variants)), strategy={"type": "Independent"})
 
@@ -244,6 +259,16 @@ GOOD = {
     "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1, "pendingDeadlineSeconds": 1,
                                    "progressDeadlineSeconds": 10,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
+    "workers that wait for parameter servers": changed(
+        ordered(training_job(), PS=None, Worker="PS:Ready"), strategy={"type": "ParameterServer"}),
+    "workers that wait for the chief of the bundled trainer": ordered(training_job(), Chief=None, Worker="Chief:Ready"),
+    "a chief that waits for workers, and an Evaluator for both": ordered(
+        Worker=None, Chief="Worker:Ready", Evaluator=["Chief:Ready", "Worker:Ready"]),
+    "roles that wait in a row": ordered(PS=None, Worker=["PS:Complete"], Chief=["PS:Complete", "Worker:Ready"]),
+    "workers that wait for the end of helpers": ordered(PS=None, Worker="PS:Complete"),
+    "workers that wait for the end of a chief that does not end the job": changed(
+        ordered(Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
+    "a chief that waits for the end of the workers": ordered(Worker=None, Chief="Worker:Complete"),
     "rules about failures": job(runPolicy={"podFailurePolicy": {"rules": [
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 255]}},
         {"action": "Ignore", "roles": ["Worker", "PS"], "onReasons": ["Evicted", "NodeLost"]},
@@ -770,6 +795,41 @@ FAILURES = [
     Bad("33 reasons", failures(onReasons=[f"Reason{i}" for i in range(33)]), RULE + ".onReasons"),
 ]
 
+DEPENDENCY = "spec.replicaSpecs.Worker.dependsOn"
+START_ORDER = [
+    Bad("a dependency on a role that the job does not have", ordered(Worker="PS:Ready"), "spec.replicaSpecs"),
+    Bad("a role that waits for itself", ordered(Worker="Worker:Ready"), "spec.replicaSpecs"),
+    Bad("two roles that wait for each other", ordered(Chief="Worker:Ready", Worker="Chief:Ready"), "spec.replicaSpecs"),
+    Bad("three roles that wait in a circle", ordered(Chief="Worker:Ready", Worker="PS:Ready", PS="Chief:Ready"),
+        "spec.replicaSpecs"),
+    Bad("a role that waits for two that wait for each other",
+        ordered(Evaluator="Chief:Ready", Chief="Worker:Ready", Worker="Chief:Ready"), "spec.replicaSpecs"),
+    Bad("a dependency on an Evaluator", ordered(Evaluator=None, Worker="Evaluator:Ready"), DEPENDENCY + "[0].role"),
+    Bad("a dependency on an unknown role", ordered(Worker="Master:Ready"), DEPENDENCY + "[0].role"),
+    Bad("a dependency without a role", ordered(Chief=None, Worker={"status": "Ready"}), DEPENDENCY + "[0].role"),
+    Bad("a dependency without a status", ordered(Chief=None, Worker={"role": "Chief"}), DEPENDENCY + "[0].status"),
+    Bad("an unknown status", ordered(Chief=None, Worker="Chief:Succeeded"), DEPENDENCY + "[0].status"),
+    Bad("an unknown field of a dependency",
+        ordered(Chief=None, Worker={"role": "Chief", "status": "Ready", "replicas": 1}), DEPENDENCY + "[0].replicas"),
+    Bad("an empty list of dependencies", ordered(Worker=[]), DEPENDENCY),
+    Bad("a role twice among dependencies", ordered(Chief=None, Worker=["Chief:Ready", "Chief:Ready"]),
+        DEPENDENCY + "[1]"),
+    Bad("four dependencies", ordered(Chief=None, Worker=4 * ["Chief:Ready"]), DEPENDENCY),
+    Bad("the end of parameter servers of the bundled trainer", changed(
+        ordered(training_job(), PS=None, Worker="PS:Complete"), strategy={"type": "ParameterServer"}),
+        "spec.replicaSpecs"),
+    Bad("the end of the bundled trainer's chief", ordered(training_job(), Chief=None, Worker="Chief:Complete"),
+        "spec.replicaSpecs"),
+    Bad("the end of parameter servers", changed(ordered(PS=None, Worker="PS:Complete"),
+                                                strategy={"type": "ParameterServer"}), "spec.replicaSpecs"),
+    Bad("the end of the chief, which is the job's", ordered(Chief=None, Worker="Chief:Complete"), "spec.replicaSpecs"),
+    Bad("the end of the workers, which is the job's", ordered(Worker=None, Evaluator="Worker:Complete"),
+        "spec.replicaSpecs"),
+    Bad("the end of helpers that are always started again", changed(job(), replicaSpecs={
+        "PS": {**role(), "restartPolicy": "Always"},
+        "Worker": {**role(), "dependsOn": [{"role": "PS", "status": "Complete"}]}}), "spec.replicaSpecs"),
+]
+
 ELASTIC = [
     Bad("fewer workers than minReplicas", elastic(0), "spec.replicaSpecs.Worker.replicas"),
     Bad("more workers than maxReplicas", elastic(5), "spec.replicaSpecs.Worker.replicas"),
@@ -801,4 +861,4 @@ SCHEDULING = [
         "spec.runPolicy.schedulingPolicy.minMember"),
 ]
 
-BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + FAILURES + ELASTIC + SCHEDULING
+BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + FAILURES + START_ORDER + ELASTIC + SCHEDULING

@@ -178,6 +178,16 @@ class ChangeTest(Case):
         self.check_refused(elastic(), {"replicaSpecs": {"Worker": {"replicas": 2, "template": {
             "metadata": {"labels": {"a": "b"}}}}}}, "spec.replicaSpecs")
 
+    def test_what_an_elastic_jobs_workers_wait_for_is_fixed(self):
+        self.check_refused(elastic(replicaSpecs={"Chief": role(), "Worker": role()}),
+                           {"replicaSpecs": {"Worker": {"dependsOn": [{"role": "Chief", "status": "Ready"}]}}},
+                           "spec.replicaSpecs")
+
+    def test_workers_that_wait_for_others_can_be_scaled(self):
+        waiting = {**role(), "dependsOn": [{"role": "Chief", "status": "Ready"}]}
+        self.check_taken(elastic(replicaSpecs={"Chief": role(), "Worker": waiting}),
+                         {"replicaSpecs": {"Worker": {"replicas": 4}}})
+
     def test_an_elastic_jobs_roles_are_fixed(self):
         self.check_refused(elastic(), {"replicaSpecs": {"Chief": role()}}, "spec.replicaSpecs")
 

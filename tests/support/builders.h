@@ -68,6 +68,10 @@ class JobBuilder {
     job_.spec.replica_specs[role].restart_policy = policy;
     return *this;
   }
+  JobBuilder& DependsOn(api::Role role, api::Role other, api::DependencyStatus status) {
+    job_.spec.replica_specs[role].depends_on.push_back({other, status});
+    return *this;
+  }
   // Uses the bundled trainer. Drops the templates that Workers() and the like have set.
   JobBuilder& Training(api::TrainingSpec training = MnistTraining()) {
     job_.spec.training = std::move(training);

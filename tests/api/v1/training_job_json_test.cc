@@ -378,6 +378,11 @@ class JobSource {
             Pick({RestartPolicy::kAlways, RestartPolicy::kOnFailure, RestartPolicy::kExitCode});
       }
     }
+    if (Flip()) {
+      spec.replica_specs[Role::kWorker].depends_on = {
+          {Role::kParameterServer, Pick({DependencyStatus::kReady, DependencyStatus::kComplete})},
+          {Role::kChief, DependencyStatus::kReady}};
+    }
     if (Flip()) spec.elastic = ElasticSpec{Small(), Small()};
     if (Flip()) spec.restart_scope = Pick({RestartScope::kInPlace, RestartScope::kPod});
     if (Flip()) spec.success_policy = SuccessPolicy::kAllWorkers;
@@ -420,6 +425,7 @@ class JobSource {
     if (Flip()) status.next_retry_time = Instant();
     status.attempt = Small();
     status.completed_indexes = {Small(), Small()};
+    if (Flip()) status.started_roles = {Role::kWorker, Role::kEvaluator};
     status.selector = Text();
     status.ready_replicas = "3/4";
     status.restart_count = Small();

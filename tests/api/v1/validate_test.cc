@@ -77,6 +77,77 @@ TEST(ValidateTest, RulesOfAFailurePolicyAreComplete) {
             "spec.runPolicy.podFailurePolicy.rules: found none, expected at least one");
 }
 
+JobBuilder WorkersAfterServers(DependencyStatus status) {
+  return Job("j").Workers(1).ParameterServers(1).DependsOn(Role::kWorker, Role::kParameterServer,
+                                                           status);
+}
+
+TEST(ValidateTest, ARoleWaitsForOthersThatTheJobHas) {
+  EXPECT_EQ(Faults(WorkersAfterServers(DependencyStatus::kReady)), "");
+  const std::string first = "spec.replicaSpecs.Worker.dependsOn[0]";
+  EXPECT_EQ(Faults(Job("j").Workers(1).DependsOn(Role::kWorker, Role::kParameterServer,
+                                                 DependencyStatus::kReady)),
+            first + ".role: found PS, which the job does not have");
+  EXPECT_EQ(Faults(Job("j").Workers(1).Evaluator().DependsOn(Role::kWorker, Role::kEvaluator,
+                                                             DependencyStatus::kReady)),
+            first +
+                ".role: found Evaluator, expected Chief, Worker or PS: the other replicas do "
+                "without an Evaluator");
+  EXPECT_EQ(Faults(Job("j").Workers(1).With([](TrainingJob& job) {
+              job.spec.replica_specs.at(Role::kWorker).depends_on.emplace_back();
+            })),
+            first + ".status: found none, expected Ready or Complete\n" + first +
+                ".role: found none, expected Chief, Worker or PS");
+  EXPECT_EQ(
+      Faults(WorkersAfterServers(DependencyStatus::kReady)
+                 .DependsOn(Role::kWorker, Role::kParameterServer, DependencyStatus::kComplete)),
+      "spec.replicaSpecs.Worker.dependsOn[1]: found PS a second time, expected roles to "
+      "differ");
+}
+
+TEST(ValidateTest, NoRoleWaitsForItself) {
+  const auto ready = DependencyStatus::kReady;
+  EXPECT_EQ(Faults(Job("j").Workers(1).DependsOn(Role::kWorker, Role::kWorker, ready)),
+            "spec.replicaSpecs.Worker.dependsOn: Worker waits for itself, so it would never start");
+  EXPECT_EQ(Faults(WorkersAfterServers(ready)
+                       .Chief()
+                       .Evaluator()
+                       .DependsOn(Role::kEvaluator, Role::kChief, ready)
+                       .DependsOn(Role::kChief, Role::kWorker, ready)
+                       .DependsOn(Role::kParameterServer, Role::kChief, ready)),
+            "spec.replicaSpecs.Chief.dependsOn: Chief waits for itself, so it would never start\n"
+            "spec.replicaSpecs.Worker.dependsOn: Worker waits for itself, so it would never "
+            "start\n"
+            "spec.replicaSpecs.PS.dependsOn: PS waits for itself, so it would never start");
+}
+
+TEST(ValidateTest, NobodyWaitsForAnEndThatComesWithTheJobs) {
+  const auto complete = DependencyStatus::kComplete;
+  const auto fault = [](const std::string& role, const std::string& other, const char* why) {
+    return "spec.replicaSpecs." + role + ".dependsOn[0].status: found Complete of " + other +
+           ", expected Ready: " + why;
+  };
+  EXPECT_EQ(Faults(WorkersAfterServers(complete)), "");
+  EXPECT_EQ(Faults(WorkersAfterServers(complete).Strategy(StrategyType::kParameterServer)),
+            fault("Worker", "PS", "parameter servers serve until the job ends"));
+  EXPECT_EQ(Faults(WorkersAfterServers(complete).Training()),
+            fault("Worker", "PS", "the replicas of a job with `training` end together"));
+  EXPECT_EQ(Faults(WorkersAfterServers(complete).RestartPolicy(Role::kParameterServer,
+                                                               RestartPolicy::kAlways)),
+            fault("Worker", "PS", "replicas with restartPolicy Always never complete"));
+  const auto after_chief =
+      Job("j").Chief().Workers(1).DependsOn(Role::kWorker, Role::kChief, complete);
+  EXPECT_EQ(
+      Faults(after_chief),
+      fault("Worker", "Chief", "the job ends with its Chief, unless successPolicy is AllWorkers"));
+  EXPECT_EQ(Faults(JobBuilder(after_chief).SuccessPolicy(SuccessPolicy::kAllWorkers)), "");
+  const auto after_workers =
+      Job("j").Workers(1).Evaluator().DependsOn(Role::kEvaluator, Role::kWorker, complete);
+  EXPECT_EQ(Faults(after_workers),
+            fault("Evaluator", "Worker", "a job without a Chief ends with its workers"));
+  EXPECT_EQ(Faults(JobBuilder(after_workers).Chief()), "");
+}
+
 TEST(ValidateTest, JobNamesAreDnsLabels) {
   for (const char* name : {"", "Mnist", "1mnist", "-mnist", "mnist-", "mn_ist", "mn.ist"}) {
     EXPECT_THAT(Validate(Job(name).Workers(1).BuildWithDefaults()),
