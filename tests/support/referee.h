@@ -11,6 +11,7 @@
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
+#include "operator/controller/state/replicas.h"
 #include "tests/support/controller_uid.h"
 
 namespace lockstep::testing {
@@ -26,6 +27,7 @@ class Referee {
     const auto job = api::TrainingJobFromJson(object);
     ASSERT_TRUE(job.ok()) << job.status();
     const api::TrainingJobStatus& status = job->status;
+    job_ = *job;
     uid_ = job->metadata.uid;
     using controller::IsTerminal, controller::IsTrue;
     EXPECT_FALSE(IsTrue(status, controller::kSucceeded) && IsTrue(status, controller::kFailed));
@@ -62,6 +64,11 @@ class Referee {
       EXPECT_FALSE(controller::IsTrue(last_, controller::kSuspended))
           << kube::Name(pod) << " was made while suspended";
       EXPECT_FALSE(alive_.contains(kube::Name(pod)));
+      const auto role = api::RoleFromName(kube::Label(pod, api::kLabelRole));
+      if (attempt == last_.attempt) {
+        EXPECT_TRUE(controller::HasStarted(job_, *role))
+            << kube::Name(pod) << " was made before its role's time";
+      }
       for (const auto& [name, other] : alive_) {
         EXPECT_EQ(other, attempt) << name << " of another attempt is still alive";
       }
@@ -73,6 +80,7 @@ class Referee {
   const bool gang_;
   const int backoff_limit_;
   std::string uid_;
+  api::TrainingJob job_;
   api::TrainingJobStatus last_;
   std::map<std::string, int> alive_;
 };

@@ -32,11 +32,20 @@ std::string SchedulerName(const Settings& settings) {
                                                            : settings.gang_scheduler_name;
 }
 
+// Returns the replicas that the group may have pods of by now. A role that waits for others is none
+// of them yet: the pods that it waits for would never be placed.
+std::vector<Replica> PresentMembers(const api::TrainingJob& job) {
+  std::vector<Replica> members = WantedReplicas(job);
+  std::erase_if(members, [&job](const Replica& each) {
+    return each.role == api::Role::kEvaluator || !HasStarted(job, each.role);
+  });
+  return members;
+}
+
 // Returns the gang's members that start together, at most minMember: those that are required first,
 // in the order of roles.
 std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
-  std::vector<Replica> members = WantedReplicas(job);
-  std::erase_if(members, [](const Replica& each) { return each.role == api::Role::kEvaluator; });
+  std::vector<Replica> members = PresentMembers(job);
   const auto optional = std::ranges::stable_partition(
       members, [&job](const Replica& replica) { return IsRequired(job, replica); });
   std::size_t count = members.size() - optional.size();
@@ -52,10 +61,8 @@ int MinMember(const api::TrainingJob& job) {
   if (policy && policy->min_available) {
     // A job whose number counts its Evaluator, which is not in the group, would never start, and
     // one whose number counts replicas that have completed would not go on.
-    const auto others = std::ranges::count_if(WantedReplicas(job), [](const Replica& replica) {
-      return replica.role != api::Role::kEvaluator;
-    });
-    return std::clamp(*policy->min_available, 1, std::max(1, static_cast<int>(others)));
+    const int others = static_cast<int>(PresentMembers(job).size());
+    return std::clamp(*policy->min_available, 1, std::max(1, others));
   }
   // Not 0 once all required replicas have completed: scheduler-plugins refuses that.
   return std::max(1, static_cast<int>(MembersThatStartTogether(job).size()));

@@ -22,8 +22,9 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 
 // Returns the job's PodGroup, which has the job's name and is owned by it. minMember is
 // schedulingPolicy.minAvailable, else the number of replicas that must be up for the job to run;
-// minResources is what those request. Sets no member of `spec` that ReadPodGroup does not read, and
-// notes which ones it sets. Requires: a gang scheduler.
+// minResources is what those request. Neither counts roles that still wait for others: they are
+// placed together when their time comes. Sets no member of `spec` that ReadPodGroup does not read,
+// and notes which ones it sets. Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
 // Updates `group`, the job's PodGroup, to `built`. Members of its spec that others have set stay,
 // such as a queue that Volcano has filled in. Requires: `group` and its spec are objects.

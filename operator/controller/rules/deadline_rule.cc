@@ -72,7 +72,7 @@ std::string LastFailure(const api::TrainingJobStatus& status) {
 }  // namespace
 
 bool IsWaiting(const Observed& observed) {
-  return !IsTrue(observed.job.status, kRunning) && !ReadinessOf(observed).required;
+  return !IsTrue(observed.job.status, kRunning) && !ReadinessOf(observed).started;
 }
 
 std::optional<Duration> UntilDeadline(const Observed& observed) {

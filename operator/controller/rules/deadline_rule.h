@@ -13,7 +13,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanDeadline(const Observed& observed);
 
 // Returns true if pendingDeadlineSeconds may count: the job does not run, and not all replicas that
-// it requires are up. Since when this is so is Observed::waiting_since.
+// it requires are up, without those that wait for others on purpose (dependsOn). Since when this is
+// so is Observed::waiting_since.
 bool IsWaiting(const Observed& observed);
 
 // Returns the time left until the earlier of the job's deadlines, negative if it has passed;

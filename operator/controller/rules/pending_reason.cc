@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/rfc3339.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/rules/failure_report.h"
+#include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -99,6 +101,12 @@ std::optional<PendingReason> BackOff(const Observed& observed) {
                        fmt::format("the next restart is due at {}", FormatRfc3339(*retry)), false};
 }
 
+std::optional<PendingReason> StartOrder(const Observed& observed) {
+  std::string text = WaitsText(observed);
+  if (text.empty()) return std::nullopt;
+  return PendingReason{kWaitsForRole, std::move(text), false};
+}
+
 }  // namespace
 
 bool MissesCheckpoints(const Observed& observed) {
@@ -121,7 +129,7 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
   }
   // Faults that somebody must fix come before those that pass by themselves.
   for (const auto find :
-       {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, BackOff}) {
+       {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, BackOff, StartOrder}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

@@ -9,6 +9,7 @@
 namespace lockstep::controller {
 
 inline constexpr char kBackOff[] = "BackOff";
+inline constexpr char kWaitsForRole[] = "WaitsForRole";  // see WaitsText
 
 struct PendingReason {
   std::string reason;   // "PodWaiting": of the condition, and of the event if it is a warning

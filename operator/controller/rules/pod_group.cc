@@ -12,6 +12,12 @@ bool Agrees(const ObservedPodGroup& seen, const ObservedPodGroup& wanted) {
   return std::ranges::includes(seen, wanted);  // both are ordered
 }
 
+// Returns true if roles of the job wait for others, so that its group grows in steps.
+bool HasStartOrder(const api::TrainingJob& job) {
+  return std::ranges::any_of(job.spec.replica_specs,
+                             [](const auto& entry) { return !entry.second.depends_on.empty(); });
+}
+
 }  // namespace
 
 bool IsOutsideGang(const Observed& observed) {
@@ -35,6 +41,8 @@ bool AddPodGroup(const Observed& observed, Plan& plan) {
   const kube::Object wanted = BuildPodGroup(observed.job, observed.settings);
   if (!Agrees(*observed.pod_group, ReadPodGroup(wanted))) {
     plan.actions.emplace_back(UpdatePodGroup{});
+    // Pods that came before the group counts them would be placed one by one.
+    return !HasStartOrder(observed.job);
   }
   return true;
 }

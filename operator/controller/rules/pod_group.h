@@ -12,9 +12,10 @@ namespace lockstep::controller {
 // replace others stay outside of it, too.
 bool IsOutsideGang(const Observed& observed);
 
-// Adds the action that creates or updates the PodGroup, if one is needed. Returns false if the
-// PodGroup does not exist yet: then no pod may be created. Always returns true without a gang
-// scheduler, and for an attempt that is outside of its gang.
+// Adds the action that creates or updates the PodGroup, if one is needed. Returns false if no pod
+// may be created yet: the PodGroup does not exist, or does not count the pods of a role that has
+// waited for others. Always returns true without a gang scheduler, and for an attempt that is
+// outside of its gang.
 bool AddPodGroup(const Observed& observed, Plan& plan);
 
 // Adds the deletion of the PodGroup, if it exists.

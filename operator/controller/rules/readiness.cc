@@ -1,6 +1,11 @@
 #include "operator/controller/rules/readiness.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/v1/strategy_traits.h"
@@ -10,12 +15,69 @@
 namespace lockstep::controller {
 namespace {
 
+using api::DependencySpec;
+using api::DependencyStatus;
+
 bool IsUp(const Observed& observed, const ObservedPod& pod) {
   if (pod.being_deleted || IsObsolete(observed, pod)) return false;
   return HasSucceeded(pod) || (IsActive(pod) && pod.ready);
 }
 
+struct Arrived {
+  int replicas = 0, of = 0;
+  bool All() const { return replicas >= of; }
+};
+
+bool HasArrived(const Observed& observed, const Replica& replica, DependencyStatus status) {
+  if (status == DependencyStatus::kReady) return IsUp(observed, replica);
+  if (HasCompleted(observed.job, replica)) return true;
+  const ObservedPod* pod = FindPod(observed, replica);
+  return pod != nullptr && CountsAsSuccess(observed, *pod);
+}
+
+// Counts the replicas that the job requires: there may never be room for the others.
+Arrived Count(const Observed& observed, const DependencySpec& dependency) {
+  Arrived arrived;
+  if (!dependency.role || !dependency.status) return arrived;
+  for (const Replica& replica : AllReplicas(observed.job)) {
+    if (replica.role != *dependency.role || !IsRequired(observed.job, replica)) continue;
+    ++arrived.of;
+    if (HasArrived(observed, replica, *dependency.status)) ++arrived.replicas;
+  }
+  return arrived;
+}
+
+std::string_view StatusText(DependencyStatus status) {
+  return status == DependencyStatus::kReady ? "is ready" : "has completed";
+}
+
+std::string WaitsText(const Observed& observed, api::Role role) {
+  std::vector<std::string> awaited;
+  for (const DependencySpec& dependency : observed.job.spec.replica_specs.at(role).depends_on) {
+    const Arrived arrived = Count(observed, dependency);
+    if (arrived.All()) continue;
+    awaited.push_back(fmt::format("{} {} ({} of {})", api::RoleKey(*dependency.role),
+                                  StatusText(*dependency.status), arrived.replicas, arrived.of));
+  }
+  if (awaited.empty()) return "";
+  return fmt::format("{} waits until {}", api::RoleKey(role), fmt::join(awaited, " and "));
+}
+
+std::string StartsText(api::Role role, const std::vector<DependencySpec>& dependencies) {
+  std::vector<std::string> met;
+  for (const DependencySpec& each : dependencies) {
+    met.push_back(fmt::format("{} {}", api::RoleKey(*each.role), StatusText(*each.status)));
+  }
+  return fmt::format("{} starts: {}", api::RoleKey(role), fmt::join(met, " and "));
+}
+
 }  // namespace
+
+bool IsUp(const Observed& observed, const Replica& replica) {
+  if (HasCompleted(observed.job, replica)) return true;
+  const ObservedPod* pod = FindPod(observed, replica);
+  return pod != nullptr && IsUp(observed, *pod);
+}
 
 bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
   return !IsMember(observed, pod) || IsCounted(observed, pod);
@@ -23,18 +85,47 @@ bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
 
 Readiness ReadinessOf(const Observed& observed) {
   const std::vector<Replica> wanted = WantedReplicas(observed.job);
-  Readiness readiness{!wanted.empty(), !wanted.empty()};
+  Readiness readiness{!wanted.empty(), !wanted.empty(), !wanted.empty()};
   for (const Replica& replica : wanted) {
     const ObservedPod* pod = FindPod(observed, replica);
     if (pod != nullptr && IsUp(observed, *pod)) continue;
     readiness.all = false;
-    if (IsRequired(observed.job, replica)) readiness.required = false;
+    if (!IsRequired(observed.job, replica)) continue;
+    readiness.required = false;
+    if (HasStarted(observed.job, replica.role)) readiness.started = false;
   }
   if (!wanted.empty() && api::TraitsOf(observed.job.spec).trains_alone) {
     readiness.required = std::ranges::any_of(
         observed.pods, [&observed](const ObservedPod& pod) { return IsUp(observed, pod); });
+    readiness.started = readiness.required;  // they have one role
   }
   return readiness;
+}
+
+bool AddStartedRoles(const Observed& observed, Plan& plan) {
+  bool any = false;
+  for (const auto& [role, replicas] : observed.job.spec.replica_specs) {
+    if (HasStarted(observed.job, role)) continue;
+    const bool is_due = std::ranges::all_of(
+        replicas.depends_on, [&](const auto& each) { return Count(observed, each).All(); });
+    if (!is_due) continue;
+    any = true;
+    plan.status.started_roles.push_back(role);
+    plan.events.push_back(
+        {PlannedEvent::Type::kNormal, "RoleStarted", StartsText(role, replicas.depends_on)});
+  }
+  return any;
+}
+
+std::string WaitsText(const Observed& observed) {
+  std::vector<std::string> texts;
+  for (const auto& [role, replicas] : observed.job.spec.replica_specs) {
+    if (replicas.replicas == 0 || HasStarted(observed.job, role)) continue;
+    if (std::string text = WaitsText(observed, role); !text.empty()) {
+      texts.push_back(std::move(text));
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 }  // namespace lockstep::controller

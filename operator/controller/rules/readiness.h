@@ -1,6 +1,10 @@
-// Whether a job's replicas are up. Pure.
+// Whether a job's replicas are up, and which roles wait for that before they start
+// (replicaSpecs.*.dependsOn). Pure.
 #pragma once
 
+#include <string>
+
+#include "operator/controller/rules/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
@@ -8,13 +12,27 @@ namespace lockstep::controller {
 // Returns true if the pod must be deleted before its replica can be recreated.
 bool IsObsolete(const Observed& observed, const ObservedPod& pod);
 
+// Returns true if the replica has completed, or if its pod is Ready or has succeeded, is not being
+// deleted and is not obsolete.
+bool IsUp(const Observed& observed, const Replica& replica);
+
 struct Readiness {
   bool required = false;  // the replicas that the job requires are up: any one if each trains alone
   bool all = false;       // every other replica is up too
+  bool started = false;   // as `required`, of the roles that wait for no other
 };
 
-// A replica is up if it has completed, or if its pod is Ready or has succeeded, is not being
-// deleted and is not obsolete. Without a replica that has not completed, nothing is ready.
+// Without a replica that has not completed, nothing is ready.
 Readiness ReadinessOf(const Observed& observed);
+
+// Notes in the plan's status the roles whose wait is over: all that they depend on has got so far
+// in this attempt. They stay noted until the attempt is closed, whatever becomes of the others.
+// Returns true if the plan notes any: the next one creates their pods, and counts them into the
+// gang.
+bool AddStartedRoles(const Observed& observed, Plan& plan);
+
+// Returns which roles wait, and what for: "Worker waits until PS is ready (1 of 2)"; empty if none
+// does.
+std::string WaitsText(const Observed& observed);
 
 }  // namespace lockstep::controller

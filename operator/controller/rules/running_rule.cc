@@ -60,6 +60,12 @@ bool MustWaitForOldMembers(const Observed& observed) {
   });
 }
 
+std::vector<Replica> ReplicasToStart(const api::TrainingJob& job) {
+  std::vector<Replica> replicas = WantedReplicas(job);
+  std::erase_if(replicas, [&job](const Replica& each) { return !HasStarted(job, each.role); });
+  return replicas;
+}
+
 void AddRunning(const Observed& observed, Plan& plan) {
   const std::string message = "all required replicas are ready";
   const bool before = IsTrue(plan.status, kRunning);
@@ -191,8 +197,10 @@ std::optional<Plan> PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   AddDeletes(observed, plan);
-  const bool complete = AddCreates(observed, WantedReplicas(observed.job), plan);
-  if (complete) plan.status.next_retry_time.reset();
+  if (!AddStartedRoles(observed, plan)) {
+    const bool complete = AddCreates(observed, ReplicasToStart(observed.job), plan);
+    if (complete) plan.status.next_retry_time.reset();
+  }
   UpdateRunning(observed, plan);
   AddResize(observed, plan);
   AddWorkloadConditions(observed, plan);

@@ -11,8 +11,9 @@
 namespace lockstep::controller {
 
 // Deletes pods of other attempts, beyond the replica count, or already charged as failed; creates
-// missing pods once old members are gone and the back-off is over. Running is True when every
-// required replica is Ready or has succeeded, and stays so within an attempt. Applies to every job.
+// missing pods once old members are gone and the back-off is over, and those of a role that depends
+// on others once these have got so far (AddStartedRoles). Running is True when every required
+// replica is Ready or has succeeded, and stays so within an attempt. Applies to every job.
 std::optional<Plan> PlanRunning(const Observed& observed);
 
 // The deletes of PlanRunning: of pods that no replica needs any more, by force once that is due,

@@ -27,10 +27,24 @@ bool IsPresentMember(const Observed& observed, const ObservedPod& pod) {
   return IsMember(observed, pod) && !pod.is_gone;
 }
 
+// Counts replicas that have completed and whose pods are gone; returns how many there are. A chief
+// that has finished stays finished, whatever pod it has.
+int CountCompleted(const Observed& observed, api::TrainingJobStatus& status) {
+  int completed = 0;
+  for (const Replica& replica : AllReplicas(observed.job)) {
+    if (!HasCompleted(observed.job, replica)) continue;
+    int& succeeded = status.replica_statuses.at(replica.role).succeeded;
+    const bool is_chief = replica.role == api::Role::kChief;
+    const bool is_counted = is_chief ? succeeded > 0 : FindPod(observed, replica) != nullptr;
+    if (is_counted) continue;
+    ++succeeded;
+    ++completed;
+  }
+  return completed;
+}
+
 void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   int wanted = 0, ready = 0, kubelet_restarts = 0;
-  // Like a completed index, a finished chief stays finished when its pod is gone.
-  const bool chief_done = HasCompleted(observed.job, {api::Role::kChief, 0});
   status.replica_statuses.clear();
   for (const auto& [role, spec] : observed.job.spec.replica_specs) {
     status.replica_statuses[role].desired = spec.replicas;
@@ -52,18 +66,7 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // Those of a counted pod are among status.restarts.
     if (!is_counted) kubelet_restarts += pod.restart_count;
   }
-  for (int index = 0; index < ReplicaCount(observed.job, api::Role::kWorker); ++index) {
-    const Replica worker{api::Role::kWorker, index};
-    if (!HasCompleted(observed.job, worker)) continue;
-    if (FindPod(observed, worker) != nullptr) continue;  // counted above
-    ++status.replica_statuses.at(worker.role).succeeded;
-    ++ready;
-  }
-  const auto chief = status.replica_statuses.find(api::Role::kChief);
-  if (chief_done && chief != status.replica_statuses.end() && chief->second.succeeded == 0) {
-    chief->second.succeeded = 1;
-    ++ready;
-  }
+  ready += CountCompleted(observed, status);
   status.ready_replicas = fmt::format("{}/{}", ready, wanted);
   const int restarts = status.restarts.application + status.restarts.disruption +
                        status.restarts.evaluator + kubelet_restarts;

@@ -18,6 +18,17 @@ bool CountsCompleted(const api::TrainingJob& job) {
   return !api::IsTrue(job.status, api::kSuspended) || api::TraitsOf(job.spec).trains_alone;
 }
 
+// Returns true if a role has started that waited for the end of this one. Its work is done, then:
+// a pod that is deleted afterwards, because its node is drained, say, is not needed again.
+bool WasAwaited(const api::TrainingJob& job, api::Role role) {
+  const api::DependencySpec end{role, api::DependencyStatus::kComplete};
+  return std::ranges::any_of(job.status.started_roles, [&](api::Role started) {
+    const auto spec = job.spec.replica_specs.find(started);
+    if (spec == job.spec.replica_specs.end()) return false;
+    return std::ranges::find(spec->second.depends_on, end) != spec->second.depends_on.end();
+  });
+}
+
 }  // namespace
 
 int ReplicaCount(const api::TrainingJob& job, api::Role role) {
@@ -33,11 +44,19 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
   return replicas;
 }
 
+bool HasStarted(const api::TrainingJob& job, api::Role role) {
+  const auto spec = job.spec.replica_specs.find(role);
+  if (spec == job.spec.replica_specs.end() || spec->second.depends_on.empty()) return true;
+  const std::vector<api::Role>& started = job.status.started_roles;
+  return std::ranges::find(started, role) != started.end();
+}
+
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kWorker) {
     if (!CountsCompleted(job)) return false;
     return std::ranges::binary_search(job.status.completed_indexes, replica.index);
   }
+  if (replica.role == api::Role::kParameterServer) return WasAwaited(job, replica.role);
   const auto counts = job.status.replica_statuses.find(replica.role);
   return replica.role == api::Role::kChief && counts != job.status.replica_statuses.end() &&
          counts->second.succeeded > 0;

@@ -13,9 +13,13 @@ namespace lockstep::controller {
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 if the job lacks the role
 // Returns every replica of the spec in the order chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
+// Returns true if pods of the role may be created in the present attempt: it depends on no other,
+// or the status says that its wait is over.
+bool HasStarted(const api::TrainingJob& job, api::Role role);
 // Returns true if the job's status says that the replica has succeeded in the present attempt. The
 // status decides because the pod may be gone. status.completedIndexes records it for workers,
-// replicaStatuses for the chief.
+// replicaStatuses for the chief, and for other roles that one has started which waited for their
+// end.
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
 // Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);

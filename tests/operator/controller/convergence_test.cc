@@ -4,6 +4,7 @@
 // to rest.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -21,6 +22,8 @@ using testing::Job;
 using testing::World;
 
 constexpr int kBackoffLimit = 3;
+constexpr auto kReady = api::DependencyStatus::kReady;
+constexpr auto kComplete = api::DependencyStatus::kComplete;
 
 // Replays the API server's journal to the referee.
 class JournalReader {
@@ -46,6 +49,7 @@ struct Variation {
   bool elastic = false;
   std::string gang_scheduler;
   bool kueue = false;
+  std::optional<api::DependencyStatus> servers_first = {};  // how far, before workers start
 };
 
 api::TrainingJob JobOf(const Variation& variation) {
@@ -59,6 +63,10 @@ api::TrainingJob JobOf(const Variation& variation) {
     api::TrainingSpec training = testing::MnistTraining();
     training.checkpoint.directory = "/checkpoints";
     job.Training(training);
+  }
+  if (variation.servers_first) {
+    job.ParameterServers(2).DependsOn(api::Role::kWorker, api::Role::kParameterServer,
+                                      *variation.servers_first);
   }
   return job
       .With([&variation](api::TrainingJob& made) {
@@ -300,15 +308,19 @@ TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
 
 INSTANTIATE_TEST_SUITE_P(
     Variations, ConvergenceTest,
-    ::testing::Values(Variation{"Gang"}, Variation{"InPlace", RestartScope::kInPlace},
-                      Variation{"Pod", RestartScope::kPod},
-                      Variation{"ElasticGang", RestartScope::kGang, true},
-                      Variation{"ElasticInPlace", RestartScope::kInPlace, true},
-                      Variation{"ElasticPod", RestartScope::kPod, true},
-                      Variation{"Volcano", RestartScope::kGang, true, "volcano"},
-                      Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
-                      Variation{"Kueue", RestartScope::kGang, false, "", true},
-                      Variation{"KueueElastic", RestartScope::kInPlace, true, "", true}),
+    ::testing::Values(
+        Variation{"Gang"}, Variation{"InPlace", RestartScope::kInPlace},
+        Variation{"Pod", RestartScope::kPod}, Variation{"ElasticGang", RestartScope::kGang, true},
+        Variation{"ElasticInPlace", RestartScope::kInPlace, true},
+        Variation{"ElasticPod", RestartScope::kPod, true},
+        Variation{"Volcano", RestartScope::kGang, true, "volcano"},
+        Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
+        Variation{"ServersFirst", RestartScope::kPod, false, "", false, kReady},
+        Variation{"InPlaceServersFirst", RestartScope::kInPlace, false, "", false, kReady},
+        Variation{"HelpersFirst", RestartScope::kGang, false, "", false, kComplete},
+        Variation{"VolcanoHelpersFirst", RestartScope::kGang, false, "volcano", false, kComplete},
+        Variation{"Kueue", RestartScope::kGang, false, "", true},
+        Variation{"KueueElastic", RestartScope::kInPlace, true, "", true}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

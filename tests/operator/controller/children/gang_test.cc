@@ -54,6 +54,24 @@ TEST(GangTest, VolcanosPodGroupCarriesTheWholePolicy) {
                    {{"cpu", "2500m"}, {"memory", "3221225472"}, {"nvidia.com/gpu", "2"}}}}));
 }
 
+TEST(GangTest, ARoleThatWaitsForOthersIsCountedOnceItsTimeHasCome) {
+  api::TrainingJob job =
+      Job("j")
+          .ParameterServers(2)
+          .Workers(3)
+          .PodTemplate(Role::kParameterServer, TemplateAsking({{"cpu", 1}}))
+          .PodTemplate(Role::kWorker, TemplateAsking({{"cpu", 4}}))
+          .DependsOn(Role::kWorker, Role::kParameterServer, api::DependencyStatus::kReady)
+          .BuildWithDefaults();
+  const auto spec = [&job] { return BuildPodGroup(job, kVolcano).at("spec"); };
+  EXPECT_EQ(spec(), (Json{{"minMember", 2}, {"minResources", {{"cpu", "2"}}}}));
+  job.spec.run_policy.scheduling_policy.emplace().min_available = 5;
+  EXPECT_EQ(spec().at("minMember"), 2) << "more do not exist yet";
+  job.status.started_roles = {Role::kWorker};
+  EXPECT_EQ(spec().at("minMember"), 5);
+  EXPECT_EQ(spec().at("minResources"), (Json{{"cpu", "14"}}));
+}
+
 TEST(GangTest, SchedulerPluginsPodGroupHasATimeoutAndNoQueue) {
   const api::TrainingJob job = Job("j")
                                    .Workers(2)

@@ -57,6 +57,19 @@ TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
   EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));  // cleaned up
 }
 
+TEST(DeadlineRuleTest, APendingJobIsNotChargedForRolesThatWaitOnPurpose) {
+  using api::Role;
+  Seen seen(Job("j").ParameterServers(1).Workers(1).PendingDeadlineSeconds(100).DependsOn(
+      Role::kWorker, Role::kParameterServer, api::DependencyStatus::kComplete));
+  seen.Service().Pod(Role::kParameterServer, 0, testing::kPending).Write().Later(seconds(40));
+  EXPECT_EQ(UntilDeadline(seen.Build()), seconds(60)) << "the helper itself has no node yet";
+  seen.NoPods().Pod(Role::kParameterServer, 0, kReady).Write().Later(seconds(10'000));
+  EXPECT_EQ(UntilDeadline(seen.Build()), std::nullopt) << "it works";
+  seen.NoPods().Pod(Role::kParameterServer, 0, Exited(0)).Write().Later(seconds(40));
+  EXPECT_EQ(UntilDeadline(seen.Build()), seconds(100)) << "the worker's turn";
+  EXPECT_TRUE(PlanDeadline(seen.Later(seconds(100)).Build()));
+}
+
 TEST(DeadlineRuleTest, TimeRunsBeforeTheFirstStatusIsWritten) {
   Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100));
   EXPECT_EQ(seen.Later(seconds(30)).Plan().requeue_after, seconds(70));

@@ -1,0 +1,149 @@
+// Roles that wait for others, on the server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "operator/controller/rules/status.h"
+#include "tests/operator/controller/world.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::DependencyStatus;
+using api::Role;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::JobBuilder;
+using ::testing::UnorderedElementsAre;
+using testing::World;
+
+JobBuilder ServersFirst(DependencyStatus status = DependencyStatus::kReady) {
+  return Job("j")
+      .ParameterServers(2)
+      .Workers(2)
+      .RestartScope(api::RestartScope::kGang)
+      .DependsOn(Role::kWorker, Role::kParameterServer, status);
+}
+
+std::vector<std::string> PodNames(World& world) {
+  std::vector<std::string> names;
+  for (const kube::Object& pod : world.Pods()) names.push_back(kube::Name(pod));
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string Said(World& world) {
+  return FindCondition(world.Job()->status, kRunning)->message;
+}
+
+TEST(StartOrderWorldTest, WorkersFollowTheServersAndTheJobRuns) {
+  World world(ServersFirst().Build());
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  world.SetPod("j-ps-0", "Running");
+  world.clock.Advance(std::chrono::minutes(1));  // counts are written now and then
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  EXPECT_EQ(Said(world), "Worker waits until PS is ready (1 of 2)");
+  world.SetPod("j-ps-1", "Running");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1", "j-worker-0", "j-worker-1"));
+  EXPECT_THAT(world.Job()->status.started_roles, ElementsAre(Role::kWorker));
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("RoleStarted", "Running"));
+}
+
+// Neither a new operator nor a server that is not ready for a while takes the note back.
+TEST(StartOrderWorldTest, AnOperatorThatStartsAgainGoesOnWithTheOrder) {
+  World world(ServersFirst().RestartScope(api::RestartScope::kPod).Build());
+  world.Settle();
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  world.SetPod("j-ps-0", "Running");
+  world.SetPod("j-ps-1", "Running");
+  world.Settle();
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Modify(kube::kPodKind, {"default", "j-ps-0"}, [](kube::Object& pod) {
+    pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}}};
+  });
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_THAT(PodNames(world), Contains("j-worker-1"));
+  EXPECT_THAT(world.EventReasons(), ElementsAre("RoleStarted"));
+}
+
+TEST(StartOrderWorldTest, AWholeRestartBeginsTheOrderAgain) {
+  World world(ServersFirst(DependencyStatus::kComplete).Build());
+  world.Settle();
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SetPod("j-ps-1", "Succeeded");
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Failed", 137);
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));  // the failure is judged
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) {
+    if (kube::IsBeingDeleted(pod)) {
+      world.client.Remove(kube::kPodKind, {"default", kube::Name(pod)});
+    }
+  }
+  world.clock.Advance(std::chrono::minutes(10));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  EXPECT_EQ(Said(world), "Worker waits until PS has completed (0 of 2)");
+}
+
+// A scheduler would place pods one by one that come before their group counts them, and wait for
+// ever for a group that counts pods which do not come.
+TEST(StartOrderWorldTest, AGangGrowsBeforeThePodsOfARoleThatHasWaited) {
+  World world(ServersFirst().Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  const auto min_member = [&] { return world.client.Objects(kind)[0].at("spec").at("minMember"); };
+  world.Settle();
+  EXPECT_EQ(min_member(), 2);
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  world.SetPod("j-ps-0", "Running");
+  world.SetPod("j-ps-1", "Running");
+  bool grew_first = false;
+  for (int i = 0; i < 10 && PodNames(world).size() == 2; ++i) {
+    world.SyncAll();
+    ASSERT_TRUE(world.Reconcile().ok());
+    grew_first |= min_member() == 4 && PodNames(world).size() == 2;
+  }
+  EXPECT_TRUE(grew_first);
+  world.Settle();
+  EXPECT_EQ(min_member(), 4);
+  EXPECT_EQ(PodNames(world).size(), 4U);
+}
+
+TEST(StartOrderWorldTest, ASuspendedJobStartsInTheSameOrderOnceItIsResumed) {
+  World world(ServersFirst().Build());
+  world.Settle();
+  world.SetPod("j-ps-0", "Running");
+  world.SetPod("j-ps-1", "Running");
+  world.Settle();
+  world.SetSuspend(true);
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) {
+    world.client.Remove(kube::kPodKind, {"default", kube::Name(pod)});
+  }
+  world.Settle();
+  EXPECT_THAT(world.Job()->status.started_roles, IsEmpty());
+  world.SetSuspend(false);
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+}
+
+}  // namespace
+}  // namespace lockstep::controller
