@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/v1/defaults.h"
+#include "api/v1/enum_names.h"
 #include "base/json_text.h"
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
@@ -30,6 +31,21 @@ std::vector<std::string> ArgumentsOf(const PlanOptions& options) {
   return arguments;
 }
 
+// Of the roles that wait for others, as in the job's spec.
+nlohmann::ordered_json StartOrderOf(const api::TrainingJobSpec& spec) {
+  auto order = nlohmann::ordered_json::array();
+  for (const auto& [role, replicas] : spec.replica_specs) {
+    if (replicas.depends_on.empty()) continue;
+    auto depends_on = nlohmann::ordered_json::array();
+    for (const api::DependencySpec& each : replicas.depends_on) {
+      depends_on.push_back(
+          {{"role", api::NameOf(*each.role)}, {"status", api::NameOf(*each.status)}});
+    }
+    order.push_back({{"role", api::NameOf(role)}, {"depends_on", std::move(depends_on)}});
+  }
+  return order;
+}
+
 absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const JobFile file, LoadJobFile(options.job));
   if (!file.job.spec.training) {
@@ -46,7 +62,9 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
                       .arguments = ArgumentsOf(options)};
   LOCKSTEP_ASSIGN_OR_RETURN(request.volumes, ParseVolumes(options.volumes));
   absl::StatusOr<nlohmann::ordered_json> plan = AskForPlan(request);
-  return plan.ok() ? plan : InFile(SourceOf(options.job.file), plan.status());
+  if (!plan.ok()) return InFile(SourceOf(options.job.file), plan.status());
+  (*plan)["start_order"] = StartOrderOf(file.job.spec);
+  return plan;
 }
 
 // Why the text is not a shape; empty: it is one.

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
 #include "base/folder_entries.h"
@@ -28,6 +29,7 @@
 #include "operator/cli/text/console.h"
 #include "operator/cli/text/curve.h"
 #include "operator/cli/text/progress_line.h"
+#include "operator/controller/rules/pending_reason.h"
 #include "operator/local/guardian.h"
 
 namespace lockstep::cli {
@@ -157,6 +159,10 @@ class Session {
     if (!api::HasTrainingGroup(file_.job)) return;
     RunView view;
     view.state = status_.state;
+    const api::Condition* running = api::FindCondition(status_, api::kRunning);
+    if (running != nullptr && running->reason == controller::kWaitsForRole) {
+      view.waits = running->message;
+    }
     for (const auto& [role, replicas] : status_.replica_statuses) {
       view.desired += replicas.desired;
       view.active += replicas.active;

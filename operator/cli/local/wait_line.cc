@@ -52,6 +52,7 @@ std::string Reason(const RunView& view, const std::string& time) {
   if (view.state == "Restarting") {
     return fmt::format("waiting {} for the job's next attempt", time);
   }
+  if (!view.waits.empty()) return fmt::format("waiting {}: {}", time, view.waits);
   if (view.active < view.desired) {
     return fmt::format("waiting {} for {} of {} replicas to start", time,
                        view.desired - view.active, view.desired);

@@ -18,6 +18,8 @@ constexpr Duration kPatience = std::chrono::seconds(5);
 struct RunView {
   std::string state;            // the job's, as in its status
   int desired = 0, active = 0;  // numbers of replicas
+  std::string
+      waits;  // "Worker waits until Chief is ready (0 of 1)", by dependsOn; empty: none does
   // Whether the leading pod's trainer answers; if not, the next two are unknown.
   bool answers = false;
   std::vector<std::string> missing;  // replicas that have not joined the group: "worker 1"

@@ -1,10 +1,15 @@
 #include "operator/cli/text/job_rows.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
 #include "operator/cli/cluster/job_pods.h"
@@ -42,6 +47,16 @@ ReplicaRow RowOfPod(const std::string& replica, const Object& pod) {
           .state = PodState(pod)};
 }
 
+std::string StateWithoutPod(const api::TrainingJob& job, const Replica& replica) {
+  if (controller::HasCompleted(job, replica)) return "Completed";
+  if (controller::HasStarted(job, replica.role) || api::IsTerminal(job.status)) return "no pod";
+  std::vector<std::string_view> awaited;
+  for (const api::DependencySpec& each : job.spec.replica_specs.at(replica.role).depends_on) {
+    if (each.role) awaited.push_back(api::RoleKey(*each.role));
+  }
+  return fmt::format("waits for {}", fmt::join(awaited, " and "));
+}
+
 ReplicaRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods,
                         const Replica& replica) {
   const std::string name = controller::Describe(replica);
@@ -52,7 +67,7 @@ ReplicaRow RowOfReplica(const api::TrainingJob& job, const PodsByReplica& pods,
           .node = {},
           .restarts = {},
           .created = {},
-          .state = controller::HasCompleted(job, replica) ? "Completed" : "no pod"};
+          .state = StateWithoutPod(job, replica)};
 }
 
 // Recorders of the newer API (events.k8s.io) fill eventTime and series, those of this one the rest.

@@ -109,6 +109,22 @@ std::string CommunicationLine(const Json& communication) {
   return line + "\n";
 }
 
+// "Start order: Worker once PS is ready"; nothing if all roles start at once.
+std::string StartOrderLine(const Json& order) {
+  std::vector<std::string> roles;
+  for (const Json& role : order) {
+    std::vector<std::string> awaited;
+    for (const Json& each : role.at("depends_on")) {
+      const bool is_ready = each.at("status") == "Ready";
+      awaited.push_back(fmt::format("{} {}", each.at("role").get<std::string>(),
+                                    is_ready ? "is ready" : "has completed"));
+    }
+    roles.push_back(
+        fmt::format("{} once {}", role.at("role").get<std::string>(), fmt::join(awaited, " and ")));
+  }
+  return roles.empty() ? "" : fmt::format("Start order: {}\n", fmt::join(roles, "; "));
+}
+
 std::string MemoryLines(const Json& plan) {
   const Json& memory = plan.at("memory");
   const Json& replica = memory.at("replica");
@@ -183,6 +199,7 @@ std::string PlanText(const Json& plan) {
                       FlopText(NumberAt(flops, "forward")), FlopText(NumberAt(flops, "training")));
   text += DataLine(plan.at("data"));
   text += StepLines(plan.at("steps"));
+  text += StartOrderLine(plan.at("start_order"));
   text += CommunicationLine(plan.at("communication"));
   text += fmt::format("Checkpoint: {}\n", ByteText(NumberAt(plan, "checkpoint_bytes")));
   return Printable(text + MemoryLines(plan));

@@ -88,6 +88,31 @@ class DescribeCommandTest : public ::testing::Test {
   absl::StatusOr<std::string> log_ = "step 7\nkilled";
 };
 
+TEST_F(DescribeCommandTest, SaysWhatARoleWaitsFor) {
+  const auto ready = api::DependencyStatus::kReady;
+  Object object =
+      api::TrainingJobToJson(Job("mnist")
+                                 .Namespace("team")
+                                 .ParameterServers(1)
+                                 .Workers(1)
+                                 .Training()
+                                 .DependsOn(api::Role::kWorker, api::Role::kParameterServer, ready)
+                                 .Build());
+  object["status"] = {{"state", "Pending"},
+                      {"conditions",
+                       {{{"type", "Running"},
+                         {"status", "False"},
+                         {"lastTransitionTime", "2026-01-01T00:00:00Z"},
+                         {"reason", "WaitsForRole"},
+                         {"message", "Worker waits until PS is ready (0 of 1)"}}}}};
+  client_.Add(kTrainingJobKind, object);
+  const std::string text = Describe();
+  EXPECT_THAT(text,
+              HasSubstr("Not Running: WaitsForRole: Worker waits until PS is ready (0 of 1)"));
+  EXPECT_THAT(text, HasSubstr("ps-0       -      -          -     no pod\n"));
+  EXPECT_THAT(text, HasSubstr("worker-0   -      -          -     waits for PS\n"));
+}
+
 TEST_F(DescribeCommandTest, TheCauseOfAFailureComesFirst) {
   AddJob(2, {{"state", "Failed"},
              {"restartCount", 7},

@@ -56,6 +56,13 @@ TEST(WaitLineTest, SaysWhatTheRunWaitsFor) {
       {[](RunView& view) {
          view.active = 1;
          view.answers = false;
+         view.waits = "Worker waits until Chief is ready (0 of 1)";
+         view.progress.reset();
+       },
+       "waiting 0:15: Worker waits until Chief is ready (0 of 1)"},
+      {[](RunView& view) {
+         view.active = 1;
+         view.answers = false;
          view.progress.reset();
        },
        "waiting 0:15 for 1 of 2 replicas to start"},

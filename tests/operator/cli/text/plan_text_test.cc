@@ -33,7 +33,7 @@ nlohmann::ordered_json Plan() {
                       "all_reduced_bytes_per_step": 4096, "sent_bytes_per_step": 4096,
                       "broadcast_bytes_per_step": 0, "shared_memory": false,
                       "servers": [], "pushed_bytes_per_step": 0, "pulled_bytes_per_step": 0},
-    "checkpoint_bytes": 7680,
+    "checkpoint_bytes": 7680, "start_order": [],
     "memory": {"replica": {"process": 47185920, "step": 100, "server_values": 2097152,
                            "total": 49283172},
                "pods": [{"role": "Worker", "count": 2, "bytes": 98566344, "limit": 536870912}],
@@ -61,6 +61,17 @@ Memory of a replica: 47.0 MiB (process 45.0 MiB, server values 2.0 MiB)
 Memory of a pod of Worker: 94.0 MiB of 512.0 MiB
 Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
+}
+
+TEST(PlanTextTest, SaysWhichRolesWaitForWhichOthers) {
+  auto plan = Plan();
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("Start order")));
+  plan["start_order"] = nlohmann::ordered_json::parse(R"([
+    {"role": "Worker", "depends_on": [{"role": "Chief", "status": "Ready"},
+                                      {"role": "PS", "status": "Complete"}]},
+    {"role": "Evaluator", "depends_on": [{"role": "Worker", "status": "Ready"}]}])");
+  EXPECT_THAT(PlanText(plan), HasSubstr("\nStart order: Worker once Chief is ready and PS has "
+                                        "completed; Evaluator once Worker is ready\n"));
 }
 
 TEST(PlanTextTest, OfGpusItSaysThatTheirMemoryIsNotKnown) {
