@@ -167,7 +167,17 @@ void Board::ReadList() {
 void Board::AddPoint(const ListedJob& listed, Time now) {
   const std::optional<api::Progress>& progress = listed.job.status.progress;
   if (!progress || (!curves_.contains(listed.key) && curves_.size() >= kMostCurves)) return;
-  Curve& curve = CurveOf(listed);
+  JobCurve& job = CurveOf(listed);
+  Curve& curve = job.curve;
+  const std::optional<std::int64_t> before = std::exchange(job.listed_step, progress->step);
+  if (before == progress->step) return;
+  // What a page's look had from the ranks is newer than the status, unless the job has gone back to
+  // a checkpoint; and that, too, the ranks have told, if they answer.
+  const auto watched = jobs_.find(listed.key);
+  const bool answers = watched != jobs_.end() && watched->second.error.empty() &&
+                       !watched->second.ranks.empty();
+  const bool is_back = before && progress->step < *before && !answers;
+  if (!curve.points().empty() && progress->step <= curve.points().back().step && !is_back) return;
   // The time is this machine's, as in LookAt, because the cluster's clock may be minutes off. Only
   // the first point has the time of the report: the job may have ended long ago.
   const Time time =
@@ -179,10 +189,10 @@ void Board::AddPoint(const ListedJob& listed, Time now) {
 }
 
 // A job that was deleted and recreated gets a new curve.
-Curve& Board::CurveOf(const ListedJob& listed) {
+Board::JobCurve& Board::CurveOf(const ListedJob& listed) {
   JobCurve& found = curves_[listed.key];
-  if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve()};
-  return found.curve;
+  if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve(), {}};
+  return found;
 }
 
 void Board::LookAt(const kube::Key& key) {
@@ -224,12 +234,12 @@ void Board::LookAt(const kube::Key& key) {
   const JobTop& top = look->seen.top;
   if (!look->curve && !look->seen.ranks.empty()) {  // newer than the status
     CurveOf(look->listed)
-        .Add({.time = now,
-              .step = static_cast<std::int64_t>(top.step),
-              .loss = top.loss,
-              .examples_per_second = top.examples_per_second});
+        .curve.Add({.time = now,
+                    .step = static_cast<std::int64_t>(top.step),
+                    .loss = top.loss,
+                    .examples_per_second = top.examples_per_second});
   }
-  job.view = LookJson(*look, look->curve ? *look->curve : CurveOf(look->listed));
+  job.view = LookJson(*look, look->curve ? *look->curve : CurveOf(look->listed).curve);
 }
 
 void Board::ReadLog(const LogKey& key) {

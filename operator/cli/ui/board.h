@@ -62,6 +62,7 @@ class Board {
   struct JobCurve {
     std::string uid;
     Curve curve;
+    std::optional<std::int64_t> listed_step;  // in the last list
   };
   struct WatchedLog {
     SteadyTime asked;
@@ -80,7 +81,7 @@ class Board {
   void ReadLog(const LogKey& key);
   bool IsAsked() const;  // requires mutex_
   void AddPoint(const ListedJob& listed, Time now);
-  Curve& CurveOf(const ListedJob& listed);
+  JobCurve& CurveOf(const ListedJob& listed);
 
   JobSource& source_;
   const BoardPeriods periods_;

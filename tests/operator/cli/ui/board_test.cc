@@ -170,6 +170,35 @@ TEST(BoardTest, AJobThatIsMadeAgainHasACurveOfItsOwn) {
   }));
 }
 
+// The status of a job is older than what its ranks say.
+TEST(BoardTest, ACurveGoesBackOnlyWithTheJob) {
+  testing::FakeSource source;
+  source.status_step = 100;
+  source.live_step = 101;
+  Board board(source, kFast);
+  const auto steps = [&] {
+    std::vector<int> found;
+    const json job = json::parse(*board.Job({"n", "a"}))["job"];
+    if (job.is_object()) {
+      for (const json& point : job["curve"]) found.push_back(point[1]);
+    }
+    return found;
+  };
+  const auto ends_with = [&](int step) { return !steps().empty() && steps().back() == step; };
+  EXPECT_TRUE(Eventually([&] { return steps().size() > 5; }));
+  source.status_step = 102;
+  const std::size_t before = steps().size();
+  EXPECT_TRUE(Eventually([&] { return steps().size() > before + 5; }));
+  source.live_step = -1;
+  for (const int lists = source.lists; source.lists < lists + 3;) steps();
+  EXPECT_TRUE(std::ranges::is_sorted(steps()));
+  source.status_step = 10'000;
+  EXPECT_TRUE(Eventually([&] { return ends_with(10'000); }));
+  EXPECT_TRUE(std::ranges::is_sorted(steps()));
+  source.status_step = 500;  // from a checkpoint
+  EXPECT_TRUE(Eventually([&] { return ends_with(500); }));
+}
+
 TEST(BoardTest, ALogComesInParts) {
   testing::FakeSource source;
   Board board(source, kFast);

@@ -32,6 +32,10 @@ class FakeSource final : public JobSource {
       look.facts.events.push_back(
           {{"reason", "Started"}, {"message", "<script>\033[31m"}, {"type", "Normal"}});
     }
+    if (live_step >= 0) {
+      look.seen.ranks.emplace_back();
+      look.seen.top.step = static_cast<double>(live_step++);
+    }
     return look;
   }
   std::unique_ptr<LogTail> Tail(const kube::Key& /*job*/, const std::string& replica) override {
@@ -54,6 +58,8 @@ class FakeSource final : public JobSource {
   std::atomic<int> lists = 0, looks = 0;
   std::atomic<int> generation = 1;  // of the jobs, which have been made again
   std::atomic<bool> is_down = false;
+  std::atomic<int> status_step = -1;  // of each job; -1: the number of lists
+  std::atomic<int> live_step = -1;    // of the ranks, one more at each look; -1: none answers
 
  private:
   ListedJob Listed(const std::string& name) {
@@ -61,7 +67,7 @@ class FakeSource final : public JobSource {
     listed.job.metadata.name = name;
     listed.job.metadata.uid = std::to_string(generation);
     listed.job.status.progress.emplace();
-    listed.job.status.progress->step = lists;
+    listed.job.status.progress->step = status_step < 0 ? lists : status_step;
     listed.job.status.progress->loss = 0.5;
     return listed;
   }
