@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "base/json_text.h"
 #include "base/printable.h"
 #include "base/thread_pool.h"
@@ -19,6 +20,15 @@ constexpr int kLooksPerEvents = 5;        // events of a whole namespace are lis
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
+}
+
+// The times of a curve are this machine's, because the cluster's clock may be minutes off. Only the
+// first point has the time of the report: the job may have ended long ago.
+CurvePoint FirstPoint(const api::Progress& progress, Time now) {
+  return {.time = std::min(now, progress.update_time.value_or(now)),
+          .step = progress.step,
+          .loss = progress.loss,
+          .examples_per_second = progress.examples_per_second};
 }
 
 // Makes room where nobody has asked for long. Returns false if there is none for `key`.
@@ -166,33 +176,69 @@ void Board::ReadList() {
 
 void Board::AddPoint(const ListedJob& listed, Time now) {
   const std::optional<api::Progress>& progress = listed.job.status.progress;
-  if (!progress || (!curves_.contains(listed.key) && curves_.size() >= kMostCurves)) return;
+  if (!progress || !MayHaveCurve(listed)) return;
   JobCurve& job = CurveOf(listed);
   Curve& curve = job.curve;
   const std::optional<std::int64_t> before = std::exchange(job.listed_step, progress->step);
+  if (api::IsTerminal(listed.job.status)) job.ended = job.ended.value_or(now);
   if (before == progress->step) return;
   // What a page's look had from the ranks is newer than the status, unless the job has gone back to
   // a checkpoint; and that, too, the ranks have told, if they answer.
   const auto watched = jobs_.find(listed.key);
-  const bool answers = watched != jobs_.end() && watched->second.error.empty() &&
-                       !watched->second.ranks.empty();
+  const bool answers =
+      watched != jobs_.end() && watched->second.error.empty() && !watched->second.ranks.empty();
   const bool is_back = before && progress->step < *before && !answers;
   if (!curve.points().empty() && progress->step <= curve.points().back().step && !is_back) return;
-  // The time is this machine's, as in LookAt, because the cluster's clock may be minutes off. Only
-  // the first point has the time of the report: the job may have ended long ago.
-  const Time time =
-      curve.points().empty() ? std::min(now, progress->update_time.value_or(now)) : now;
-  curve.Add({.time = time,
+  if (curve.points().empty()) return curve.Add(FirstPoint(*progress, now));
+  curve.Add({.time = now,
              .step = progress->step,
              .loss = progress->loss,
              .examples_per_second = progress->examples_per_second});
 }
 
+bool Board::HasCurve(const ListedJob& listed) const {
+  const auto found = curves_.find(listed.key);
+  return found != curves_.end() && found->second.uid == listed.job.metadata.uid;
+}
+
+// The curve of a job that has ended before is one point, which takes no place; and those that have
+// ended since make room for jobs that run.
+bool Board::MayHaveCurve(const ListedJob& listed) {
+  if (HasCurve(listed)) return true;
+  if (api::IsTerminal(listed.job.status)) return false;
+  if (curves_.contains(listed.key) || curves_.size() < kMostCurves) return true;
+  const auto first = std::ranges::min_element(
+      curves_, {}, [](const auto& curve) { return curve.second.ended.value_or(Time::max()); });
+  if (!first->second.ended) return false;
+  curves_.erase(first);
+  return true;
+}
+
 // A job that was deleted and recreated gets a new curve.
 Board::JobCurve& Board::CurveOf(const ListedJob& listed) {
   JobCurve& found = curves_[listed.key];
-  if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve(), {}};
+  if (found.uid != listed.job.metadata.uid) found = {listed.job.metadata.uid, Curve(), {}, {}};
   return found;
+}
+
+// Returns the job's curve up to this look.
+Curve Board::CurveAt(const JobLook& look, Time now) {
+  if (look.curve) return *look.curve;
+  const api::TrainingJobStatus& status = look.listed.job.status;
+  if (api::IsTerminal(status) && !HasCurve(look.listed)) {
+    Curve curve;
+    if (status.progress) curve.Add(FirstPoint(*status.progress, now));
+    return curve;
+  }
+  Curve& curve = CurveOf(look.listed).curve;
+  if (!look.seen.ranks.empty()) {  // newer than the status
+    const JobTop& top = look.seen.top;
+    curve.Add({.time = now,
+               .step = static_cast<std::int64_t>(top.step),
+               .loss = top.loss,
+               .examples_per_second = top.examples_per_second});
+  }
+  return curve;
 }
 
 void Board::LookAt(const kube::Key& key) {
@@ -231,15 +277,7 @@ void Board::LookAt(const kube::Key& key) {
   }
   look->seen.top.times = TimesBetween(job.ranks, look->seen.ranks);
   job.ranks = look->seen.ranks;
-  const JobTop& top = look->seen.top;
-  if (!look->curve && !look->seen.ranks.empty()) {  // newer than the status
-    CurveOf(look->listed)
-        .curve.Add({.time = now,
-                    .step = static_cast<std::int64_t>(top.step),
-                    .loss = top.loss,
-                    .examples_per_second = top.examples_per_second});
-  }
-  job.view = LookJson(*look, look->curve ? *look->curve : CurveOf(look->listed).curve);
+  job.view = LookJson(*look, CurveAt(*look, now));
 }
 
 void Board::ReadLog(const LogKey& key) {

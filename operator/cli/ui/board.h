@@ -63,6 +63,7 @@ class Board {
     std::string uid;
     Curve curve;
     std::optional<std::int64_t> listed_step;  // in the last list
+    std::optional<Time> ended;                // nullopt: it has not
   };
   struct WatchedLog {
     SteadyTime asked;
@@ -81,7 +82,10 @@ class Board {
   void ReadLog(const LogKey& key);
   bool IsAsked() const;  // requires mutex_
   void AddPoint(const ListedJob& listed, Time now);
+  bool HasCurve(const ListedJob& listed) const;
+  bool MayHaveCurve(const ListedJob& listed);
   JobCurve& CurveOf(const ListedJob& listed);
+  Curve CurveAt(const JobLook& look, Time now);
 
   JobSource& source_;
   const BoardPeriods periods_;

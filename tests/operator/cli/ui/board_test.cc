@@ -199,6 +199,34 @@ TEST(BoardTest, ACurveGoesBackOnlyWithTheJob) {
   EXPECT_TRUE(Eventually([&] { return ends_with(500); }));
 }
 
+// A curve is kept of 200 jobs.
+TEST(BoardTest, JobsThatHaveEndedLeaveRoomForTheCurvesOfThoseThatRun) {
+  for (const bool ended_before : {true, false}) {
+    testing::FakeSource source;
+    source.others = 250;
+    source.others_have_ended = ended_before;
+    Board board(source, kFast);
+    const auto curve = [&](const std::string& name) {
+      json job;
+      EXPECT_TRUE(Eventually([&] {
+        job = json::parse(*board.Job({"n", name}))["job"];
+        return job.is_object();
+      }));
+      return job["curve"];
+    };
+    const auto wait_for_lists = [&](int count) {
+      EXPECT_TRUE(Eventually([&, until = source.lists + count] { return source.lists > until; }));
+    };
+    wait_for_lists(3);
+    source.others_have_ended = true;
+    wait_for_lists(10);
+    EXPECT_GT(curve("z").size(), 5U) << ended_before;  // from before it was looked at
+    if (ended_before) {
+      EXPECT_EQ(1U, curve("other-7").size());
+    }
+  }
+}
+
 TEST(BoardTest, ALogComesInParts) {
   testing::FakeSource source;
   Board board(source, kFast);

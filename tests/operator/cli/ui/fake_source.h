@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/v1/conditions.h"
 #include "operator/cli/ui/job_source.h"
 
 namespace lockstep::cli::testing {
@@ -19,7 +20,13 @@ class FakeSource final : public JobSource {
   absl::StatusOr<std::vector<ListedJob>> List() override {
     ++lists;
     if (is_down) return absl::UnavailableError("connection refused");
-    return std::vector<ListedJob>{Listed("a"), Listed("b")};
+    std::vector<ListedJob> jobs{Listed("a"), Listed("b")};
+    for (int i = 0; i < others; ++i) {
+      jobs.push_back(Listed("other-" + std::to_string(i)));
+      if (others_have_ended) End(jobs.back());
+    }
+    if (others > 0) jobs.push_back(Listed("z"));
+    return jobs;
   }
   absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) override {
     ++looks;
@@ -28,6 +35,7 @@ class FakeSource final : public JobSource {
     if (job.name == "gone") return absl::NotFoundError("trainingjobs gone not found");
     JobLook look;
     look.listed = Listed(job.name);
+    if (others_have_ended && job.name.starts_with("other")) End(look.listed);
     if (events) {
       look.facts.events.push_back(
           {{"reason", "Started"}, {"message", "<script>\033[31m"}, {"type", "Normal"}});
@@ -58,10 +66,17 @@ class FakeSource final : public JobSource {
   std::atomic<int> lists = 0, looks = 0;
   std::atomic<int> generation = 1;  // of the jobs, which have been made again
   std::atomic<bool> is_down = false;
+  std::atomic<int> others = 0;  // jobs between "b" and "z"
+  std::atomic<bool> others_have_ended = false;
   std::atomic<int> status_step = -1;  // of each job; -1: the number of lists
   std::atomic<int> live_step = -1;    // of the ranks, one more at each look; -1: none answers
 
  private:
+  static void End(ListedJob& listed) {
+    api::Condition& succeeded = listed.job.status.conditions.emplace_back();
+    succeeded.type = api::kSucceeded;
+    succeeded.status = api::ConditionStatus::kTrue;
+  }
   ListedJob Listed(const std::string& name) {
     ListedJob listed{.key = {"n", name}, .job = {}, .state = "Running"};
     listed.job.metadata.name = name;
