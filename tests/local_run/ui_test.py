@@ -128,6 +128,7 @@ class PageTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
         ui = Ui(folder.name)
         self.addCleanup(ui.end)
         self.page = self.enterContext(browser.Browser())
@@ -150,6 +151,31 @@ class PageTest(unittest.TestCase):
             show(["new", "a", "b", "c"]);
             return document.activeElement.querySelector(".name")?.textContent; })()""")
         self.assertEqual("n / b", focused)
+
+    def add_run(self, lines):
+        """A folder as a `lockstep run` leaves it."""
+        logs = self.folder / "r/logs/j-worker-0"
+        logs.mkdir(parents=True)
+        (logs / "0.log").write_text("".join(f"line {i}\n" for i in range(lines)))
+        (self.folder / "r/.lock").write_text("0")
+
+    def set_hidden(self, hidden):
+        value = str(hidden).lower()
+        self.page.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {value}, configurable: true }}),"
+                           "document.dispatchEvent(new Event('visibilitychange')), 0")
+
+    def test_a_page_that_was_hidden_for_long_shows_each_line_once(self):
+        self.add_run(100)
+        limit = 60 * SLOWNESS
+        count = "document.querySelectorAll('#log div').length"
+        self.page.wait_for(f"{count} === 100", limit)
+        self.set_hidden(True)
+        time.sleep(14)  # after 10 s the server has forgotten what it has read
+        self.page.evaluate("window.before = log.start; 0")
+        self.set_hidden(False)
+        self.page.wait_for("log.start !== null && log.start !== before", limit)
+        self.assertEqual(100, self.page.evaluate(count))
+        self.assertEqual("line 0", self.page.evaluate("document.querySelector('#log div > span:last-child').textContent"))
 
     def test_a_page_that_nobody_sees_asks_for_nothing(self):
         hide = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true })"

@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostCurves = 200;  // each has 32 KB at most
 constexpr int kLooksPerEvents = 5;        // events of a whole namespace are listed for one job
+// Of the lines of a window. A page's numbers have 53 bits, so there may be two million windows.
+constexpr std::uint64_t kMostNumbers = std::uint64_t{1} << 32U;
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -91,7 +93,9 @@ std::optional<std::string> Board::Log(const kube::Key& key, const std::string& r
   const std::scoped_lock lock(mutex_);
   const LogKey log_key(key, replica);
   if (!MakeRoom(logs_, log_key, periods_)) return std::nullopt;
-  WatchedLog& log = logs_[log_key];
+  const auto [found, is_new] = logs_.try_emplace(log_key, next_start_);
+  if (is_new) next_start_ += kMostNumbers;
+  WatchedLog& log = found->second;
   asked_ = log.asked = Now();
   if (log.is_new) {
     has_new_log_ = true;

@@ -66,6 +66,7 @@ class Board {
     std::optional<Time> ended;                // nullopt: it has not
   };
   struct WatchedLog {
+    explicit WatchedLog(std::uint64_t start) : window(start) {}
     SteadyTime asked;
     bool is_new = true;
     std::shared_ptr<LogTail> tail;  // used by one thread at a time
@@ -99,6 +100,7 @@ class Board {
   std::map<kube::Key, JobCurve> curves_;
   std::map<kube::Key, WatchedJob> jobs_;
   std::map<LogKey, WatchedLog> logs_;
+  std::uint64_t next_start_ = 0;  // of a window
   std::jthread looker_, reader_;  // declared last, since they use the members above
 };
 

@@ -62,7 +62,7 @@ void LogWindow::Add(std::vector<LogLine> lines) {
 nlohmann::ordered_json LogWindow::After(std::uint64_t after) const {
   nlohmann::ordered_json lines = nlohmann::ordered_json::array();
   const std::uint64_t end = first_ + lines_.size();
-  // A page can be older than this window, and have had more lines of one before.
+  // A page can be older than this window, and have had lines of one before.
   std::uint64_t next = after > end ? first_ : std::max(after, first_);
   for (std::size_t bytes = 0; next < end; ++next) {
     const LogLine& line = lines_[next - first_];
@@ -70,7 +70,7 @@ nlohmann::ordered_json LogWindow::After(std::uint64_t after) const {
     if (bytes > kMostBytesAtOnce) break;
     lines.push_back({Millis(line.time), line.replica, line.text});
   }
-  return {{"next", next}, {"more", next < end}, {"lines", std::move(lines)}};
+  return {{"start", start_}, {"next", next}, {"more", next < end}, {"lines", std::move(lines)}};
 }
 
 }  // namespace lockstep::cli

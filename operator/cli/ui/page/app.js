@@ -338,10 +338,10 @@ function clearJob() {
 
 // --- the log
 
-let log = { next: 0, colors: new Map() };
+let log = { start: null, next: 0, colors: new Map() };
 
 function clearLog() {
-  log = { next: 0, colors: new Map() };
+  log = { start: null, next: 0, colors: new Map() };
   byId("log").replaceChildren();
   say("log-note", "");
 }
@@ -360,6 +360,12 @@ function logLine([millis, replica, text], all) {
 }
 function showLog(answer, all) {
   const box = byId("log");
+  // The server forgets what nobody asks for, and a page that was hidden gets lines anew that it has. What it has stays
+  // until there are others.
+  if (answer.lines.length && answer.start !== log.start) {
+    clearLog();
+    log.start = answer.start;
+  }
   box.append(...answer.lines.map((line) => logLine(line, all)));
   while (box.childElementCount > MOST_LINES) box.firstElementChild.remove();
   log.next = answer.next;

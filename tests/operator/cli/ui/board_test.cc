@@ -227,6 +227,24 @@ TEST(BoardTest, JobsThatHaveEndedLeaveRoomForTheCurvesOfThoseThatRun) {
   }
 }
 
+// Another page may have made the board read the log anew before a page asks again.
+TEST(BoardTest, ALogThatWasForgottenIsToldFromTheOneBefore) {
+  testing::FakeSource source;
+  Board board(source, {.look = milliseconds(5), .forget = milliseconds(50)});
+  json log;
+  EXPECT_TRUE(Eventually([&] {
+    log = json::parse(*board.Log({"n", "a"}, "worker-0", 0));
+    return log["lines"].size() > 3;
+  }));
+  json again;
+  EXPECT_TRUE(Eventually([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    again = json::parse(*board.Log({"n", "a"}, "worker-0", log["next"]));
+    return again["start"] != log["start"];
+  }));
+  EXPECT_GE(again["start"], log["next"]);
+}
+
 TEST(BoardTest, ALogComesInParts) {
   testing::FakeSource source;
   Board board(source, kFast);

@@ -26,12 +26,23 @@ TEST(LogWindowTest, TerminalsSequencesAndControlCharactersAreNotShown) {
 TEST(LogWindowTest, APageGetsWhatItHasNotHadInTheOrderOfTime) {
   LogWindow window;
   window.Add({LineAt(2, "b"), LineAt(1, "a")});
-  EXPECT_EQ(R"({"next":2,"more":false,"lines":[[1000,"worker-0","a"],[2000,"worker-0","b"]]})",
-            window.After(0).dump());
-  EXPECT_EQ(R"({"next":2,"more":false,"lines":[]})", window.After(2).dump());
+  EXPECT_EQ(
+      R"({"start":0,"next":2,"more":false,"lines":[[1000,"worker-0","a"],[2000,"worker-0","b"]]})",
+      window.After(0).dump());
+  EXPECT_EQ(R"({"start":0,"next":2,"more":false,"lines":[]})", window.After(2).dump());
   window.Add({LineAt(3, "c")});
-  EXPECT_EQ(R"({"next":3,"more":false,"lines":[[3000,"worker-0","c"]]})", window.After(2).dump());
-  EXPECT_EQ(3U, window.After(99).at("lines").size());  // of a window before this one
+  EXPECT_EQ(R"({"start":0,"next":3,"more":false,"lines":[[3000,"worker-0","c"]]})",
+            window.After(2).dump());
+  // A page has had lines of a window before this one.
+  LogWindow next(1000);
+  for (int i = 0; i < 5; ++i) next.Add({LineAt(i, "x")});
+  for (const std::uint64_t after : {0, 3, 999, 2000}) {
+    const auto answer = next.After(after);
+    EXPECT_EQ(5U, answer.at("lines").size()) << after;
+    EXPECT_EQ(1000, answer.at("start"));
+    EXPECT_EQ(1005, answer.at("next"));
+  }
+  EXPECT_EQ(2U, next.After(1003).at("lines").size());
 }
 
 TEST(LogWindowTest, ItHoldsTheLastLinesAndBytes) {
