@@ -164,6 +164,14 @@ class PageTest(unittest.TestCase):
         self.page.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {value}, configurable: true }}),"
                            "document.dispatchEvent(new Event('visibilitychange')), 0")
 
+    def test_the_link_to_the_job_keeps_the_secret(self):
+        self.add_run(1)
+        self.page.wait_for("!document.getElementById('main').hidden", 60 * SLOWNESS)
+        before = self.page.evaluate("location.hash")
+        self.assertIn("job=", before)
+        self.page.evaluate("document.querySelector('.skip').click(), 0")
+        self.assertEqual((before, "main"), (self.page.evaluate("location.hash"), self.page.evaluate("document.activeElement.id")))
+
     def test_a_page_that_was_hidden_for_long_shows_each_line_once(self):
         self.add_run(100)
         limit = 60 * SLOWNESS

@@ -418,6 +418,11 @@ addEventListener("hashchange", () => {
   clearJob();
   round();
 });
+// The browser would put #main in the place of the secret and the job.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
 byId("log-of").addEventListener("change", () => {
   clearLog();
   round();
