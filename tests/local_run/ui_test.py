@@ -172,6 +172,12 @@ class PageTest(unittest.TestCase):
         self.page.evaluate("document.querySelector('.skip').click(), 0")
         self.assertEqual((before, "main"), (self.page.evaluate("location.hash"), self.page.evaluate("document.activeElement.id")))
 
+    def test_the_log_of_any_replica_can_be_chosen(self):
+        options = self.page.evaluate("""
+            showReplicas({ rows: [], names: ["worker-0", "worker-1"], running: 2, omitted: 0 }),
+            [...document.getElementById("log-of").options].map((option) => option.value)""")
+        self.assertEqual(["", "worker-0", "worker-1"], options)
+
     def test_a_page_that_was_hidden_for_long_shows_each_line_once(self):
         self.add_run(100)
         limit = 60 * SLOWNESS

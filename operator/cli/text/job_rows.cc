@@ -105,6 +105,7 @@ ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most) {
   for (const auto& [name, pod] : pods) rows.push_back(RowOfPod(name, *pod));
   const bool is_large = rows.size() > most;
   for (ReplicaRow& row : rows) {
+    all.names.push_back(row.replica);
     if (is_large && row.state == "Running") {
       ++all.running;
     } else if (all.rows.size() >= most) {

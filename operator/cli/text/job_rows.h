@@ -23,6 +23,7 @@ struct ReplicaRow {
 
 struct ReplicaRows {
   std::vector<ReplicaRow> rows;
+  std::vector<std::string> names;        // of all, with a row and without
   std::size_t running = 0, omitted = 0;  // those without a row that simply run, and the others
 };
 

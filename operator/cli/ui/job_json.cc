@@ -43,7 +43,10 @@ Json ReplicasJson(const JobFacts& facts) {
                     {"created", MillisOrNull(row.created)},
                     {"state", OneLine(row.state)}});
   }
-  return {{"rows", std::move(list)}, {"running", replicas.running}, {"omitted", replicas.omitted}};
+  return {{"rows", std::move(list)},
+          {"names", replicas.names},
+          {"running", replicas.running},
+          {"omitted", replicas.omitted}};
 }
 
 Json EventsJson(const JobFacts& facts) {

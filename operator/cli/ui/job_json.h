@@ -18,7 +18,7 @@ nlohmann::ordered_json ListedJson(const ListedJob& listed);
 
 // Everything of one job: the line of the list, what it waits for or failed by in words, conditions,
 // replicas, events, ranks (as `top --output json`), curve. Has at most 200 ranks and as many
-// replicas, whatever the job has, and says how many were left out.
+// replicas, whatever the job has, and says how many were left out; but all replicas' names.
 nlohmann::ordered_json LookJson(const JobLook& look, const Curve& curve);
 
 // Makes each text of `json` printable.

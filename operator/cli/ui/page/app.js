@@ -279,7 +279,7 @@ function showReplicas(replicas) {
   if (replicas.omitted) more.push(`${whole(replicas.omitted)} more do not run`);
   say("replicas-note", replicas.rows.length || more.length ? more.join(", ") : "No replica has been seen.");
   const select = byId("log-of");
-  const names = ["", ...replicas.rows.map((row) => row.replica)];
+  const names = ["", ...replicas.names];
   if ([...select.options].map((option) => option.value).join() !== names.join()) {
     const chosen = select.value;
     select.replaceChildren(...names.map((name) => {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/operator/cli/fake_cluster.h"
+#include "tests/support/builders.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -29,6 +32,21 @@ TEST(JobJsonTest, OfManyRanksAPageGetsTheStragglersAndTheNumberOfTheOthers) {
   EXPECT_EQ(7'000, top.at("ranks").back().at("rank"));
   EXPECT_EQ(3U, top.at("unread").size());
   EXPECT_EQ(9'997, top.at("unread_omitted"));
+}
+
+TEST(JobJsonTest, OfManyReplicasAPageGetsAllNamesSinceEachLogCanBeChosen) {
+  JobLook look;
+  look.facts.job = lockstep::testing::Job("j").Workers(201).Training().Build();
+  for (int i = 0; i < 201; ++i) {
+    look.facts.pods.push_back(
+        testing::TrainerPod("worker", i, {{"state", {{"running", kube::Object::object()}}}}));
+  }
+  const auto replicas = LookJson(look, Curve()).at("replicas");
+  EXPECT_TRUE(replicas.at("rows").empty());
+  EXPECT_EQ(201, replicas.at("running"));
+  ASSERT_EQ(201U, replicas.at("names").size());
+  EXPECT_EQ("worker-0", replicas.at("names").front());
+  EXPECT_EQ("worker-200", replicas.at("names").back());
 }
 
 TEST(JobJsonTest, OfAFewRanksNoneIsLeftOut) {
