@@ -178,6 +178,21 @@ class PageTest(unittest.TestCase):
             [...document.getElementById("log-of").options].map((option) => option.value)""")
         self.assertEqual(["", "worker-0", "worker-1"], options)
 
+    def test_when_the_chosen_replica_goes_away_the_log_of_all_is_shown_from_its_begin(self):
+        after = self.page.evaluate("""(() => {
+            const show = (...names) => showReplicas({ rows: [], names, running: names.length, omitted: 0 });
+            const line = { start: 0, next: 30, more: false, read: true, error: null, lines: [[0, "worker-1", "x"]] };
+            const all = document.getElementById("log-of"), lines = () => document.querySelectorAll("#log div").length;
+            show("worker-0", "worker-1");
+            all.value = "worker-1";
+            showLog(line, false);
+            const found = [lines()];
+            show("worker-0", "worker-1", "worker-2");
+            found.push(all.value, lines(), log.next);
+            show("worker-0");
+            return [...found, all.value, lines(), log.next]; })()""")
+        self.assertEqual([1, "worker-1", 1, 30, "", 0, 0], after)
+
     def test_a_page_that_was_hidden_for_long_shows_each_line_once(self):
         self.add_run(100)
         limit = 60 * SLOWNESS

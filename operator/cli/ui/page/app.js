@@ -288,6 +288,7 @@ function showReplicas(replicas) {
       return option;
     }));
     select.value = names.includes(chosen) ? chosen : "";
+    if (select.value !== chosen) clearLog(); // what comes is of another log
   }
 }
 
