@@ -137,9 +137,23 @@ class PageTest(unittest.TestCase):
 
     def test_a_curve_of_one_value_is_drawn_whatever_its_sign(self):
         for value in (-5, 0, 5):
-            html = self.page.evaluate(f"showCurve('loss', 'Loss', '', [[1000, {value}]]), document.getElementById('loss').innerHTML")
+            self.assertIn("<polyline", self.draw(value))
+        self.assertEqual([], self.page.faults())
+
+    def draw(self, *values):
+        points = [[1000 * i, value] for i, value in enumerate(values)]
+        html = self.page.evaluate(f"showCurve('loss', 'Loss', '', {json.dumps(points)}), document.getElementById('loss').innerHTML")
+        self.assertNotIn("NaN", html)
+        self.assertNotIn("Infinity", html)
+        return html
+
+    def test_a_curve_of_any_numbers_is_drawn_and_ends(self):
+        for values in ([-1e17], [-3.4028235e38], [-1, -0.9999999999999999], [-1e17, -1e17 + 16], [1e17, 1e17 + 16],
+                       [-3e38, 3e38], [5e-324], [-5e-324], [1e-300, 1e299], [1, 1e4]):
+            html = self.draw(*values)
             self.assertIn("<polyline", html)
-            self.assertNotIn("NaN", html)
+            self.assertIn('class="grid"', html)
+        self.assertIn("no value yet", self.draw(1.7e308))
         self.assertEqual([], self.page.faults())
 
     def test_the_focus_stays_on_its_job_when_the_list_changes(self):

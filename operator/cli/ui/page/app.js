@@ -147,17 +147,20 @@ function showJobs(list) {
 const WIDTH = 520, HEIGHT = 190, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 24;
 
 function ticks(low, high, count) {
-  const rough = (high - low) / count || 1;
+  const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
+  const first = Math.ceil(low / step);
   const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step / 1e6; value += step) found.push(value);
+  // Of large numbers, adding the step may change nothing.
+  for (let i = 0; i <= 2 * count && (first + i) * step <= high + step / 1e6; ++i) found.push((first + i) * step);
   return found;
 }
 
 function showCurve(id, title, unit, points) {
   const figure = byId(id);
-  const known = points.filter((point) => point[1] !== null && Number.isFinite(point[1]));
+  // The difference of two that are larger may be no number.
+  const known = points.filter((point) => point[1] !== null && Math.abs(point[1]) < 1e300);
   const caption = make("figcaption", "", `${title}: `);
   if (!known.length) {
     caption.append("no value yet");
@@ -173,7 +176,8 @@ function showCurve(id, title, unit, points) {
   const scale = isLog ? Math.log10 : (value) => value;
   const low = isLog ? Math.floor(scale(least)) : Math.min(0, least);
   const above = isLog ? Math.ceil(scale(most)) : most + (most - low) * 0.05;
-  const high = above > low ? above : low + 1; // a single value below 0 is both
+  // A single value below 0 is both. Values that differ by less are hardly different numbers.
+  const high = above - low > Math.max(1e-300, Math.abs(low) / 1e9) ? above : low + Math.max(1, Math.abs(low));
   const x = (time) => LEFT + ((time - begin) / (end - begin)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - ((scale(value) - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
