@@ -25,7 +25,8 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr char kAllReady[] = "AllReplicasReady";
+constexpr char kAllReady[] = "AllReplicasReady", kNotReady[] = "PodsNotReady";
+constexpr char kNotReadyMessage[] = "not all replicas are ready yet";
 // How soon a name that another owner has is tried again.
 constexpr Duration kConflictRetry = std::chrono::minutes(1);
 // How often a group that is to have another size is looked at.
@@ -103,8 +104,10 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
     const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
     if (!said) AddRunning(observed, plan);
   } else if (!running) {
-    SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
-                 "not all replicas are ready yet");
+    SetCondition(observed, plan.status, kRunning, false, kNotReady, kNotReadyMessage);
+  } else if (FindCondition(plan.status, kRunning)->reason == kBackOff) {
+    // The time of the restart has come, and the new pod is not ready.
+    SetCondition(observed, plan.status, kRunning, true, kNotReady, kNotReadyMessage);
   }
 }
 

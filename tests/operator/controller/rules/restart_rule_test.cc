@@ -850,7 +850,12 @@ TEST(RestartRuleTest, UsersAreToldThatReplicasWaitForTheirNextTry) {
   seen.Write().NoPods().Worker(0, kReady).Write();
   EXPECT_EQ(running().reason, "BackOff");
   EXPECT_THAT(running().message, StartsWith("the next restart is due at "));
-  seen.Later(seconds(40)).Worker(1, kReady).Write();
+  // Its image may be pulled for minutes.
+  seen.Later(seconds(40)).Worker(1, testing::kPending).Write();
+  EXPECT_EQ(running().status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(running().reason, "PodsNotReady");
+  EXPECT_EQ(running().message, "not all replicas are ready yet");
+  seen.NoPods().Worker(0, kReady).Worker(1, kReady).Write();
   EXPECT_EQ(running().reason, "AllReplicasReady");
 }
 
