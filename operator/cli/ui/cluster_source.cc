@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <stop_token>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "base/rfc3339.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "operator/cli/cluster/job_pods.h"
 #include "operator/cli/cluster/pod_state.h"
 #include "operator/cli/logs/resumed_log.h"
@@ -30,8 +30,7 @@ using kube::Object;
 constexpr Duration kMetricsTime = std::chrono::seconds(2);  // for a job's pods
 constexpr Duration kLogTime = std::chrono::seconds(3);      // for a job's logs
 constexpr std::size_t kMostPods = 32;                       // whose logs are read
-constexpr std::size_t kReadersAtOnce = 8;
-constexpr int kTailOfOne = 1000, kTailOfEach = 200;  // lines
+constexpr int kTailOfOne = 1000, kTailOfEach = 200;         // lines
 constexpr std::size_t kMostOfPodLog = std::size_t{1} << 20U;
 
 // A pod's log up to now.
@@ -90,21 +89,16 @@ class ClusterLogTail final : public LogTail {
   void ReadAll() {
     std::vector<PodTail*> todo;
     for (const auto& [uid, tail] : tails_) todo.push_back(tail.get());
-    // What is silent waits for the limit, and so comes behind the others. A log whose turn does not
-    // come keeps what was said of it, and is before those that were silent the next time.
-    std::ranges::stable_sort(todo, {}, &PodTail::is_silent);
+    // All begin at once, so that each has the whole time, however slow the others are. A server
+    // that takes fewer at a time has those first that it did not answer the last time.
+    std::ranges::stable_sort(todo, std::greater(), &PodTail::is_silent);
     const SteadyTime end = std::chrono::steady_clock::now() + kLogTime;
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::jthread> readers(std::min(todo.size(), kReadersAtOnce));
-    for (std::jthread& reader : readers) {
-      reader = std::jthread([&] {
-        for (std::size_t i = next++; i < todo.size(); i = next++) {
-          if (std::chrono::steady_clock::now() >= end) return;
-          todo[i]->read = ReadPod(*todo[i], end);
-        }
-      });
-    }
-    readers.clear();  // joins
+    const auto read = [&](std::size_t i) {
+      const bool has_time = std::chrono::steady_clock::now() < end;  // unless threads are short
+      if (has_time) todo[i]->read = ReadPod(*todo[i], end);
+      return absl::OkStatus();
+    };
+    readers_.ForEach(todo.size(), todo.size(), read).IgnoreError();
   }
 
   // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
@@ -127,7 +121,8 @@ class ClusterLogTail final : public LogTail {
     tail.is_silent = bytes == 0 && limit.stop_requested();
     if (!tail.is_silent || !read.ok()) return read;
     return absl::DeadlineExceededError(fmt::format(
-        "{}: found no answer within {:.0f} s, expected its log: its node may not answer",
+        "{}: found no answer within {:.0f} s, expected its log: its node or the API server may be "
+        "slow or not answer",
         ReplicaName(tail.pod), std::chrono::duration<double>(kLogTime).count()));
   }
 
@@ -135,6 +130,7 @@ class ClusterLogTail final : public LogTail {
   const kube::Key job_;
   const std::string replica_;
   kube::TimerThread timer_;
+  ThreadPool readers_{kMostPods};
   std::map<std::string, std::unique_ptr<PodTail>> tails_;  // by the pods' uids
 };
 
