@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <tuple>
 #include <utility>
@@ -39,7 +40,9 @@ struct PodTail {
   std::vector<LogLine> lines;  // of this reading
   ResumedLog log{[this](std::string_view line) { Take(line); }};
   absl::Status read;
-  bool is_silent = false;  // had no answer the last time
+  bool is_whole = false;        // was read to its end the last time
+  bool is_silent = false;       // had no answer the last time
+  std::optional<int> restarts;  // of the container whose log was read; nullopt: none yet
 
   void Take(std::string_view line) {
     const std::size_t space = line.find(' ');
@@ -101,9 +104,26 @@ class ClusterLogTail final : public LogTail {
     readers_.ForEach(todo.size(), todo.size(), read).IgnoreError();
   }
 
-  // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
+  // A container's last words come before the log of the one that the kubelet has started since.
   absl::Status ReadPod(PodTail& tail, SteadyTime end) {
+    const int restarts = KubeletRestarts(tail.pod);
+    if (tail.restarts.value_or(restarts) != restarts) {
+      // Fails if the kubelet does not have it any more.
+      const absl::Status read = ReadContainer(tail, true, end);
+      if (std::chrono::steady_clock::now() >= end) return read;
+      if (tail.is_whole) tail.log.End();
+    }
+    LOCKSTEP_RETURN_IF_ERROR(ReadContainer(tail, false, end));
+    tail.restarts = restarts;
+    const bool runs = IsRunning(tail.pod, controller::MainContainerName(tail.pod));
+    if (tail.is_whole && !runs) tail.log.End();
+    return absl::OkStatus();
+  }
+
+  // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
+  absl::Status ReadContainer(PodTail& tail, bool previous, SteadyTime end) {
     kube::PodLogOptions options{.container = controller::MainContainerName(tail.pod),
+                                .previous = previous,
                                 .tail_lines = replica_.empty() ? kTailOfEach : kTailOfOne,
                                 .timestamps = true};
     options.since_time = tail.log.latest();
@@ -118,6 +138,7 @@ class ClusterLogTail final : public LogTail {
                                                    if (!limit.stop_requested()) tail.log.Add(text);
                                                  });
     timer_.Cancel(alarm);
+    tail.is_whole = read.ok() && !limit.stop_requested();
     tail.is_silent = bytes == 0 && limit.stop_requested();
     if (!tail.is_silent || !read.ok()) return read;
     return absl::DeadlineExceededError(fmt::format(

@@ -49,9 +49,14 @@ class ClusterSourceTest : public ::testing::Test {
         return to.Cut();
       }
       std::this_thread::sleep_for(log_takes_.load());
+      if (target.find("previous=true") != std::string::npos) {
+        ++previous_;
+        return to.Respond(200, fmt::format("2026-05-01T12:00:{:02}.2Z out of memory", worker));
+      }
       const bool again = target.find("sinceTime=") != std::string::npos;
       std::string text = fmt::format("2026-05-01T12:00:{0:02}Z line of {0}\n", worker);
       if (again) text += fmt::format("2026-05-01T12:00:{0:02}.5Z <b>later</b> of {0}\n", worker);
+      if (is_unfinished_) text += fmt::format("2026-05-01T12:00:{:02}.8Z last words", worker);
       return to.Respond(200, text);
     }
     if (target.find("/events") != std::string::npos) {
@@ -60,14 +65,18 @@ class ClusterSourceTest : public ::testing::Test {
     }
     if (target.find("/proxy/metrics") != std::string::npos) return to.Respond(200, "");
     Object pods = Object::array();
+    const Object present = Object::object(), ended = {{"terminated", {{"exitCode", 139}}}};
     for (int i = 0; i < workers_; ++i) {
-      pods.push_back(
-          testing::TrainerPod("worker", i, {{"state", {{"running", Object::object()}}}}));
+      Object container = {{"state", has_ended_ ? ended : Object{{"running", present}}},
+                          {"restartCount", restarts_.load()}};
+      if (restarts_ > 0) container["lastState"] = ended;
+      pods.push_back(testing::TrainerPod("worker", i, container));
     }
     to.Respond(200, list(pods));
   }
 
-  std::atomic<int> events_ = 0, workers_ = 2;
+  std::atomic<int> events_ = 0, workers_ = 2, restarts_ = 0, previous_ = 0;
+  std::atomic<bool> is_unfinished_ = false, has_ended_ = false;
   std::array<std::atomic<bool>, 32> is_silent_{};  // the workers' nodes
   std::atomic<std::chrono::milliseconds> log_takes_{};
   testing::FakeCluster cluster_;
@@ -119,6 +128,34 @@ TEST_F(ClusterSourceTest, LogsAreReadOnFromTheLastLine) {
   ASSERT_TRUE(one->Read(lines).ok());
   EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-1: line of 1"));
   EXPECT_TRUE(absl::IsNotFound(source_->Tail({"n", "j"}, "worker-9")->Read(lines)));
+}
+
+TEST_F(ClusterSourceTest, WhatAContainerWroteLastIsReadThoughTheNextOneRuns) {
+  const auto one = source_->Tail({"n", "j"}, "worker-1");
+  std::vector<LogLine> lines;
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-1: line of 1"));
+  restarts_ = 1;
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines),
+              ::testing::ElementsAre("worker-1: out of memory", "worker-1: <b>later</b> of 1"));
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_TRUE(lines.empty());
+  EXPECT_EQ(1, previous_);
+}
+
+TEST_F(ClusterSourceTest, ALastLineWithoutALineFeedIsReadOnceItsContainerHasEnded) {
+  is_unfinished_ = true;
+  const auto one = source_->Tail({"n", "j"}, "worker-1");
+  std::vector<LogLine> lines;
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines), ::testing::ElementsAre("worker-1: line of 1"));
+  has_ended_ = true;
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_THAT(TextsOf(lines),
+              ::testing::ElementsAre("worker-1: <b>later</b> of 1", "worker-1: last words"));
+  ASSERT_TRUE(one->Read(lines).ok());
+  EXPECT_TRUE(lines.empty());
 }
 
 TEST_F(ClusterSourceTest, ANodeThatDoesNotAnswerIsNoEmptyLog) {
