@@ -62,6 +62,7 @@ class FileTail {
   void Read(const fs::path& newest, const std::string& who, std::vector<LogLine>& lines) {
     if (newest != path_) {
       if (!path_.empty()) ReadOn(who, lines);  // by what it ended
+      if (!line_.empty()) lines.push_back({written_, who, std::exchange(line_, {})});
       path_ = newest;
       at_ = 0;
       line_.clear();
@@ -90,14 +91,14 @@ class FileTail {
     text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     at_ += text.size();
     if (is_within_line) text.erase(0, text.find('\n') + 1);  // npos + 1 is 0
-    Split(text, WrittenAt(status), who, lines);
+    written_ = WrittenAt(status);
+    Split(text, who, lines);
   }
 
-  void Split(const std::string& text, Time written, const std::string& who,
-             std::vector<LogLine>& lines) {
+  void Split(const std::string& text, const std::string& who, std::vector<LogLine>& lines) {
     const std::size_t first = lines.size();
     bool has_time = false;
-    Time time = written;
+    Time time = written_;
     line_ += text;
     std::size_t begin = 0;
     for (std::size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos;
@@ -117,9 +118,11 @@ class FileTail {
     }
   }
 
-  // Returns true if the line that has not ended is one that is redrawn, and none has ended since
-  // the reading before. What is half a line otherwise will be a whole one.
+  // Returns true if the line that has not ended is to be shown as it is: one that is redrawn, if
+  // none has ended since the reading before; or what a program wrote last, long ago. What is half a
+  // line otherwise will be a whole one.
   bool IsPartDue(bool has_ended) {
+    if (!line_.empty() && written_ + kBetweenParts <= std::chrono::system_clock::now()) return true;
     const SteadyTime now = std::chrono::steady_clock::now();
     if (has_ended || line_.find('\r') == std::string::npos) {
       next_part_.reset();
@@ -135,6 +138,7 @@ class FileTail {
   fs::path path_;
   bool is_first_ = true;
   std::size_t at_ = 0;
+  Time written_;      // when the file was, at the reading
   std::string line_;  // the beginning of one
   std::optional<SteadyTime> next_part_;
 };

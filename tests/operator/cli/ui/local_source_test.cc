@@ -157,6 +157,23 @@ TEST_F(LocalLogTest, ALogOfAnotherStartIsReadBehindTheEndOfTheOneBefore) {
   EXPECT_TRUE(Read().empty());
 }
 
+TEST_F(LocalLogTest, ALastLineWithoutALineFeedIsShownOnceItsProgramIsStartedAgain) {
+  WriteLog("a\nSegmentation fault");
+  EXPECT_THAT(Texts(), ElementsAre("a"));
+  WriteLog("begins again\n", "1.log");
+  EXPECT_THAT(Texts(), ElementsAre("Segmentation fault", "begins again"));
+  EXPECT_TRUE(Read().empty());
+}
+
+TEST_F(LocalLogTest, ALastLineWithoutALineFeedIsShownOnceItsProgramHasBeenSilent) {
+  WriteLog("a\nSegmentation fault");
+  EXPECT_THAT(Texts(), ElementsAre("a"));
+  EXPECT_TRUE(Read().empty());
+  SetTimeOfLog(std::chrono::seconds(11));
+  EXPECT_THAT(Texts(), ElementsAre("Segmentation fault"));
+  EXPECT_TRUE(Read().empty());
+}
+
 TEST_F(LocalLogTest, ALineThatIsRedrawnIsShownThoughItDoesNotEnd) {
   WriteLog("1%\r2%\r3%");
   EXPECT_TRUE(Read().empty());  // its end may be on its way
