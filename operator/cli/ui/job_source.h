@@ -48,7 +48,7 @@ class JobSource {
   virtual absl::StatusOr<std::vector<ListedJob>> List() = 0;
   // Reads no events, which cost a cluster most, unless `events`. NotFound: the job is gone.
   virtual absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) = 0;
-  // `replica` is "worker-1", or empty for all.
+  // `replica` is "worker-1", or empty for all. The source must outlive the tail.
   virtual std::unique_ptr<LogTail> Tail(const kube::Key& job, const std::string& replica) = 0;
 };
 

@@ -60,21 +60,27 @@ std::optional<Time> TimeOf(std::string_view line) {
 class FileTail {
  public:
   void Read(const fs::path& newest, const std::string& who, std::vector<LogLine>& lines) {
-    if (newest != path_) {
-      if (!path_.empty()) ReadOn(who, lines);  // by what it ended
+    Descriptor found = OpenOwnToRead(newest.string());
+    if (found.fd() >= 0 && !IsSame(found)) {
+      ReadOn(who, lines);  // by what the one before ended
       if (!line_.empty()) lines.push_back({written_, who, std::exchange(line_, {})});
-      path_ = newest;
+      file_ = std::move(found);
       at_ = 0;
-      line_.clear();
     }
     ReadOn(who, lines);
   }
 
  private:
+  // Not by the path: a folder may have been removed and made again.
+  bool IsSame(const Descriptor& found) const {
+    struct stat one{}, other{};
+    return ::fstat(file_.fd(), &one) == 0 && ::fstat(found.fd(), &other) == 0 &&
+           std::tie(one.st_dev, one.st_ino) == std::tie(other.st_dev, other.st_ino);
+  }
+
   void ReadOn(const std::string& who, std::vector<LogLine>& lines) {
-    const Descriptor file = OpenOwnToRead(path_.string());
     struct stat status{};
-    if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) return;
+    if (file_.fd() < 0 || ::fstat(file_.fd(), &status) != 0) return;
     const auto size = static_cast<std::size_t>(status.st_size);
     // Skips to the newest lines. Otherwise a log that grows faster than it is read would be shown
     // later and later.
@@ -87,7 +93,7 @@ class FileTail {
     const bool is_within_line = skips && at_ > 0;
     std::string text(std::min(kMostOfFile, size - at_), '\0');
     const ssize_t got =
-        ::pread(file.fd(), text.data(), text.size(), static_cast<std::int64_t>(at_));
+        ::pread(file_.fd(), text.data(), text.size(), static_cast<std::int64_t>(at_));
     text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     at_ += text.size();
     if (is_within_line) text.erase(0, text.find('\n') + 1);  // npos + 1 is 0
@@ -135,7 +141,7 @@ class FileTail {
     return false;
   }
 
-  fs::path path_;
+  Descriptor file_;  // stays open, so that no other file gets its number
   bool is_first_ = true;
   std::size_t at_ = 0;
   Time written_;      // when the file was, at the reading
@@ -153,11 +159,12 @@ std::string ReplicaOf(const std::string& pod) {
 
 class LocalLogTail final : public LogTail {
  public:
-  LocalLogTail(std::string run, std::string replica)
-      : run_(std::move(run)), replica_(std::move(replica)) {}
+  LocalLogTail(std::string run, std::string replica, std::function<bool()> is_run)
+      : run_(std::move(run)), replica_(std::move(replica)), is_run_(std::move(is_run)) {}
 
   absl::Status Read(std::vector<LogLine>& lines) override {
     bool found = false;
+    if (!is_run_()) return absl::NotFoundError("there is no log");
     for (const fs::path& pod : PathsIn(run_ + "/logs")) {
       const std::string replica = ReplicaOf(pod.filename().string());
       if (!replica_.empty() && replica != replica_) continue;
@@ -173,13 +180,15 @@ class LocalLogTail final : public LogTail {
 
  private:
   const std::string run_, replica_;
+  const std::function<bool()> is_run_;
   std::map<std::string, FileTail> files_;  // by replica and container
 };
 
 }  // namespace
 
-std::unique_ptr<LogTail> MakeLocalLogTail(const std::string& run, const std::string& replica) {
-  return std::make_unique<LocalLogTail>(run, replica);
+std::unique_ptr<LogTail> MakeLocalLogTail(const std::string& run, const std::string& replica,
+                                          std::function<bool()> is_run) {
+  return std::make_unique<LocalLogTail>(run, replica, std::move(is_run));
 }
 
 }  // namespace lockstep::cli

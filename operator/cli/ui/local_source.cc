@@ -50,9 +50,7 @@ class LocalSource final : public JobSource {
   }
 
   absl::StatusOr<JobLook> Look(const kube::Key& job, bool /*events*/) override {
-    // The name comes from a page: it must be one of those that were listed.
-    const std::vector<std::string> runs = Runs();
-    if (std::ranges::find(runs, job.name) == runs.end()) {
+    if (!IsRun(job.name)) {
       return absl::NotFoundError(fmt::format("{} is no work directory of a run", job.name));
     }
     const json view = WorkDir::ReadView(job.name);
@@ -76,9 +74,7 @@ class LocalSource final : public JobSource {
   }
 
   std::unique_ptr<LogTail> Tail(const kube::Key& job, const std::string& replica) override {
-    const std::vector<std::string> runs = Runs();
-    const bool known = std::ranges::find(runs, job.name) != runs.end();
-    return MakeLocalLogTail(known ? job.name : folder_ + "/.none", replica);
+    return MakeLocalLogTail(job.name, replica, [this, name = job.name] { return IsRun(name); });
   }
 
  private:
@@ -114,6 +110,12 @@ class LocalSource final : public JobSource {
     std::vector<std::string> runs;
     for (auto& [time, path] : found) runs.push_back(std::move(path));
     return runs;
+  }
+
+  // A name comes from a page: it must be one of those that are listed.
+  bool IsRun(const std::string& name) const {
+    const std::vector<std::string> runs = Runs();
+    return std::ranges::find(runs, name) != runs.end();
   }
 
   // A run that was killed leaves the state that it had.

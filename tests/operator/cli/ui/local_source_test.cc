@@ -114,6 +114,29 @@ class LocalLogTest : public LocalSourceTest {
   std::unique_ptr<LogTail> tail_;
 };
 
+TEST_F(LocalSourceTest, ALogIsReadThoughAPageAskedBeforeTheRunBegan) {
+  const auto tail = source_->Tail({"", runs_.At("r")}, "");
+  std::vector<LogLine> lines;
+  EXPECT_TRUE(absl::IsNotFound(tail->Read(lines)));
+  fs::create_directories(runs_.At("r/logs/j-worker-0"));
+  WriteLog("begins\n");
+  EXPECT_TRUE(absl::IsNotFound(tail->Read(lines))) << "a folder that is no run";
+  EXPECT_TRUE(lines.empty());
+  AddRun("r", 0);
+  EXPECT_TRUE(tail->Read(lines).ok());
+  ASSERT_EQ(1U, lines.size());
+  EXPECT_EQ("begins", lines.front().text);
+}
+
+TEST_F(LocalLogTest, ALogThatWasMadeAgainIsReadFromItsBegin) {
+  WriteLog("one\ntwo");
+  EXPECT_THAT(Texts(), ElementsAre("one"));
+  fs::remove_all(runs_.At("r"));
+  AddRun("r", 1);
+  WriteLog("a longer line\nand another\n");
+  EXPECT_THAT(Texts(), ElementsAre("two", "a longer line", "and another"));
+}
+
 TEST_F(LocalLogTest, ALineWithoutATimeHasThatAtWhichItCame) {
   WriteLog("begins\n");
   SetTimeOfLog(std::chrono::hours(3));
