@@ -192,6 +192,13 @@ class PageTest(unittest.TestCase):
             [...document.getElementById("log-of").options].map((option) => option.value)""")
         self.assertEqual(["", "worker-0", "worker-1"], options)
 
+    def test_it_says_that_replicas_cannot_be_read(self):
+        notes = self.page.evaluate("""
+            showReplicas({ rows: [], names: [], running: 0, omitted: 0, error: "403 Forbidden" }),
+            showRanks({ ranks: [], unread: [], ranks_omitted: 0, unread_omitted: 0 }, false),
+            ["replicas-note", "ranks-note"].map((id) => document.getElementById(id).textContent)""")
+        self.assertEqual(["The replicas cannot be read: 403 Forbidden", ""], notes)
+
     def test_when_the_chosen_replica_goes_away_the_log_of_all_is_shown_from_its_begin(self):
         after = self.page.evaluate("""(() => {
             const show = (...names) => showReplicas({ rows: [], names, running: names.length, omitted: 0 });

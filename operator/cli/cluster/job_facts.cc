@@ -84,16 +84,28 @@ std::optional<ReplicaLog> LogToBlame(const JobFacts& facts, const LogReader& rea
 
 }  // namespace
 
-absl::StatusOr<JobFacts> ReadJobFacts(kube::Client& client, const kube::Key& job) {
+absl::StatusOr<JobFacts> ReadFactsAsAllowed(kube::Client& client, const kube::Key& job) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Object object, client.Get(controller::kTrainingJobKind, job));
   const controller::ObservedJob observed = controller::ObserveJob(object);
   JobFacts facts{.job = observed.job,
                  .invalid = observed.invalid.value_or(""),
                  .pods = {},
+                 .pods_error = {},
                  .events = {},
                  .events_error = {},
                  .log = {}};
-  LOCKSTEP_ASSIGN_OR_RETURN(facts.pods, ReadPods(client, facts.job));
+  absl::StatusOr<std::vector<Object>> pods = ReadPods(client, facts.job);
+  if (absl::IsPermissionDenied(pods.status())) {
+    facts.pods_error = std::string(pods.status().message());
+    return facts;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(facts.pods, std::move(pods));
+  return facts;
+}
+
+absl::StatusOr<JobFacts> ReadJobFacts(kube::Client& client, const kube::Key& job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(JobFacts facts, ReadFactsAsAllowed(client, job));
+  if (!facts.pods_error.empty()) return absl::PermissionDeniedError(facts.pods_error);
   return facts;
 }
 

@@ -23,6 +23,7 @@ struct JobFacts {
   api::TrainingJob job;
   std::string invalid;               // why the operator cannot run the job; empty if it can
   std::vector<kube::Object> pods;    // of the job, in any order, of any attempt
+  std::string pods_error;            // why there are none; empty if they were read
   std::vector<kube::Object> events;  // v1, of the job and its pods, in any order
   std::string events_error;          // why there are none; empty if they were read
   std::optional<ReplicaLog> log;     // of a replica that has failed
@@ -30,6 +31,9 @@ struct JobFacts {
 
 // Reads the job and its pods. NotFound: there is no such job. Other errors are those of the client.
 absl::StatusOr<JobFacts> ReadJobFacts(kube::Client& client, const kube::Key& job);
+
+// As ReadJobFacts. But without the right to list pods, the rest is there, and `pods_error`.
+absl::StatusOr<JobFacts> ReadFactsAsAllowed(kube::Client& client, const kube::Key& job);
 
 // Sets the events of the job and its pods, or why they cannot be read.
 void ReadEvents(kube::Client& client, JobFacts& facts);

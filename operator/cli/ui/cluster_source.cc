@@ -175,7 +175,7 @@ class ClusterSource final : public JobSource {
 
   absl::StatusOr<JobLook> Look(const kube::Key& job, bool events) override {
     JobLook look;
-    LOCKSTEP_ASSIGN_OR_RETURN(look.facts, ReadJobFacts(client_, job));
+    LOCKSTEP_ASSIGN_OR_RETURN(look.facts, ReadFactsAsAllowed(client_, job));
     if (events) ReadEvents(client_, look.facts);
     look.listed = Listed(look.facts.job);
     look.seen = LookAtJob(client_, look.facts.job, look.facts.pods, kMetricsTime);

@@ -34,7 +34,8 @@ Json ConditionsJson(const api::TrainingJobStatus& status) {
 }
 
 Json ReplicasJson(const JobFacts& facts) {
-  const ReplicaRows replicas = RowsOfReplicas(facts, kMostReplicaRows);
+  ReplicaRows replicas;  // none, rather than without their pods, if pods may not be listed
+  if (facts.pods_error.empty()) replicas = RowsOfReplicas(facts, kMostReplicaRows);
   Json list = Json::array();
   for (const ReplicaRow& row : replicas.rows) {
     list.push_back({{"replica", row.replica},
@@ -46,7 +47,8 @@ Json ReplicasJson(const JobFacts& facts) {
   return {{"rows", std::move(list)},
           {"names", replicas.names},
           {"running", replicas.running},
-          {"omitted", replicas.omitted}};
+          {"omitted", replicas.omitted},
+          {"error", OrNull(facts.pods_error)}};
 }
 
 Json EventsJson(const JobFacts& facts) {

@@ -257,7 +257,7 @@ function phaseCell(phases) {
   cell.append(line);
   return cell;
 }
-function showRanks(top) {
+function showRanks(top, knowsReplicas = true) {
   const millis = (seconds) => (seconds === null ? "–" : `${number(1000 * seconds)} ms`);
   if (differs("ranks", top.ranks)) {
     fillTable("ranks", [["Rank", "number"], ["Replica"], ["Step", "number"], ["Step time", "number"], ["Time by phase"], [""]],
@@ -269,7 +269,8 @@ function showRanks(top) {
   const notes = top.unread.map((one) => `no metrics of ${one.replica}: ${one.why}`);
   if (top.unread_omitted) notes.push(`and of ${plural(top.unread_omitted, "other")}`);
   if (top.ranks_omitted) notes.unshift(`${plural(top.ranks_omitted, "further rank")} wait longer for others`);
-  say("ranks-note", top.ranks.length || notes.length ? notes.join("; ") : "No rank serves metrics now.");
+  say("ranks-note", top.ranks.length || notes.length ? notes.join("; ")
+    : knowsReplicas ? "No rank serves metrics now." : "");
 }
 
 function showReplicas(replicas) {
@@ -281,6 +282,7 @@ function showReplicas(replicas) {
   const more = [];
   if (replicas.running) more.push(`${whole(replicas.running)} more run`);
   if (replicas.omitted) more.push(`${whole(replicas.omitted)} more do not run`);
+  if (replicas.error) more.push(`The replicas cannot be read: ${replicas.error}`);
   say("replicas-note", replicas.rows.length || more.length ? more.join(", ") : "No replica has been seen.");
   const select = byId("log-of");
   const names = ["", ...replicas.names];
@@ -320,7 +322,7 @@ function showJob(key, answer) {
   byId("words").replaceChildren(...job.words.map((line) => make("li", "", line)));
   showCurve("loss", "Loss", "", job.curve.map((point) => [point[0], point[2]]));
   showCurve("rate", "Examples per second", "/s", job.curve.map((point) => [point[0], point[3]]));
-  showRanks(job.top);
+  showRanks(job.top, !job.replicas.error);
   showReplicas(job.replicas);
   showEvents(job);
   if (differs("conditions", job.conditions)) {

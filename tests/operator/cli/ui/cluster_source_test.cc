@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "operator/cli/ui/job_json.h"
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
 
@@ -65,6 +66,9 @@ class ClusterSourceTest : public ::testing::Test {
     }
     if (target.find("/proxy/metrics") != std::string::npos) return to.Respond(200, "");
     Object pods = Object::array();
+    if (are_pods_hidden_) {
+      return to.Respond(403, R"({"kind": "Status", "message": "no right to list pods"})");
+    }
     const Object present = Object::object(), ended = {{"terminated", {{"exitCode", 139}}}};
     for (int i = 0; i < workers_; ++i) {
       Object container = {{"state", has_ended_ ? ended : Object{{"running", present}}},
@@ -76,7 +80,7 @@ class ClusterSourceTest : public ::testing::Test {
   }
 
   std::atomic<int> events_ = 0, workers_ = 2, restarts_ = 0, previous_ = 0;
-  std::atomic<bool> is_unfinished_ = false, has_ended_ = false;
+  std::atomic<bool> is_unfinished_ = false, has_ended_ = false, are_pods_hidden_ = false;
   std::array<std::atomic<bool>, 32> is_silent_{};  // the workers' nodes
   std::atomic<std::chrono::milliseconds> log_takes_{};
   testing::FakeCluster cluster_;
@@ -111,6 +115,20 @@ TEST_F(ClusterSourceTest, JobsAreListedAndLookedAt) {
   const auto with_events = source_->Look({"n", "j"}, true);
   ASSERT_TRUE(with_events.ok()) << with_events.status();
   EXPECT_THAT(with_events->facts.events_error, HasSubstr("no right to list events"));
+}
+
+TEST_F(ClusterSourceTest, WithoutTheRightToListPodsTheRestIsThere) {
+  are_pods_hidden_ = true;
+  const auto look = source_->Look({"n", "j"}, false);
+  ASSERT_TRUE(look.ok()) << look.status();
+  EXPECT_EQ("Running", look->listed.state);
+  EXPECT_THAT(look->facts.pods_error, HasSubstr("no right to list pods"));
+  const auto replicas = LookJson(*look, Curve()).at("replicas");
+  EXPECT_TRUE(replicas.at("rows").empty());
+  EXPECT_EQ(look->facts.pods_error, replicas.at("error"));
+  std::vector<LogLine> lines;
+  const absl::Status log = source_->Tail({"n", "j"}, "")->Read(lines);
+  EXPECT_THAT(std::string(log.message()), HasSubstr("no right to list pods"));
 }
 
 TEST_F(ClusterSourceTest, LogsAreReadOnFromTheLastLine) {
