@@ -28,7 +28,7 @@ struct LaunchSpec {
   std::string working_dir;        // empty: this process's
   // This process's descriptors that become the child's 0, 1 and 2; -1: /dev/null.
   std::array<int, 3> stdio = {0, 1, 2};
-  std::vector<int> fds;          // also inherited, with their numbers; may be close-on-exec
+  std::vector<int> fds;  // also inherited, under the same numbers, even if they are close-on-exec
   bool close_others = false;     // even those that are not close-on-exec
   std::vector<int> cpus;         // affinity, as far as permitted; empty: this thread's
   bool new_session = false;      // the child leads a session and a process group of its own
@@ -36,7 +36,8 @@ struct LaunchSpec {
   // Signals that are blocked in the child. The program must unblock them or wait for them, or it
   // never receives them.
   std::vector<int> blocked_signals;
-  bool dies_with_thread = false;  // SIGKILL when the calling thread ends, so also when it is killed
+  // The child gets SIGKILL when the thread that called Launch ends, even if that is killed.
+  bool dies_with_thread = false;
 };
 
 // Starts a child in which only `blocked_signals` are blocked, and returns once the child executes

@@ -139,8 +139,9 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
       ValidateInitContainers(*spec, path + ".spec.initContainers", names, errors);
     }
     if (may_lack_containers) return;
-    errors.push_back({containers_path,
-                      "found none, expected at least 1: a job without `training` brings its own"});
+    errors.push_back(
+        {containers_path,
+         "found none, expected at least 1: a job without `training` must define its containers"});
     return;
   }
   const Json& containers = (*spec)["containers"];

@@ -96,8 +96,9 @@ struct Identity {
   // The number of processes in the group. A process that trains alone is a group of one, without a
   // leader.
   int World() const;
-  bool IsLeader() const;        // this pod serves the group's rendezvous
-  int RankOf(int local) const;  // of this pod's process `local` in the job; -1: it does not train
+  bool IsLeader() const;  // this pod serves the group's rendezvous
+  // The rank, in the job, of this pod's process `local`; -1: this pod does not train.
+  int RankOf(int local) const;
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
   // number of pods per role, processes per pod, and `training` without its folders, which may
   // differ between pods. Readable, except for the digest of `training`, to show differences.

@@ -43,7 +43,8 @@ struct ReplicaMemory {
 // The memory that a replica needs, and the size of its checkpoints.
 struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
-  ReplicaMemory other;   // of one that does not; with Independent, every replica saves its own
+  // Of one that does not. With Independent it equals `memory`: each replica saves its own.
+  ReplicaMemory other;
   std::size_t model = 0, snapshot = 0;  // bytes of a checkpoint's tensors: the model's, and all
 };
 

@@ -274,7 +274,7 @@ TEST(ValidateTest, AnOwnImageNeedsContainers) {
   };
   const std::string none =
       "spec.replicaSpecs.Worker.template.spec.containers: found none, expected at least 1: a job "
-      "without `training` brings its own";
+      "without `training` must define its containers";
   const Case cases[] = {
       {Json::object(), none.c_str()},
       {{{"spec", Json::object()}}, none.c_str()},

@@ -250,8 +250,10 @@ void Evaluator::Summarize(const EvaluationResult& result) {
 void Evaluator::WriteRecord() {
   const absl::Status written = WriteEvaluationRecord(files_, directory_, last_);
   if (!written.ok() && may_write_) {
-    LogWarning("if the Evaluator is restarted, it evaluates again what is still there",
-               {{"reason", std::string(written.message())}});
+    LogWarning(
+        "the record of evaluations cannot be written: if the Evaluator is restarted, it evaluates "
+        "the remaining checkpoints again",
+        {{"reason", std::string(written.message())}});
   }
   may_write_ = written.ok();
 }

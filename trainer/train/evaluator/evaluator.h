@@ -39,7 +39,8 @@ struct EvaluatorOptions {
   std::function<absl::StatusOr<std::unique_ptr<Session>>(const FollowedRun&)> make_session;
   // Called at the start, after each evaluation, and about once per second during one.
   std::function<void(const EvaluatorMetrics&)> publish;
-  Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
+  // How often to look at the directory, while waiting.
+  Duration look_every = std::chrono::milliseconds(500);
   // How often to ask the leading pod, while waiting. After a failed report, the first pause is
   // look_every, and each further one is twice the one before, up to this value.
   Duration ask_every = std::chrono::seconds(10);
