@@ -40,9 +40,10 @@ class FakeSource final : public JobSource {
       look.facts.events.push_back(
           {{"reason", "Started"}, {"message", "<script>\033[31m"}, {"type", "Normal"}});
     }
-    if (live_step >= 0) {
+    if (int step = live_step; step >= 0) {
       look.seen.ranks.emplace_back();
-      look.seen.top.step = static_cast<double>(live_step++);
+      look.seen.top.step = step;
+      live_step.compare_exchange_strong(step, step + 1);  // unless the test has set another
     }
     return look;
   }
