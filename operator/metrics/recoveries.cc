@@ -57,7 +57,13 @@ std::optional<double> Recoveries::NoteLocked(const api::TrainingJob& before,
     // Some may have stopped being ready before their loss was charged.
     const std::int64_t ready =
         std::max(then.ready, std::min(counts.ready + charged, counts.wanted));
-    if (counts.ready >= ready) return std::nullopt;  // replaced in a version that was missed
+    // Replicas that an edit has taken away may have been restarted by their kubelet.
+    const bool is_edit =
+        counts.wanted < then.wanted && counts.ready >= std::min(then.ready, counts.wanted);
+    if (is_edit || counts.ready >= ready) {  // or replaced in a version that was missed
+      losses_.erase(uid);
+      return std::nullopt;
+    }
     Loss& loss = losses_.try_emplace(uid, Loss{now, ready}).first->second;
     loss.ready = std::max(loss.ready, ready);
     if (losses_.size() > most_) ForgetOldest();
@@ -65,12 +71,11 @@ std::optional<double> Recoveries::NoteLocked(const api::TrainingJob& before,
   }
   const auto loss = losses_.find(uid);
   if (loss == losses_.end()) return std::nullopt;
-  // A job that was made smaller has recovered when all of the rest are ready.
-  const std::int64_t needed = std::min(loss->second.ready, counts.wanted);
-  if (counts.ready < needed || then.ready >= needed) return std::nullopt;
+  if (counts.ready < std::min(loss->second.ready, counts.wanted)) return std::nullopt;
   const double seconds = std::chrono::duration<double>(now - loss->second.since).count();
   losses_.erase(loss);
-  return seconds;
+  // An edit that takes away what is missing recovers nothing.
+  return counts.wanted < then.wanted ? std::nullopt : std::optional(seconds);
 }
 
 void Recoveries::ForgetOldest() {

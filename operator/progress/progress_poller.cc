@@ -64,11 +64,12 @@ struct ProgressPoller::Peer {
   bool has_answered = false;
   int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
-  StepWatch step;                      // of rank 0
-  std::int64_t evaluated_batches = 0;  // as this pod told last
-  std::optional<int> workers;          // likewise
-  int told_workers = 0;                // as TellWorkers has it
-  std::string nonce;                   // of the last answer, for the next proof
+  std::optional<SteadyTime> saves_since;  // when an answer first told of rank 0's present save
+  StepWatch step;                         // of rank 0
+  std::int64_t evaluated_batches = 0;     // as this pod told last
+  std::optional<int> workers;             // likewise
+  int told_workers = 0;                   // as TellWorkers has it
+  std::string nonce;                      // of the last answer, for the next proof
   SteadyTime next_call;
   bool asked = false;  // a question is in flight
 };
@@ -161,7 +162,9 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
     in_step_for = peer.step.InStepFor();
     std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
     misses_checkpoints = peer.group->evaluator_misses_checkpoints;
-    awaits_save = peer.group->keeps_workers || peer.group->activity == api::Activity::kCheckpoint;
+    const bool saves = peer.saves_since &&
+                       std::chrono::steady_clock::now() - *peer.saves_since < options_.longest_save;
+    awaits_save = peer.group->keeps_workers || saves;
   }
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
@@ -340,6 +343,11 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   peer.known.hung = said.missing().empty() ? std::vector<controller::Straggler>() : peer.stragglers;
   peer.known.hung_at = std::chrono::steady_clock::now();
   peer.group = GroupIn(said);
+  if (peer.group->activity != api::Activity::kCheckpoint) {
+    peer.saves_since.reset();
+  } else if (!peer.saves_since) {
+    peer.saves_since = std::chrono::steady_clock::now();
+  }
   peer.known.resizes = said.workers() > 0;
   peer.workers.reset();
   if (said.workers() > 0) peer.workers = std::min(said.workers(), kMostWorkers);

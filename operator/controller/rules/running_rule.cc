@@ -113,7 +113,8 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
 
 // The leading pod's answer, which says that the group has followed, brings no change of an object.
 void AddResize(const Observed& observed, Plan& plan) {
-  if (observed.resizing_since) RequeueWithin(plan, kResizeInterval);
+  const bool saves = observed.group.awaits_save && IsResizing(observed);
+  if (observed.resizing_since || saves) RequeueWithin(plan, kResizeInterval);
   if (!observed.resized_from) return;
   plan.events.push_back(
       {PlannedEvent::Type::kNormal, "Resized",

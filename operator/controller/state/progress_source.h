@@ -59,8 +59,8 @@ struct GroupReport {
   // no leading pod of the attempt has answered.
   std::optional<bool> resizes = std::nullopt;
   bool answers = false;  // the leading pod has answered the last question
-  // By the last answer, rank 0 saves a checkpoint, or the group keeps its number of workers until
-  // one can be saved.
+  // By the last answer, rank 0 saves a checkpoint and has not for too long, or the group keeps its
+  // number of workers until one can be saved.
   bool awaits_save = false;
   bool operator==(const GroupReport&) const = default;
 };

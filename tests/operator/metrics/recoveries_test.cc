@@ -65,6 +65,17 @@ TEST_F(RecoveriesTest, AnElasticJobNeedsNoMoreReplicasThanItHad) {
   EXPECT_EQ(Note(Job("1/4", 1), Job("2/4", 1), 7), 7);
 }
 
+TEST_F(RecoveriesTest, AnEditThatTakesReplicasAwayIsNeitherALossNorARecovery) {
+  // What is missing is taken away.
+  Note(Job("2/2"), Job("1/2", 1), 0);
+  EXPECT_EQ(Note(Job("1/2", 1), Job("1/1", 1), 5), std::nullopt);
+  Note(Job("1/1", 1), Job("0/1", 2), 36000);
+  EXPECT_EQ(Note(Job("0/1", 2), Job("1/1", 2), 36007), 7);
+  // One is taken away whose kubelet's restarts count from then on.
+  EXPECT_EQ(Note(Job("4/4", 2), Job("3/3", 4), 40000), std::nullopt);
+  EXPECT_EQ(Note(Job("3/4", 4), Job("4/4", 4), 76000), std::nullopt);
+}
+
 TEST_F(RecoveriesTest, WhatEndsOrStartsAgainAsAWholeRecoversFromNothing) {
   TrainingJob restarting = Job("0/2", 1);
   restarting.status.conditions.clear();

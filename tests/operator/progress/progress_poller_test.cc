@@ -639,6 +639,18 @@ TEST(ProgressPollerTest, TellsThatTheGroupWaitsForACheckpoint) {
   }
 }
 
+// Its volume hangs, say.
+TEST(ProgressPollerTest, ASaveIsNotWaitedForWithoutEnd) {
+  FakeTrainer trainer("uid");
+  trainer.SetActivity(proto::ACTIVITY_CHECKPOINT, /*keeps_workers=*/false);
+  PollerOptions options = Often();
+  options.longest_save = std::chrono::nanoseconds(0);
+  ProgressPoller poller(std::move(options));
+  poller.Latest(trainer.Target());
+  ASSERT_TRUE(lockstep::testing::Eventually([&] { return poller.Group("uid").answers; }));
+  EXPECT_FALSE(poller.Group("uid").awaits_save);
+}
+
 TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());

@@ -317,9 +317,9 @@ TEST(ResizeTest, AGroupThatCannotSaveTrainsOnUntilItCan) {
   EXPECT_EQ(group.Ask(3)->workers(), 2);
   EXPECT_TRUE(group.Ask(3)->keeps_workers());
   EXPECT_TRUE(group.Said("restored a checkpoint").empty()) << "the others had the steps";
-  EXPECT_EQ(
-      group.Said("the group keeps its number of workers until a checkpoint can be saved").size(),
-      1u);
+  // Twice if rank 1 hears of the number before rank 0 does.
+  EXPECT_THAT(group.Said("the group keeps its number of workers until a checkpoint can be saved"),
+              ::testing::SizeIs(::testing::AnyOf(1, 2)));
   EXPECT_TRUE(group.Said("the replica starts again: the group was resized").empty());
   std::filesystem::remove(group.Checkpoints());
   std::filesystem::rename(away, group.Checkpoints());
