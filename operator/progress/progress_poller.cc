@@ -132,13 +132,14 @@ std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
 
 controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
-  const auto since = [](const Known& known) -> std::optional<Duration> {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const auto since = [now](const Known& known) -> std::optional<Duration> {
     if (!known.evaluated_at) return std::nullopt;
-    return std::chrono::steady_clock::now() - *known.evaluated_at;
+    return now - *known.evaluated_at;
   };
-  const auto hung = [](const Known& known) {
-    const bool is_old = std::chrono::steady_clock::now() - known.hung_at > kHungIsKnownFor;
-    return is_old ? std::vector<controller::Straggler>() : known.hung;
+  const auto hung = [now](const Known& known) {
+    return now - known.hung_at > kHungIsKnownFor ? std::vector<controller::Straggler>()
+                                                 : known.hung;
   };
   const auto found = peers_.find(job_uid);
   if (found == peers_.end()) {
@@ -156,21 +157,18 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   }
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
-  std::optional<Duration> in_step_for;
   bool awaits_save = false;
   if (peer.group) {
-    in_step_for = peer.step.InStepFor();
     std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
     misses_checkpoints = peer.group->evaluator_misses_checkpoints;
-    const bool saves = peer.saves_since &&
-                       std::chrono::steady_clock::now() - *peer.saves_since < options_.longest_save;
-    awaits_save = peer.group->keeps_workers || saves;
+    awaits_save = peer.group->keeps_workers ||
+                  (peer.saves_since && now - *peer.saves_since < options_.longest_save);
   }
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
           .evaluator_misses_checkpoints = misses_checkpoints,
-          .in_step_for = in_step_for,
+          .in_step_for = peer.group ? peer.step.InStepFor() : std::nullopt,
           .stragglers = peer.stragglers,
           .hung = hung(peer.known),
           .since_evaluation = since(peer.known),
@@ -343,11 +341,9 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   peer.known.hung = said.missing().empty() ? std::vector<controller::Straggler>() : peer.stragglers;
   peer.known.hung_at = std::chrono::steady_clock::now();
   peer.group = GroupIn(said);
-  if (peer.group->activity != api::Activity::kCheckpoint) {
-    peer.saves_since.reset();
-  } else if (!peer.saves_since) {
-    peer.saves_since = std::chrono::steady_clock::now();
-  }
+  const bool saves = peer.group->activity == api::Activity::kCheckpoint;
+  if (!saves) peer.saves_since.reset();
+  if (saves && !peer.saves_since) peer.saves_since = std::chrono::steady_clock::now();
   peer.known.resizes = said.workers() > 0;
   peer.workers.reset();
   if (said.workers() > 0) peer.workers = std::min(said.workers(), kMostWorkers);
