@@ -114,7 +114,7 @@ absl::Status FolderClaim::TakeFrom(const std::optional<FolderOwner>& before) {
   }
   const std::string text = EncodeOwner(claimed), draft = directory_ + "/" + kOwnerDraft;
   const absl::Status written = files_.WriteFile(draft, {std::as_bytes(std::span(text))});
-  // Of a process that could create it and not rename it, and so on at each later start.
+  // An earlier process could create the draft but not rename it, and no later one can replace it.
   if (absl::IsPermissionDenied(written) && IsOfKind(FileSystem::Kind::kFile, files_, draft)) {
     return absl::FailedPreconditionError(
         fmt::format("{}: found a file system that cannot replace files ({}), as some mounts of "

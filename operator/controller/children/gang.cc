@@ -35,10 +35,8 @@ std::string SchedulerName(const Settings& settings) {
 // Returns the replicas that the group may have pods of by now. A role that waits for others is none
 // of them yet: the pods that it waits for would never be placed.
 std::vector<Replica> PresentMembers(const api::TrainingJob& job) {
-  std::vector<Replica> members = WantedReplicas(job);
-  std::erase_if(members, [&job](const Replica& each) {
-    return each.role == api::Role::kEvaluator || !HasStarted(job, each.role);
-  });
+  std::vector<Replica> members = StartedReplicas(job);
+  std::erase_if(members, [](const Replica& each) { return each.role == api::Role::kEvaluator; });
   return members;
 }
 

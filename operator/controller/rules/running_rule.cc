@@ -61,12 +61,6 @@ bool MustWaitForOldMembers(const Observed& observed) {
   });
 }
 
-std::vector<Replica> ReplicasToStart(const api::TrainingJob& job) {
-  std::vector<Replica> replicas = WantedReplicas(job);
-  std::erase_if(replicas, [&job](const Replica& each) { return !HasStarted(job, each.role); });
-  return replicas;
-}
-
 void AddRunning(const Observed& observed, Plan& plan) {
   const std::string message = "all required replicas are ready";
   const bool before = IsTrue(plan.status, kRunning);
@@ -202,7 +196,7 @@ std::optional<Plan> PlanRunning(const Observed& observed) {
   plan.status = BaseStatus(observed);
   AddDeletes(observed, plan);
   if (!AddStartedRoles(observed, plan)) {
-    const bool complete = AddCreates(observed, ReplicasToStart(observed.job), plan);
+    const bool complete = AddCreates(observed, StartedReplicas(observed.job), plan);
     if (complete) plan.status.next_retry_time.reset();
   }
   UpdateRunning(observed, plan);

@@ -68,6 +68,12 @@ std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
   return replicas;
 }
 
+std::vector<Replica> StartedReplicas(const api::TrainingJob& job) {
+  std::vector<Replica> replicas = WantedReplicas(job);
+  std::erase_if(replicas, [&job](const Replica& each) { return !HasStarted(job, each.role); });
+  return replicas;
+}
+
 Replica LeadingReplica(const api::TrainingJob& job) {
   const bool has_chief = ReplicaCount(job, api::Role::kChief) > 0;
   return {has_chief ? api::Role::kChief : api::Role::kWorker, 0};

@@ -23,6 +23,8 @@ bool HasStarted(const api::TrainingJob& job, api::Role role);
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
 // Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
+// Returns those of them whose roles have started.
+std::vector<Replica> StartedReplicas(const api::TrainingJob& job);
 // Returns the chief, else worker 0. It has rank 0, serves the rendezvous, and its success counts.
 Replica LeadingReplica(const api::TrainingJob& job);
 // Returns the number of workers that the job needs to run. For an elastic job this is its minimum

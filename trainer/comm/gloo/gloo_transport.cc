@@ -80,8 +80,8 @@ AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp
                  "gloo: found {} callers' addresses for {} ranks", callers_.size(), size);
 }
 
-// Destroyed, and not closed: close() resets the connection, and a slower peer would lose what it
-// has still to receive.
+// Destroys the connections without close(), which would reset them: a slower peer would lose what
+// it has yet to receive.
 AbortableContext::~AbortableContext() {
   if (!aborted_) EndConnections(size, [this](int peer) { tcp_->getPair(peer).reset(); });
 }
