@@ -82,6 +82,10 @@ struct UpdateSettings {
   double clip_norm = 0;                // of the whole gradient; 0: no limit
   std::int64_t may_skip_in_a_row = 0;  // consecutive updates that need not be finite
   bool adapts_loss_scale = false;      // see LossScale
+  // Of a rank that has a part of the gradient: the squared norm of all of it. Else that of the
+  // gradients here counts.
+  bool has_squared_norm = false;
+  double squared_norm = 0;
 };
 
 // A factor of the loss, and so of all gradients, that keeps small gradients from becoming 0 in
@@ -131,7 +135,8 @@ LOCKSTEP_ALSO_ON_GPU inline StepResult DecideUpdate(const UpdateSettings& settin
                                                     UpdateGate& gate, OptimizerStep& update) {
   StepResult result;
   LossScale& scale = gate.loss_scale;
-  const double norm = std::sqrt(squared_norm) / static_cast<double>(scale.value);
+  const double squared = settings.has_squared_norm ? settings.squared_norm : squared_norm;
+  const double norm = std::sqrt(squared) / static_cast<double>(scale.value);
   // The loss reveals bad parameters before the update, the gradients those after it.
   const bool is_finite = std::isfinite(tail.loss) && std::isfinite(norm);
   const bool may_shrink = settings.adapts_loss_scale && scale.value > 1 && std::isfinite(tail.loss);

@@ -22,6 +22,10 @@ constexpr std::size_t kNotWanted = std::numeric_limits<std::size_t>::max();
 //
 // A model that does not train has no backward passes: what an op writes lives until its last reader
 // has run.
+//
+// In a stage that is not the first, the samples are the output of the stage before. Their gradient
+// is sent to it after the last backward pass, at the time of the backward pass of an op before the
+// first.
 class BufferPlan {
  public:
   struct Gradient {
@@ -55,12 +59,16 @@ class BufferPlan {
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
   const Buffers& of(std::size_t op) const { return ops_buffers_[op]; }
   std::size_t samples() const { return samples_; }
+  std::size_t samples_gradient() const { return samples_gradient_; }
   std::size_t scratch() const { return scratch_; }
 
  private:
   const NamedOp& At(int op) const { return ops_[static_cast<std::size_t>(op)]; }
   Buffers& Of(int op) { return ops_buffers_[static_cast<std::size_t>(op)]; }
   int Backward(int op) const { return end_ - op; }
+  std::size_t& GradientOf(int producer) {
+    return producer == kSamples ? samples_gradient_ : Of(producer).dy;
+  }
 
   std::size_t Add(std::size_t bytes, int first, int last) {
     lifetimes_.push_back({bytes, first, last});
@@ -103,7 +111,7 @@ class BufferPlan {
       if (!op.input_gradients[k]) continue;
       const int producer = op.inputs[k];
       const std::size_t bytes = op.op->inputs()[k].bytes();
-      std::size_t& sum = Of(producer).dy;
+      std::size_t& sum = GradientOf(producer);
       Gradient& dx = Of(i).dx[k];
       if (sum != kNotWanted) {
         dx = {.written = Add(bytes, Backward(i), Backward(i)), .sum = sum};
@@ -121,7 +129,7 @@ class BufferPlan {
   bool trains_;
   std::vector<Lifetime> lifetimes_;
   std::vector<Buffers> ops_buffers_;
-  std::size_t samples_ = 0, scratch_ = 0;
+  std::size_t samples_ = 0, samples_gradient_ = kNotWanted, scratch_ = 0;
 };
 
 }  // namespace
@@ -133,6 +141,7 @@ void GraphModel::PlanBuffers() {
     return buffer == kNotWanted ? kNotWanted : plan.offsets[buffer];
   };
   samples_ = offset(buffers.samples());
+  samples_gradient_ = offset(buffers.samples_gradient());
   scratch_ = offset(buffers.scratch());
   scratch_bytes_ = buffers.lifetimes()[buffers.scratch()].bytes;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
@@ -170,13 +179,13 @@ OpMemory GraphModel::MemoryOf(std::size_t i) const {
   const std::size_t parameters = ops_[i].op->Parameters().size();
   for (std::size_t p = 0; p < parameters; ++p) {
     const TensorSlot& slot = parameters_.slots()[op_slots_[i].first_parameter + p];
-    memory.parameters.push_back(values_.At<float>(0) + slot.offset);
+    memory.parameters.push_back(parameter_memory_ + slot.offset);
     memory.gradients.push_back(gradients_ == nullptr ? nullptr : gradients_ + slot.offset);
   }
   const std::size_t states = ops_[i].op->States().size();
   for (std::size_t s = 0; s < states; ++s) {
     const TensorSlot& slot = states_.slots()[op_slots_[i].first_state + s];
-    memory.states.push_back(state_values_.At<float>(0) + slot.offset);
+    memory.states.push_back(state_memory_ + slot.offset);
   }
   return memory;
 }

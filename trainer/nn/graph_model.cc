@@ -16,8 +16,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::int64_t kAlignedFloats = kArenaAlignment / sizeof(float);
-
 absl::Status CheckOptions(const ModelOptions& options) {
   const bool image = options.input.rank() == 3 || options.input.rank() == 1;
   const auto& dims = options.input.dims();
@@ -36,9 +34,11 @@ void AllocateFloats(Arena& arena, std::int64_t floats, MemorySource& source) {
   arena.Allocate(source);
 }
 
-void Fill(const FlatTensors& range, std::uint64_t seed, Backend& backend, float* memory) {
+// `first`: the place of the range's first tensor in the whole model.
+void Fill(const FlatTensors& range, std::size_t first, std::uint64_t seed, Backend& backend,
+          float* memory) {
   for (std::size_t i = 0; i < range.slots().size(); ++i) {
-    const std::vector<float> dense = InitialValues(range.descs()[i], seed, i);
+    const std::vector<float> dense = InitialValues(range.descs()[i], seed, first + i);
     backend.FromDense(dense.data(), range.slots()[i].desc, memory + range.slots()[i].offset);
   }
   backend.Synchronize();
@@ -58,17 +58,6 @@ void Time(double* shortest, Backend& backend, const Work& work) {
 
 }  // namespace
 
-void FlatTensors::Append(const std::string& op_name, const ParameterDesc& parameter) {
-  const auto floats = static_cast<std::int64_t>(parameter.desc.bytes() / sizeof(float));
-  slots_.push_back({.name = fmt::format("{}/{}", op_name, parameter.name),
-                    .desc = parameter.desc,
-                    .offset = size_,
-                    .size = floats,
-                    .kept = parameter.kept});
-  descs_.push_back(parameter);
-  size_ += (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
-}
-
 absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::json>& layers,
                                                     const ModelOptions& options, Backend& backend) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
@@ -76,13 +65,21 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::
   LOCKSTEP_RETURN_IF_ERROR(RemoveOutputActivation(options.outputs, parsed));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedOp> ops,
                             CompileLayers(FuseLayers(std::move(parsed)), options, backend));
-  std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(ops), options, backend);
-  if (options.initializes) model->InitializeParameters();
+  LOCKSTEP_ASSIGN_OR_RETURN(ModelPart part, TakeStage(std::move(ops), options.stage));
+  std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(part), options, backend);
+  if (options.initializes && options.shares_with == nullptr) model->InitializeParameters();
   return model;
 }
 
-GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend)
-    : ops_(std::move(ops)), options_(options), backend_(backend) {
+GraphModel::GraphModel(ModelPart part, const ModelOptions& options, Backend& backend)
+    : ops_(std::move(part.ops)),
+      options_(options),
+      backend_(backend),
+      whole_parameters_(std::move(part.parameters)),
+      whole_states_(std::move(part.states)),
+      first_parameter_(part.first_parameter),
+      first_state_(part.first_state),
+      stages_fingerprint_(std::move(part.fingerprint)) {
   for (const NamedOp& op : ops_) {
     op_slots_.push_back(
         {.first_parameter = parameters_.slots().size(), .first_state = states_.slots().size()});
@@ -91,15 +88,26 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
     }
     for (const ParameterDesc& state : op.op->States()) states_.Append(op.name, state);
   }
-  AllocateFloats(values_, parameters_.size(),
-                 options.parameter_memory ? *options.parameter_memory : backend_.memory());
-  AllocateFloats(state_values_, states_.size(), backend_.memory());
-  if (options_.trains) {
-    AllocateFloats(own_gradients_.emplace(), parameters_.size(), backend_.memory());
-    gradients_ = own_gradients_->At<float>(0);
-  }
+  AllocateTensors();
   PlanBuffers();
   BindOps();
+}
+
+void GraphModel::AllocateTensors() {
+  if (Model* const other = options_.shares_with; other != nullptr) {
+    parameter_memory_ = other->parameters().data();
+    state_memory_ = other->states().data();
+    gradients_ = options_.trains ? other->gradients().data() : nullptr;
+    return;
+  }
+  AllocateFloats(values_, parameters_.size(),
+                 options_.parameter_memory ? *options_.parameter_memory : backend_.memory());
+  AllocateFloats(state_values_, states_.size(), backend_.memory());
+  parameter_memory_ = values_.At<float>(0);
+  state_memory_ = state_values_.At<float>(0);
+  if (!options_.trains) return;
+  AllocateFloats(own_gradients_.emplace(), parameters_.size(), backend_.memory());
+  gradients_ = own_gradients_->At<float>(0);
 }
 
 // The memory must outlive the work that is queued on it.
@@ -130,14 +138,14 @@ void GraphModel::BindGradients(float* memory) {
 }
 
 void GraphModel::InitializeParameters() {
-  Fill(parameters_, options_.seed, backend_, values_.At<float>(0));
-  Fill(states_, options_.seed, backend_, state_values_.At<float>(0));
+  Fill(parameters_, first_parameter_, options_.seed, backend_, parameter_memory_);
+  Fill(states_, first_state_, options_.seed, backend_, state_memory_);
 }
 
 std::string GraphModel::LayoutFingerprint() const {
   // Of two processors, or of two versions, the tensors may be equal and their layouts not.
   std::uint64_t tensors = kEmptyDigest, layouts = kEmptyDigest;
-  for (const FlatTensors* range : {&parameters_, &states_}) {
+  for (const FlatTensors* range : {&whole_parameters_, &whole_states_}) {
     for (const TensorSlot& slot : range->slots()) {
       tensors = Digest(fmt::format("{}{};", slot.name, slot.desc.shape.ToString()), tensors);
       layouts = Digest(fmt::format("@{}:{};", slot.offset,
@@ -148,8 +156,9 @@ std::string GraphModel::LayoutFingerprint() const {
     layouts = Digest(fmt::format("|{}", range->size()), layouts);
   }
   return fmt::format(
-      "parameterTensors={};stateTensors={};tensorsDigest={:016x};memoryLayouts={:016x};",
-      parameters_.slots().size(), states_.slots().size(), tensors, layouts);
+      "parameterTensors={};stateTensors={};tensorsDigest={:016x};memoryLayouts={:016x};{}",
+      whole_parameters_.slots().size(), whole_states_.slots().size(), tensors, layouts,
+      stages_fingerprint_);
 }
 
 void GraphModel::SetStep(const StepContext& step) {
@@ -185,13 +194,13 @@ void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>&
 }
 
 std::span<float> GraphModel::parameters() {
-  return {values_.At<float>(0), static_cast<std::size_t>(parameters_.size())};
+  return {parameter_memory_, static_cast<std::size_t>(parameters_.size())};
 }
 std::span<float> GraphModel::gradients() {
   return {gradients_, options_.trains ? static_cast<std::size_t>(parameters_.size()) : 0};
 }
 std::span<float> GraphModel::states() {
-  return {state_values_.At<float>(0), static_cast<std::size_t>(states_.size())};
+  return {state_memory_, static_cast<std::size_t>(states_.size())};
 }
 float* GraphModel::input() {
   return buffers_.At<float>(samples_);
@@ -202,6 +211,24 @@ const float* GraphModel::logits() const {
 float* GraphModel::logits_gradient() {
   LOCKSTEP_CHECK(options_.trains, "model: a gradient of a model that only evaluates");
   return buffers_.At<float>(op_buffers_.back().dy);
+}
+Model::Border GraphModel::InputBorder() {
+  LOCKSTEP_CHECK(!options_.stage.is_first(), "model: the first stage has no stage before it");
+  const auto reads_samples = [](const NamedOp& op) {
+    return std::ranges::find(op.inputs, kSamples) != op.inputs.end();
+  };
+  const NamedOp& reader = *std::ranges::find_if(ops_, reads_samples);
+  const auto input = std::ranges::find(reader.inputs, kSamples) - reader.inputs.begin();
+  return {.value = buffers_.At(samples_),
+          .gradient = options_.trains ? buffers_.At(samples_gradient_) : nullptr,
+          .bytes = reader.op->inputs()[static_cast<std::size_t>(input)].bytes()};
+}
+Model::Border GraphModel::OutputBorder() {
+  LOCKSTEP_CHECK(!options_.stage.is_last(), "model: the last stage has no stage after it");
+  const OpBuffers& last = op_buffers_.back();
+  return {.value = buffers_.At(last.y),
+          .gradient = options_.trains ? buffers_.At(last.dy) : nullptr,
+          .bytes = ops_.back().op->output().bytes()};
 }
 ModelMemory GraphModel::Memory() const {
   return {.parameters = values_.bytes(),

@@ -10,28 +10,15 @@
 
 #include "trainer/core/arena.h"
 #include "trainer/nn/compile.h"
+#include "trainer/nn/flat_tensors.h"
 #include "trainer/nn/model.h"
+#include "trainer/nn/stages.h"
 
 namespace lockstep::train {
 
-// Aligned tensors of one kind (parameters or states) in forward order.
-class FlatTensors {
- public:
-  // Appends a tensor of the op named `op_name`; adds its slot.
-  void Append(const std::string& op_name, const ParameterDesc& parameter);
-  const std::vector<TensorSlot>& slots() const { return slots_; }
-  const std::vector<ParameterDesc>& descs() const { return descs_; }
-  std::int64_t size() const { return size_; }  // floats
-
- private:
-  std::vector<TensorSlot> slots_;
-  std::vector<ParameterDesc> descs_;
-  std::int64_t size_ = 0;
-};
-
 class GraphModel final : public Model {
  public:
-  GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend);
+  GraphModel(ModelPart part, const ModelOptions& options, Backend& backend);
   ~GraphModel() override;
 
   std::span<float> parameters() override;
@@ -39,12 +26,20 @@ class GraphModel final : public Model {
   std::span<float> states() override;
   const std::vector<TensorSlot>& parameter_slots() const override { return parameters_.slots(); }
   const std::vector<TensorSlot>& state_slots() const override { return states_.slots(); }
+  const std::vector<TensorSlot>& whole_parameter_slots() const override {
+    return whole_parameters_.slots();
+  }
+  const std::vector<TensorSlot>& whole_state_slots() const override {
+    return whole_states_.slots();
+  }
   void BindGradients(float* memory) override;
   void InitializeParameters() override;
   std::string LayoutFingerprint() const override;
   float* input() override;
   const float* logits() const override;
   float* logits_gradient() override;
+  Border InputBorder() override;
+  Border OutputBorder() override;
   void SetStep(const StepContext& step) override;
   void Forward(Mode mode) override;
   void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) override;
@@ -75,6 +70,7 @@ class GraphModel final : public Model {
     std::size_t y = 0, dy = 0, workspace = 0;
   };
 
+  void AllocateTensors();
   void PlanBuffers();
   void BindOps();
   OpMemory MemoryOf(std::size_t op) const;
@@ -87,13 +83,18 @@ class GraphModel final : public Model {
   ModelOptions options_;
   Backend& backend_;
 
-  FlatTensors parameters_, states_;
-  Arena values_, state_values_, buffers_;
-  std::optional<Arena> own_gradients_;  // until BindGradients
+  FlatTensors parameters_, states_;              // of this stage
+  FlatTensors whole_parameters_, whole_states_;  // of all stages
+  std::size_t first_parameter_, first_state_;    // of this stage among those of all
+  std::string stages_fingerprint_;
+  Arena values_, state_values_, buffers_;  // the first two are empty if they are shared
+  std::optional<Arena> own_gradients_;     // until BindGradients
+  float* parameter_memory_ = nullptr;
+  float* state_memory_ = nullptr;
   float* gradients_ = nullptr;
 
   std::vector<OpBuffers> op_buffers_;
-  std::size_t samples_ = 0;
+  std::size_t samples_ = 0, samples_gradient_ = 0;  // of the stage before, in a later stage
   std::size_t scratch_ = 0, scratch_bytes_ = 0;
   std::size_t step_ = 0;
   std::vector<OpTimes> times_;  // empty before Watch()

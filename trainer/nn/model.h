@@ -18,6 +18,15 @@
 
 namespace lockstep::train {
 
+// Which of the stages of a model that is cut a process computes; see stages.h.
+struct ModelStage {
+  int index = 0, count = 1;
+  bool is_first() const { return index == 0; }
+  bool is_last() const { return index == count - 1; }
+};
+
+class Model;
+
 struct ModelOptions {
   std::int64_t batch = 0;     // rows of every step, padding included
   Shape input;                // C,H,W of one sample
@@ -33,6 +42,12 @@ struct ModelOptions {
   // False: the model only evaluates. It has no gradients, and an op's output lives only until its
   // last reader has run. Forward takes only kEvaluation, and Backward must not be called.
   bool trains = true;
+  // The model has only this stage's ops and tensors.
+  ModelStage stage = {};
+  // Not null: the model uses the parameters, states and gradients of that one, which has been built
+  // with the same options and outlives it. So several micro-batches can be between their forward
+  // and backward passes. The model does not initialize them.
+  Model* shares_with = nullptr;
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so
@@ -84,6 +99,9 @@ class Model {
   virtual std::span<float> states() = 0;
   virtual const std::vector<TensorSlot>& parameter_slots() const = 0;
   virtual const std::vector<TensorSlot>& state_slots() const = 0;
+  // The tensors of all stages; offsets are those of a model with one stage.
+  virtual const std::vector<TensorSlot>& whole_parameter_slots() const = 0;
+  virtual const std::vector<TensorSlot>& whole_state_slots() const = 0;
   // Moves the gradients to `memory` and zeroes it. Objects bound to the previous gradients() (an
   // optimizer) must be bound again. Requires: `memory` holds parameters().size() floats and is
   // aligned to kArenaAlignment; it is device memory.
@@ -93,17 +111,28 @@ class Model {
   // Sets parameters and states to their initial values, which depend only on the seed, not on the
   // backend or its layouts.
   virtual void InitializeParameters() = 0;
-  // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts; otherwise
-  // different, up to a collision of 64 bits. Consists of facts as in rendezvous/fingerprint.h: the
-  // numbers of parameter tensors and of state tensors, a digest of their names and shapes, and one
-  // of their offsets and layouts. Its length does not grow with the model's depth, because a
-  // process must introduce itself within a few KiB.
+  // Equal on ranks whose models have the same stages, and tensors with the same names, shapes,
+  // offsets and layouts; otherwise different, up to a collision of 64 bits. Consists of facts as in
+  // rendezvous/fingerprint.h: the numbers of parameter tensors and of state tensors, a digest of
+  // their names and shapes, and one of their offsets and layouts. Its length does not grow with the
+  // model's depth, because a process must introduce itself within a few KiB.
   virtual std::string LayoutFingerprint() const = 0;
 
-  // Device memory.
+  // Device memory. The first stage has the input, the last one the logits.
   virtual float* input() = 0;  // batch,C,H,W dense; written by the caller before Forward
   virtual const float* logits() const = 0;  // batch,classes dense
   virtual float* logits_gradient() = 0;     // written by the loss before Backward; it must train
+
+  // Between two stages: the tensor that the earlier one computes and the later one reads, and its
+  // gradient, which the later one computes. Device memory. The caller copies the tensor before
+  // Forward and the gradient before Backward. Each keeps its value until the next pass.
+  struct Border {
+    void* value = nullptr;
+    void* gradient = nullptr;  // null if the model does not train
+    std::size_t bytes = 0;     // of each
+  };
+  virtual Border InputBorder() = 0;   // requires: the stage is not the first
+  virtual Border OutputBorder() = 0;  // requires: the stage is not the last
 
   // Uploads the step that the next Forward and Backward read, with the model's own seed.
   virtual void SetStep(const StepContext& step) = 0;

@@ -2,9 +2,6 @@
 // about 1 ms over Gloo and some tens of microseconds over shared memory. The first bucket (the last
 // layers and the step's totals) is sent while the backward pass is still running.
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -13,56 +10,13 @@
 #include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/make_communicator.h"
 #include "trainer/comm/make_stream_communicator.h"
+#include "trainer/strategy/generation_stop.h"
 #include "trainer/strategy/member_callers.h"
+#include "trainer/strategy/patience.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
 namespace {
-
-// Connect polls the stop flag at this period: a signal handler cannot notify a condition variable.
-constexpr auto kStopPoll = std::chrono::milliseconds(50);
-
-// Polls `asked` until it is true, then calls `act` once. Destroying the thread stops it.
-std::jthread When(std::function<bool()> asked, std::function<void()> act) {
-  return std::jthread([asked = std::move(asked), act = std::move(act)](std::stop_token stop) {
-    std::mutex mutex;
-    std::condition_variable_any wake;
-    std::unique_lock lock(mutex);
-    while (!stop.stop_requested()) {
-      if (asked()) return act();
-      wake.wait_for(lock, stop, kStopPoll, [] { return false; });
-    }
-  });
-}
-
-// How long this rank waits for live peers; see CollectiveOptions.
-class Patience {
- public:
-  explicit Patience(Duration least) : least_(least) {}
-
-  Duration timeout() const { return std::max(least_, kStepsPerTimeout * longest_); }
-  void Begin(Duration timeout) {
-    in_force_ = timeout;
-    last_ = std::chrono::steady_clock::now();
-  }
-  absl::Status Note(absl::Status status) {
-    const SteadyTime now = std::chrono::steady_clock::now();
-    const Duration since = now - std::exchange(last_, now);
-    if (status.ok()) {
-      longest_ = std::max(since, longest_ - longest_ / 128);
-    } else if (since + std::min(longest_, in_force_ / kStepsPerTimeout) >= in_force_) {
-      // A device may have begun to wait up to a step before the host noted the step before.
-      least_ = std::max(least_, 2 * in_force_);
-    }
-    return status;
-  }
-
- private:
-  Duration least_;
-  Duration longest_{};   // recent time between two collectives; decays
-  Duration in_force_{};  // this generation's timeout
-  SteadyTime last_;
-};
 
 class CollectiveStrategy final : public Strategy {
  public:
@@ -91,14 +45,10 @@ class CollectiveStrategy final : public Strategy {
     };
     options.allow_shm = options_.allow_shm;
     options.root_memory = options_.root_memory;
-    options.cancel = Begin(membership.generation);
+    options.cancel = stop_.Begin(membership.generation);
     options.connect_timeout = options_.connect_timeout;
     options.timeout = patience_.timeout();
-    if (options_.token.present()) {
-      options.prove = [&token = options_.token](const std::string& nonce, const std::string& text) {
-        return token.Prove(api::kProofOfRank, nonce, text);
-      };
-    }
+    options.prove = ProverOf(options_);
     {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
@@ -164,11 +114,7 @@ class CollectiveStrategy final : public Strategy {
     return PassesThroughHost() ? communicator_->Name() : collectives_->Name();
   }
 
-  void Abort(std::uint64_t generation) override {
-    const std::lock_guard lock(mutex_);
-    ended_generation_ = std::max(ended_generation_, generation);
-    if (ended_generation_ >= generation_) cancel_.request_stop();
-  }
+  void Abort(std::uint64_t generation) override { stop_.Abort(generation); }
 
  private:
   std::unique_ptr<GradientReducer> MakeReducer() {
@@ -177,16 +123,6 @@ class CollectiveStrategy final : public Strategy {
   }
   bool PassesThroughHost() const { return !collectives_ || collectives_->Name() == "staged"; }
   std::span<float> floats() const { return {buffer_.data(), buffer_.size()}; }
-
-  // Returns the token that cancels this generation's communicator, even while it is being created:
-  // the rendezvous's thread may call Abort at any time.
-  std::stop_token Begin(std::uint64_t generation) {
-    const std::lock_guard lock(mutex_);
-    generation_ = generation;
-    cancel_ = std::stop_source();
-    if (ended_generation_ >= generation) cancel_.request_stop();
-    return cancel_.get_token();
-  }
 
   void LeaveAll() {
     LeaveGroup();
@@ -209,9 +145,7 @@ class CollectiveStrategy final : public Strategy {
   MemberCallers callers_;
   std::vector<GradientReducer::Bucket> buckets_;  // of the present group
   std::optional<double> past_exposed_seconds_ = 0.0;
-  std::mutex mutex_;  // guards the next three
-  std::uint64_t generation_ = 0, ended_generation_ = 0;
-  std::stop_source cancel_;
+  GenerationStop stop_;
   std::unique_ptr<Communicator> communicator_;
   // Each uses the one before, so it is destroyed first.
   std::unique_ptr<StreamCommunicator> collectives_;  // null if gradients are in host memory
@@ -219,6 +153,14 @@ class CollectiveStrategy final : public Strategy {
 };
 
 }  // namespace
+
+std::function<std::string(const std::string&, const std::string&)> ProverOf(
+    const CollectiveOptions& options) {
+  if (!options.token.present()) return nullptr;
+  return [&token = options.token](const std::string& nonce, const std::string& text) {
+    return token.Prove(api::kProofOfRank, nonce, text);
+  };
+}
 
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
                                                const CollectiveOptions& options, int ring) {

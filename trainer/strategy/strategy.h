@@ -19,6 +19,7 @@
 #include "trainer/comm/root_memory.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
+#include "trainer/strategy/patience.h"
 
 namespace lockstep::train {
 
@@ -28,6 +29,8 @@ enum class UpdateSite {
   kThisRank,   // this one for all: rank 0, the controller of CentralStorage
   kRankZero,   // the controller; this rank has no optimizer state
 };
+
+class StageGroups;
 
 // Not thread-safe, except Abort. Every error ends the generation: a peer is lost or too slow (see
 // CollectiveOptions), or another rank has ended it. FailedPrecondition: the ranks do not call the
@@ -77,6 +80,9 @@ class Strategy {
   // a device waits instead, and for how long is not known.
   virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
+  // If the model is cut into stages, this rank's place among them; else null. Of the calls above,
+  // those of a step's gradients then concern the ranks with the same stage, all others all ranks.
+  virtual StageGroups* stages() { return nullptr; }
   // Ends that generation's communication: calls that wait for its members, now or later, fail.
   // Thread-safe.
   virtual void Abort(std::uint64_t generation) = 0;
@@ -106,7 +112,10 @@ struct CollectiveOptions {
   };  // ends Connect; called on any thread
 };
 
-inline constexpr int kStepsPerTimeout = 10;
+// Returns CommunicatorOptions::prove; empty without a token. Requires: `options` outlives the
+// result.
+std::function<std::string(const std::string&, const std::string&)> ProverOf(
+    const CollectiveOptions& options);
 
 // The ranges of `buffer` that are summed one after the other in a step, the last one first. In a
 // ring over sockets of `ring` ranks (1: they are summed in another way), the messages of a sum that

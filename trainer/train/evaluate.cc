@@ -4,9 +4,13 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "trainer/data/loader.h"
+#include "trainer/train/stage_step.h"
 
 namespace lockstep::train {
 namespace {
@@ -22,17 +26,38 @@ struct Sums {
   double loss = 0, correct = 0, examples = 0;
 };
 
-void AddBatch(Session& session, const Batch& batch, Sums& sums) {
-  session.BeginEvaluation();
+void RunParts(Session& session, const Batch& batch) {
   for (int part = 0; part < session.parts(); ++part) {
     session.Load(batch, part);
     session.model().Forward(Mode::kEvaluation);
     session.evaluation_loss().Run();
   }
+}
+
+// `batch`: null in later stages of a model. `groups`: null without stages.
+absl::Status AddBatch(Session& session, StageGroups* groups, const Batch* batch, Sums& sums) {
+  session.BeginEvaluation();
+  if (groups == nullptr) {
+    RunParts(session, *batch);
+  } else {
+    LOCKSTEP_RETURN_IF_ERROR(EvaluateStage(session, *groups, batch));
+  }
   const LossTotals totals = session.EndEvaluation();
   sums.loss += totals.loss;
   sums.correct += totals.correct;
-  sums.examples += static_cast<double>(batch.valid);
+  if (batch != nullptr) sums.examples += static_cast<double>(batch->valid);
+  return absl::OkStatus();
+}
+
+// Of a rank or, with stages, of a pipeline; null in its later stages.
+std::unique_ptr<Loader> MakeLoader(const Session& session, const StepPlan& plan, int rank) {
+  if (!session.stage().is_first()) return nullptr;
+  return Loader::Create(*session.test_data(), {.plan = plan,
+                                               .rank = rank / session.stage().count,
+                                               .shuffle = false,
+                                               .prefetch = session.training().dataset.prefetch,
+                                               .threads = session.reading_threads(),
+                                               .end_step = plan.StepsPerEpoch()});
 }
 
 std::array<float, 5> ToFloats(const Sums& sums) {
@@ -55,18 +80,14 @@ std::variant<Evaluation, LoopOutcome> Evaluate(
     Session& session, Strategy& strategy, int rank,
     const std::function<std::optional<LoopOutcome>()>& batch_done) {
   const StepPlan plan = EvaluationPlan(session);
-  const auto loader =
-      Loader::Create(*session.test_data(), {.plan = plan,
-                                            .rank = rank,
-                                            .shuffle = false,
-                                            .prefetch = session.training().dataset.prefetch,
-                                            .threads = session.reading_threads(),
-                                            .end_step = plan.StepsPerEpoch()});
+  const auto loader = MakeLoader(session, plan, rank);
   Sums own;
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
-    const absl::StatusOr<const Batch*> batch = loader->Next();
+    absl::StatusOr<const Batch*> batch = nullptr;
+    if (loader != nullptr) batch = loader->Next();
     if (!batch.ok()) return FailedFor(batch.status());
-    AddBatch(session, **batch, own);
+    absl::Status added = AddBatch(session, strategy.stages(), *batch, own);
+    if (!added.ok()) return EndOfStrategy(std::move(added));
     if (std::optional<LoopOutcome> ended = batch_done()) return *std::move(ended);
   }
   std::array<float, 5> sums = ToFloats(own);
@@ -81,17 +102,13 @@ std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
     const std::function<void()>& batch_done) {
   const StepPlan plan{.examples = session.test_data()->size(),
                       .global_batch = session.plan().LocalBatch()};
-  const auto loader =
-      Loader::Create(*session.test_data(), {.plan = plan,
-                                            .shuffle = false,
-                                            .prefetch = session.training().dataset.prefetch,
-                                            .threads = session.reading_threads(),
-                                            .end_step = plan.StepsPerEpoch()});
+  const auto loader = MakeLoader(session, plan, /*rank=*/0);
   Sums sums;
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
     const absl::StatusOr<const Batch*> batch = loader->Next();
     if (!batch.ok()) return FailedFor(batch.status());
-    AddBatch(session, **batch, sums);
+    absl::Status added = AddBatch(session, /*groups=*/nullptr, *batch, sums);
+    if (!added.ok()) return FailedFor(std::move(added));
     batch_done();
     if (stop_requested()) return std::nullopt;
   }

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/log.h"
 #include "base/status.h"
 #include "trainer/export/model_file.h"
 #include "trainer/export/onnx_model.h"
-#include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,12 +33,13 @@ absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
 }
 
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         const ModelWriter& writer, FileSystem& files) {
+                         std::vector<NamedTensor> tensors, const ModelWriter& writer,
+                         FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
   const TrainedModel model{.origin = "the trained model",
                            .step = step,
                            .model = session.model_description(),
-                           .tensors = CopyModel(session)};
+                           .tensors = std::move(tensors)};
   const absl::Status written = WriteModelFile(model, file, writer, files);
   if (!written.ok()) {
     return {written.code(), fmt::format("{}: the trained model is not exported: {}", kField,

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/store.h"
 #include "trainer/export/model_file.h"
 #include "trainer/train/session.h"
 
@@ -20,9 +22,10 @@ namespace lockstep::train {
 absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
                            const ModelWriter& writer, FileSystem& files);
 
-// Writes the session's model, which has done `step` steps, and logs that. Does nothing without a
-// `file`. Errors: see WriteModelFile.
+// Writes the session's model, which has done `step` steps and has these tensors (see CopyModel),
+// and logs that. Does nothing without a `file`. Errors: see WriteModelFile.
 absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         const ModelWriter& writer, FileSystem& files);
+                         std::vector<NamedTensor> tensors, const ModelWriter& writer,
+                         FileSystem& files);
 
 }  // namespace lockstep::train

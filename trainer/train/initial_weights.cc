@@ -29,28 +29,33 @@ std::string SomeOf(const std::vector<std::string>& names) {
 
 }  // namespace
 
-absl::Status LoadInitialWeights(const api::InitialWeightsSpec& weights, FileSystem& files,
-                                Session& session) {
-  if (weights.path.empty()) return absl::OkStatus();
+absl::StatusOr<std::vector<NamedTensor>> LoadInitialWeights(const api::InitialWeightsSpec& weights,
+                                                            FileSystem& files, Session& session) {
+  if (weights.path.empty()) return std::vector<NamedTensor>();
   const std::uint64_t most = kMostOtherBytes + kMostTimes * ModelBytes(session);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(weights.path, most));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
                             ParseSafetensors(bytes, weights.path, OtherTypes::kNamed));
   const auto result = TakeWeights(tensors, weights.exclude, session);
   if (absl::IsFailedPrecondition(result.status()) || absl::IsDataLoss(result.status())) {
-    return {result.status().code(),
-            fmt::format("initialWeights: {}: {}; a tensor that initialWeights.exclude names keeps "
-                        "its random values",
-                        weights.path, std::string(result.status().message()))};
+    return absl::Status(
+        result.status().code(),
+        fmt::format("initialWeights: {}: {}; a tensor that initialWeights.exclude names keeps "
+                    "its random values",
+                    weights.path, std::string(result.status().message())));
   }
   if (!result.ok()) return result.status();
   if (!result->unused.empty()) {
     LogWarning("the file of initial weights has tensors that the model does not have",
                {{"file", weights.path}, {"tensors", SomeOf(result->unused)}});
   }
-  LogInfo("took the initial weights from a file",
-          {{"file", weights.path}, {"tensors", result->taken}, {"excluded", result->excluded}});
-  return absl::OkStatus();
+  LogInfo(
+      "took the initial weights from a file",
+      {{"file", weights.path}, {"tensors", result->taken.size()}, {"excluded", result->excluded}});
+  std::erase_if(tensors, [&](const NamedTensor& tensor) {
+    return std::ranges::find(result->taken, tensor.name) == result->taken.end();
+  });
+  return tensors;
 }
 
 }  // namespace lockstep::train

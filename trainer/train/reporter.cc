@@ -135,9 +135,12 @@ void Reporter::StepSkipped(const RunState& state) const {
 
 void Reporter::CountStep(std::int64_t step) {
   metrics_.steps_total += 1;
-  const Slice share = RankSlice(session_.plan(), step, rank_);
-  metrics_.examples_total += share.end - share.begin;
-  if (metrics_.world > 1) {
+  // A pipeline's samples count once.
+  if (session_.stage().is_first()) {
+    const Slice share = RankSlice(session_.plan(), step, rank_ / session_.stage().count);
+    metrics_.examples_total += share.end - share.begin;
+  }
+  if (session_.plan().world > 1) {
     metrics_.all_reduce_bytes +=
         static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
   }

@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
   session->update_site_ = options.update_site;
   session->only_evaluates_ = options.only_evaluates;
+  session->stage_ = options.stage;
   session->train_data_ = std::move(parts.data.train);
   session->test_data_ = std::move(parts.data.test);
   session->backend_ = std::move(parts.backend);
@@ -138,9 +139,11 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
       .parameter_memory = root_memory_.get(),
       // A rank that takes those of rank 0 would only use memory.
       .initializes = parts.initializes_model && update_site_ != UpdateSite::kRankZero,
-      .trains = !only_evaluates_};
+      .trains = !only_evaluates_,
+      .stage = stage_};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
+  if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(BuildTwins(layers, model_options));
   model_description_ = {.layers = std::move(layers),
                         .input = model_options.input,
                         .element = samples().element(),
@@ -156,8 +159,19 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
     targets_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
   }
   AllocateBlock();
-  MakeLosses();
+  if (stage_.count > 1) AllocateNorm();
+  if (stage_.is_last()) MakeLosses();
   OpenGate();
+  return absl::OkStatus();
+}
+
+absl::Status Session::BuildTwins(const std::vector<nlohmann::json>& layers, ModelOptions options) {
+  options.shares_with = model_.get();
+  for (int i = 1; i < std::min(parts_, stage_.count - stage_.index); ++i) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Model> twin,
+                              Model::Build(layers, options, *backend_));
+    twins_.push_back(std::move(twin));
+  }
   return absl::OkStatus();
 }
 
@@ -174,6 +188,7 @@ absl::Status Session::AllocateSums(const SessionParts& parts) {
     transfer_ = backend_->MakeStream();
   }
   model_->BindGradients(sums_);
+  for (const auto& twin : twins_) twin->BindGradients(sums_);
   return absl::OkStatus();
 }
 
@@ -247,10 +262,22 @@ std::optional<DeviceSums> Session::device_sums() {
 }
 
 SessionMemory Session::Memory() const {
-  return {.model = model_->Memory(),
+  std::size_t links = 0;
+  const StageTraffic traffic = stage_traffic();
+  for (const StageMessages& messages :
+       {traffic.from_previous, traffic.to_previous, traffic.to_next, traffic.from_next}) {
+    links += messages.bytes * static_cast<std::size_t>(messages.slots);
+  }
+  ModelMemory model = model_->Memory();
+  for (const auto& twin : twins_) {
+    model.activations += twin->Memory().activations;
+    model.scratch += twin->Memory().scratch;
+  }
+  return {.model = model,
           .sums = (buffer_ ? buffer_->size() : 0) * sizeof(float) + device_sums_.bytes(),
           .slots = optimizer_->MemoryBytes(),
-          .step = block_.bytes()};
+          .step = block_.bytes() + norm_block_.bytes(),
+          .links = links};
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "trainer/nn/model.h"
 #include "trainer/nn/model_description.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/strategy/stage_groups.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/followed_run.h"
 #include "trainer/train/step_recorder.h"
@@ -40,6 +42,9 @@ struct SessionOptions {
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.
   bool only_evaluates = false;
+  // Of the model, if it is cut into several: this process computes and holds no more than it.
+  // `world` is then the number of pipelines.
+  ModelStage stage = {};
 };
 
 // The steps of a whole run.
@@ -64,7 +69,8 @@ struct SessionMemory {
   std::size_t sums = 0;   // a step's gradients, states and totals, on host and device together
   std::size_t slots = 0;  // the optimizer's
   std::size_t step = 0;   // labels, kept gradients, and what a device needs to decide by itself
-  std::size_t total() const { return model.total() + sums + slots + step; }
+  std::size_t links = 0;  // what is on its way between this stage and its neighbours, on the host
+  std::size_t total() const { return model.total() + sums + slots + step + links; }
 };
 
 // Not thread-safe; used by the training thread.
@@ -167,10 +173,36 @@ class Session {
   LossTotals OwnTotals();
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
+
+  // What the process does if the model is cut into stages: see stage_step.h.
+  const ModelStage& stage() const { return stage_; }
+  // How many parts are between their forward and backward passes at most.
+  int parts_in_flight() const { return static_cast<int>(twins_.size()) + 1; }
+  // Computes a part: the parts in flight have models of their own, which share their parameters.
+  Model& model_of(int part);
+  // What the stages exchange for a part: this stage's samples of a StageTraffic are the output of
+  // the stage before, behind `part_bytes()` that all stages need or pass on: which part it is, and
+  // its labels.
+  StageTraffic stage_traffic() const;
+  std::size_t part_bytes() const;
+  // In the first stage: copies a part of the batch into its model's input, and the rest to
+  // `message`, of part_bytes().
+  void LoadFirstStage(const Batch& batch, int part, std::span<std::byte> message);
+  // In later stages: takes the rest from `message`.
+  void LoadLaterStage(int part, std::span<const std::byte> message);
+  // The norm of this stage's gradients, and the totals that this rank has by now. Both block.
+  double OwnGradientNorm();
+  StepTail OwnTail();
+  // Replaces both by those of all stages, before Update.
+  void TakeTotals(const StepTail& tail, double squared_norm);
+
   static constexpr int kMostStepsBegun = 2;
   // How many steps may begin before the first of them ends, so that a device with a queue does not
   // wait for the host. A host device has none in progress when the calls of a step return.
-  std::int64_t steps_ahead() const { return backend_->IsHost() ? 1 : kMostStepsBegun; }
+  // Neither has one of a pipeline, where the host passes the parts on.
+  std::int64_t steps_ahead() const {
+    return backend_->IsHost() || stage_.count > 1 ? 1 : kMostStepsBegun;
+  }
 
   // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
   void BeginEvaluation();
@@ -199,15 +231,19 @@ class Session {
   absl::Status DigestData();
   absl::Status PlanSteps(const SessionParts& parts, int world);
   absl::Status BuildModel(const SessionParts& parts);
+  absl::Status BuildTwins(const std::vector<nlohmann::json>& layers, ModelOptions options);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
   Slice RowsOfPart(const Batch& batch, int part) const;
-  void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
+  StepContext LoadSamples(const Batch& batch, int part, Model& model);
+  void FillLabels(const Batch& batch, int part);
+  void UploadLabels();
   // The data set whose samples define the model's input.
   const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();
   UpdateMemory MemoryOfUpdate();
+  void AllocateNorm();
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
     return reinterpret_cast<StepTail*>(summed_states() + model_->states().size());
@@ -217,6 +253,7 @@ class Session {
   std::int64_t data_seed_ = 0;
   UpdateSite update_site_ = UpdateSite::kEveryRank;
   bool only_evaluates_ = false;
+  ModelStage stage_;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;   // the first is null if it only evaluates
@@ -232,11 +269,21 @@ class Session {
   std::unique_ptr<Stream> transfer_;  // null with a host device
   ModelDescription model_description_;
   std::unique_ptr<Model> model_;
+  std::vector<std::unique_ptr<Model>> twins_;  // share the tensors of model_
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;  // the first as train_data_
 
+  // What a decision about a part of the gradient uses, for the sake of its norm.
+  struct NormMemory {
+    UpdateSettings settings;
+    UpdateGate gate;
+    OptimizerStep update;
+    StepResult result;
+    StepTail tail;
+  };
+
   // Device memory beside the model's.
-  Arena block_;
+  Arena block_, norm_block_;
   struct {
     StepInput* input = nullptr;
     UpdateGate* gate = nullptr;
@@ -256,6 +303,7 @@ class Session {
   std::vector<std::int32_t> labels_;  // of a part, for the upload
   std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
   std::vector<float> weights_;
+  UpdateSettings settings_;   // of the step that was begun last
   std::int64_t outputs_ = 0;  // the model's outputs for one sample
   int parts_ = 1;
   std::unique_ptr<StepRecorder> recorder_;  // uses the memory above

@@ -22,6 +22,7 @@ void Session::OpenGate(UpdateGate gate) {
 }
 
 void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
+  settings_ = settings;
   const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
   backend_->Upload(&input, device_.input, sizeof(input));
   if (adapts_loss_scale()) {
@@ -40,42 +41,57 @@ Slice Session::RowsOfPart(const Batch& batch, int part) const {
   return {batch.valid * part / used, batch.valid * (part + 1) / used};
 }
 
-// Behind the part's own rows may be those of the next one, which are as good as any other padding.
 void Session::Load(const Batch& batch, int part) {
+  LoadSamples(batch, part, *model_);
+  FillLabels(batch, part);
+  UploadLabels();
+}
+
+// Behind the part's own rows may be those of the next one, which are as good as any other padding.
+StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
   const auto [first, end] = RowsOfPart(batch, part);
   const std::int64_t rows =
       std::min<std::int64_t>(std::ssize(batch.labels) - first, std::ssize(labels_));
-  model_->SetStep({.valid = end - first,
-                   .step = static_cast<std::uint64_t>(batch.step),
-                   .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
+  const StepContext step{
+      .valid = end - first,
+      .step = static_cast<std::uint64_t>(batch.step),
+      .first_position = static_cast<std::uint64_t>(batch.first_position + first)};
+  model.SetStep(step);
   const std::int64_t elements = samples().sample_shape().elements();
   if (samples().element() == DType::kFloat32) {
-    backend_->Upload(batch.features.data() + first * elements, model_->input(),
+    backend_->Upload(batch.features.data() + first * elements, model.input(),
                      static_cast<std::size_t>(rows * elements) * sizeof(float));
   } else {
-    backend_->ConvertInput(batch.pixels.data() + first * elements, model_->input(), rows * elements,
+    backend_->ConvertInput(batch.pixels.data() + first * elements, model.input(), rows * elements,
                            kByteToUnit);
   }
-  std::copy_n(batch.weights.begin() + first, end - first, weights_.begin());
-  std::fill(weights_.begin() + (end - first), weights_.end(), 0.0f);
-  LoadLabels(batch, first, rows);
-  backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
+  return step;
 }
 
-void Session::LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows) {
+void Session::FillLabels(const Batch& batch, int part) {
+  const auto [first, end] = RowsOfPart(batch, part);
+  const std::int64_t rows =
+      std::min<std::int64_t>(std::ssize(batch.labels) - first, std::ssize(labels_));
+  std::copy_n(batch.weights.begin() + first, end - first, weights_.begin());
+  std::fill(weights_.begin() + (end - first), weights_.end(), 0.0f);
   if (targets_.empty()) {
     std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
-    backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
-    return;
-  }
-  if (batch.targets.empty()) {  // the classes 0 and 1 of a binary loss
+  } else if (batch.targets.empty()) {  // the classes 0 and 1 of a binary loss
     std::transform(batch.labels.begin() + first, batch.labels.begin() + first + rows,
                    targets_.begin(), [](std::int32_t label) { return static_cast<float>(label); });
   } else {
     std::copy_n(batch.targets.begin() + first * outputs_, rows * outputs_, targets_.begin());
   }
-  backend_->Upload(targets_.data(), device_.targets, targets_.size() * sizeof(float));
+}
+
+void Session::UploadLabels() {
+  if (targets_.empty()) {
+    backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
+  } else {
+    backend_->Upload(targets_.data(), device_.targets, targets_.size() * sizeof(float));
+  }
+  backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
 }
 
 void Session::KeepGradients() {

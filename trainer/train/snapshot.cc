@@ -81,10 +81,24 @@ std::vector<NamedTensor> CopyOf(const std::vector<SavedTensor>& tensors, Backend
   return copies;
 }
 
-std::size_t BytesOfTensors(const std::vector<SavedTensor>& tensors) {
+std::size_t BytesOfTensors(const std::vector<TensorName>& tensors) {
   std::int64_t elements = 0;
-  for (const SavedTensor& tensor : tensors) elements += tensor.slot->desc.shape.elements();
+  for (const TensorName& tensor : tensors) elements += tensor.shape.elements();
   return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+StateNames NamesOf(Session& session, const std::vector<TensorSlot>& parameters,
+                   const std::vector<TensorSlot>& states) {
+  StateNames names;
+  for (const auto* slots : {&parameters, &states}) {
+    for (const TensorSlot& slot : *slots) names.model.push_back({slot.name, slot.desc.shape});
+  }
+  for (const std::string& prefix : session.optimizer().slot_names()) {
+    for (const TensorSlot& slot : parameters) {
+      names.optimizer.push_back({fmt::format("{}/{}", prefix, slot.name), slot.desc.shape});
+    }
+  }
+  return names;
 }
 
 // The settings that must match for a saved step number to mean the same samples; but for the number
@@ -138,16 +152,16 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
   return absl::OkStatus();
 }
 
-absl::Status ExpectAll(const TensorsByName& found, const std::vector<SavedTensor>& wanted) {
-  for (const SavedTensor& tensor : wanted) {
-    LOCKSTEP_RETURN_IF_ERROR(Expect(found, tensor.name, tensor.slot->desc.shape));
+absl::Status ExpectAll(const TensorsByName& found, const std::vector<TensorName>& wanted) {
+  for (const TensorName& tensor : wanted) {
+    LOCKSTEP_RETURN_IF_ERROR(Expect(found, tensor.name, tensor.shape));
   }
   return absl::OkStatus();
 }
 
 // A run that starts from another value diverges in its first step, whatever its learning rate is.
-absl::Status ExpectFinite(const TensorsByName& found, const std::vector<SavedTensor>& wanted) {
-  for (const SavedTensor& tensor : wanted) {
+absl::Status ExpectFinite(const TensorsByName& found, const std::vector<TensorName>& wanted) {
+  for (const TensorName& tensor : wanted) {
     for (const float value : found.at(tensor.name)->data) {
       if (std::isfinite(value)) continue;
       return absl::DataLossError(
@@ -227,11 +241,13 @@ bool IsOfAnotherEvaluation(const RunState& saved, const Session& session) {
          saved.evaluated_on != session.EvaluationDigest();
 }
 
-// Requires: ExpectAll.
+// Leaves tensors that are not found as they are.
 void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors,
              Backend& backend) {
   for (const SavedTensor& tensor : tensors) {
-    backend.FromDense(found.at(tensor.name)->data.data(), tensor.slot->desc,
+    const auto given = found.find(tensor.name);
+    if (given == found.end()) continue;
+    backend.FromDense(given->second->data.data(), tensor.slot->desc,
                       tensor.flat + tensor.slot->offset);
   }
 }
@@ -248,8 +264,8 @@ std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state) {
 
 std::string ModelHash(Session& session) {
   std::uint64_t hash = kEmptyDigest;
-  for (const SavedTensor& tensor : ModelTensors(session)) {
-    hash = Digest(fmt::format("{}{};", tensor.name, tensor.slot->desc.shape.ToString()), hash);
+  for (const TensorName& tensor : WholeNames(session).model) {
+    hash = Digest(fmt::format("{}{};", tensor.name, tensor.shape.ToString()), hash);
   }
   return fmt::format("{:016x}", hash);
 }
@@ -258,7 +274,32 @@ std::vector<NamedTensor> CopyModel(Session& session) {
   return CopyOf(ModelTensors(session), session.backend());
 }
 
+StateTensors CopyTensors(Session& session) {
+  return {.model = CopyModel(session),
+          .optimizer = CopyOf(OptimizerTensors(session), session.backend())};
+}
+
+StateNames OwnNames(Session& session) {
+  return NamesOf(session, session.model().parameter_slots(), session.model().state_slots());
+}
+
+StateNames WholeNames(Session& session) {
+  return NamesOf(session, session.model().whole_parameter_slots(),
+                 session.model().whole_state_slots());
+}
+
+void TakeTensors(const std::vector<NamedTensor>& tensors, Session& session) {
+  const TensorsByName found = ByName(tensors);
+  for (const auto& own : {ModelTensors(session), OptimizerTensors(session)}) {
+    Restore(found, own, session.backend());
+  }
+}
+
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
+  return MakeSnapshot(session, state, now, CopyTensors(session));
+}
+
+Snapshot MakeSnapshot(Session& session, const RunState& state, Time now, StateTensors tensors) {
   Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session), .saved = now};
   snapshot.state = {{"run", RunStateToJson(state)},
                     {"settings", RunSettings(session)},
@@ -266,17 +307,17 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
   if (session.train_digest() != 0) {
     snapshot.state["trainDigest"] = DigestText(session.train_digest());
   }
-  snapshot.model = CopyModel(session);
-  snapshot.optimizer = CopyOf(OptimizerTensors(session), session.backend());
+  snapshot.model = std::move(tensors.model);
+  snapshot.optimizer = std::move(tensors.optimizer);
   return snapshot;
 }
 
 std::size_t SnapshotBytes(Session& session) {
-  return ModelBytes(session) + BytesOfTensors(OptimizerTensors(session));
+  return ModelBytes(session) + BytesOfTensors(WholeNames(session).optimizer);
 }
 
 std::size_t ModelBytes(Session& session) {
-  return BytesOfTensors(ModelTensors(session));
+  return BytesOfTensors(WholeNames(session).model);
 }
 
 // The optimizer's file is read after the model's, whose bytes are gone by then.
@@ -289,13 +330,12 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
   LOCKSTEP_ASSIGN_OR_RETURN(RunState saved, RunStateOf(snapshot));
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
-  const std::vector<SavedTensor> of_model = ModelTensors(session);
-  const std::vector<SavedTensor> of_optimizer = OptimizerTensors(session);
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, of_model)));
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(optimizer, of_optimizer)));
+  const StateNames names = WholeNames(session);
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, names.model)));
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(optimizer, names.optimizer)));
   LOCKSTEP_RETURN_IF_ERROR(TakePosition(snapshot, session, saved));
-  Restore(model, of_model, session.backend());
-  Restore(optimizer, of_optimizer, session.backend());
+  Restore(model, ModelTensors(session), session.backend());
+  Restore(optimizer, OptimizerTensors(session), session.backend());
   state = saved;
   if (IsOfAnotherEvaluation(saved, session)) {
     state.evaluated_step = -1;
@@ -307,9 +347,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
   const TensorsByName model = ByName(snapshot.model);
-  const std::vector<SavedTensor> of_model = ModelTensors(session);
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, of_model)));
-  Restore(model, of_model, session.backend());
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, WholeNames(session).model)));
+  Restore(model, ModelTensors(session), session.backend());
   return absl::OkStatus();
 }
 
@@ -317,17 +356,18 @@ absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors
                                          const std::vector<std::string>& exclude,
                                          Session& session) {
   TensorsByName found = ByName(tensors);
-  std::vector<SavedTensor> wanted;
+  const std::vector<TensorName> all = WholeNames(session).model;
+  std::vector<TensorName> wanted;
   std::vector<bool> is_used(exclude.size());
   TakenWeights result;
-  for (SavedTensor& tensor : ModelTensors(session)) {
+  for (const TensorName& tensor : all) {
     bool is_excluded = false;
     for (std::size_t i = 0; i < exclude.size(); ++i) {
       if (tensor.name.find(exclude[i]) == std::string::npos) continue;
       is_excluded = is_used[i] = true;
     }
     if (!is_excluded) {
-      wanted.push_back(std::move(tensor));
+      wanted.push_back(tensor);
       continue;
     }
     ++result.excluded;
@@ -335,7 +375,6 @@ absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors
   }
   for (std::size_t i = 0; i < exclude.size(); ++i) {
     if (is_used[i]) continue;
-    const std::vector<SavedTensor> all = ModelTensors(session);
     return absl::InvalidArgumentError(fmt::format(
         "initialWeights.exclude[{}]: found \"{}\", expected a part of a tensor's name, {}", i,
         exclude[i],
@@ -344,9 +383,11 @@ absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors
   }
   LOCKSTEP_RETURN_IF_ERROR(ExpectAll(found, wanted));
   LOCKSTEP_RETURN_IF_ERROR(ExpectFinite(found, wanted));
-  Restore(found, wanted, session.backend());
-  result.taken = static_cast<int>(wanted.size());
-  for (const SavedTensor& tensor : wanted) found.erase(tensor.name);
+  Restore(found, ModelTensors(session), session.backend());
+  for (const TensorName& tensor : wanted) {
+    found.erase(tensor.name);
+    result.taken.push_back(tensor.name);
+  }
   for (const auto& [name, tensor] : found) result.unused.push_back(name);
   return result;
 }

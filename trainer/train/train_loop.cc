@@ -40,9 +40,7 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
-  const std::unique_ptr<Loader> loader =
-      Loader::Create(session.train_data(), session.TrainingReads(rank));
-  loader->Seek(state.step);
+  const std::unique_ptr<Loader> loader = MakeLoader(rank);
   session.OpenGate({.skipped_in_a_row = state.skipped_in_a_row,
                     .skipped_steps = state.StepsWithoutUpdate(),
                     .loss_scale = state.loss_scale});
@@ -56,7 +54,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   double stop_requests = 0;
   while (!IsAtEnd()) {
     if (stop_requests == 0 && MayBegin(begun, ahead)) {
-      if (Ended failed = BeginStep(*loader, begun, rank))
+      if (Ended failed = BeginStep(loader.get(), begun, rank))
         return EndBegun(begun, *std::move(failed));
       if (MayBegin(++begun, ahead)) continue;
     }
@@ -73,6 +71,16 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   }
   reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
+}
+
+// Null in a stage that is not the first: it gets what it needs from the stage before. A pipeline
+// reads as a rank does without stages.
+std::unique_ptr<Loader> TrainLoop::MakeLoader(int rank) const {
+  if (!session.stage().is_first()) return nullptr;
+  std::unique_ptr<Loader> loader =
+      Loader::Create(session.train_data(), session.TrainingReads(rank / session.stage().count));
+  loader->Seek(state.step);
+  return loader;
 }
 
 TrainLoop::Ended TrainLoop::EvaluateAndSaveIfDue(int rank) {
@@ -118,14 +126,17 @@ TrainLoop::Ended TrainLoop::ConfirmParameters() {
   return EndOfStrategy(std::move(confirmed));
 }
 
-TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step, int rank) {
+TrainLoop::Ended TrainLoop::BeginStep(Loader* loader, std::int64_t step, int rank) {
   rendezvous.SetActivity(api::Activity::kStep);
-  return train::BeginStep(session, strategy, loader,
-                          {.step = step,
-                           .stop_request = StopRequest(rank),
-                           .may_skip_in_a_row = session.training().max_skipped_steps,
-                           .entered = [this](api::StepPart part) { rendezvous.SetStepPart(part); }},
-                          phases);
+  const StepOptions options{
+      .step = step,
+      .stop_request = StopRequest(rank),
+      .may_skip_in_a_row = session.training().max_skipped_steps,
+      .entered = [this](api::StepPart part) { rendezvous.SetStepPart(part); }};
+  if (strategy.stages() != nullptr) {
+    return RunStageStep(session, strategy, loader, options, phases);
+  }
+  return train::BeginStep(session, strategy, *loader, options, phases);
 }
 
 TrainLoop::Ended TrainLoop::EndStep(StepTotals& totals) {
@@ -187,10 +198,11 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
 
 // A finite gradient can still produce an update that is not. All ranks check before a save, so that
 // all end alike.
-TrainLoop::Ended TrainLoop::CheckParameters() const {
-  const bool finite = std::ranges::all_of(StateRanges(), [&](std::span<float> range) {
+TrainLoop::Ended TrainLoop::CheckParameters() {
+  bool finite = std::ranges::all_of(StateRanges(), [&](std::span<float> range) {
     return session.backend().AllFinite(range.data(), std::ssize(range));
   });
+  if (Ended ended = AgreeOnFinite(finite)) return ended;
   if (finite) return std::nullopt;
   return LoopOutcome{LoopEnd::kDiverged,
                      absl::OutOfRangeError(fmt::format(
@@ -207,14 +219,16 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   if (Ended diverged = CheckParameters()) return diverged;
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
   const bool is_new = state != restored && state != last_save;
-  if (rank == 0 && saver != nullptr && is_new) StartSave();
+  const bool saves = rank == 0 && saver != nullptr && is_new;
+  if (Ended ended = GatherIfStaged(saves)) return ended;
+  if (saves) StartSave();
   return std::nullopt;
 }
 
 void TrainLoop::StartSave() {
   rendezvous.SetActivity(api::Activity::kCheckpoint);
   last_save = state;
-  saver->Save(MakeSnapshot(session, state, clock.Now()));
+  saver->Save(MakeSnapshot(session, state, clock.Now(), TensorsToSave()));
 }
 
 absl::Status TrainLoop::WaitForSave() {
@@ -224,6 +238,13 @@ absl::Status TrainLoop::WaitForSave() {
 
 LoopOutcome TrainLoop::SaveAlone() {
   if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
+  if (session.stage().count > 1) {
+    const bool is_saved = state == restored || (state == last_save && WaitForSave().ok());
+    if (is_saved) return {.end = LoopEnd::kStopped, .reason = {}};
+    return {LoopEnd::kStopped,
+            absl::UnavailableError("a checkpoint needs all stages of the model, and the processes "
+                                   "that have the others are not connected")};
+  }
   return SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
 }
 
@@ -240,13 +261,18 @@ TrainLoop::Ended TrainLoop::LookAtSaver() {
 LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
+  const std::string& export_to = session.training().checkpoint.export_to;
+  const bool exports = end == LoopEnd::kDone && !export_to.empty() && state != exported;
+  const bool saves = saver != nullptr && state != restored;
+  if (Ended ended = GatherIfStaged(rank == 0 && (saves || exports))) return *std::move(ended);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
+  std::vector<NamedTensor> to_export;
+  if (exports) to_export = gathered_tensors ? gathered_tensors->model : CopyModel(session);
   absl::Status kept = SaveAtEnd();
   if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
-  if (kept.ok() && state != exported) {
+  if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
-    kept =
-        ExportAtEnd(session.training().checkpoint.export_to, state.step, session, writer, *files);
+    kept = ExportAtEnd(export_to, state.step, session, std::move(to_export), writer, *files);
     if (kept.ok()) exported = state;
   }
   if (!kept.ok()) return EndOfStore(std::move(kept));

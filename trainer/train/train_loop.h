@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include "trainer/train/reporter.h"
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
+#include "trainer/train/snapshot.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
@@ -48,6 +50,11 @@ struct TrainLoop {
     std::int64_t saves = 0;  // of rank 0 that had succeeded by then
     SteadyTime at;
   };
+  // Of rank 0 of a model in stages: what it has read for all of them, until they have it; and what
+  // they have given it for a save.
+  StateTensors given_tensors = {};
+  std::optional<StateTensors> gathered_tensors = {};
+
   std::optional<KeepsWorkers> keeps_workers = {};
   int tries_to_leave = 0;  // for another number of workers, in this generation
 
@@ -71,7 +78,7 @@ struct TrainLoop {
   bool IsAtEnd() const { return state.step >= session.total_steps(); }
   bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
-  Ended CheckParameters() const;
+  Ended CheckParameters();
   // Saves a state that has not been saved yet, if its step is one of checkpoint.everySteps.
   Ended SaveIfDue(int rank);
   // Starts a save of `state`, or waits for the latest one. Both may take as long as the disk, so
@@ -101,13 +108,19 @@ struct TrainLoop {
   Ended EvaluateAndSaveIfDue(int rank);
   bool MayBegin(std::int64_t begun, std::int64_t ahead) const;
   bool IsStateDue(std::int64_t step) const;
-  Ended BeginStep(Loader& loader, std::int64_t step, int rank);
+  std::unique_ptr<Loader> MakeLoader(int rank) const;
+  Ended BeginStep(Loader* loader, std::int64_t step, int rank);
   Ended EndStep(StepTotals& totals);
   Ended ConfirmParameters();
   absl::Status SaveAtEnd();
   LoopOutcome EndBegun(std::int64_t begun, LoopOutcome failed);
   Ended ShareState(const Membership& membership);
-  absl::Status ShareTensors(int source, std::int64_t step);
+  Ended ShareRunState(RunState& shared, int source, Ended not_restored);
+  absl::Status ShareTensors(Strategy& among, int source, std::int64_t step);
+  Ended ShareStagesState(const Membership& membership, StageGroups& groups);
+  Ended GatherIfStaged(bool wants);
+  StateTensors TensorsToSave();
+  Ended AgreeOnFinite(bool& finite);
   std::vector<std::span<float>> StateRanges() const;
   std::vector<std::span<float>> SharedRanges() const;
   Ended EvaluateIfDue(int rank);

@@ -27,43 +27,50 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
 // All ranks take the state of the rank that is furthest ahead. If none has state, rank 0 reads the
 // newest checkpoint and broadcasts it.
 TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
+  if (StageGroups* groups = strategy.stages(); groups != nullptr) {
+    return ShareStagesState(membership, *groups);
+  }
   int source = membership.FurthestRank(session.total_steps());
   Ended not_restored;
   if (source < 0) {
     source = 0;
     if (membership.rank == 0) not_restored = RestoreOrInitialize();
   }
-  // If rank 0 cannot restore, it broadcasts step -1, so that the others do not wait for it.
   RunState shared = not_restored ? RunState{} : state;
-  const absl::Status sent =
-      strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source);
-  if (not_restored) return not_restored;
-  if (!sent.ok()) return EndOfStrategy(sent);
-  if (shared.step < 0) {
-    return LoopOutcome{
-        LoopEnd::kGenerationOver,
-        absl::UnavailableError(fmt::format(
-            "rank {} could not restore or initialize its state; its own log says why", source))};
-  }
-  if (absl::Status received = ShareTensors(source, shared.step); !received.ok()) {
+  if (Ended ended = ShareRunState(shared, source, std::move(not_restored))) return ended;
+  if (absl::Status received = ShareTensors(strategy, source, shared.step); !received.ok()) {
     return EndOfStrategy(std::move(received));
   }
   state = shared;
   return std::nullopt;
 }
 
-// A rank that is behind stages the new tensors and keeps its own until all have arrived: if the
-// source dies half-way, its state is still that of one step. The other ranks need no staging: they
-// have the same bytes already, or no state to lose.
-absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
-  const bool stage = OfferedStep() >= 0 && state.step < step;
+// Overwrites `shared` with that of rank `source`. If that could not restore, it broadcasts step -1,
+// so that the others do not wait for it, and ends with `not_restored`.
+TrainLoop::Ended TrainLoop::ShareRunState(RunState& shared, int source, Ended not_restored) {
+  const absl::Status sent =
+      strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source);
+  if (not_restored) return not_restored;
+  if (!sent.ok()) return EndOfStrategy(sent);
+  if (shared.step >= 0) return std::nullopt;
+  return LoopOutcome{
+      LoopEnd::kGenerationOver,
+      absl::UnavailableError(fmt::format(
+          "rank {} could not restore or initialize its state; its own log says why", source))};
+}
+
+// Among ranks that hold the same tensors. A rank that is at another step stages the new tensors and
+// keeps its own until all have arrived: if the source dies half-way, its state is still that of one
+// step. The other ranks need no staging: they have the same bytes already, or no state to lose.
+absl::Status TrainLoop::ShareTensors(Strategy& among, int source, std::int64_t step) {
+  const bool stage = OfferedStep() >= 0 && state.step != step;
   std::vector<HostView> views;
   std::vector<std::vector<float>> staged;
   for (const std::span<float> range : SharedRanges()) {
     if (range.empty()) continue;
     views.emplace_back(session.backend(), range);
     if (stage) staged.emplace_back(range.size());
-    LOCKSTEP_RETURN_IF_ERROR(strategy.Broadcast(
+    LOCKSTEP_RETURN_IF_ERROR(among.Broadcast(
         AsBytes(stage ? std::span<float>(staged.back()) : views.back().floats()), source));
     if (!stage) views.back().Commit();
   }
@@ -134,6 +141,10 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
   if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
     return FailedFor(std::move(status));
   }
+  if (session.stage().count > 1) {
+    given_tensors = {.model = std::move(snapshot->model),
+                     .optimizer = std::move(snapshot->optimizer)};
+  }
   restored = state;
   reporter.Restored(snapshot->step, snapshot->saved);  // a state may begin the next epoch
   return std::nullopt;
@@ -143,9 +154,11 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
 TrainLoop::Ended TrainLoop::Initialize() {
   session.model().InitializeParameters();
   session.optimizer().ResetSlots();
-  const absl::Status loaded =
+  absl::StatusOr<std::vector<NamedTensor>> loaded =
       LoadInitialWeights(session.training().initial_weights, *files, session);
-  if (!loaded.ok()) return FailedFor(loaded);
+  if (!loaded.ok()) return FailedFor(loaded.status());
+  given_tensors = {};
+  if (session.stage().count > 1) given_tensors.model = *std::move(loaded);
   state = RunState{.step = 0};
   restored = {};
   return std::nullopt;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -21,10 +22,11 @@ UpdateSettings SettingsOf(const Session& session, const StepOptions& options) {
           .adapts_loss_scale = session.adapts_loss_scale()};
 }
 
-StepTail TailOf(const Batch& batch, float stop_request) {
+StepTail TailOf(const Batch* batch, float stop_request) {
   StepTail tail{.stop_requests = stop_request};
-  SetExamples(tail, batch.valid);
-  SetHash(tail, batch.hash_sum);
+  if (batch == nullptr) return tail;
+  SetExamples(tail, batch->valid);
+  SetHash(tail, batch->hash_sum);
   return tail;
 }
 
@@ -126,23 +128,29 @@ absl::Status NotFinite(const StepResult& result, std::int64_t step) {
 
 }  // namespace
 
-std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
-                                     const StepOptions& options, PhaseClock& phases) {
-  const Batch* batch = nullptr;
+absl::StatusOr<const Batch*> NextBatch(Loader& loader, const StepOptions& options,
+                                       PhaseClock& phases) {
   options.entered(api::StepPart::kInput);
-  {
-    const PhaseTimer timer(phases, Phase::kInput);
-    const absl::StatusOr<const Batch*> next = loader.Next();
-    if (!next.ok()) return FailedFor(next.status());
-    batch = *next;
-    LOCKSTEP_CHECK(batch->step == options.step, "the loader is at step {}, the replica at step {}",
-                   batch->step, options.step);
-  }
-  options.entered(api::StepPart::kCompute);
+  const PhaseTimer timer(phases, Phase::kInput);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Batch* batch, loader.Next());
+  LOCKSTEP_CHECK(batch->step == options.step, "the loader is at step {}, the replica at step {}",
+                 batch->step, options.step);
+  return batch;
+}
+
+void BeginSessionStep(Session& session, const Batch* batch, const StepOptions& options) {
   const std::int64_t examples = session.plan().GlobalExamples(options.step);
   session.BeginStep(SettingsOf(session, options), 1.0f / static_cast<float>(examples),
-                    TailOf(*batch, options.stop_request));
-  ComputeGradients(session, strategy, *batch, phases);
+                    TailOf(batch, options.stop_request));
+}
+
+std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
+                                     const StepOptions& options, PhaseClock& phases) {
+  absl::StatusOr<const Batch*> batch = NextBatch(loader, options, phases);
+  if (!batch.ok()) return FailedFor(std::move(batch).status());
+  options.entered(api::StepPart::kCompute);
+  BeginSessionStep(session, *batch, options);
+  ComputeGradients(session, strategy, **batch, phases);
   options.entered(api::StepPart::kPeers);
   absl::Status reduced;
   {

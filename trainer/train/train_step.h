@@ -7,6 +7,7 @@
 #include <optional>
 #include <variant>
 
+#include "absl/status/statusor.h"
 #include "api/v1/activity.h"
 #include "trainer/data/loader.h"
 #include "trainer/observe/phase_clock.h"
@@ -40,9 +41,17 @@ struct StepOptions {
   std::function<void(api::StepPart)> entered = [](api::StepPart) {};
 };
 
+// What every kind of step begins with: the next batch of the loader, which must be that of the
+// step; and the settings of the step, and what this rank adds to its totals. `batch`: null if
+// another rank counts its samples.
+absl::StatusOr<const Batch*> NextBatch(Loader& loader, const StepOptions& options,
+                                       PhaseClock& phases);
+void BeginSessionStep(Session& session, const Batch* batch, const StepOptions& options);
+
 // Queues one step on the session's device: its update of the parameters and states, if the sums
 // over ranks are there and finite. With a host device the step is done on return. Returns kFailed,
 // with nothing queued, if a sample cannot be read.
+// Requires: the model is not cut into stages; for that see stage_step.h.
 std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
                                      const StepOptions& options, PhaseClock& phases);
 

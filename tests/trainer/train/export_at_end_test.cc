@@ -48,8 +48,8 @@ class ExportAtEndTest : public ::testing::Test {
   // What a job begins with whose initialWeights are the exported file.
   std::vector<float> ParametersIn(const std::string& file) {
     const auto session = *Session::Create({.training = training_, .backend = "reference"});
-    const absl::Status taken = LoadInitialWeights({.path = file, .exclude = {}}, files_, *session);
-    EXPECT_TRUE(taken.ok()) << taken;
+    const auto taken = LoadInitialWeights({.path = file, .exclude = {}}, files_, *session);
+    EXPECT_TRUE(taken.ok()) << taken.status();
     return Download(session->backend(), session->model().parameters());
   }
 

@@ -167,6 +167,7 @@ class FaultyStrategy final : public Strategy {
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
   std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
+  StageGroups* stages() override { return inner_->stages(); }
   void Abort(std::uint64_t generation) override { inner_->Abort(generation); }
 
  private:
@@ -185,7 +186,21 @@ class FaultyStrategy final : public Strategy {
 struct RankPlace {
   UpdateSite site = UpdateSite::kEveryRank;
   bool allow_shm = true;
+  int stages = 1;
 };
+
+inline std::unique_ptr<Strategy> StrategyOf(Session& session, const RankPlace& place) {
+  const CollectiveOptions options{.bind_address = "127.0.0.1",
+                                  .allow_shm = place.allow_shm,
+                                  .root_memory = session.root_memory(),
+                                  .layer_starts = session.LayerStarts(),
+                                  .bucket_floats = 64};
+  if (place.stages == 1) {
+    return MakeCollectiveStrategy(session.buffer(), options, session.device_sums());
+  }
+  return *MakePipelineStrategy(place.stages, session.stage_traffic(), session.buffer(), options,
+                               session.device_sums());
+}
 
 // One process' worth of a rank.
 struct Rank {
@@ -193,19 +208,12 @@ struct Rank {
        std::function<void(int)> at_step = nullptr, const std::string& backend = "reference",
        CheckpointStore* store = nullptr, const RankPlace& place = {})
       : session(*Session::Create({.training = training,
-                                  .world = world,
+                                  .world = world / place.stages,
                                   .backend = BackendOf(backend),
                                   .device = backend == kOwnGpus ? rank : 0,
-                                  .update_site = place.site})),
-        strategy(std::make_unique<FaultyStrategy>(
-            MakeCollectiveStrategy(session->buffer(),
-                                   {.bind_address = "127.0.0.1",
-                                    .allow_shm = place.allow_shm,
-                                    .root_memory = session->root_memory(),
-                                    .layer_starts = session->LayerStarts(),
-                                    .bucket_floats = 64},
-                                   session->device_sums()),
-            faults)),
+                                  .update_site = place.site,
+                                  .stage = {rank % place.stages, place.stages}})),
+        strategy(std::make_unique<FaultyStrategy>(StrategyOf(*session, place), faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),
         sender(clock, NoEnv, rank, world),
         reporter(*session, rendezvous, sender, clock,

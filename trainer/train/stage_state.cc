@@ -1,0 +1,216 @@
+#include "trainer/train/stage_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+// Of the names of a stage's tensors, so that no length makes rank 0 ask for all its memory.
+constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20U;
+
+std::span<std::byte> BytesOf(auto& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+std::span<std::byte> BytesOf(std::vector<float>& floats) {
+  return std::as_writable_bytes(std::span(floats));
+}
+
+// Of a stage, in the order in which it sends or takes its tensors.
+using Names = std::vector<std::string>;
+
+Names NamesOf(const StateNames& names) {
+  Names all;
+  for (const auto* part : {&names.model, &names.optimizer}) {
+    for (const TensorName& tensor : *part) all.push_back(tensor.name);
+  }
+  return all;
+}
+
+absl::Status SendNames(const Names& names, int stage, StageGroups& groups) {
+  std::string text = nlohmann::json(names).dump();
+  std::uint64_t size = text.size();
+  LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(size)));
+  return groups.ToRankZero(stage, std::as_writable_bytes(std::span(text)));
+}
+
+absl::StatusOr<Names> TakeNames(int stage, StageGroups& groups) {
+  std::uint64_t size = 0;
+  LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(size)));
+  if (size > kMostNameBytes) {
+    return absl::FailedPreconditionError(
+        fmt::format("stage {}: found {} bytes of names of tensors, expected at most {}", stage,
+                    size, kMostNameBytes));
+  }
+  std::string text(size, '\0');
+  LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, std::as_writable_bytes(std::span(text))));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool has_texts = json.is_array() && std::ranges::all_of(json, [](const auto& name) {
+                           return name.is_string();
+                         });
+  if (has_texts) return json.get<Names>();
+  return absl::FailedPreconditionError(
+      fmt::format("stage {}: found names of tensors that are no list of texts", stage));
+}
+
+template <typename Tensor>  // NamedTensor, const or not
+std::map<std::string, Tensor*> ByName(auto& tensors) {
+  std::map<std::string, Tensor*> by_name;
+  for (auto* part : {&tensors.model, &tensors.optimizer}) {
+    for (Tensor& tensor : *part) by_name[tensor.name] = &tensor;
+  }
+  return by_name;
+}
+
+// Rank 0's side for one stage. What it sends has to be in memory that may be written.
+absl::Status GiveTo(int stage, const std::map<std::string, const NamedTensor*>& given,
+                    StageGroups& groups) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Names names, TakeNames(stage, groups));
+  std::vector<std::uint8_t> has(names.size());
+  std::ranges::transform(names, has.begin(), [&](const std::string& name) {
+    return static_cast<std::uint8_t>(given.contains(name));
+  });
+  LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, std::as_writable_bytes(std::span(has))));
+  for (const std::string& name : names) {
+    const auto tensor = given.find(name);
+    if (tensor == given.end()) continue;
+    std::vector<float> data = tensor->second->data;
+    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(data)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeFrom(Session& session, StageGroups& groups) {
+  const int stage = groups.place().stage;
+  const StateNames own = OwnNames(session);
+  const Names names = NamesOf(own);
+  LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
+  std::vector<std::uint8_t> has(names.size());
+  LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, std::as_writable_bytes(std::span(has))));
+  std::vector<NamedTensor> taken;
+  std::size_t next = 0;
+  for (const auto* part : {&own.model, &own.optimizer}) {
+    for (const TensorName& tensor : *part) {
+      if (has[next++] == 0) continue;
+      NamedTensor& given =
+          taken.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
+      given.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
+      LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(given.data)));
+    }
+  }
+  TakeTensors(taken, session);
+  return absl::OkStatus();
+}
+
+absl::Status SendTensors(Session& session, StageGroups& groups) {
+  const int stage = groups.place().stage;
+  LOCKSTEP_RETURN_IF_ERROR(SendNames(NamesOf(OwnNames(session)), stage, groups));
+  StateTensors own = CopyTensors(session);
+  for (auto* part : {&own.model, &own.optimizer}) {
+    for (NamedTensor& tensor : *part) {
+      LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(tensor.data)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Fills the tensors of `stage` in `whole`.
+absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
+                    StageGroups& groups) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Names names, TakeNames(stage, groups));
+  for (const std::string& name : names) {
+    const auto tensor = whole.find(name);
+    if (tensor == whole.end()) {
+      return absl::FailedPreconditionError(
+          fmt::format("stage {}: found tensor '{}', which the model does not have", stage, name));
+    }
+    std::vector<float>& data = tensor->second->data;
+    data.resize(static_cast<std::size_t>(tensor->second->shape.elements()));
+    LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(data)));
+  }
+  return absl::OkStatus();
+}
+
+// All tensors, of which only those of this stage have data.
+StateTensors WholeWithOwn(Session& session) {
+  const StateNames names = WholeNames(session);
+  StateTensors own = CopyTensors(session), whole;
+  const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(own);
+  const auto fill = [&](const std::vector<TensorName>& from, std::vector<NamedTensor>& to) {
+    for (const TensorName& tensor : from) {
+      const auto found = by_name.find(tensor.name);
+      to.push_back(found == by_name.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
+                                          : std::move(*found->second));
+    }
+  };
+  fill(names.model, whole.model);
+  fill(names.optimizer, whole.optimizer);
+  return whole;
+}
+
+bool HasState(const Member& member, std::int64_t step) {
+  return member.step == step;
+}
+
+}  // namespace
+
+std::vector<int> RanksWithState(const Membership& membership, int stages,
+                                std::int64_t total_steps) {
+  std::vector<std::int64_t> steps;
+  for (const Member& member : membership.members) {
+    if (member.step >= 0 && member.step <= total_steps) steps.push_back(member.step);
+  }
+  std::ranges::sort(steps, std::greater<>());
+  for (const std::int64_t step : steps) {
+    std::vector<int> ranks(static_cast<std::size_t>(stages), -1);
+    for (int rank = membership.world(); rank-- > 0;) {
+      if (!HasState(membership.members[static_cast<std::size_t>(rank)], step)) continue;
+      ranks[static_cast<std::size_t>(rank % stages)] = rank;
+    }
+    if (std::ranges::find(ranks, -1) == ranks.end()) return ranks;
+  }
+  return {};
+}
+
+absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups) {
+  const StagePlace& place = groups.place();
+  if (place.pipeline != 0) return absl::OkStatus();
+  if (!place.is_first()) return TakeFrom(session, groups);
+  const std::map<std::string, const NamedTensor*> by_name = ByName<const NamedTensor>(given);
+  for (int stage = 1; stage < place.stages; ++stage) {
+    LOCKSTEP_RETURN_IF_ERROR(GiveTo(stage, by_name, groups));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<StateTensors>> GatherTensors(bool wants, Session& session,
+                                                          StageGroups& groups) {
+  const StagePlace& place = groups.place();
+  if (place.pipeline != 0) return std::nullopt;
+  std::uint8_t is_wanted = wants ? 1 : 0;
+  if (!place.is_first()) {
+    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(place.stage, BytesOf(is_wanted)));
+    if (is_wanted != 0) LOCKSTEP_RETURN_IF_ERROR(SendTensors(session, groups));
+    return std::nullopt;
+  }
+  for (int stage = 1; stage < place.stages; ++stage) {
+    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(is_wanted)));
+  }
+  if (!wants) return std::nullopt;
+  StateTensors whole = WholeWithOwn(session);
+  const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(whole);
+  for (int stage = 1; stage < place.stages; ++stage) {
+    LOCKSTEP_RETURN_IF_ERROR(TakeOf(stage, by_name, groups));
+  }
+  return whole;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,73 @@
+// What the ranks do together if the model is cut into stages: share the state, and hand it to rank
+// 0 for a checkpoint.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "trainer/train/stage_state.h"
+#include "trainer/train/train_loop.h"
+
+namespace lockstep::train {
+
+// The stages go on from the newest step that all of them have in memory. If a stage was lost with
+// all its ranks, rank 0 reads the newest checkpoint for all.
+TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, StageGroups& groups) {
+  const StagePlace& place = groups.place();
+  const std::vector<int> ranks = RanksWithState(membership, place.stages, session.total_steps());
+  Ended not_restored;
+  // What is here is of no use alone, and is about to be overwritten.
+  if (ranks.empty()) state = {};
+  if (ranks.empty() && membership.rank == 0) not_restored = RestoreOrInitialize();
+  RunState shared = not_restored ? RunState{} : state;
+  if (Ended ended =
+          ShareRunState(shared, ranks.empty() ? 0 : ranks.front(), std::move(not_restored))) {
+    return ended;
+  }
+  int source = 0;  // a pipeline
+  if (ranks.empty()) {
+    if (membership.rank != 0) {
+      session.model().InitializeParameters();
+      session.optimizer().ResetSlots();
+    }
+    const absl::Status given = GiveTensors(given_tensors, session, groups);
+    given_tensors = {};
+    if (!given.ok()) return EndOfStrategy(given);
+  } else {
+    source = ranks[static_cast<std::size_t>(place.stage)] / place.stages;
+  }
+  if (absl::Status received = ShareTensors(groups.peers(), source, shared.step); !received.ok()) {
+    return EndOfStrategy(std::move(received));
+  }
+  state = shared;
+  return std::nullopt;
+}
+
+// Gives rank 0 the tensors of all stages if it is about to save or export them. Without stages it
+// has them.
+TrainLoop::Ended TrainLoop::GatherIfStaged(bool wants) {
+  StageGroups* const groups = strategy.stages();
+  if (groups == nullptr) return std::nullopt;
+  rendezvous.SetActivity(api::Activity::kCheckpoint);
+  absl::StatusOr<std::optional<StateTensors>> gathered = GatherTensors(wants, session, *groups);
+  if (!gathered.ok()) return EndOfStrategy(std::move(gathered).status());
+  gathered_tensors = *std::move(gathered);
+  return std::nullopt;
+}
+
+StateTensors TrainLoop::TensorsToSave() {
+  if (gathered_tensors) return *std::exchange(gathered_tensors, std::nullopt);
+  return CopyTensors(session);
+}
+
+// Each rank has looked at its own stage only, and all must end alike.
+TrainLoop::Ended TrainLoop::AgreeOnFinite(bool& finite) {
+  if (strategy.stages() == nullptr) return std::nullopt;
+  float not_finite = finite ? 0 : 1;
+  if (absl::Status summed = strategy.Sum({&not_finite, 1}); !summed.ok()) {
+    return EndOfStrategy(std::move(summed));
+  }
+  finite = not_finite == 0;
+  return std::nullopt;
+}
+
+}  // namespace lockstep::train
