@@ -12,9 +12,9 @@ namespace {
 constexpr StrategyTraits RowOf(StrategyType type) {
   switch (type) {
     case StrategyType::kMirrored:
-      return {.uses_collectives = true, .has_one_pod = true};
+      return {.uses_collectives = true, .has_one_pod = true, .may_have_stages = true};
     case StrategyType::kMultiWorkerMirrored:
-      return {.uses_collectives = true, .may_be_elastic = true};
+      return {.uses_collectives = true, .may_be_elastic = true, .may_have_stages = true};
     case StrategyType::kParameterServer:
       return {.has_parameter_servers = true,
               .may_be_elastic = true,
@@ -55,6 +55,7 @@ StrategyTraits TraitsOf(const TrainingJobSpec& spec) {
 std::int64_t BatchParts(const StrategySpec& strategy, std::int64_t processes) {
   const StrategyTraits traits = TraitsOf(strategy.type);
   if (traits.trains_alone) return 1;
+  if (traits.may_have_stages) return std::max<std::int64_t>(1, processes / strategy.stages);
   if (!traits.has_parameter_servers) return processes;
   const auto servers = strategy.parameter_server.value_or(ParameterServerSpec{});
   if (servers.mode == ParameterServerMode::kAsync) return 1;

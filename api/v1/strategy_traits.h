@@ -29,6 +29,8 @@ struct StrategyTraits {
   bool has_one_pod = false;
   // A job may have `elastic`: its number of workers may change.
   bool may_be_elastic = false;
+  // A job may have `stages`: each process then has a part of the model.
+  bool may_have_stages = false;
   // What starts again when a replica of the user's own program is lost, if the job does not say.
   // The bundled trainer's supervisors restart in place with every strategy.
   RestartScope restart_scope = RestartScope::kGang;
@@ -43,8 +45,9 @@ StrategyTraits TraitsOf(StrategyType type);
 // those of MultiWorkerMirrored, which may all depend on each other.
 StrategyTraits TraitsOf(const TrainingJobSpec& spec);
 
-// Returns among how many of a job's `processes` that train each batch is divided: all but the
-// backup workers; 1 if each process has batches of its own, as with asynchronous parameter servers.
+// Returns into how many parts a job with so many `processes` that train divides each batch: one for
+// each process but the backup workers, or for each pipeline of `stages` processes; 1 if each
+// process has batches of its own, as with asynchronous parameter servers.
 std::int64_t BatchParts(const StrategySpec& strategy, std::int64_t processes);
 
 }  // namespace lockstep::api

@@ -63,6 +63,9 @@ struct CentralStorageSpec {
 struct StrategySpec {
   StrategyType type = StrategyType::kMultiWorkerMirrored;
   std::optional<int> processes_per_pod;
+  // Parts that the model is cut into, each computed and held by a process of its own: so many
+  // processes, of neighbouring ranks, form a pipeline, and a replica is then a pipeline.
+  int stages = 1;
   Communication communication = Communication::kAuto;
   std::optional<ParameterServerSpec> parameter_server;
   std::optional<CentralStorageSpec> central_storage;
@@ -226,7 +229,8 @@ struct TrainingSpec {
   ModelSpec model;
   DatasetSpec dataset;
   BatchSizeSpec batch_size;
-  int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
+  // Parts of a replica's samples of a step that run one by one: the micro-batches of a pipeline.
+  int gradient_accumulation = 1;
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
   InitialWeightsSpec initial_weights;

@@ -23,12 +23,13 @@ namespace {
 
 using Errors = std::vector<FieldError>;
 
-std::vector<std::string_view> ElasticStrategies() {
+// Returns "Mirrored and MultiWorkerMirrored", say.
+std::string StrategiesThat(bool StrategyTraits::* trait) {
   std::vector<std::string_view> names;
   for (const auto& [type, name] : kEnumNames<StrategyType>) {
-    if (TraitsOf(type).may_be_elastic) names.push_back(name);
+    if (TraitsOf(type).*trait) names.push_back(name);
   }
-  return names;
+  return fmt::format("{}", fmt::join(names, " and "));
 }
 
 void ValidateElasticBounds(const TrainingJobSpec& spec, Errors& errors) {
@@ -52,9 +53,10 @@ void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
   if (!spec.elastic) return;
   ValidateElasticBounds(spec, errors);
   if (spec.strategy && !TraitsOf(spec).may_be_elastic) {
-    errors.push_back({"spec.elastic", fmt::format("found with strategy {}, expected only with {}",
-                                                  NameOf(spec.strategy->type),
-                                                  fmt::join(ElasticStrategies(), " and "))});
+    errors.push_back(
+        {"spec.elastic",
+         fmt::format("found with strategy {}, expected only with {}", NameOf(spec.strategy->type),
+                     StrategiesThat(&StrategyTraits::may_be_elastic))});
   }
   if (spec.training && spec.training->checkpoint.directory.empty()) {
     errors.push_back({"spec.training.checkpoint.directory",
@@ -125,6 +127,31 @@ void ValidateStrategy(const TrainingJobSpec& spec, Errors& errors) {
   }
 }
 
+void ValidateStages(const TrainingJob& job, Errors& errors) {
+  if (!job.spec.strategy || job.spec.strategy->stages == 1) return;
+  const StrategySpec& strategy = *job.spec.strategy;
+  const std::string path = "spec.strategy.stages";
+  if (!TraitsOf(strategy.type).may_have_stages) {
+    errors.push_back(
+        {path,
+         fmt::format("found {} with strategy {}, expected 1; only {} have stages", strategy.stages,
+                     NameOf(strategy.type), StrategiesThat(&StrategyTraits::may_have_stages))});
+  }
+  if (!UsesBundledTrainer(job)) {
+    errors.push_back({path, fmt::format("found {} without training, expected 1: only the bundled "
+                                        "trainer cuts a model into stages",
+                                        strategy.stages)});
+  }
+  if (job.spec.elastic) errors.push_back({"spec.elastic", "not supported yet with stages"});
+  const std::int64_t processes = TrainingProcesses(job.spec);
+  if (processes % strategy.stages != 0) {
+    errors.push_back(
+        {path, fmt::format("found {}, expected a number that divides {}, the processes "
+                           "that train: a pipeline has a process for each stage",
+                           strategy.stages, processes)});
+  }
+}
+
 void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
   if (job.spec.restart_scope != RestartScope::kInPlace || UsesBundledTrainer(job)) return;
   errors.push_back({"spec.restartScope",
@@ -181,16 +208,16 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   }
 }
 
-// Every process that has a part of each batch needs at least one sample of it.
+// Every process or pipeline that has a part of each batch needs at least one sample of it.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
-  const std::int64_t processes =
-      BatchParts(job.spec.strategy.value_or(StrategySpec{}), TrainingProcesses(job.spec));
+  const StrategySpec strategy = job.spec.strategy.value_or(StrategySpec{});
+  const std::int64_t parts = BatchParts(strategy, TrainingProcesses(job.spec));
   const std::int64_t global = *job.spec.training->batch_size.global;
-  if (global >= processes) return;
+  if (global >= parts) return;
   errors.push_back({"spec.training.batchSize.global",
-                    fmt::format("found {}, expected at least {}: one sample for each process",
-                                global, processes)});
+                    fmt::format("found {}, expected at least {}: one sample for each {}", global,
+                                parts, strategy.stages == 1 ? "process" : "pipeline")});
 }
 
 }  // namespace
@@ -204,6 +231,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateTemplates(job, errors);
   ValidateEnvironment(job, errors);
   ValidateStrategy(job.spec, errors);
+  ValidateStages(job, errors);
   ValidateRestartScope(job, errors);
   ValidateElastic(job.spec, errors);
   ValidateRunPolicy(job.spec, errors);

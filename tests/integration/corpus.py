@@ -79,6 +79,17 @@ GOOD = {
     "CentralStorage with training": changed(
         training_job(replicas={"Worker": {"replicas": 1}}),
         strategy={"type": "CentralStorage", "processesPerPod": 2, "centralStorage": {"controllerDevice": "CPU"}}),
+    "two stages": changed(training_job(), strategy={"stages": 2}),
+    "stages of the processes of a chief and a worker": changed(
+        training_job(replicas={"Chief": {}, "Worker": {}}, batchSize={"global": 1}),
+        strategy={"processesPerPod": 3, "stages": 6}),
+    "a sample for each pipeline": changed(
+        training_job(batchSize={"global": 4}), strategy={"processesPerPod": 4, "stages": 2}),
+    "stages of one pod": changed(training_job(replicas={"Worker": {"replicas": 1}}),
+                                 strategy={"type": "Mirrored", "processesPerPod": 4, "stages": 4}),
+    "stages on GPUs": changed(training_job(replicas={
+        "Worker": role(1, [container(resources={"limits": {"nvidia.com/gpu": 4}})])}), strategy={"stages": 4}),
+    "one stage with any strategy and program": job(strategy={"type": "Independent", "stages": 1}),
     "CentralStorage on a GPU with an image of its own": job(
         strategy={"type": "CentralStorage", "centralStorage": {"controllerDevice": "GPU"}}),
     "NCCL with training": changed(training_job(), strategy={"communication": "NCCL"}),
@@ -389,6 +400,28 @@ STRATEGIES = [
         "spec.strategy.processesPerPod"),
     Bad("257 processes in a pod", job(strategy={"processesPerPod": 257}),
         "spec.strategy.processesPerPod"),
+    Bad("0 stages", changed(training_job(), strategy={"stages": 0}), "spec.strategy.stages"),
+    Bad("65 stages", changed(training_job(replicas={"Worker": {"replicas": 65}}), strategy={"stages": 65}),
+        "spec.strategy.stages"),
+    Bad("stages with CentralStorage", changed(training_job(replicas={"Worker": {"replicas": 1}}),
+        strategy={"type": "CentralStorage", "processesPerPod": 2, "stages": 2}), "spec.strategy.stages"),
+    Bad("stages with ParameterServer", changed(training_job(replicas={"Worker": {"replicas": 2}, "PS": {}}),
+        strategy={"type": "ParameterServer", "stages": 2}), "spec.strategy.stages"),
+    Bad("stages with Independent", changed(training_job(), strategy={"type": "Independent", "stages": 2}),
+        "spec.strategy.stages"),
+    Bad("stages without training", job(replicaSpecs={"Worker": role(2)}, strategy={"stages": 2}),
+        "spec.strategy.stages"),
+    Bad("stages that do not divide the processes", changed(
+        training_job(replicas={"Worker": {"replicas": 3}}), strategy={"processesPerPod": 3, "stages": 2}),
+        "spec.strategy.stages"),
+    Bad("more stages than processes", changed(training_job(), strategy={"processesPerPod": 1, "stages": 4}),
+        "spec.strategy.stages"),
+    Bad("stages that do not divide the GPUs", changed(training_job(replicas={
+        "Worker": role(1, [container(resources={"limits": {"nvidia.com/gpu": 3}})])}), strategy={"stages": 2}),
+        "spec.strategy.stages", PROGRAM),
+    Bad("stages of an elastic job", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}), strategy={"stages": 2},
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.elastic"),
     Bad("an unknown communication", job(strategy={"communication": "MPI"}),
         "spec.strategy.communication"),
     Bad("parameterServer with another strategy", job(strategy={"parameterServer": {}}),
@@ -593,6 +626,9 @@ TRAINING = [
         "spec.training.batchSize.global"),
     Bad("fewer samples than processes", changed(
         training_job(batchSize={"global": 7}), strategy={"processesPerPod": 4}),
+        "spec.training.batchSize.global"),
+    Bad("fewer samples than pipelines", changed(
+        training_job(batchSize={"global": 3}), strategy={"processesPerPod": 4, "stages": 2}),
         "spec.training.batchSize.global"),
     Bad("fewer samples than GPUs", training_job(batchSize={"global": 7}, replicas={
         "Worker": role(2, [container(resources={"limits": {"nvidia.com/gpu": 4}})])}),

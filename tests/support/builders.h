@@ -90,6 +90,11 @@ class JobBuilder {
     job_.spec.strategy->processes_per_pod = processes;
     return *this;
   }
+  JobBuilder& Stages(int stages) {
+    if (!job_.spec.strategy) job_.spec.strategy.emplace();
+    job_.spec.strategy->stages = stages;
+    return *this;
+  }
   JobBuilder& RestartScope(api::RestartScope scope) {
     job_.spec.restart_scope = scope;
     return *this;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/v1/enum_names.h"
 #include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "base/digest.h"
@@ -140,6 +141,19 @@ absl::Status ReadWorkers(const GetEnv& env, Identity& id) {
   return absl::OkStatus();
 }
 
+// An operator checks this too; a pod may also be written by hand.
+absl::Status CheckStages(const Identity& id) {
+  if (id.Stages() == 1) return absl::OkStatus();
+  if (!id.Traits().may_have_stages) {
+    return Invalid(fmt::format("{}: found {} stages with strategy {}, which has none",
+                               api::kEnvStrategy, id.Stages(), api::NameOf(id.strategy.type)));
+  }
+  if (id.World() % id.Stages() == 0) return absl::OkStatus();
+  return Invalid(fmt::format(
+      "{}: found {} stages, expected a number that divides {}, the processes that train",
+      api::kEnvStrategy, id.Stages(), id.World()));
+}
+
 // Clears the paths: pods may mount their data in different places, and only the leading pod needs
 // the initial weights, and places for checkpoints, the exported model and summaries.
 api::TrainingSpec WithoutPaths(api::TrainingSpec training) {
@@ -190,6 +204,18 @@ int Identity::RankOf(int local) const {
   return pod_rank < 0 ? -1 : pod_rank * processes_per_pod + local;
 }
 
+int Identity::Stages() const {
+  return strategy.stages;
+}
+
+int Identity::StageOf(int rank) const {
+  return rank % Stages();
+}
+
+int Identity::PipelineOf(int rank) const {
+  return rank / Stages();
+}
+
 std::string Identity::LeaderAddress() const {
   return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
 }
@@ -199,17 +225,19 @@ bool Identity::IsLeader() const {
 }
 
 std::string Identity::ClusterHash() const {
+  // A trainer that knows no stages refuses a job that has them; of others it may be a member.
+  const std::string stages = Stages() == 1 ? "" : fmt::format(" stages={}", Stages());
   return fmt::format(
-      "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={} "
+      "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={}{} "
       "training={:016x}",
       kProtocol, job_uid, attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(),
-      processes_per_pod, TrainingDigest());
+      processes_per_pod, stages, TrainingDigest());
 }
 
 bool Identity::IsResizable() const {
   const api::StrategyTraits traits = Traits();
-  return traits.uses_collectives && traits.may_be_elastic && !cluster.worker.empty() &&
-         !training.checkpoint.directory.empty();
+  return traits.uses_collectives && traits.may_be_elastic && Stages() == 1 &&
+         !cluster.worker.empty() && !training.checkpoint.directory.empty();
 }
 
 Identity Identity::WithWorkers(int workers) const {
@@ -255,6 +283,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
   if (id.role == api::Role::kParameterServer) id.processes_per_pod = 1;  // of the workers' pods
+  LOCKSTEP_RETURN_IF_ERROR(CheckStages(id));
   id.operated = env(api::kEnvRestartScope).has_value();
   if (const auto file = env(api::kEnvTokenFile)) {
     LOCKSTEP_ASSIGN_OR_RETURN(id.token, api::JobToken::ReadFile(*file));

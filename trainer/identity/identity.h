@@ -90,8 +90,8 @@ struct Identity {
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
   int Processes() const;              // that this pod runs
   // The number of parts that make up each step's batch: the processes of the group, without backup
-  // workers; 1 if each process has batches of its own (asynchronous parameter servers, or it trains
-  // alone).
+  // workers, or its pipelines; 1 if each process has batches of its own (asynchronous parameter
+  // servers, or it trains alone).
   int BatchParts() const;
   // The number of processes in the group. A process that trains alone is a group of one, without a
   // leader.
@@ -99,9 +99,15 @@ struct Identity {
   bool IsLeader() const;  // this pod serves the group's rendezvous
   // The rank, in the job, of this pod's process `local`; -1: this pod does not train.
   int RankOf(int local) const;
+  // The model is cut into so many stages, each held by a process of its own; 1: it is whole.
+  // Neighbouring ranks form a pipeline, so that the processes of a pod are together: with 2 stages,
+  // ranks 2 and 3 are stages 0 and 1 of pipeline 1. World() is a multiple of Stages().
+  int Stages() const;
+  int StageOf(int rank) const;
+  int PipelineOf(int rank) const;
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
-  // number of pods per role, processes per pod, and `training` without its folders, which may
-  // differ between pods. Readable, except for the digest of `training`, to show differences.
+  // number of pods per role, processes per pod, stages, and `training` without its folders, which
+  // may differ between pods. Readable, except for the digest of `training`, to show differences.
   std::string ClusterHash() const;
   // Returns true if the group can get another number of workers while it trains: its processes
   // then leave with a checkpoint and start again.

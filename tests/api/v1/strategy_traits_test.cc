@@ -40,5 +40,28 @@ TEST(StrategyTraitsTest, ProcessesThatNeedEachOtherRestartTogether) {
   }
 }
 
+TEST(StrategyTraitsTest, ABatchIsDividedAmongProcessesOrPipelines) {
+  StrategySpec strategy;
+  const auto parts = [&strategy](StrategyType type, std::int64_t processes, int stages) {
+    strategy.type = type;
+    strategy.stages = stages;
+    return BatchParts(strategy, processes);
+  };
+  EXPECT_EQ(parts(StrategyType::kMirrored, 8, 1), 8);
+  EXPECT_EQ(parts(StrategyType::kMirrored, 8, 4), 2);
+  EXPECT_EQ(parts(StrategyType::kMultiWorkerMirrored, 8, 8), 1);
+  EXPECT_EQ(parts(StrategyType::kMultiWorkerMirrored, 2, 4), 1) << "an invalid job's";
+  EXPECT_EQ(parts(StrategyType::kCentralStorage, 8, 1), 8);
+  EXPECT_EQ(parts(StrategyType::kIndependent, 8, 1), 1);
+}
+
+TEST(StrategyTraitsTest, StagesAreForProcessesThatSumGradientsAsEquals) {
+  for (const auto& [type, name] : kEnumNames<StrategyType>) {
+    const StrategyTraits traits = TraitsOf(type);
+    EXPECT_EQ(traits.may_have_stages, traits.uses_collectives && !traits.first_process_updates)
+        << name;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::api

@@ -216,6 +216,7 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
   StrategySpec strategy;
   strategy.type = StrategyType::kMirrored;
   strategy.processes_per_pod = 4;
+  strategy.stages = 2;
   EXPECT_EQ(StrategySpecFromJson(StrategySpecToJson(strategy)).value(), strategy);
   EXPECT_EQ(StrategySpecFromJson({{"type", "Mirorred"}}).status().message(),
             "strategy.type: found \"Mirorred\", expected one of Mirrored, MultiWorkerMirrored, "
@@ -364,6 +365,7 @@ class JobSource {
       spec.strategy = StrategySpec{
           Pick({StrategyType::kMirrored, StrategyType::kParameterServer}),
           Flip() ? std::optional(Small()) : std::nullopt,
+          static_cast<int>(Number(1, 64)),
           Pick({Communication::kAuto, Communication::kRing, Communication::kNccl}),
           ParameterServerSpec{Pick({ParameterServerMode::kAsync, ParameterServerMode::kSync}),
                               Small(), Small()},

@@ -686,6 +686,71 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
             "each process");
 }
 
+TEST(ValidateTest, EachStageOfAPipelineHasAProcess) {
+  const auto with = [](int processes, int stages) {
+    return Mnist().ProcessesPerPod(processes).Stages(stages);
+  };
+  for (const int stages : {1, 2, 3, 6}) EXPECT_EQ(Faults(with(3, stages)), "") << stages;
+  EXPECT_EQ(Faults(with(3, 4)),
+            "spec.strategy.stages: found 4, expected a number that divides 6, the processes that "
+            "train: a pipeline has a process for each stage");
+  EXPECT_EQ(Faults(with(1, 4)),
+            "spec.strategy.stages: found 4, expected a number that divides 2, the processes that "
+            "train: a pipeline has a process for each stage");
+  EXPECT_EQ(Faults(with(2, 3).Chief()), "");
+  EXPECT_EQ(Faults(with(2, 3).Evaluator().With([](TrainingJob& job) {
+              job.spec.replica_specs[Role::kWorker].replicas = 3;
+              job.spec.training->checkpoint.directory = "/checkpoints";
+            })),
+            "");
+  const auto mirrored = Job("one").Workers(1).Training().Strategy(StrategyType::kMirrored);
+  EXPECT_EQ(Faults(JobBuilder(mirrored).ProcessesPerPod(4).Stages(4)), "");
+}
+
+// The GPUs of a pod's containers are its processes if the job does not say.
+TEST(ValidateTest, StagesDivideTheProcessesThatGpusMake) {
+  const auto gpus = [](int count) {
+    Json tmpl = Template();
+    tmpl["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = count;
+    return Mnist().PodTemplate(Role::kWorker, tmpl).Stages(4);
+  };
+  EXPECT_EQ(Faults(gpus(2)), "");
+  EXPECT_EQ(Faults(gpus(3)),
+            "spec.strategy.stages: found 4, expected a number that divides 6, the processes that "
+            "train: a pipeline has a process for each stage");
+}
+
+TEST(ValidateTest, OnlyTheBundledTrainerHasStagesAndOnlyWithStrategiesOfReplicas) {
+  const auto one_pod = [](StrategyType type) {
+    return Job("j").Workers(1).Training().Strategy(type).ProcessesPerPod(2).Stages(2);
+  };
+  const std::string only = ", expected 1; only Mirrored and MultiWorkerMirrored have stages";
+  EXPECT_EQ(Faults(one_pod(StrategyType::kMirrored)), "");
+  EXPECT_EQ(Faults(one_pod(StrategyType::kMultiWorkerMirrored)), "");
+  for (const auto& [type, name] : {std::pair{StrategyType::kCentralStorage, "CentralStorage"},
+                                   {StrategyType::kIndependent, "Independent"}}) {
+    EXPECT_EQ(Faults(one_pod(type)),
+              std::string("spec.strategy.stages: found 2 with strategy ") + name + only);
+  }
+  EXPECT_EQ(Faults(one_pod(StrategyType::kParameterServer).ParameterServers(1)),
+            "spec.strategy.stages: found 2 with strategy ParameterServer" + only);
+  EXPECT_EQ(Faults(Job("torch").Workers(2).Stages(2)),
+            "spec.strategy.stages: found 2 without training, expected 1: only the bundled trainer "
+            "cuts a model into stages");
+  EXPECT_EQ(Faults(Mnist().Stages(2).With([](TrainingJob& job) {
+              job.spec.elastic = ElasticSpec{.min_replicas = 2, .max_replicas = 4};
+              job.spec.training->checkpoint.directory = "/checkpoints";
+            })),
+            "spec.elastic: not supported yet with stages");
+}
+
+TEST(ValidateTest, BatchesAreSplitOverPipelines) {
+  EXPECT_EQ(Faults(Mnist().ProcessesPerPod(128).Stages(2)), "");
+  EXPECT_EQ(Faults(Mnist().ProcessesPerPod(130).Stages(2)),
+            "spec.training.batchSize.global: found 128, expected at least 130: one sample for "
+            "each pipeline");
+}
+
 TEST(ValidateTest, ABatchOfAsynchronousParameterServersIsThatOfOneWorker) {
   const auto job = [](ParameterServerMode mode) {
     return Faults(MnistWith([](TrainingSpec& training) { training.batch_size.global = 1; })

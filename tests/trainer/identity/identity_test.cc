@@ -150,6 +150,49 @@ TEST(ReadIdentityTest, IsAWorldOfOneWithoutTfConfigAndWithoutPeers) {
   EXPECT_EQ(ListenAddress(*id), "127.0.0.1:0");
 }
 
+TEST(ReadIdentityTest, NeighbouringRanksFormAPipelineOfStages) {
+  const auto read = [](const std::string& strategy) {
+    return Environment()
+        .Set(api::kEnvTfConfig, kTwoWorkers)
+        .Set(api::kEnvProcessesPerPod, "3")
+        .Set(api::kEnvStrategy, strategy)
+        .Read();
+  };
+  const auto id = read(R"({"stages":2})");
+  ASSERT_TRUE(id.ok()) << id.status();
+  EXPECT_EQ(id->World(), 6);
+  EXPECT_EQ(id->Stages(), 2);
+  EXPECT_EQ(id->BatchParts(), 3);
+  std::vector<std::pair<int, int>> places;
+  for (int rank = 0; rank < id->World(); ++rank) {
+    places.emplace_back(id->PipelineOf(rank), id->StageOf(rank));
+  }
+  EXPECT_THAT(places, ElementsAre(std::pair(0, 0), std::pair(0, 1), std::pair(1, 0),
+                                  std::pair(1, 1), std::pair(2, 0), std::pair(2, 1)));
+  const auto whole = read("{}");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->Stages(), 1);
+  EXPECT_EQ(whole->BatchParts(), 6);
+  EXPECT_EQ(whole->StageOf(4), 0);
+  EXPECT_EQ(whole->PipelineOf(4), 4);
+}
+
+TEST(ReadIdentityTest, StagesThatDoNotDivideTheProcessesAreRefused) {
+  const auto complaint = [](const std::string& strategy) {
+    const auto id =
+        Environment().Set(api::kEnvTfConfig, kTwoWorkers).Set(api::kEnvStrategy, strategy).Read();
+    EXPECT_EQ(id.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(id.status().message());
+  };
+  EXPECT_EQ(
+      complaint(R"({"stages":3})"),
+      "LOCKSTEP_STRATEGY: found 3 stages, expected a number that divides 2, the processes that "
+      "train");
+  EXPECT_EQ(complaint(R"({"type":"CentralStorage","stages":2})"),
+            "LOCKSTEP_STRATEGY: found 2 stages with strategy CentralStorage, which has none");
+  EXPECT_THAT(complaint(R"({"stages":65})"), HasSubstr("strategy.stages: found 65"));
+}
+
 TEST(ReadIdentityTest, MissingOrContradictingVariablesAreNamed) {
   const auto complaint = [](const absl::StatusOr<Identity>& id) {
     EXPECT_EQ(id.status().code(), absl::StatusCode::kInvalidArgument);
@@ -222,6 +265,15 @@ TEST(ClusterHashTest, IsOfTheJobNotOfTheTaskOrTheAddresses) {
   EXPECT_THAT(first.ClusterHash(), HasSubstr("protocol="));
   other.training.seed = 2;
   EXPECT_NE(first.ClusterHash(), other.ClusterHash());
+  other = first;
+  other.strategy.stages = 2;
+  EXPECT_THAT(other.ClusterHash(), HasSubstr(" processesPerPod=1 stages=2 training="));
+}
+
+// Pods may have trainers of two versions while a job's image is replaced.
+TEST(ClusterHashTest, WithoutStagesIsThatOfATrainerThatKnowsNone) {
+  EXPECT_THAT(lockstep::testing::Worker(0, {"a:1", "b:1"}).ClusterHash(),
+              HasSubstr(" processesPerPod=1 training="));
 }
 
 TEST(ClusterHashTest, FoldersMayDifferBetweenPods) {
@@ -303,6 +355,7 @@ TEST(IdentityTest, OnlyAGroupThatResumesFromACheckpointIsResizable) {
   EXPECT_FALSE(Environment().Read()->IsResizable()) << "no folder for checkpoints";
   EXPECT_FALSE(
       OfTwoWorkers().Set(api::kEnvStrategy, R"({"type":"CentralStorage"})").Read()->IsResizable());
+  EXPECT_FALSE(OfTwoWorkers().Set(api::kEnvStrategy, R"({"stages":2})").Read()->IsResizable());
 }
 
 TEST(IdentityTest, ATokenThatCannotBeReadIsRefusedByName) {
