@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <cmath>
 #include <utility>
 
@@ -108,14 +110,12 @@ absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::Optim
   const bool by_tensor = api::MeasuresTensors(spec);
   std::vector<OptimizerSegment> segments;
   if (exclude.empty() && !by_tensor) return segments;
-  std::vector<bool> is_used(exclude.size(), false);
+  const auto is_excluded = [](const TensorSlot& slot, const std::string& text) {
+    return slot.name.find(text) != std::string::npos;
+  };
   for (const TensorSlot& slot : model.parameter_slots()) {
-    bool decays = true;
-    for (std::size_t i = 0; i < exclude.size(); ++i) {
-      if (slot.name.find(exclude[i]) == std::string::npos) continue;
-      decays = false;
-      is_used[i] = true;
-    }
+    const bool decays = std::ranges::none_of(
+        exclude, [&](const std::string& text) { return is_excluded(slot, text); });
     if (segments.empty()) {
       segments.push_back({.decays = decays});
     } else if (by_tensor || segments.back().decays != decays) {
@@ -123,12 +123,15 @@ absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::Optim
       segments.push_back({.begin = slot.offset, .decays = decays});
     }
   }
+  const std::vector<TensorSlot>& all = model.whole_parameter_slots();
   for (std::size_t i = 0; i < exclude.size(); ++i) {
-    if (is_used[i]) continue;
+    const bool is_used = std::ranges::any_of(
+        all, [&](const TensorSlot& slot) { return is_excluded(slot, exclude[i]); });
+    if (is_used) continue;
     return absl::InvalidArgumentError(fmt::format(
         "optimizer.weightDecayExclude[{}]: found \"{}\", expected a part of a parameter's name, "
         "such as \"{}\"",
-        i, exclude[i], model.parameter_slots().empty() ? "" : model.parameter_slots().back().name));
+        i, exclude[i], all.empty() ? "" : all.back().name));
   }
   if (!segments.empty()) {
     segments.back().end = static_cast<std::int64_t>(model.parameters().size());

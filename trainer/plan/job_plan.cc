@@ -81,7 +81,8 @@ class Planner {
                  .device = ComputesOnGpu(options_.identity) ? "cuda" : session.backend().Device(),
                  .threads = options_.threads,
                  .data = member.data,
-                 .ops = session.model().Report(),
+                 .ops = {},
+                 .stages = stages_,
                  .steps = StepsOf(session, member.data.train.samples.has_value()),
                  .messages = {},
                  .checkpoint = SnapshotBytes(session),
@@ -89,6 +90,10 @@ class Planner {
                  .available = options_.available,
                  .refusal = {},
                  .largest = {}};
+    for (const PlannedStage& stage : stages_) {
+      plan.ops.insert(plan.ops.end(), stage.ops.begin(), stage.ops.end());
+    }
+    if (stages_.empty()) plan.ops = session.model().Report();
     const bool is_on_cluster = options_.pod_limits.contains(api::Role::kParameterServer);
     LOCKSTEP_ASSIGN_OR_RETURN(plan.messages, MessagesOf(options_.identity, is_on_cluster, session));
     for (const PlannedServer& server : plan.messages.servers) {
@@ -115,7 +120,23 @@ class Planner {
   // Of a process that has no session: a supervisor, or a parameter server beside its floats.
   std::size_t Program() const { return start_.resident + kBytesOnceRunning; }
 
+  absl::Status FindStages() {
+    LOCKSTEP_ASSIGN_OR_RETURN(const ReplicaDuties duties, DutiesOf(options_.identity));
+    const int stages = options_.identity.Stages();
+    for (int stage = 0; stage < stages; ++stage) {
+      LOCKSTEP_RETURN_IF_ERROR(AddMember(options_.identity, duties, {stage, stages}));
+    }
+    for (int rank = 0; rank < options_.identity.World(); ++rank) {
+      member_of_process_.push_back(static_cast<std::size_t>(options_.identity.StageOf(rank)));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status FindMembers() {
+    if (options_.identity.Stages() > 1) {
+      LOCKSTEP_RETURN_IF_ERROR(FindStages());
+      return options_.evaluators > 0 ? AddEvaluator() : absl::OkStatus();
+    }
     Identity identity = options_.identity;
     const int pods = identity.Traits().trains_alone ? identity.Pods() : 1;
     const int processes = identity.Traits().trains_alone ? identity.processes_per_pod : 1;
@@ -140,17 +161,20 @@ class Planner {
                   .identity = trained.identity,
                   .variant = std::nullopt};
     member.options.only_evaluates = true;
+    member.options.stage = {};
     LOCKSTEP_ASSIGN_OR_RETURN(member.data, PlanTestData(member.options, trained.data));
     evaluator_ = std::move(member);
     return absl::OkStatus();
   }
 
-  absl::Status AddMember(const Identity& identity, const ReplicaDuties& duties) {
+  absl::Status AddMember(const Identity& identity, const ReplicaDuties& duties,
+                         const ModelStage& stage = {}) {
     Member member{.options = {.training = duties.training,
                               .data_seed = duties.data_seed,
                               .world = identity.BatchParts(),
                               .threads = options_.threads,
-                              .backend = options_.backend},
+                              .backend = options_.backend,
+                              .stage = stage},
                   .data = {},
                   .identity = identity,
                   .variant = duties.variant};
@@ -182,6 +206,7 @@ class Planner {
       LOCKSTEP_ASSIGN_OR_RETURN(const ReplicaNumbers replica,
                                 MeasureMember(member, options, session));
       measured.by_member.push_back(replica);
+      if (options.stage.count > 1 && !most_rows) NoteStage(*session, replica);
       const auto total = [&](std::size_t i) { return measured.by_member[i].memory.total(); };
       const std::size_t last = measured.by_member.size() - 1;
       if (last == 0 || total(last) > total(measured.largest_member)) {
@@ -198,10 +223,16 @@ class Planner {
     return absl::OkStatus();
   }
 
+  void NoteStage(const Session& session, const ReplicaNumbers& replica) {
+    stages_.push_back({.ops = session.model().Report(),
+                       .bytes = replica.memory.total(),
+                       .sent = session.stage_traffic().to_next.bytes});
+  }
+
   // `session` stays null if one of these settings was measured before.
   absl::StatusOr<ReplicaNumbers> MeasureMember(const Member& member, const SessionOptions& options,
                                                std::unique_ptr<Session>& session) {
-    const std::string key = MemoryKey(options.training);
+    const std::string key = fmt::format("{}/{}", options.stage.index, MemoryKey(options.training));
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
     absl::StatusOr<MeasuredReplica> replica =
         MeasureReplica(options, member.data, member.identity, process_.value_or(Program()));
@@ -227,7 +258,10 @@ class Planner {
                          .supervisor = Program(),
                          .program = start_.files};
     for (const std::size_t member : member_of_process_) {
-      contents.replicas.push_back(measured.by_member[member].memory);
+      const ReplicaNumbers& numbers = measured.by_member[member];
+      // Of several pipelines, the first one saves.
+      const bool is_other = !stages_.empty() && contents.replicas.size() >= stages_.size();
+      contents.replicas.push_back(is_other ? numbers.other : numbers.memory);
     }
     if (measured.evaluator) {
       contents.evaluators.assign(static_cast<std::size_t>(options_.evaluators),
@@ -278,7 +312,8 @@ class Planner {
   std::optional<std::size_t> process_;  // of a replica
   std::vector<Member> members_;
   std::optional<Member> evaluator_;
-  std::map<std::string, ReplicaNumbers> known_;  // by MemoryKey
+  std::map<std::string, ReplicaNumbers> known_;  // by stage and MemoryKey
+  std::vector<PlannedStage> stages_;             // empty: the model is whole
   std::vector<std::size_t> member_of_process_;   // of those that save, in their order
   std::vector<std::size_t> servers_;
 };

@@ -41,6 +41,13 @@ struct LargestBatch {
   std::int64_t per_replica = 0, global = 0;
 };
 
+// One of the stages that a model is cut into.
+struct PlannedStage {
+  std::vector<OpReport> ops;
+  std::size_t bytes = 0;  // that a process of the first pipeline needs
+  std::size_t sent = 0;   // bytes to the next stage for each micro-batch
+};
+
 struct JobPlan {
   Identity identity;
   std::optional<int> variant;  // that the plan describes; of an Independent job
@@ -48,7 +55,8 @@ struct JobPlan {
   std::string device;          // "cpu:avx2"; "cuda" for pods with GPUs
   int threads = 1;
   PlannedData data;
-  std::vector<OpReport> ops;
+  std::vector<OpReport> ops;         // of all stages
+  std::vector<PlannedStage> stages;  // empty: the model is whole
   PlannedSteps steps;
   PlannedMessages messages;
   std::size_t checkpoint = 0;  // bytes of its tensors

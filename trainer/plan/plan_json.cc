@@ -64,19 +64,44 @@ Json Layers(const JobPlan& plan) {
   return layers;
 }
 
-void AddTotals(const JobPlan& plan, Json& json) {
+struct Totals {
   std::int64_t trainable = 0, other = 0;
   double forward = 0, backward = 0;
-  for (const OpReport& op : plan.ops) {
-    trainable += op.parameters;
-    other += op.states;
-    forward += PerSample(op.facts.forward_flops, op);
-    backward += PerSample(op.facts.backward_flops, op);
+};
+
+Totals TotalsOf(const std::vector<OpReport>& ops) {
+  Totals totals;
+  for (const OpReport& op : ops) {
+    totals.trainable += op.parameters;
+    totals.other += op.states;
+    totals.forward += PerSample(op.facts.forward_flops, op);
+    totals.backward += PerSample(op.facts.backward_flops, op);
   }
-  json["parameters"] = {{"trainable", trainable},
-                        {"other", other},
-                        {"bytes", (trainable + other) * static_cast<std::int64_t>(sizeof(float))}};
-  json["flops_per_sample"] = {{"forward", Whole(forward)}, {"training", Whole(forward + backward)}};
+  return totals;
+}
+
+void AddTotals(const JobPlan& plan, Json& json) {
+  const Totals totals = TotalsOf(plan.ops);
+  json["parameters"] = {
+      {"trainable", totals.trainable},
+      {"other", totals.other},
+      {"bytes", (totals.trainable + totals.other) * static_cast<std::int64_t>(sizeof(float))}};
+  json["flops_per_sample"] = {{"forward", Whole(totals.forward)},
+                              {"training", Whole(totals.forward + totals.backward)}};
+}
+
+Json Stages(const JobPlan& plan) {
+  Json stages = Json::array();
+  for (const PlannedStage& stage : plan.stages) {
+    const Totals totals = TotalsOf(stage.ops);
+    stages.push_back({{"first_layer", stage.ops.front().name},
+                      {"last_layer", stage.ops.back().name},
+                      {"parameters", totals.trainable + totals.other},
+                      {"training_flops_per_sample", Whole(totals.forward + totals.backward)},
+                      {"sent_bytes_per_micro_batch", stage.sent},
+                      {"memory_bytes", stage.bytes}});
+  }
+  return stages;
 }
 
 Json Steps(const PlannedSteps& steps) {
@@ -156,6 +181,7 @@ nlohmann::ordered_json PlanToJson(const JobPlan& plan) {
                {"data", Data(plan)},
                {"layers", Layers(plan)}};
   AddTotals(plan, json);
+  json["stages"] = Stages(plan);
   json["steps"] = Steps(plan.steps);
   json["communication"] = Communication(plan.messages);
   json["checkpoint_bytes"] = plan.checkpoint;

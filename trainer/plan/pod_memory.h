@@ -40,10 +40,11 @@ struct PlannedMemory {
 
 // What the pods of a job consist of.
 struct PodContents {
-  std::vector<ReplicaMemory> replicas;  // that save, in the order of their processes: the leading
-                                        // one, or with Independent all of them
-  ReplicaMemory other;                  // any other process of the pods that train
-  std::vector<std::size_t> servers;     // of each parameter server, its process included
+  // In the order of their processes: the leading one, or all of them if they differ, as with
+  // Independent and with stages.
+  std::vector<ReplicaMemory> replicas;
+  ReplicaMemory other;               // any other process of the pods that train
+  std::vector<std::size_t> servers;  // of each parameter server, its process included
   std::vector<ReplicaMemory> evaluators;
   std::size_t supervisor = 0;  // of each pod
   // Of each of these processes, the files of the program and its libraries: memory of the pod once,
@@ -51,7 +52,7 @@ struct PodContents {
   std::size_t program = 0;
 };
 
-// Requires: `replicas` has one entry, or one for each process of an Independent job.
+// Requires: `replicas` has one entry, or one for each process that trains.
 PlannedMemory MemoryOfPods(const Identity& identity, const PodContents& contents,
                            const PodLimits& limits);
 

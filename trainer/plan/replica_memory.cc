@@ -92,6 +92,7 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
 void LeaveOnlyTheHosts(ReplicaMemory& memory, const SessionMemory& bytes) {
   memory.parameters = memory.optimizer = memory.activations = memory.scratch = memory.step = 0;
   memory.gradients = bytes.sums;
+  memory.step = bytes.links;
 }
 
 // What the checkpoint that a run goes on from needs beyond the memory of a step, which is not in
@@ -131,7 +132,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .activations = bytes.model.activations,
                      .scratch = bytes.model.scratch,
                      .staging = BytesOfStaging(session),
-                     .step = bytes.step};
+                     .step = bytes.step + bytes.links};
   if (ComputesOnGpu(identity)) LeaveOnlyTheHosts(measured.memory, bytes);
   measured.model = ModelBytes(session);
   measured.snapshot = SnapshotBytes(session);
@@ -140,6 +141,10 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
       std::max({static_cast<std::size_t>(copies) * measured.snapshot,
                 copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
+  // A later stage hands copies of its own tensors to rank 0, which saves all.
+  if (!session.stage().is_first() && measured.memory.checkpoint > 0) {
+    measured.memory.checkpoint = bytes.model.parameters + bytes.model.states + bytes.slots;
+  }
   if (identity.Traits().has_parameter_servers) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));

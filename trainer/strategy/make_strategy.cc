@@ -67,23 +67,26 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
                             &StopSignalled);
 }
 
-std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
-                                       std::vector<std::int64_t> layer_starts,
-                                       std::optional<DeviceSums> sums, RootMemory* root_memory) {
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const Identity& identity,
+                                                       StrategyMemory memory) {
   CollectiveOptions options{.bind_address = identity.pod_ip,
                             .allow_shm = AllowsSharedMemory(identity),
-                            .root_memory = root_memory,
+                            .root_memory = memory.root_memory,
                             .device_road = DeviceRoadOf(identity.strategy.communication),
-                            .layer_starts = std::move(layer_starts),
+                            .layer_starts = std::move(memory.layer_starts),
                             .token = identity.token,
                             .stop_requested = &StopSignalled};
+  if (identity.Stages() > 1) {
+    return MakePipelineStrategy(identity.Stages(), memory.traffic, memory.buffer, options,
+                                memory.sums);
+  }
   switch (identity.strategy.type) {
     case api::StrategyType::kMirrored:
     case api::StrategyType::kMultiWorkerMirrored:
     case api::StrategyType::kCentralStorage:
     case api::StrategyType::kIndependent:      // in a group of one
     case api::StrategyType::kParameterServer:  // made, but not used: see RunParameterWorker
-      return MakeCollectiveStrategy(buffer, std::move(options), sums);
+      return MakeCollectiveStrategy(memory.buffer, std::move(options), memory.sums);
   }
   LOCKSTEP_CHECK(false, "strategy: {} is not a strategy", static_cast<int>(identity.strategy.type));
 }

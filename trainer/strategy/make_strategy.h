@@ -16,6 +16,7 @@
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/identity/identity.h"
 #include "trainer/rendezvous/rendezvous.h"
+#include "trainer/strategy/stage_groups.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
@@ -41,13 +42,21 @@ bool AllowsSharedMemory(const Identity& identity);
 // calls below require that DutiesOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
+// What a strategy works on. Requires: all of it outlives the strategy.
+struct StrategyMemory {
+  GradientBuffer& buffer;
+  std::vector<std::int64_t> layer_starts;  // see CollectiveOptions
+  std::optional<DeviceSums> sums;          // see MakeCollectiveStrategy
+  RootMemory* root_memory = nullptr;       // see CollectiveOptions
+  StageTraffic traffic;                    // of a model that is cut into stages
+};
+
 // How the process combines its gradients with theirs: the one place that picks a class by the type
-// of strategy. All types have the same one yet. A process that trains alone has it with a group of
-// one, where a sum changes nothing; with parameter servers it is made but not used, because
-// gradients are pushed to them. `layer_starts`, `root_memory`: see CollectiveOptions; `sums` and
-// requirements: see MakeCollectiveStrategy.
-std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
-                                       std::vector<std::int64_t> layer_starts,
-                                       std::optional<DeviceSums> sums, RootMemory* root_memory);
+// of strategy. A process that trains alone has a group of one, where a sum changes nothing; with
+// parameter servers a strategy is made but not used, because gradients are pushed to them.
+// Unavailable: see GradientBuffer::Create. Requirements: see MakeCollectiveStrategy,
+// MakePipelineStrategy.
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const Identity& identity,
+                                                       StrategyMemory memory);
 
 }  // namespace lockstep::train

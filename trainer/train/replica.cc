@@ -105,18 +105,25 @@ ReplicaEnd RunReplica(const Identity& identity, const Clock& clock) {
   const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
-  const auto session = Session::Create({.training = duties->training,
-                                        .data_seed = duties->data_seed,
-                                        .world = identity.BatchParts(),
-                                        .threads = device.threads,
-                                        .backend = device.name,
-                                        .device = device.device,
-                                        .devices = device.devices,
-                                        .falls_back_to_cpu = true,
-                                        .update_site = duties->update_site});
+  const auto session =
+      Session::Create({.training = duties->training,
+                       .data_seed = duties->data_seed,
+                       .world = identity.BatchParts(),
+                       .threads = device.threads,
+                       .backend = device.name,
+                       .device = device.device,
+                       .devices = device.devices,
+                       .falls_back_to_cpu = true,
+                       .update_site = duties->update_site,
+                       .stage = {.index = identity.StageOf(identity.RankOf(identity.local_rank)),
+                                 .count = identity.Stages()}});
   if (!session.ok()) return {FailWith(session.status())};
-  const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
-                                     (*session)->device_sums(), (*session)->root_memory());
+  const auto strategy = MakeStrategy(identity, {.buffer = (*session)->buffer(),
+                                                .layer_starts = (*session)->LayerStarts(),
+                                                .sums = (*session)->device_sums(),
+                                                .root_memory = (*session)->root_memory(),
+                                                .traffic = (*session)->stage_traffic()});
+  if (!strategy.ok()) return {FailWith(strategy.status())};
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;
@@ -136,11 +143,11 @@ ReplicaEnd RunReplica(const Identity& identity, const Clock& clock) {
 
   const auto rendezvous = MakeRendezvous(identity, clock);
   rendezvous->OnGenerationEnd(
-      [&](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
+      [&](std::uint64_t generation, const std::string&) { (*strategy)->Abort(generation); });
   Reporter reporter(**session, *rendezvous, sender, clock, ProcessEnv);
   if (store != nullptr) ReportNewest(*store, reporter);
   TrainLoop loop{.session = **session,
-                 .strategy = *strategy,
+                 .strategy = **strategy,
                  .rendezvous = *rendezvous,
                  .store = store.get(),
                  .saver = saver.get(),

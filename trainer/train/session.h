@@ -105,6 +105,7 @@ class Session {
   LoaderOptions TrainingReads(int rank) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
   const ModelDescription& model_description() const { return model_description_; }
   // Equal on all ranks of a group: the sizes, elements and classes of the data sets, digests of
   // their samples (if Create has made this session), then the parameters' layout. The form is that

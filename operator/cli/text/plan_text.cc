@@ -49,6 +49,27 @@ std::string LayerTable(const Json& plan) {
   return TextTable(rows, {.gap = 2, .numbers = 2});
 }
 
+// What each stage has, and what a step costs because the first and the last micro-batch are alone
+// in the pipeline; nothing for a whole model.
+std::string StageLines(const Json& plan) {
+  const Json& stages = plan.at("stages");
+  if (stages.empty()) return "";
+  std::vector<TextRow> rows = {{"Stage", "Layers", "Parameters", "FLOPs a sample", "Memory"}};
+  for (const Json& stage : stages) {
+    rows.push_back({std::to_string(rows.size() - 1),
+                    OneLine(fmt::format("{} to {}", stage.at("first_layer").get<std::string>(),
+                                        stage.at("last_layer").get<std::string>())),
+                    WithCommas(NumberAt(stage, "parameters")),
+                    WithCommas(NumberAt(stage, "training_flops_per_sample")),
+                    ByteText(NumberAt(stage, "memory_bytes"))});
+  }
+  const auto waits = static_cast<double>(stages.size() - 1);
+  const std::int64_t parts = NumberAt(plan.at("steps"), "parts");
+  return fmt::format("\n{}Idle: each stage for {:.0f} % of a step or more (micro-batches: {})\n",
+                     TextTable(rows, {.gap = 2, .numbers = 3}),
+                     100 * waits / (static_cast<double>(parts) + waits), parts);
+}
+
 std::string DataLine(const Json& data) {
   const auto samples = [&](const char* key, const char* what) {
     return data.at(key).is_null() ? fmt::format("an unknown number of {} samples", what)
@@ -192,6 +213,7 @@ std::string PlanText(const Json& plan) {
     text += fmt::format("Variant {}, which needs the most memory:\n", NumberAt(plan, "variant"));
   }
   text += LayerTable(plan);
+  text += StageLines(plan);
   text += fmt::format(
       "\nParameters: {} trainable, {} other ({})\n", WithCommas(NumberAt(parameters, "trainable")),
       WithCommas(NumberAt(parameters, "other")), ByteText(NumberAt(parameters, "bytes")));

@@ -71,6 +71,45 @@ TEST(JobPlanTest, StepsAndPaddingAreThoseOfTheLoaders) {
   }
 }
 
+TEST(JobPlanTest, EachStageHasItsOwnLayersAndMemory) {
+  PlanOptions options = JobOf(4, 64);
+  options.identity.training.gradient_accumulation = 4;
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  const JobPlan whole = Plan(options);
+  EXPECT_TRUE(whole.stages.empty());
+  options.identity.strategy.stages = 2;
+  const JobPlan plan = Plan(options);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.ops.size(), whole.ops.size());
+  EXPECT_EQ(plan.stages[0].ops.size() + plan.stages[1].ops.size(), whole.ops.size());
+  EXPECT_EQ(plan.checkpoint, whole.checkpoint);
+  EXPECT_EQ(plan.steps.plan.world, 2);
+  EXPECT_GT(plan.stages[0].sent, 0u);
+  EXPECT_EQ(plan.stages[1].sent, 0u);
+  std::size_t parameters = 0;
+  for (const int stage : {0, 1}) {
+    const auto session = *Session::Create({.training = options.identity.training,
+                                           .world = 2,
+                                           .threads = options.threads,
+                                           .stage = {stage, 2}});
+    parameters += session->Memory().model.parameters;
+    EXPECT_GT(plan.stages[static_cast<std::size_t>(stage)].bytes, session->Memory().total());
+  }
+  EXPECT_EQ(parameters, RealSession(options)->Memory().model.parameters);
+  // Both pipelines, of which the second one saves nothing.
+  EXPECT_LT(plan.memory.job,
+            2 * (plan.stages[0].bytes + plan.stages[1].bytes) + 4 * (std::size_t{16} << 20));
+}
+
+TEST(JobPlanTest, MoreStagesThanTheModelHasAreRefusedByName) {
+  PlanOptions options = JobOf(64, 64);
+  options.identity.strategy.stages = 64;
+  const auto plan = PlanJob(options);
+  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
+  EXPECT_THAT(std::string(plan.status().message()),
+              HasSubstr("stages: found 64, expected at most"));
+}
+
 TEST(JobPlanTest, MemoryIsThatOfARealSession) {
   const PlanOptions options = JobOf(2, 64);
   const JobPlan plan = Plan(options);

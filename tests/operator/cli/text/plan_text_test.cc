@@ -33,7 +33,7 @@ nlohmann::ordered_json Plan() {
                       "all_reduced_bytes_per_step": 4096, "sent_bytes_per_step": 4096,
                       "broadcast_bytes_per_step": 0, "shared_memory": false,
                       "servers": [], "pushed_bytes_per_step": 0, "pulled_bytes_per_step": 0},
-    "checkpoint_bytes": 7680, "start_order": [],
+    "checkpoint_bytes": 7680, "start_order": [], "stages": [],
     "memory": {"replica": {"process": 47185920, "step": 100, "server_values": 2097152,
                            "total": 49283172},
                "pods": [{"role": "Worker", "count": 2, "bytes": 98566344, "limit": 536870912}],
@@ -61,6 +61,23 @@ Memory of a replica: 47.0 MiB (process 45.0 MiB, server values 2.0 MiB)
 Memory of a pod of Worker: 94.0 MiB of 512.0 MiB
 Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
+}
+
+TEST(PlanTextTest, ShowsTheStagesOfAModelThatIsCut) {
+  auto plan = Plan();
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("Stage")));
+  plan["stages"] = nlohmann::ordered_json::parse(R"([
+    {"first_layer": "conv2d", "last_layer": "relu_1", "parameters": 1200,
+     "training_flops_per_sample": 2000000, "sent_bytes_per_micro_batch": 64, "memory_bytes": 2097152},
+    {"first_layer": "conv2d_2", "last_layer": "dense", "parameters": 800,
+     "training_flops_per_sample": 1800000, "sent_bytes_per_micro_batch": 0, "memory_bytes": 1048576}])");
+  EXPECT_THAT(PlanText(plan), HasSubstr(R"(
+Stage  Layers             Parameters  FLOPs a sample   Memory
+0      conv2d to relu_1        1,200       2,000,000  2.0 MiB
+1      conv2d_2 to dense         800       1,800,000  1.0 MiB
+Idle: each stage for 33 % of a step or more (micro-batches: 2)
+
+Parameters:)"));
 }
 
 TEST(PlanTextTest, SaysWhichRolesWaitForWhichOthers) {
