@@ -27,7 +27,7 @@ JOB = {
                  "labels": {"a": "b"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
     "spec": {
         "suspend": False, "managedBy": "", "strategy": {
-            "type": "MultiWorkerMirrored", "processesPerPod": 1, "communication": "Ring"},
+            "type": "MultiWorkerMirrored", "processesPerPod": 1, "stages": 1, "communication": "Ring"},
         "training": {
             "model": {"layers": [{"type": "Dense", "units": 10}]},
             "dataset": {"format": "synthetic", "synthetic": {"shape": [1, 28, 28], "classes": 10}},

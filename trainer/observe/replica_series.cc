@@ -19,7 +19,7 @@ constexpr bool kIsCounter = true;
 using M = ReplicaMetrics;
 
 constexpr SeriesRow kRows[] = {
-    {"lockstep_trainer_world_size", "Replicas that train together.", kIsGauge, nullptr,
+    {"lockstep_trainer_world_size", "Processes that train together.", kIsGauge, nullptr,
      Get<&M::world>},
     {"lockstep_trainer_step", "Steps done since the job began.", kIsGauge, nullptr, Get<&M::step>},
     {"lockstep_trainer_total_steps", "Steps that the job is to do.", kIsGauge, nullptr,

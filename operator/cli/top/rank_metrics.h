@@ -35,7 +35,7 @@ using PhaseSeconds = std::array<double, kPhases.size()>;  // in the order of kPh
 struct RankMetrics {
   int rank = 0;
   std::string replica;  // "worker-1"; not part of the metrics
-  int world = 0;        // replicas that train together; 0: not known yet
+  int world = 0;        // processes that train together; 0: not known yet
   double step = 0, total_steps = 0;
   double steps_done = 0;  // that this rank has taken part in
   PhaseSeconds seconds{};
