@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/comm/local/local_communicator.h"
+#include "trainer/comm/local/local_group.h"
 
 namespace lockstep::train {
 namespace {
