@@ -120,5 +120,8 @@ class ChaosTest(RunTest):
         self.check("parameter-server-sync", {"type": "ParameterServer", "parameterServer": {"mode": "Sync"}},
                    {"Chief": 1, "Worker": 1, "PS": 2})
 
+    def test_stages(self):
+        self.check("stages", {"type": "MultiWorkerMirrored", "stages": 2}, {"Chief": 1, "Worker": 1})
+
     def test_central_storage(self):
         self.check("central-storage", {"type": "CentralStorage", "processesPerPod": 2}, {"Worker": 1})

@@ -1,0 +1,145 @@
+"""strategy.stages: a model in a pipeline of processes computes what a whole one does, whoever dies."""
+import hashlib
+import json
+import pathlib
+import signal
+import unittest
+
+import yaml
+
+from local_run import RunTest, descendants, environment, kill9, proportional_bytes, wait_until_gone
+
+STEPS = 960  # 20 epochs of 48
+CONV = {"type": "Conv2D", "filters": 8, "kernelSize": 3, "padding": "same"}
+# With a residual block, which stays in one stage.
+RESIDUAL = {"layers": [
+    {**CONV, "activation": "relu", "name": "entry"}, CONV, {"type": "BatchNormalization", "name": "inner"},
+    {"type": "Add", "inputs": ["inner", "entry"]}, {"type": "ReLU"}, {"type": "MaxPooling2D"},
+    {"type": "Flatten"}, {"type": "Dense", "units": 32, "activation": "relu"}, {"type": "Dense", "units": 10}]}
+# Two layers of 4.2 million parameters each: 17 MB for each of a stage's copies.
+LARGE = {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 2048, "activation": "relu"},
+                    {"type": "Dense", "units": 2048, "activation": "relu"}, {"type": "Dense", "units": 10}]}
+LARGE_BYTES = 4 * 2048 * 2048
+
+
+def job(folder, name, stages, processes=2, workers=1, communication="Auto", **training):
+    """A job of `workers` pods that trains on synthetic images."""
+    manifest = {
+        "apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "metadata": {"name": name},
+        "spec": {
+            "strategy": {"type": "MultiWorkerMirrored", "stages": stages, "processesPerPod": processes,
+                         "communication": communication},
+            "replicaSpecs": {"Worker": {"replicas": workers, "template": {"spec": {
+                "containers": [{"name": "trainer", "image": "lockstep-trainer", "volumeMounts": [
+                    {"name": "checkpoints", "mountPath": "/checkpoints"}]}],
+                "volumes": [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}]}}}},
+            "training": {
+                "model": RESIDUAL,
+                "dataset": {"format": "synthetic", "synthetic": {
+                    "trainExamples": 1536, "testExamples": 256, "shape": [1, 16, 16], "classes": 10}},
+                "batchSize": {"global": 32}, "gradientAccumulation": 4, "steps": STEPS,
+                "checkpoint": {"directory": "/checkpoints", "everySteps": 100}, **training}}}
+    path = pathlib.Path(folder) / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    return path
+
+
+class StagesTest(RunTest):
+    def start_with(self, path, folder=None):
+        """Returns a run of the job, and where its checkpoints are."""
+        folder = folder or path.with_suffix(".checkpoints")
+        folder.mkdir(exist_ok=True)
+        return self.start(path, path.stem, "--volume", f"checkpoints={folder}"), folder
+
+    def tensors(self, folder):
+        newest = sorted(folder.glob("step-*/manifest.json"))[-1].parent
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in newest.glob("*.safetensors")}
+
+    def expect_done(self, run, steps=STEPS):
+        code, report, err = run.finish(timeout=150)
+        logs = run.logs()
+        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
+        self.assertEqual(report["steps"], steps, logs[-4000:])
+        epochs = run.ledgers()
+        self.assertTrue(epochs)
+        for epoch in epochs:
+            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
+        return report, logs
+
+    def stage(self, run, stage):
+        """The process id of a replica of the run's one pod, which has one pipeline."""
+        return next(pid for pid in run.trainers(replica=True)
+                    if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(stage))
+
+    def test_it_learns_what_a_whole_model_does(self):
+        """In one pod and in two, by shared memory and by sockets."""
+        whole, _ = self.start_with(job(self.folder, "whole", stages=1, processes=1))
+        expected, _ = self.expect_done(whole)
+        found = []
+        for name, processes, workers, communication in (
+                ("shm", 3, 1, "Auto"), ("ring", 3, 1, "Ring"), ("pods", 1, 3, "Ring")):
+            with self.subTest(name):
+                path = job(self.folder, name, 3, processes, workers, communication)
+                run, folder = self.start_with(path)
+                report, _ = self.expect_done(run)
+                self.assertAlmostEqual(report["loss"], expected["loss"], delta=1e-4)
+                self.assertEqual(report["test_accuracy"], expected["test_accuracy"])
+                found.append(self.tensors(folder))
+        self.assertEqual(found[1:], found[:-1])
+
+    def test_whoever_dies_the_run_ends_with_the_bits_of_an_undisturbed_one(self):
+        """With one pipeline, what a stage had is in the newest checkpoint alone."""
+        undisturbed, expected = self.start_with(job(self.folder, "undisturbed", 2))
+        self.expect_done(undisturbed)
+        for stage in (0, 1):
+            with self.subTest(stage=stage):
+                run, folder = self.start_with(job(self.folder, f"killed-{stage}", 2))
+                run.wait_for(lambda folder=folder: list(folder.glob("step-*/manifest.json")), "a checkpoint")
+                kill9(self.stage(run, stage))
+                _, logs = self.expect_done(run)
+                self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
+                self.assertIn("restored a checkpoint", logs)
+                self.assertEqual(self.tensors(folder), self.tensors(expected))
+
+    def test_a_lost_stage_takes_its_state_from_another_pipeline(self):
+        run, _ = self.start_with(job(self.folder, "pipelines", 2, processes=4, checkpoint={
+            "directory": "/checkpoints", "everySteps": 100000}))
+        run.wait_for(lambda: "epoch done" in run.logs(), "an epoch")
+        kill9(self.stage(run, 3))
+        _, logs = self.expect_done(run)
+        self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
+        self.assertNotIn("restored a checkpoint", logs)
+
+    def test_a_stop_saves_and_any_number_of_stages_goes_on(self):
+        whole, expected = self.start_with(job(self.folder, "whole", 2))
+        self.expect_done(whole)
+        run, folder = self.start_with(job(self.folder, "stopped", 2))
+        run.wait_for(lambda: list(folder.glob("step-*/manifest.json")), "a checkpoint")
+        pids = descendants(run.process.pid)
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.finish(timeout=30)[0], 130)
+        wait_until_gone(pids)
+        # Another number of stages is another job to `lockstep run`, with the same checkpoints.
+        run, _ = self.start_with(job(self.folder, "other", 3, processes=3), folder)
+        _, logs = self.expect_done(run)
+        self.assertIn("restored a checkpoint", logs)
+        self.assertEqual(self.tensors(folder), self.tensors(expected))
+
+    def test_each_process_holds_its_own_layers_only(self):
+        total = {}
+        for stages in (1, 2):
+            path = job(self.folder, f"large-{stages}", stages, model=LARGE, steps=100000,
+                       checkpoint={"directory": "/checkpoints", "everySteps": 1000000},
+                       dataset={"format": "synthetic", "synthetic": {
+                           "trainExamples": 320, "testExamples": 32, "shape": [2048, 1, 1], "classes": 10}})
+            run, _ = self.start_with(path)
+            run.wait_for(lambda run=run: "epoch done" in run.logs(), "an epoch")
+            total[stages] = sum(proportional_bytes(self.stage(run, local)) for local in (0, 1))
+            run.kill()
+        print(f"{2 * LARGE_BYTES / 1e6:.0f} MB of parameters; bytes of both processes: {total}")
+        # Value, gradient, the sum of the parts before, and Adam's two slots, of one layer in each.
+        self.assertGreater(total[1] - total[2], 2 * 4 * LARGE_BYTES, total)
+
+
+if __name__ == "__main__":
+    unittest.main()
