@@ -132,10 +132,9 @@ void ValidateStages(const TrainingJob& job, Errors& errors) {
   const StrategySpec& strategy = *job.spec.strategy;
   const std::string path = "spec.strategy.stages";
   if (!TraitsOf(strategy.type).may_have_stages) {
-    errors.push_back(
-        {path,
-         fmt::format("found {} with strategy {}, expected 1; only {} have stages", strategy.stages,
-                     NameOf(strategy.type), StrategiesThat(&StrategyTraits::may_have_stages))});
+    errors.push_back({path, fmt::format("found {} with strategy {}, expected only with {}",
+                                        strategy.stages, NameOf(strategy.type),
+                                        StrategiesThat(&StrategyTraits::may_have_stages))});
   }
   if (!UsesBundledTrainer(job)) {
     errors.push_back({path, fmt::format("found {} without training, expected 1: only the bundled "

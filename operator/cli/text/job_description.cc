@@ -95,7 +95,9 @@ std::string TrainingText(const api::TrainingSpec& training) {
 std::string SpecText(const api::TrainingJobSpec& spec) {
   std::string text;
   if (spec.strategy) {
-    text += fmt::format("strategy: {}\n", api::NameOf(spec.strategy->type));
+    const int stages = spec.strategy->stages;
+    text += fmt::format("strategy: {}{}\n", api::NameOf(spec.strategy->type),
+                        stages == 1 ? "" : fmt::format(", {} stages", stages));
   }
   if (spec.training) text += TrainingText(*spec.training);
   if (spec.suspend) text += "suspend: true\n";

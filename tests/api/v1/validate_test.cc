@@ -724,7 +724,7 @@ TEST(ValidateTest, OnlyTheBundledTrainerHasStagesAndOnlyWithStrategiesOfReplicas
   const auto one_pod = [](StrategyType type) {
     return Job("j").Workers(1).Training().Strategy(type).ProcessesPerPod(2).Stages(2);
   };
-  const std::string only = ", expected 1; only Mirrored and MultiWorkerMirrored have stages";
+  const std::string only = ", expected only with Mirrored and MultiWorkerMirrored";
   EXPECT_EQ(Faults(one_pod(StrategyType::kMirrored)), "");
   EXPECT_EQ(Faults(one_pod(StrategyType::kMultiWorkerMirrored)), "");
   for (const auto& [type, name] : {std::pair{StrategyType::kCentralStorage, "CentralStorage"},

@@ -48,6 +48,14 @@ TEST(JobDescriptionTest, AReplicasRowIsOfItsNewestAttempt) {
   EXPECT_THAT(text, ContainsRegex("worker-2 +more .*Running\n"));  // which the spec has no more
 }
 
+TEST(JobDescriptionTest, SaysIntoHowManyStagesTheModelIsCut) {
+  JobFacts facts;
+  facts.job = Job("mnist").Workers(4).Training().Stages(1).Build();
+  EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored\n"));
+  facts.job = Job("mnist").Workers(4).Training().Stages(2).Build();
+  EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored, 2 stages\n"));
+}
+
 // A look at all pods for each replica would take longer than a test may.
 TEST(JobDescriptionTest, TheTimeGrowsWithTheReplicasAndNotWithTheirSquare) {
   constexpr int kWorkers = 30'000;

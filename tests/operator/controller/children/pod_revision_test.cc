@@ -94,6 +94,7 @@ TEST(PodRevisionTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {
        },
        true},
       {"strategy", [](api::TrainingJob& job) { job.spec.strategy.emplace(); }, true},
+      {"stages", [](api::TrainingJob& job) { job.spec.strategy.emplace().stages = 2; }, true},
       {"training", [](api::TrainingJob& job) { job.spec.training = testing::MnistTraining(); },
        true},
   };

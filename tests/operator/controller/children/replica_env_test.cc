@@ -59,6 +59,16 @@ TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
   EXPECT_FALSE(env.contains("LOCKSTEP_GRACE_SECONDS"));
 }
 
+// A trainer that knows no stages refuses the field, so it sees it only where there are several.
+TEST(ReplicaEnvTest, TheBundledTrainerIsToldOfSeveralStagesAndNotOfOne) {
+  const auto strategy = [](int stages) {
+    const Env env = EnvOf(Job("j").Workers(4).Training().Stages(stages), Role::kWorker, 0);
+    return nlohmann::json::parse(env.at("LOCKSTEP_STRATEGY").get<std::string>());
+  };
+  EXPECT_EQ(strategy(2).value("stages", 0), 2);
+  EXPECT_FALSE(strategy(1).contains("stages"));
+}
+
 TEST(ReplicaEnvTest, TheBundledTrainerGetsAGracePeriodThatIsNotTheDefault) {
   const auto patient = Job("j").Workers(1).Training().PodTemplate(
       Role::kWorker, api::Json{{"spec", {{"terminationGracePeriodSeconds", 120}}}});
