@@ -13,6 +13,7 @@ RUN = {
     "central": (1, {"type": "CentralStorage", "processesPerPod": 2}, 2, "shm"),
     "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
     "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
+    "stages": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2, "stages": 2}, 4, "gloo"),
 }
 REFUSED = ({"type": "CentralStorage", "centralStorage": {"controllerDevice": "GPU"}},)
 
