@@ -9,9 +9,9 @@
 
 #include "api/v1/names.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "trainer/checkpoint/owner.h"
 #include "trainer/train/compute_device.h"
-#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {

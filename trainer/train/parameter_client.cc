@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/pause.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/optim/optimizer_rule.h"
 #include "trainer/train/batch_gradient.h"
-#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {

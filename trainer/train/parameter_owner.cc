@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/pause.h"
 
 namespace lockstep::train {
 namespace {

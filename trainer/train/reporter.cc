@@ -12,10 +12,10 @@
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
 #include "base/log.h"
+#include "trainer/backend/host_view.h"
 #include "trainer/core/crc32c.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/optim/learning_rate.h"
-#include "trainer/train/host_view.h"
 
 namespace lockstep::train {
 namespace {

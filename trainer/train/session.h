@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/step_recorder.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/data/dataset.h"
@@ -25,7 +26,6 @@
 #include "trainer/strategy/stage_groups.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/followed_run.h"
-#include "trainer/train/step_recorder.h"
 
 namespace lockstep::train {
 

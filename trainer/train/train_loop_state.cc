@@ -10,7 +10,7 @@
 #include "api/v1/names.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
-#include "trainer/train/host_view.h"
+#include "trainer/backend/host_view.h"
 #include "trainer/train/initial_weights.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_loop.h"

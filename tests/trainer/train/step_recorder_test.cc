@@ -1,5 +1,5 @@
 // Steps that the simulated GPU has recorded, against steps whose ops are queued one by one.
-#include "trainer/train/step_recorder.h"
+#include "trainer/backend/step_recorder.h"
 
 #include <gtest/gtest.h>
 

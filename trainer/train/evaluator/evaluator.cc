@@ -7,9 +7,9 @@
 
 #include "api/v1/names.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "base/stop_signal.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/pause.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {

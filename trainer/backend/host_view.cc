@@ -1,4 +1,4 @@
-#include "trainer/train/host_view.h"
+#include "trainer/backend/host_view.h"
 
 namespace lockstep::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/train/step_recorder.h"
+#include "trainer/backend/step_recorder.h"
 
 #include <algorithm>
 #include <utility>

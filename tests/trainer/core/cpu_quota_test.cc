@@ -1,4 +1,4 @@
-#include "trainer/train/cpu_quota.h"
+#include "trainer/core/cpu_quota.h"
 
 #include <gtest/gtest.h>
 

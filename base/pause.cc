@@ -1,10 +1,10 @@
-#include "trainer/train/pause.h"
+#include "base/pause.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
-namespace lockstep::train {
+namespace lockstep {
 namespace {
 
 constexpr auto kStopPoll = std::chrono::milliseconds(20);
@@ -19,4 +19,4 @@ void Pause(const Clock& clock, Duration duration, const std::function<bool()>& s
   }
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 
-namespace lockstep::train {
+namespace lockstep {
 
 // Returns after `duration` by `clock`, or soon after `stop_requested` returns true. Polls it: a
 // signal handler cannot notify a condition variable.
 void Pause(const Clock& clock, Duration duration, const std::function<bool()>& stop_requested);
 
-}  // namespace lockstep::train
+}  // namespace lockstep
