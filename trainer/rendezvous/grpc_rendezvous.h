@@ -45,6 +45,7 @@ class RendezvousClient final : public Rendezvous {
     keeps_workers_ = keeps;
     heartbeat_->SetKeepsWorkers(keeps);
   }
+  void StateIsSaved() override { heartbeat_->SetIsSaved(true); }
   absl::Status Finish() override;
 
  private:
@@ -56,7 +57,8 @@ class RendezvousClient final : public Rendezvous {
   void Disconnect();
   void Received(int connection, const proto::CoordinatorMessage& message);
   bool MayBelieve(const proto::CoordinatorMessage& message);
-  void Resized(int workers);
+  bool MustLeaveJoin() const;
+  void Resized(const proto::Resized& resized);
   void Distrust(const std::string& reason);
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
@@ -87,6 +89,7 @@ class RendezvousClient final : public Rendezvous {
   proto::Challenge challenge_;                // of stream_; empty: not received yet
   std::string join_proof_;                    // of the latest Join on stream_
   Phase phase_ = Phase::kIdle;
+  bool is_coming_ = false;  // the group does not have new_workers_ yet
   Membership membership_;
   std::string ended_reason_;
   std::atomic<bool> lost_member_ = false;

@@ -37,6 +37,7 @@ void Heartbeat::Send() {
   heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
   heartbeat.set_step_part(static_cast<proto::StepPart>(step_part_.load()));
   heartbeat.set_keeps_workers(keeps_workers_);
+  heartbeat.set_is_saved(is_saved_);
   {
     const std::lock_guard lock(mutex_);
     if (progress_) *heartbeat.mutable_progress() = *progress_;

@@ -36,9 +36,12 @@ class Heartbeat {
     activity_ = activity;
   }
   void SetStepPart(api::StepPart part) { step_part_ = part; }
-  // Tells so at once: the leader decides by it what becomes of a group that ends.
+  // Both tell so at once: the leader decides by it what becomes of a group that ends.
   void SetKeepsWorkers(bool keeps) {
     if (keeps_workers_.exchange(keeps) != keeps) Send();
+  }
+  void SetIsSaved(bool is_saved) {
+    if (is_saved_.exchange(is_saved) != is_saved) Send();
   }
 
  private:
@@ -54,7 +57,7 @@ class Heartbeat {
   // Set at every step: no lock.
   std::atomic<api::Activity> activity_ = api::Activity::kUnknown;
   std::atomic<api::StepPart> step_part_ = api::StepPart::kUnknown;
-  std::atomic<bool> keeps_workers_ = false;
+  std::atomic<bool> keeps_workers_ = false, is_saved_ = false;
   std::jthread thread_;  // last: uses all of the above
 };
 

@@ -105,7 +105,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       break;
     case proto::CoordinatorMessage::kResized:
       wait_.OnAdmitted();
-      Resized(message.resized().workers());
+      Resized(message.resized());
       break;
     case proto::CoordinatorMessage::kLeaderProof:
     case proto::CoordinatorMessage::MESSAGE_NOT_SET:
@@ -117,9 +117,11 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
 // A process without state or generation, for which the group has no place, waits for one. Any other
 // starts again: another size needs other ops, and what is in the memory of one that has lost its
 // place is older than the checkpoint that the others go on from.
-void RendezvousClient::Resized(int workers) {
+void RendezvousClient::Resized(const proto::Resized& resized) {
+  const int workers = resized.workers();
   if (workers < 1) return;
-  if (phase_ == Phase::kJoining) keeps_workers_ = false;  // this is the group's number by now
+  is_coming_ = resized.is_coming();
+  if (phase_ == Phase::kJoining && !is_coming_) keeps_workers_ = false;  // the group has it by now
   const bool has_place = !own_worker_ || *own_worker_ < workers;
   const bool is_fresh = phase_ != Phase::kMember && membership_.generation == 0 && join_.step() < 0;
   if (workers == workers_) {  // as before after all, or at last

@@ -66,8 +66,9 @@ class Rendezvous {
   //   FailedPrecondition: this process is not a member (its job, cluster hash, slot or
   //     fingerprint differs); the leader's log names both sides.
   //   Aborted: a later process has its place.
-  //   Cancelled: this pod was asked to stop, or NewWorkers is set and not put off; save the state
-  //   and exit. AlreadyExists: every member has finished and the result is saved; exit with 0.
+  //   Cancelled: this pod was asked to stop, or NewWorkers is set and not put off, and the group
+  //   has that number or waits for this process, rank 0, to save; save the state and exit.
+  //   AlreadyExists: every member has finished and the result is saved; exit with 0.
   // After an error, this process is in no further generation unless it calls Join again.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) = 0;
   // From the next Join on, this process never gives its address to the other members again.
@@ -98,6 +99,9 @@ class Rendezvous {
   virtual std::optional<int> NewWorkers() const { return std::nullopt; }
   // Puts NewWorkers off, or no longer: until then, Join waits for a group of the old number.
   virtual void SetKeepsWorkers(bool /*keeps*/) {}
+  // Rank 0 leaves for NewWorkers, and what the group has in memory is saved. Until it says so, the
+  // group keeps its number, and members that are lost are waited for.
+  virtual void StateIsSaved() {}
   // Blocks until every member has called it; then all may exit.
   //   Aborted: the generation ended first, because a member was lost for example; Join again.
   //   DeadlineExceeded: a member is alive but has not finished within kBusyWithin; Join again.

@@ -70,6 +70,7 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
   // What it did in the last generation says nothing about the next: until it reports again, it
   // forms that generation.
   heartbeat_->SetActivity(api::Activity::kUnknown);
+  heartbeat_->SetIsSaved(false);
   std::unique_lock lock(mutex_);
   wait_.Begin();
   join_.set_step(step);
@@ -159,7 +160,7 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
     return absl::CancelledError(fmt::format("asked to stop while in the rendezvous at {}: {}",
                                             address_, wait_.WaitingFor()));
   }
-  if (new_workers_ > 0 && !keeps_workers_) {
+  if (MustLeaveJoin()) {
     return absl::CancelledError("the group has another number of workers");
   }
   if (!leader_proven_ && !broken_ && clock_.SteadyNow() >= prove_by_) {
@@ -171,6 +172,13 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
   wait_.LogNowAndThen();
   changed_.wait_for(lock, std::min<Duration>(until - clock_.SteadyNow(), kStopPoll));
   return absl::OkStatus();
+}
+
+// The others wait until rank 0 has saved: if it cannot, the group starts again with all of them.
+bool RendezvousClient::MustLeaveJoin() const {
+  if (new_workers_ == 0 || keeps_workers_) return false;
+  const bool is_leader = membership_.generation > 0 && membership_.rank == 0;
+  return !is_coming_ || (is_leader && join_.step() > 0);
 }
 
 void RendezvousClient::WithholdAddress() {

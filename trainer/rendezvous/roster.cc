@@ -252,6 +252,7 @@ void Roster::StartIfComplete(Outbox& out) {
   }
   ++generation_;
   active_ = true;
+  is_saved_ = false;
   activity_ = proto::ACTIVITY_UNKNOWN;
   const auto message = std::make_shared<proto::CoordinatorMessage>();
   proto::Membership& membership = *message->mutable_membership();
@@ -273,16 +274,19 @@ void Roster::StartIfComplete(Outbox& out) {
   }
   for (const std::optional<SessionId> id : holders_) out.push_back({.to = *id, .message = message});
   // Not all were in the last generation, and the number may have changed since.
-  if (IsResizing() || keeps_workers_) TellMembersOfResize(out);
+  if (config_.of_size) TellMembersOfResize(out);
 }
 
 void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) {
   session.activity = heartbeat.activity();
   session.step_part = heartbeat.step_part();
-  const bool leads = session.rank == 0 && InGeneration(session);
-  if (!leads || heartbeat.generation() != generation_) return;
-  activity_ = heartbeat.activity();
+  const bool led = session.rank == 0 && generation_ > 0 && session.last_generation == generation_;
+  if (!led) return;
+  // Also after its generation: it saves then, perhaps.
   keeps_workers_ = heartbeat.keeps_workers();
+  is_saved_ = heartbeat.is_saved();
+  if (!InGeneration(session) || heartbeat.generation() != generation_) return;
+  activity_ = heartbeat.activity();
   if (heartbeat.has_progress()) progress_ = heartbeat.progress();
 }
 

@@ -85,8 +85,10 @@ class Roster {
   // dead_after / 2: after a longer pause, it counts no session as silent.
   Outbox Tick(SteadyTime now);
   // Changes the number of workers. If a generation is active, tells its members, which then stop
-  // after a step that all agree on; the size changes when the generation has ended. Does nothing if
-  // the size is fixed, `workers` is not from 1 to 100,000, or training is done.
+  // after a step that all agree on. The size changes when the generation has ended and rank 0 has
+  // said that the state is saved, or a worker that is too many is lost: until then, the members
+  // have the state, and a member that is lost, rank 0 as well, is waited for. Does nothing if the
+  // size is fixed, `workers` is not from 1 to 100,000, or training is done.
   Outbox Resize(int workers, SteadyTime now);
   // The present number of slots, and of workers; both may be about to change. workers() is 0 if the
   // size is fixed.
@@ -122,7 +124,7 @@ class Roster {
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
   // Rank 0 could not save for another number of workers, and so the group keeps the one that it
   // has, also in the next generation if all members can be in that.
-  bool keeps_workers() const { return IsResizing() && KeepsWorkers(); }
+  bool keeps_workers() const { return keeps_workers_ && IsResizing() && KeepsWorkers(); }
   // True while rank 0's process says that it saves, also between generations.
   bool LeaderSaves() const;
 
@@ -141,6 +143,7 @@ class Roster {
     proto::StepPart step_part = proto::STEP_PART_UNKNOWN;
     bool leaves = false;              // has said that it takes part in no further generation
     bool is_of_another_size = false;  // it was told so, and may wait for a place
+    int told = 0;                     // of a number that comes, while it waited
   };
   struct Lost {
     SteadyTime since;
@@ -152,6 +155,7 @@ class Roster {
   bool IsResizing() const { return wanted_workers_ != config_.workers && !done_; }
   bool KeepsWorkers() const;
   void TellMembersOfResize(Outbox& out) const;
+  void TellLeaderOfResize(Outbox& out);
   void Settle(Outbox& out);
   Outbox JoinOfAnotherSize(SessionId id);
   Outbox Lose(SessionId id, const std::string& reason);
@@ -203,7 +207,8 @@ class Roster {
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
   proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
-  bool keeps_workers_ = false;
+  bool keeps_workers_ = false;  // as rank 0 says
+  bool is_saved_ = true;        // what the latest generation had in memory, for another number
 };
 
 }  // namespace lockstep::train

@@ -11,9 +11,10 @@ namespace {
 constexpr int kMostWorkers = 100'000;
 constexpr std::size_t kMostHashes = 16;
 
-std::shared_ptr<const proto::CoordinatorMessage> Resized(int workers) {
+std::shared_ptr<const proto::CoordinatorMessage> Resized(int workers, bool is_coming) {
   auto message = std::make_shared<proto::CoordinatorMessage>();
   message->mutable_resized()->set_workers(workers);
+  message->mutable_resized()->set_is_coming(is_coming);
   return message;
 }
 
@@ -30,20 +31,31 @@ Outbox Roster::Resize(int workers, SteadyTime now) {
 }
 
 void Roster::TellMembersOfResize(Outbox& out) const {
-  const auto message = Resized(wanted_workers_);
+  const auto message = Resized(wanted_workers_, /*is_coming=*/true);
   for (const auto& [id, session] : sessions_) {
     if (InGeneration(session)) out.push_back({.to = id, .message = message});
   }
 }
 
-// True while only the memory of the processes has their state, so that a lost member is waited for
-// as ever, and the group does not start again without it. The pod of a worker that is too many does
-// not come back, and where rank 0's process has ended, the next one tries to save first.
+// Its answer is that the state is saved, and that it leaves, or that it keeps its number.
+void Roster::TellLeaderOfResize(Outbox& out) {
+  const std::optional<SessionId> leader = Holder(0);
+  if (!leader) return;
+  Session& session = sessions_.at(*leader);
+  if (session.state != State::kWaiting) return;
+  if (std::exchange(session.told, wanted_workers_) == wanted_workers_) return;
+  out.push_back({.to = *leader, .message = Resized(wanted_workers_, /*is_coming=*/true)});
+}
+
+// True while only the memory of the processes may have their state, so that a lost member is waited
+// for as ever, and the group does not start again without it. Where rank 0 is lost, its successor
+// gets the state from the others and saves it. The pod of a worker that is too many does not come
+// back.
 bool Roster::KeepsWorkers() const {
-  return keeps_workers_ && std::ranges::none_of(lost_, [this](const auto& lost) {
-           const Slot& slot = config_.slots[static_cast<std::size_t>(lost.first)];
-           return slot.role == api::RoleName(api::Role::kWorker) && slot.index >= wanted_workers_;
-         });
+  return !is_saved_ && std::ranges::none_of(lost_, [this](const auto& lost) {
+    const Slot& slot = config_.slots[static_cast<std::size_t>(lost.first)];
+    return slot.role == api::RoleName(api::Role::kWorker) && slot.index >= wanted_workers_;
+  });
 }
 
 // True for a process that differs from the members only in the number of workers that it knows of:
@@ -63,16 +75,17 @@ bool Roster::IsOfAnotherSize(const proto::Join& join) {
 // because its stream is older than the size, the generation that it has left has ended already.
 Outbox Roster::JoinOfAnotherSize(SessionId id) {
   sessions_.at(id).is_of_another_size = true;
-  return {{.to = id, .message = Resized(config_.workers)}};
+  return {{.to = id, .message = Resized(config_.workers, /*is_coming=*/false)}};
 }
 
-// Changes the size once no generation is active. All who have joined or wait must come back: they
-// were told of another size.
+// Changes the size once no generation is active and the state is saved. All who have joined or wait
+// must come back: they were told of another size.
 void Roster::Settle(Outbox& out) {
-  if (active_ || !IsResizing() || KeepsWorkers()) return;
-  keeps_workers_ = false;
+  if (active_ || !IsResizing()) return;
+  if (KeepsWorkers()) return TellLeaderOfResize(out);
+  is_saved_ = true;
   static_cast<RosterSize&>(config_) = config_.of_size(wanted_workers_);
-  const auto message = Resized(config_.workers);
+  const auto message = Resized(config_.workers, /*is_coming=*/false);
   const int most = static_cast<int>(config_.slots.size());
   for (auto& [id, session] : sessions_) {
     if (session.state == State::kWaiting) {

@@ -62,9 +62,20 @@ int Fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint) {
+absl::StatusOr<Membership> JoinOnce(TrainLoop& loop, const std::string& fingerprint) {
   const PhaseTimer timer(loop.phases, Phase::kRendezvous);
   return loop.rendezvous.Join(loop.OfferedStep(), fingerprint);
+}
+
+// Rank 0 may hear of another number of workers before it joins or while it waits.
+absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint) {
+  for (;;) {
+    if (loop.SavesForNewWorkers()) return absl::CancelledError("for another number of workers");
+    absl::StatusOr<Membership> joined = JoinOnce(loop, fingerprint);
+    const bool may_put_off = loop.saver != nullptr && loop.state.step > 0 && !loop.keeps_workers;
+    const bool is_asked = absl::IsCancelled(joined.status()) && !loop.rendezvous.StopRequested();
+    if (!is_asked || !may_put_off) return joined;
+  }
 }
 
 absl::Status Finish(TrainLoop& loop) {

@@ -64,6 +64,10 @@ struct TrainLoop {
   // process does not save checkpoints or if it has nothing new to save; else with the reason. Other
   // ends as for SaveAndEnd.
   LoopOutcome SaveAlone();
+  // Between generations. Returns true if this process, rank 0, must leave for another number of
+  // workers: what the group has in memory is saved, or can never be. Puts the number off if a later
+  // save may succeed.
+  bool SavesForNewWorkers();
   // Returns the step of the state that this process can give to its group; -1 if it has none, as a
   // rank whose parameters rank 0 updates: it lacks the optimizer's state.
   std::int64_t OfferedStep() const;

@@ -26,6 +26,13 @@ void TakeNewWorkers(TrainLoop& loop) {
   loop.rendezvous.SetKeepsWorkers(false);
 }
 
+// Rank 0 leaves. The leader hears of it before any other rank leaves: by this it decides what
+// becomes of them.
+void TakeNewWorkersSaved(TrainLoop& loop) {
+  TakeNewWorkers(loop);
+  loop.rendezvous.StateIsSaved();
+}
+
 }  // namespace
 
 // What this rank adds to the requests of its group. After a save for another number of workers has
@@ -47,7 +54,13 @@ float TrainLoop::StopRequest(int rank) {
 TrainLoop::Ended TrainLoop::LeaveIfAsked(double stop_requests, int rank) {
   if (stop_requests >= static_cast<double>(kStopRequest)) {
     LoopOutcome own = SaveAndEnd(LoopEnd::kStopped, rank);
-    if (rank == 0 && own.reason.ok()) TakeNewWorkers(*this);
+    if (own.end == LoopEnd::kStopped && rank == 0 && rendezvous.NewWorkers()) {
+      if (own.reason.ok()) {
+        TakeNewWorkersSaved(*this);
+      } else {
+        PutOffNewWorkers(rank, own.reason);
+      }
+    }
     return own;
   }
   return stop_requests > 0 ? LeaveForNewWorkers(rank) : std::nullopt;
@@ -59,9 +72,8 @@ TrainLoop::Ended TrainLoop::LeaveForNewWorkers(int rank) {
   if (own.end != LoopEnd::kStopped) return own;
   const std::string key = fmt::format("leave/{}", tries_to_leave++);
   if (rank != 0) return AwaitSave(key);
-  // The leader hears of it before any other rank leaves: by this it decides what becomes of them.
   const bool is_saved = own.reason.ok();
-  if (is_saved) TakeNewWorkers(*this);
+  if (is_saved) TakeNewWorkersSaved(*this);
   Ended ended = is_saved ? std::move(own) : PutOffNewWorkers(rank, own.reason);
   absl::Status told = rendezvous.store().Set(key, is_saved ? kSaved : "not saved");
   if (is_saved || told.ok()) return ended;
@@ -81,6 +93,19 @@ TrainLoop::Ended TrainLoop::AwaitSave(const std::string& key) {
       return LoopOutcome{LoopEnd::kGenerationOver, std::move(said).status()};
     }
   }
+}
+
+// Its peers wait for it meanwhile, and the group is formed again as it was if this fails.
+bool TrainLoop::SavesForNewWorkers() {
+  if (saver == nullptr || state.step <= 0 || keeps_workers) return false;
+  if (rendezvous.StopRequested() || !rendezvous.NewWorkers()) return false;
+  const LoopOutcome own = SaveAlone();
+  if (own.end == LoopEnd::kStopped && !own.reason.ok()) {
+    PutOffNewWorkers(/*rank=*/0, own.reason);
+    return false;
+  }
+  if (own.reason.ok()) TakeNewWorkersSaved(*this);
+  return true;
 }
 
 TrainLoop::Ended TrainLoop::PutOffNewWorkers(int rank, const absl::Status& unsaved) {

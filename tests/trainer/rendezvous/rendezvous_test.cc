@@ -361,32 +361,52 @@ TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
 
 // Survivors and their deadline.
 
+bool IsTold(const Replica& replica, int workers) {
+  return testing::Eventually([&] { return replica.rendezvous->NewWorkers() == workers; });
+}
+
 TEST_F(RendezvousTest, AGroupThatCannotSaveIsFormedAgainWithItsNumber) {
   roster_config_ = RosterFor(Resizable(0));
   StartLeader();
   std::vector<std::unique_ptr<Replica>> replicas;
   for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
   JoinAll(replicas);
-  const auto told = [](const Replica& replica) {
-    return testing::Eventually([&] { return replica.rendezvous->NewWorkers() == 4; });
-  };
   Status(4);
   for (const auto& replica : replicas) {
-    ASSERT_TRUE(told(*replica));
+    ASSERT_TRUE(IsTold(*replica, 4));
     replica->rendezvous->SetKeepsWorkers(true);
   }
   ASSERT_TRUE(testing::Eventually([&] { return Status().keeps_workers(); }));
   replicas[2].reset();
   ASSERT_TRUE(replicas[0]->ended.Wait());
   replicas[2] = NewReplica(Resizable(2));
-  EXPECT_EQ(JoinAll(replicas).size(), 3u);
-  EXPECT_TRUE(told(*replicas[2]));
+  auto first = replicas[0]->JoinLater(7);
+  ASSERT_TRUE(testing::Eventually([&] { return Status().missing_size() == 2; }));
+  Status(5);
+  EXPECT_TRUE(IsTold(*replicas[0], 5));
+  auto second = replicas[1]->JoinLater(7), last = replicas[2]->JoinLater();
+  for (auto* join : {&first, &second, &last}) EXPECT_TRUE(join->get().ok());
+  EXPECT_TRUE(IsTold(*replicas[2], 5));
   EXPECT_EQ(Status().workers(), 3);
-  replicas[0]->rendezvous->SetKeepsWorkers(false);
-  ASSERT_TRUE(testing::Eventually([&] { return !Status().keeps_workers(); }));
-  EXPECT_TRUE(absl::IsCancelled(replicas[0]->JoinLater(7).get().status()));
-  ASSERT_TRUE(testing::Eventually([&] { return Status().workers() == 4; }));
-  EXPECT_TRUE(absl::IsCancelled(replicas[1]->JoinLater(7).get().status())) << "it is told so";
+}
+
+TEST_F(RendezvousTest, MembersWaitForTheirLeaderToSaveForAnotherNumber) {
+  roster_config_ = RosterFor(Resizable(0));
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
+  JoinAll(replicas);
+  Status(4);
+  for (const auto& replica : replicas) ASSERT_TRUE(IsTold(*replica, 4));
+  replicas[2].reset();
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  auto second = replicas[1]->JoinLater(7);
+  EXPECT_TRUE(absl::IsCancelled(replicas[0]->JoinLater(7).get().status())) << "it must save";
+  ASSERT_TRUE(testing::Eventually([&] { return Status().missing_size() == 2; }));
+  EXPECT_EQ(Status().workers(), 3);
+  replicas[0]->rendezvous->StateIsSaved();
+  EXPECT_TRUE(absl::IsCancelled(second.get().status())) << "the group has the number";
+  EXPECT_EQ(Status().workers(), 4);
 }
 
 TEST_F(RendezvousTest, SurvivorsWaitForASuccessorBeyondTheDeadline) {

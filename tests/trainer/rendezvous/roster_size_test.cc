@@ -37,9 +37,18 @@ class RosterSizeTest : public ::testing::Test {
   // The worker's process, which knows of so many workers, has a new stream.
   Outbox Arrive(SessionId id, int worker, int workers) {
     roster_.Connect(id, now_);
-    return Join(id, worker, workers);
+    return Join(id, worker, workers, id, /*last_generation=*/0);
+  }
+  // As after the process's stream was broken: it is the same process.
+  Outbox ArriveAgain(SessionId id, SessionId before, int worker, int workers) {
+    roster_.Connect(id, now_);
+    return Join(id, worker, workers, before, roster_.generation());
   }
   Outbox Join(SessionId id, int worker, int workers) {
+    return Join(id, worker, workers, id, roster_.generation());
+  }
+  Outbox Join(SessionId id, int worker, int workers, SessionId incarnation,
+              std::uint64_t last_generation) {
     proto::ReplicaMessage message;
     proto::Join& join = *message.mutable_join();
     join.set_cluster_hash(SizeOf(workers).cluster_hash);
@@ -48,25 +57,30 @@ class RosterSizeTest : public ::testing::Test {
     join.set_role("worker");
     join.set_index(worker);
     join.set_step(-1);
-    join.set_incarnation(fmt::format("{} of {}", id, worker));
+    join.set_incarnation(fmt::format("{} of {}", incarnation, worker));
+    join.set_last_generation(last_generation);
     return roster_.Receive(id, message, now_);
   }
-  void Beat(SessionId id, bool keeps_workers) {
+  Outbox Beat(SessionId id, bool keeps_workers, bool is_saved = false) {
     proto::ReplicaMessage message;
     message.mutable_heartbeat()->set_generation(roster_.generation());
     message.mutable_heartbeat()->set_keeps_workers(keeps_workers);
-    roster_.Receive(id, message, now_);
+    message.mutable_heartbeat()->set_is_saved(is_saved);
+    return roster_.Receive(id, message, now_);
   }
+  Outbox Saved(SessionId id) { return Beat(id, /*keeps_workers=*/false, /*is_saved=*/true); }
   void Start(int workers) {
     for (int i = 0; i < workers; ++i) Arrive(next_++, i, workers);
     ASSERT_TRUE(roster_.active());
   }
-  // Who is told which number of workers.
+  // Who is told which number of workers; "comes" if the group does not have it yet.
   static std::vector<std::string> Told(const Outbox& out) {
     std::vector<std::string> told;
     for (const Outgoing& each : out) {
       if (!each.message || !each.message->has_resized()) continue;
-      told.push_back(fmt::format("{}:{}", each.to, each.message->resized().workers()));
+      const proto::Resized& resized = each.message->resized();
+      told.push_back(
+          fmt::format("{}:{}{}", each.to, resized.workers(), resized.is_coming() ? " comes" : ""));
     }
     std::ranges::sort(told);
     return told;
@@ -79,10 +93,12 @@ class RosterSizeTest : public ::testing::Test {
 
 TEST_F(RosterSizeTest, MembersAreToldAndTheSizeChangesWhenTheirGenerationHasEnded) {
   Start(2);
-  EXPECT_THAT(Told(roster_.Resize(3, now_)), ElementsAre("1:3", "2:3"));
+  EXPECT_THAT(Told(roster_.Resize(3, now_)), ElementsAre("1:3 comes", "2:3 comes"));
   EXPECT_TRUE(roster_.active()) << "they stop at a step that both agree on";
   EXPECT_EQ(roster_.workers(), 2);
   EXPECT_THAT(Told(roster_.Resize(3, now_)), IsEmpty()) << "said once";
+  Saved(1);
+  EXPECT_TRUE(roster_.active());
   roster_.Disconnect(2, "its connection closed");
   EXPECT_EQ(roster_.workers(), 3);
   EXPECT_THAT(roster_.Missing(), ElementsAre("worker 0", "worker 1", "worker 2"));
@@ -105,16 +121,16 @@ TEST_F(RosterSizeTest, AGroupThatCannotSaveWaitsForALostMemberAsItIs) {
   roster_.Disconnect(2, "its connection closed");
   EXPECT_TRUE(roster_.keeps_workers());
   EXPECT_EQ(roster_.workers(), 2);
-  EXPECT_THAT(Told(Join(1, 0, 2)), IsEmpty());
-  EXPECT_THAT(Told(Arrive(5, 1, 2)), ElementsAre("1:3", "5:3")) << "one of them is new";
+  EXPECT_THAT(Told(Join(1, 0, 2)), ElementsAre("1:3 comes")) << "it may try to save again";
+  EXPECT_THAT(Told(Arrive(5, 1, 2)), ElementsAre("1:3 comes", "5:3 comes")) << "one is new";
   EXPECT_TRUE(roster_.active());
   roster_.Disconnect(5, "its connection closed");
   EXPECT_EQ(roster_.workers(), 2) << "before the first heartbeat";
   roster_.Resize(2, now_);
   Join(1, 0, 2);
-  EXPECT_THAT(Told(Arrive(6, 1, 2)), ElementsAre("1:2", "6:2")) << "as before after all";
+  EXPECT_THAT(Told(Arrive(6, 1, 2)), ElementsAre("1:2 comes", "6:2 comes")) << "as before";
   roster_.Resize(3, now_);
-  Beat(1, false);
+  Saved(1);
   EXPECT_FALSE(roster_.keeps_workers());
   roster_.Disconnect(6, "it starts again as one of three");
   EXPECT_EQ(roster_.workers(), 3);
@@ -131,12 +147,71 @@ TEST_F(RosterSizeTest, AGroupThatCannotSaveDoesNotWaitForOneThatIsTooMany) {
   EXPECT_FALSE(roster_.keeps_workers());
 }
 
-TEST_F(RosterSizeTest, TheSizeChangesWithTheProcessThatCouldNotSave) {
+// It has not been told of a number when it was in a generation.
+TEST_F(RosterSizeTest, ANumberThatComesWhileALostMemberIsAwaitedWaitsForASave) {
+  Start(2);
+  roster_.Disconnect(2, "its connection closed");
+  Join(1, 0, 2);
+  EXPECT_THAT(Told(roster_.Resize(3, now_)), ElementsAre("1:3 comes"));
+  EXPECT_THAT(Told(roster_.Tick(now_)), IsEmpty()) << "said once";
+  EXPECT_EQ(roster_.workers(), 2);
+  Beat(1, true);
+  EXPECT_TRUE(roster_.keeps_workers());
+  Arrive(5, 1, 2);
+  EXPECT_TRUE(roster_.active());
+  roster_.Disconnect(5, "its connection closed");
+  Join(1, 0, 2);
+  EXPECT_THAT(Told(Saved(1)), ElementsAre("1:3"));
+  EXPECT_EQ(roster_.workers(), 3);
+}
+
+TEST_F(RosterSizeTest, AMemberThatIsLostWhileTheLeaderSavesIsWaitedForIfTheSaveFails) {
+  Start(2);
+  roster_.Resize(3, now_);
+  roster_.Disconnect(2, "its connection closed");
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_FALSE(roster_.keeps_workers()) << "as far as is known";
+  Beat(1, true);
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_TRUE(roster_.keeps_workers());
+  Join(1, 0, 2);
+  Arrive(5, 1, 2);
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterSizeTest, AMemberThatIsLostWhileTheLeaderSavesIsNotWaitedForOnceItHas) {
+  Start(2);
+  roster_.Resize(3, now_);
+  roster_.Disconnect(2, "its connection closed");
+  Saved(1);
+  EXPECT_EQ(roster_.workers(), 3);
+}
+
+// Another member may have the state.
+TEST_F(RosterSizeTest, TheSuccessorOfALeaderThatCouldNotSaveJoinsTheGroupAsItIs) {
   Start(2);
   roster_.Resize(3, now_);
   Beat(1, true);
   roster_.Disconnect(1, "its connection closed");
-  EXPECT_EQ(roster_.workers(), 3);
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_FALSE(roster_.keeps_workers()) << "nobody says so";
+  Arrive(5, 0, 2);
+  Saved(5);
+  EXPECT_EQ(roster_.workers(), 2) << "it has not been in the group";
+  Join(2, 1, 2);
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterSizeTest, ALeaderWhoseStreamBreaksKeepsItsNumber) {
+  Start(2);
+  roster_.Resize(3, now_);
+  Beat(1, true);
+  EXPECT_THAT(Told(ArriveAgain(11, 1, 0, 2)), ElementsAre("11:3 comes"));
+  EXPECT_EQ(roster_.workers(), 2);
+  Beat(11, true);
+  EXPECT_TRUE(roster_.keeps_workers());
+  Join(2, 1, 2);
+  EXPECT_TRUE(roster_.active());
 }
 
 TEST_F(RosterSizeTest, WhoWaitsIsToldAtOnce) {
@@ -171,6 +246,7 @@ TEST_F(RosterSizeTest, APodWithoutAPlaceIsToldSoAndAgainWhenItGetsOne) {
   EXPECT_THAT(Told(Arrive(7, 2, 3)), ElementsAre("7:2")) << "created before the group has grown";
   EXPECT_TRUE(roster_.active());
   roster_.Resize(3, now_);
+  Saved(1);
   EXPECT_THAT(Told(roster_.Disconnect(1, "left")), ElementsAre("7:3"));
   EXPECT_THAT(Told(Join(7, 2, 3)), IsEmpty());
   EXPECT_THAT(roster_.Missing(), ElementsAre("worker 0", "worker 1"));
@@ -191,6 +267,7 @@ TEST_F(RosterSizeTest, AProcessThatIsStartedAgainIsToldTheSize) {
 TEST_F(RosterSizeTest, AMemberThatHasLostItsPlaceHoldsNoneAndCountsAsNoLoss) {
   Start(2);
   roster_.Resize(1, now_);
+  Saved(1);
   EXPECT_THAT(Told(Join(1, 0, 2)), ElementsAre("1:1")) << "it asks for the next generation";
   Join(1, 0, 1);
   EXPECT_TRUE(roster_.active());
@@ -202,8 +279,8 @@ TEST_F(RosterSizeTest, AMemberThatHasLostItsPlaceHoldsNoneAndCountsAsNoLoss) {
 TEST_F(RosterSizeTest, ASecondNumberTakesThePlaceOfTheFirst) {
   Start(2);
   roster_.Resize(3, now_);
-  EXPECT_THAT(Told(roster_.Resize(1, now_)), ElementsAre("1:1", "2:1"));
-  EXPECT_THAT(Told(roster_.Resize(2, now_)), ElementsAre("1:2", "2:2"));
+  EXPECT_THAT(Told(roster_.Resize(1, now_)), ElementsAre("1:1 comes", "2:1 comes"));
+  EXPECT_THAT(Told(roster_.Resize(2, now_)), ElementsAre("1:2 comes", "2:2 comes"));
   roster_.Disconnect(2, "left");
   EXPECT_EQ(roster_.workers(), 2);
   Join(1, 0, 2);

@@ -327,6 +327,48 @@ TEST(ResizeTest, AGroupThatCannotSaveTrainsOnUntilItCan) {
   EXPECT_EQ(group.Said("replica started").size(), 4u) << "by a supervisor, the lost one twice";
 }
 
+// The number comes while rank 0, which has not tried to save for it, waits for a pod.
+TEST(ResizeTest, AGroupThatWaitsForAMemberAndCannotSaveKeepsItsSteps) {
+  Group group;
+  for (int i = 0; i < 2; ++i) group.Start(i, 2);
+  ASSERT_TRUE(group.IsBeyond(60)) << group.Logs();
+  const std::string away = group.Checkpoints() + ".away";
+  std::filesystem::rename(group.Checkpoints(), away);
+  std::ofstream(group.Checkpoints()) << "no folder";
+  EXPECT_EQ(group.Stop(1, SIGKILL), 128 + SIGKILL);
+  ASSERT_TRUE(Soon([&] {
+    const auto said = group.Ask(3);
+    return said && said->keeps_workers();
+  })) << group.Logs();
+  EXPECT_EQ(group.Ask(3)->workers(), 2);
+  const std::int64_t step = group.Step();
+  group.Start(1, 2);
+  ASSERT_TRUE(group.IsBeyond(step)) << group.Logs();
+  EXPECT_TRUE(group.Said("restored a checkpoint").empty()) << group.Logs();
+  std::filesystem::remove(group.Checkpoints());
+  std::filesystem::rename(away, group.Checkpoints());
+  group.Start(2, 3);
+  Resize(group, 3);
+}
+
+// Its successor gets the steps from the other worker, and saves them.
+TEST(ResizeTest, ALeadingProcessThatIsLostBeforeItHasSavedIsWaitedFor) {
+  Group group;
+  for (int i = 0; i < 2; ++i) group.Start(i, 2);
+  ASSERT_TRUE(group.IsBeyond(60)) << group.Logs();
+  group.Start(2, 3);
+  const pid_t leading = group.ReplicaOf(0);
+  kill(leading, SIGSTOP);
+  const auto said = group.Ask(3);
+  kill(leading, SIGKILL);
+  ASSERT_TRUE(said.has_value());
+  Resize(group, 3);
+  const Records started = group.Said("the generation has started");
+  EXPECT_TRUE(std::ranges::any_of(started, [&](const json& record) {
+    return record["world"] == 2 && record["generation"] == said->generation() + 1;
+  })) << group.Logs();
+}
+
 TEST(ResizeTest, AReplicaThatIsKilledAfterwardsComesBackIntoTheGroupAsItIs) {
   Group group;
   for (int i = 0; i < 2; ++i) group.Start(i, 2);

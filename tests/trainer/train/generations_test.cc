@@ -165,7 +165,8 @@ TEST_F(GenerationsTest, EveryStepOfProgressMakesTheBudgetWholeAgain) {
 // A pair of ranks that is to have another number of workers from its fifth step on. Returns the
 // steps at which they leave.
 std::vector<std::int64_t> LeaveForNewWorkers(FlakyStore& store, const api::TrainingSpec& training,
-                                             const std::function<void(int, Rank&)>& at_step) {
+                                             const std::function<void(int, Rank&)>& at_step,
+                                             int fails_at = 0) {
   LocalRendezvousHub hub(2);
   std::vector<std::int64_t> steps(2);
   std::vector<std::thread> threads;
@@ -176,11 +177,13 @@ std::vector<std::int64_t> LeaveForNewWorkers(FlakyStore& store, const api::Train
       rank.faults.before = [&](At at) {
         if (at == At::kStep && ++step == 5) rank.rendezvous.new_workers = 3;
         if (at == At::kStep && index == 0) at_step(step, rank);
-        return absl::OkStatus();
+        const bool fails = at == At::kStep && index == 0 && step == fails_at;
+        return fails ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
       };
       EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitPreempted) << index;
       steps[static_cast<std::size_t>(index)] = rank.loop.state.step;
       EXPECT_FALSE(rank.rendezvous.asked_to_stop);
+      EXPECT_EQ(rank.rendezvous.has_said_saved, index == 0);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -222,17 +225,46 @@ TEST_F(GenerationsTest, AGroupWhoseNextCheckpointIsFarAwayTriesAgainMinutesLater
   EXPECT_THAT(store_.saved, ElementsAre(Key(steps[0])));
 }
 
-TEST_F(GenerationsTest, AGroupWhoseSaveFailsWaitsForTheSuccessorOfAPodThatStops) {
+// Rank 1 asks again in the next generation, and that save succeeds.
+TEST_F(GenerationsTest, AGroupThatHasLostAMemberAndCannotSaveIsFormedAgain) {
   api::TrainingSpec training = SmallTraining();
   training.checkpoint.every_steps = 0;
-  store_.failing_saves = 2;  // for new workers, and for the stop
+  store_.failing_saves = 1;
+  const auto steps = LeaveForNewWorkers(store_, training, [](int, Rank&) {}, /*fails_at=*/5);
+  EXPECT_GE(steps[0], 5);
+  EXPECT_THAT(store_.saved, ElementsAre(Key(steps[0])));
+}
+
+TEST_F(GenerationsTest, AGroupThatHasLostAMemberLeavesForNewWorkersIfItCanSave) {
+  const auto rank = Alone();
+  int step = 0;
+  rank->faults.before = [&](At at) {
+    if (at != At::kStep || ++step != 5) return absl::OkStatus();
+    rank->rendezvous.new_workers = 3;
+    return absl::UnavailableError("a peer is lost");
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitPreempted);
+  EXPECT_TRUE(rank->rendezvous.has_said_saved);
+  EXPECT_EQ(store_.saved.rbegin()->first, 4);
+}
+
+class StopOfAPeerTest : public GenerationsTest, public ::testing::WithParamInterface<int> {};
+
+// The number comes before the stop, in the same step, or in the step that ends with it.
+INSTANTIATE_TEST_SUITE_P(Steps, StopOfAPeerTest, ::testing::Values(3, 6, 7));
+
+TEST_P(StopOfAPeerTest, AGroupWhoseSaveFailsWaitsForTheSuccessorOfAPodThatStops) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 0;
+  constexpr int kStopsAt = 6;
+  store_.failing_saves = GetParam() < kStopsAt ? 2 : 1;  // for new workers, and for the stop
   LocalRendezvousHub hub(2);
   const auto train = [&](int index, int stops_at) {
     Rank rank(training, 2, hub, index, nullptr, "reference", index == 0 ? &store_ : nullptr);
     int step = 0;
     rank.faults.before = [&](At at) {
       if (at != At::kStep) return absl::OkStatus();
-      if (++step == 3) rank.rendezvous.new_workers = 3;
+      if (++step == GetParam()) rank.rendezvous.new_workers = 3;
       if (step == stops_at) rank.rendezvous.asked_to_stop = true;
       return absl::OkStatus();
     };
@@ -241,7 +273,7 @@ TEST_F(GenerationsTest, AGroupWhoseSaveFailsWaitsForTheSuccessorOfAPodThatStops)
     return rank.loop.state.step;
   };
   auto last = std::async(std::launch::async, train, 0, -1);
-  const std::int64_t first = train(1, 6);
+  const std::int64_t first = train(1, kStopsAt);
   EXPECT_GT(train(1, -1), first);
   const std::int64_t left = last.get();
   EXPECT_GT(left, first);

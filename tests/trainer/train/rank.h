@@ -94,6 +94,7 @@ class Hooked final : public Rendezvous {
     return workers > 0 ? std::optional(workers) : std::nullopt;
   }
   void SetKeepsWorkers(bool keeps) override { keeps_workers = keeps; }
+  void StateIsSaved() override { has_said_saved = true; }
   absl::Status Finish() override {
     has_finished = true;
     return inner_->Finish();
@@ -106,6 +107,7 @@ class Hooked final : public Rendezvous {
   std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
   std::atomic<int> new_workers = 0;         // 0: as many as before
   std::atomic<bool> keeps_workers = false;  // until a checkpoint can be saved
+  bool has_said_saved = false;
   std::map<api::Activity, int> activities;  // how often each was set
   std::vector<api::StepPart> step_parts;    // in the order in which they were set
   std::function<void(api::Activity)> at_activity = [](api::Activity) {};
