@@ -318,6 +318,23 @@ class SchemaTest(unittest.TestCase):
         self.assertIn("networkPolicy.apiServerPorts: found none",
                       self.refusal({"networkPolicy.enabled": True, "networkPolicy.apiServerPorts": None}))
 
+    def test_a_section_that_is_empty_is_refused_by_name_or_counts_as_one(self):
+        """Else Helm names a place in a template."""
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        sections = {key.rpartition(".")[0] for key in (".".join(path) for path, _ in leaves(values))} - {""}
+        # Nothing stands for none: no requests, no limits.
+        may_be_empty = {key for key in sections if key.partition(".")[0] in (
+            "resources", "podSecurityContext", "securityContext")} | {"podMonitor.trainerLimits", "trainer.gpuImage"}
+        for section in sorted(sections - may_be_empty):
+            for helm in HELMS:
+                with self.subTest(section, helm=helm):
+                    name = section.rpartition(".")[2]
+                    self.assertRegex(self.refusal({**EVERYTHING, section: None}, helm=helm),
+                                     rf": {name} is required|missing property '{name}'")
+        for section in sorted(may_be_empty):
+            with self.subTest(section):
+                self.assertTrue(render({**EVERYTHING, section: None}))
+
     def test_a_values_file_may_have_anchors_of_its_own(self):
         self.assertTrue(render({"x-labels": {"team": "infra"}, "_labels": {"team": "infra"}}))
 
