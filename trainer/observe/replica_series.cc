@@ -78,6 +78,8 @@ constexpr SeriesRow kRows[] = {
     {"lockstep_trainer_skipped_steps",
      "Steps since the job began that updated nothing: their loss or gradient was not finite.",
      kIsGauge, nullptr, Get<&M::skipped_steps>},
+    {"lockstep_trainer_diverged", "1: training has ended because its numbers were not finite.",
+     kIsGauge, nullptr, Get<&M::diverged>},
     {"lockstep_trainer_samples_lost", "Samples that the job's epochs have left out.", kIsGauge,
      nullptr, Get<&M::samples_lost>},
     {"lockstep_trainer_samples_duplicated", "Samples that the job's epochs have used again.",
