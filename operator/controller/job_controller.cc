@@ -163,8 +163,8 @@ JobControllerStats JobController::Stats() const {
         {informer->kind(), informer->HasSynced(), informer->size(), informer->Feeds()});
   }
   stats.queue = queue_.Stats();
-  stats.failures = controller_.failures();  // read first, so that it never exceeds the reconciles
-  stats.reconciles = controller_.reconciles();
+  stats.successes = controller_.successes();
+  stats.failures = controller_.failures();
   stats.stale_reads = reconciler_.stale_reads();
   stats.grown = reconciler_.grown();
   stats.shrunk = reconciler_.shrunk();

@@ -49,7 +49,7 @@ struct JobControllerStats {
   };
   std::vector<Cache> caches;
   kube::WorkQueueStats queue;
-  std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
+  std::int64_t successes = 0, failures = 0, stale_reads = 0;
   std::int64_t grown = 0, shrunk = 0;  // see Reconciler
 };
 

@@ -23,8 +23,8 @@ struct Snapshot {
     std::size_t objects = 0;
   };
   kube::WorkQueueStats queue;
-  std::int64_t reconciles = 0, failed_reconciles = 0, stale_reads = 0;
-  std::int64_t grown = 0, shrunk = 0;  // groups that have followed
+  std::int64_t successes = 0, failures = 0, stale_reads = 0;  // of looks at jobs
+  std::int64_t grown = 0, shrunk = 0;                         // groups that have followed
   bool leader = false;
   std::vector<Cache> caches;
   struct Job {

@@ -128,9 +128,8 @@ std::vector<MetricFamily> ScrapedFamilies(const Snapshot& snapshot) {
   families
       .Begin(MetricType::Counter, "lockstep_operator_reconcile_total",
              "Looks at jobs, by how they ended.")
-      .Add(static_cast<double>(snapshot.reconciles - snapshot.failed_reconciles),
-           {{"result", "success"}})
-      .Add(static_cast<double>(snapshot.failed_reconciles), {{"result", "error"}});
+      .Add(static_cast<double>(snapshot.successes), {{"result", "success"}})
+      .Add(static_cast<double>(snapshot.failures), {{"result", "error"}});
   families
       .Begin(MetricType::Counter, "lockstep_operator_job_resizes_total",
              "Changes of the number of workers that groups have followed, by direction.")

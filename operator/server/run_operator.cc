@@ -230,8 +230,8 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   const controller::JobControllerStats stats = controller_.Stats();
   metrics::Snapshot snapshot;
   snapshot.queue = stats.queue;
-  snapshot.reconciles = stats.reconciles;
-  snapshot.failed_reconciles = stats.failures;
+  snapshot.successes = stats.successes;
+  snapshot.failures = stats.failures;
   snapshot.stale_reads = stats.stale_reads;
   snapshot.grown = stats.grown;
   snapshot.shrunk = stats.shrunk;

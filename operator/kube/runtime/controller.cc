@@ -49,7 +49,6 @@ void Controller::Run() {
 
 void Controller::Process(const Key& key) {
   const Result result = Guarded(reconcile_, key);
-  ++reconciles_;
   if (!result.ok()) {
     ++failures_;
     LogWarning("reconcile failed; retrying", {{"controller", name_},
@@ -58,6 +57,7 @@ void Controller::Process(const Key& key) {
                                               {"error", result.status().ToString()}});
     queue_.AddRateLimited(key);
   } else {
+    ++successes_;
     queue_.Forget(key);
     if (*result) queue_.AddAfter(key, **result);
   }

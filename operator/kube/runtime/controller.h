@@ -32,7 +32,7 @@ class Controller {
   // Reconciles one key that is due on the calling thread; false if there is none. For tests.
   bool ProcessOne();
 
-  std::int64_t reconciles() const { return reconciles_; }
+  std::int64_t successes() const { return successes_; }
   std::int64_t failures() const { return failures_; }
 
  private:
@@ -43,7 +43,7 @@ class Controller {
   WorkQueue& queue_;
   const ReconcileFunction reconcile_;
   std::vector<std::jthread> threads_;
-  std::atomic<std::int64_t> reconciles_{0}, failures_{0};
+  std::atomic<std::int64_t> successes_{0}, failures_{0};
 };
 
 }  // namespace lockstep::kube

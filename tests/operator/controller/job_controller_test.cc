@@ -138,7 +138,7 @@ TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   EXPECT_EQ(queue.adds, 0);
   EXPECT_EQ(queue.delayed, 1U);
   controller.Look({"default", "j"}, true);
-  EXPECT_TRUE(Eventually([&] { return controller.Stats().reconciles == 1; }));
+  EXPECT_TRUE(Eventually([&] { return controller.Stats().successes == 1; }));
   controller.Stop();
   EXPECT_FALSE(controller.IsOpen("default")) << "nobody would write what is reported now";
 }

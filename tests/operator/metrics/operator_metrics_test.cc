@@ -222,8 +222,8 @@ TEST_F(OperatorMetricsTest, AReplicaThatIsReplacedIsARecovery) {
 }
 
 TEST_F(OperatorMetricsTest, AFinishedReconcileIsSuccessOrError) {
-  snapshot.reconciles = 5;
-  snapshot.failed_reconciles = 2;
+  snapshot.successes = 3;
+  snapshot.failures = 2;
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"success\"} 3\n"));
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"error\"} 2\n"));
 }

@@ -37,6 +37,7 @@ TEST_F(ControllerTest, AnErrorIsTriedAgainWithBackOffUntilItSucceeds) {
   EXPECT_TRUE(controller.ProcessOne());
   EXPECT_EQ(queue.Stats().next_due, std::nullopt);
   EXPECT_EQ(controller.failures(), 2);
+  EXPECT_EQ(controller.successes(), 1);
 }
 
 TEST_F(ControllerTest, ADurationBringsTheKeyBackThen) {
