@@ -34,6 +34,13 @@ class GpusTest(RunTest):
 
     def run_with(self, name, gpus):
         run = self.start_with(self.job(), name, gpus)
+        code, report, err = run.finish()
+        self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
+        return report, run.logs(), err
+
+    def gpus_of_pods(self):
+        """Each pod's index and GPUs, of a job that does not end before both have been seen."""
+        run = self.start_with(self.job(epochs=100_000), "long", "0,1")
         seen = set()
 
         def have_started():
@@ -43,18 +50,17 @@ class GpusTest(RunTest):
             return len({index for index, _ in seen}) == 2
 
         run.wait_for(have_started, "two replicas")
-        code, report, err = run.finish()
-        self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
-        return report, run.logs(), err, seen
+        run.kill()
+        return seen
 
     def test_each_pod_trains_on_a_gpu_of_its_own_and_finds_what_the_cpu_finds(self):
-        report, logs, _, seen = self.run_with("gpus", "0,1")
-        self.assertEqual(["0", "1"], sorted(gpu for _, gpu in seen))
+        self.assertEqual(["0", "1"], sorted(gpu for _, gpu in self.gpus_of_pods()))
+        report, logs, _ = self.run_with("gpus", "0,1")
         self.assertEqual(2, logs.count('"device":"cuda:simulated (compute capability 9.0)","generation":1'), logs[-4000:])
 
         self.assertIn('"communicator":"nccl"', logs)
 
-        without, logs, err, _ = self.run_with("cpu", "")
+        without, logs, err = self.run_with("cpu", "")
         self.assertNotIn("cuda:", logs)
         self.assertIn("a pod asks for 1 GPUs and this machine has 0", err)
         self.assertAlmostEqual(without["test_loss"], report["test_loss"], places=4)
