@@ -71,8 +71,8 @@ function(lockstep_unittest name seconds)
   lockstep_limit_tests(${seconds} ${name})
 endfunction()
 
-# lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor
-# without AVX-512, and one without AVX, would. On one that has less itself, it runs with what there is.
+# lockstep_test_each_isa(NAME [FILTER gtest_filter] [SHARDS n]): runs the test program once more as a
+# processor without AVX-512, and one without AVX, would, in n parts with a time limit each. On one that has less itself, it runs with what there is.
 # The program also gets a test that its kernels are those of the set. Only a build with oneDNN can be
 # held back so: without it there is nothing to repeat. ThreadSanitizer's build does not repeat them
 # either: threads share their work in the same way at every set, and its tests are slow.
@@ -80,15 +80,23 @@ function(lockstep_test_each_isa name)
   if(NOT LOCKSTEP_WITH_ONEDNN OR LOCKSTEP_SANITIZER STREQUAL "thread")
     return()
   endif()
-  cmake_parse_arguments(ARG "" "FILTER" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "FILTER;SHARDS" "" ${ARGN})
   if(NOT ARG_FILTER)
     set(ARG_FILTER *)
   endif()
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
   target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/instruction_set_test.cc)
   foreach(isa AVX2 SSE41)
-    add_test(NAME ${name}_${isa} COMMAND ${name} --gtest_filter=${ARG_FILTER}:InstructionSetTest.*)
-    set_tests_properties(${name}_${isa} PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${isa})
-    lockstep_limit_tests(240 ${name}_${isa})  # all tests of the program
+    foreach(shard RANGE ${last})
+      set(test ${name}_${isa}.${shard})
+      add_test(NAME ${test} COMMAND ${name} --gtest_filter=${ARG_FILTER}:InstructionSetTest.*)
+      set_tests_properties(${test} PROPERTIES ENVIRONMENT
+        "ONEDNN_MAX_CPU_ISA=${isa};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+      lockstep_limit_tests(240 ${test})
+    endforeach()
   endforeach()
 endfunction()
 
