@@ -72,6 +72,15 @@ absl::Status ThreadPool::ForEach(std::size_t count, std::size_t at_once,
   return batch->Wait();
 }
 
+void ThreadPool::VisitEach(std::size_t count, std::size_t at_once,
+                           const std::function<void(std::size_t)>& visit) {
+  const auto work = [&visit](std::size_t i) {
+    visit(i);
+    return absl::OkStatus();
+  };
+  ForEach(count, at_once, work).IgnoreError();
+}
+
 void ThreadPool::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < helpers; ++i) {

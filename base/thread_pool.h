@@ -28,6 +28,9 @@ class ThreadPool {
   // index, after finishing all others. Rethrows an exception of `work`.
   absl::Status ForEach(std::size_t count, std::size_t at_once,
                        const std::function<absl::Status(std::size_t)>& work);
+  // The same for visits that cannot fail.
+  void VisitEach(std::size_t count, std::size_t at_once,
+                 const std::function<void(std::size_t)>& visit);
 
  private:
   class Batch;

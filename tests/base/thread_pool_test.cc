@@ -25,6 +25,12 @@ TEST(ThreadPoolTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
   }
 }
 
+TEST(ThreadPoolTest, VisitsEachIndexOnce) {
+  std::vector<std::atomic<int>> visits(50);
+  ThreadPool(3).VisitEach(visits.size(), 4, [&visits](std::size_t i) { ++visits[i]; });
+  for (const std::atomic<int>& visited : visits) EXPECT_EQ(visited, 1);
+}
+
 TEST(ThreadPoolTest, WorksAsManyAtATimeAsAskedFor) {
   ThreadPool pool(8);
   for (int round = 0; round < 3; ++round) {  // the first makes the threads

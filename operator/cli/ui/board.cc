@@ -50,11 +50,9 @@ bool MakeRoom(Map& watched, const typename Map::key_type& key, const BoardPeriod
 // Calls `visit` for all keys at once: a silent node delays no other key.
 template <typename Key, typename Visit>
 void ForEachAtOnce(const std::vector<Key>& keys, const Visit& visit) {
-  const auto visit_one = [&](std::size_t i) {
+  ThreadPool(keys.size()).VisitEach(keys.size(), keys.size(), [&](std::size_t i) {
     visit(keys[i]);
-    return absl::OkStatus();
-  };
-  ThreadPool(keys.size()).ForEach(keys.size(), keys.size(), visit_one).IgnoreError();
+  });
 }
 
 }  // namespace

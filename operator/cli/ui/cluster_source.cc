@@ -99,9 +99,8 @@ class ClusterLogTail final : public LogTail {
     const auto read = [&](std::size_t i) {
       const bool has_time = std::chrono::steady_clock::now() < end;  // unless threads are short
       if (has_time) todo[i]->read = ReadPod(*todo[i], end);
-      return absl::OkStatus();
     };
-    readers_.ForEach(todo.size(), todo.size(), read).IgnoreError();
+    readers_.VisitEach(todo.size(), todo.size(), read);
   }
 
   // A container's last words come before the log of the one that the kubelet has started since.

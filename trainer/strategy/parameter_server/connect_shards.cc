@@ -83,9 +83,8 @@ absl::Status ShardGroup::Connect(Duration patience) {
       ++begun;
       met[i] = ConnectTo(servers[i], left);
     }
-    return absl::OkStatus();
   };
-  ThreadPool(kMostMeetings).ForEach(servers.size(), kMostMeetings, meet).IgnoreError();
+  ThreadPool(kMostMeetings).VisitEach(servers.size(), kMostMeetings, meet);
   if (begun < servers.size()) next_to_meet_ = servers[begun];
   return AllOf(met);
 }
