@@ -34,16 +34,26 @@ std::string SchedulerName(const Settings& settings) {
 
 // Returns the replicas that the group may have pods of by now. A role that waits for others is none
 // of them yet: the pods that it waits for would never be placed.
-std::vector<Replica> PresentMembers(const api::TrainingJob& job) {
+std::vector<Replica> PresentMembers(const api::TrainingJob& job, GangScheduler scheduler) {
   std::vector<Replica> members = StartedReplicas(job);
   std::erase_if(members, [](const Replica& each) { return each.role == api::Role::kEvaluator; });
+  // scheduler-plugins does not see pods that have succeeded, and would wait for them in vain.
+  const auto servers = job.status.replica_statuses.find(api::Role::kParameterServer);
+  if (scheduler == GangScheduler::kVolcano || servers == job.status.replica_statuses.end()) {
+    return members;
+  }
+  int left = servers->second.succeeded;
+  std::erase_if(members, [&left](const Replica& each) {
+    return each.role == api::Role::kParameterServer && left-- > 0;
+  });
   return members;
 }
 
 // Returns the gang's members that start together, at most minMember: those that are required first,
 // in the order of roles.
-std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
-  std::vector<Replica> members = PresentMembers(job);
+std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job,
+                                              GangScheduler scheduler) {
+  std::vector<Replica> members = PresentMembers(job, scheduler);
   const auto optional = std::ranges::stable_partition(
       members, [&job](const Replica& replica) { return IsRequired(job, replica); });
   std::size_t count = members.size() - optional.size();
@@ -54,24 +64,24 @@ std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
   return members;
 }
 
-int MinMember(const api::TrainingJob& job) {
+int MinMember(const api::TrainingJob& job, GangScheduler scheduler) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) {
     // A job whose number counts its Evaluator, which is not in the group, would never start, and
     // one whose number counts replicas that have completed would not go on.
-    const int others = static_cast<int>(PresentMembers(job).size());
+    const int others = static_cast<int>(PresentMembers(job, scheduler).size());
     return std::clamp(*policy->min_available, 1, std::max(1, others));
   }
   // Not 0 once all required replicas have completed: scheduler-plugins refuses that.
-  return std::max(1, static_cast<int>(MembersThatStartTogether(job).size()));
+  return std::max(1, static_cast<int>(MembersThatStartTogether(job, scheduler).size()));
 }
 
-Json MinResources(const api::TrainingJob& job) {
+Json MinResources(const api::TrainingJob& job, GangScheduler scheduler) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && !policy->min_resources.empty()) return policy->min_resources;
   Resources sum;
   std::map<api::Role, Resources> pods;  // one per role, since a template may be large
-  for (const Replica& member : MembersThatStartTogether(job)) {
+  for (const Replica& member : MembersThatStartTogether(job, scheduler)) {
     const auto [pod, is_new] = pods.try_emplace(member.role);
     if (is_new) {
       const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
@@ -105,12 +115,13 @@ const kube::Kind& PodGroupKind(const Settings& settings) {
 
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings) {
   const kube::Kind& kind = PodGroupKind(settings);
-  Json spec = {{"minMember", MinMember(job)}};
-  if (Json resources = MinResources(job); !resources.empty()) {
+  const GangScheduler scheduler = GangSchedulerOf(settings);
+  Json spec = {{"minMember", MinMember(job, scheduler)}};
+  if (Json resources = MinResources(job, scheduler); !resources.empty()) {
     spec["minResources"] = std::move(resources);
   }
   const auto& policy = job.spec.run_policy.scheduling_policy;
-  if (policy && GangSchedulerOf(settings) == GangScheduler::kVolcano) {
+  if (policy && scheduler == GangScheduler::kVolcano) {
     if (!policy->queue.empty()) spec["queue"] = policy->queue;
     if (!policy->priority_class.empty()) spec["priorityClassName"] = policy->priority_class;
   } else if (policy && policy->schedule_timeout_seconds) {

@@ -141,6 +141,24 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
   }
 }
 
+// It does not see their pods, while Volcano takes them for placed ones.
+TEST(GangTest, SchedulerPluginsWaitForNoHelperThatHasEnded) {
+  for (const int ended : {0, 1, 2}) {
+    const auto job = Job("j")
+                         .Workers(3)
+                         .ParameterServers(2)
+                         .With([ended](api::TrainingJob& made) {
+                           made.spec.replica_specs[Role::kWorker].depends_on = {
+                               {Role::kParameterServer, api::DependencyStatus::kReady}};
+                           made.status.started_roles = {Role::kWorker};
+                           made.status.replica_statuses[Role::kParameterServer].succeeded = ended;
+                         })
+                         .BuildWithDefaults();
+    EXPECT_EQ(BuildPodGroup(job, kPlugins).at("spec").at("minMember"), 5 - ended);
+    EXPECT_EQ(BuildPodGroup(job, kVolcano).at("spec").at("minMember"), 5);
+  }
+}
+
 TEST(GangTest, WhatAGangAsksForIsWhatSoManyOfItsPodsRequest) {
   const auto available = [](api::TrainingJob& job) {
     job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
