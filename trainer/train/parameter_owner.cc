@@ -54,7 +54,7 @@ ParameterOwner::Ended ParameterOwner::Restore() {
     LogWarning("no checkpoint can be read now: trying again",
                {{"reason", std::string(ended->reason.message())}});
     const auto stop_requested = [this] { return loop_.rendezvous.StopRequested(); };
-    train::Pause(loop_.clock, kBetweenReads, stop_requested);
+    lockstep::Pause(loop_.clock, kBetweenReads, stop_requested);
     if (stop_requested()) return LoopOutcome{LoopEnd::kStopped, absl::OkStatus()};
   }
 }
