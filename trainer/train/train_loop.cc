@@ -11,6 +11,7 @@
 #include "trainer/train/evaluate.h"
 #include "trainer/train/export_at_end.h"
 #include "trainer/train/snapshot.h"
+#include "trainer/train/stage_step.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
@@ -269,6 +270,7 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   std::vector<NamedTensor> to_export;
   if (exports) to_export = gathered_tensors ? gathered_tensors->model : CopyModel(session);
   absl::Status kept = SaveAtEnd();
+  gathered_tensors.reset();  // it may have been saved before
   if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
   if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
