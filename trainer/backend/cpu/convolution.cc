@@ -27,6 +27,32 @@ constexpr auto kFloat = memory::data_type::f32;
 constexpr auto kAny = memory::format_tag::any;
 constexpr auto kDirect = algorithm::convolution_direct;
 
+bool Has(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+// Kernels of one pixel with a stride first copy the pixels that they use. In channels-last order
+// the copies of fewer channels than a block has reach beyond their memory, into that of other
+// threads: https://github.com/uxlfoundation/oneDNN/issues/6035.
+bool CopiesBeyondMemory(const WeightsBackward::primitive_desc& weights,
+                        const ConvolutionExtents& e) {
+  const std::string_view name = weights.impl_info_str();
+  const bool has_stride = e.strides[0] > 1 || e.strides[1] > 1;
+  if (!Has(name, "1x1") || !has_stride || weights.src_desc().get_inner_nblks() > 0) return false;
+  return e.x[1] < (Has(name, "avx512") ? 16 : 8);
+}
+
+// The direct float32 ones write beyond their memory at AVX-512 if the kernel is much taller than
+// the image (19x3 on 10x28, not 3x25 on 12x12). Those of 16-bit types read beyond a row that is
+// narrower than the stride. Products over patches and plain loops do neither.
+bool ReachesBeyondImage(const WeightsBackward::primitive_desc& weights,
+                        const ConvolutionExtents& e) {
+  const std::string_view name = weights.impl_info_str();
+  if (IsReference(name) || Has(name, "gemm")) return false;
+  const bool is_float = weights.src_desc().get_data_type() == kFloat;
+  return is_float ? e.weight[2] > e.x[2] : e.strides[1] > e.x[3];
+}
+
 // The convolutions of one spec in every order of x and y, and the costs of their passes.
 class Candidates {
  public:
@@ -120,9 +146,7 @@ class Candidates {
       const memory::desc x = forward.src_desc(), y = forward.dst_desc();
       if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
       Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
-      while (IsBroken(made.weights)) {
-        if (!made.weights.next_impl()) return std::nullopt;
-      }
+      if (!SkipBroken(made.weights, e_)) return std::nullopt;
       if (spec_.input_gradient) {
         made.data =
             DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
@@ -154,14 +178,6 @@ class Candidates {
     }
     return {engine(),   kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
             e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
-  }
-
-  // The direct weight gradients of oneDNN 3.2 give wrong numbers or write beyond their memory at
-  // AVX-512 if the kernel is much taller than the image (19x3 on 10x28, not 3x25 on 12x12). Its
-  // products over patches and its plain loops do not.
-  bool IsBroken(const WeightsBackward::primitive_desc& weights) const {
-    const std::string_view name = weights.impl_info_str();
-    return e_.weight[2] > e_.x[2] && !IsReference(name) && name.find("gemm") == name.npos;
   }
 
   // The cost of the forward pass, the copy of x before it, and the op that reads y after it.
@@ -256,6 +272,13 @@ ConvolutionExtents ExtentsOf(const Conv2dSpec& spec) {
           .strides = {spec.stride_h, spec.stride_w},
           .pad_begin = {rows.pad_begin, columns.pad_begin},
           .pad_end = {rows.pad_end, columns.pad_end}};
+}
+
+bool SkipBroken(WeightsBackward::primitive_desc& weights, const ConvolutionExtents& extents) {
+  while (CopiesBeyondMemory(weights, extents) || ReachesBeyondImage(weights, extents)) {
+    if (!weights.next_impl()) return false;
+  }
+  return true;
 }
 
 Convolution ChooseConvolution(const Device& device, const Conv2dSpec& spec,

@@ -31,6 +31,11 @@ struct ConvolutionExtents {
 // Throws CheckFailure as WindowsOf does.
 ConvolutionExtents ExtentsOf(const Conv2dSpec& spec);
 
+// oneDNN 3.2 has implementations of the weight gradient that give wrong numbers in some shapes.
+// Goes on to the first that does not; returns false if there is none.
+bool SkipBroken(dnnl::convolution_backward_weights::primitive_desc& weights,
+                const ConvolutionExtents& extents);
+
 // Returns the passes with the lowest estimated total cost (cost.h) over all orders of the images:
 // primitives, copies, and reading y. On a tie, prefers oneDNN's own choice for the forward pass.
 // Throws DeviceError if oneDNN has no implementation, dnnl::error if it fails.

@@ -86,8 +86,9 @@ std::optional<Passes> Describe(const Device& device, const Conv2dSpec& spec) {
   const dnnl::convolution_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
                                                           direct, x, weight, bias, y, e.strides,
                                                           e.pad_begin, e.pad_end, attributes);
-  const dnnl::convolution_backward_weights::primitive_desc weights(
+  dnnl::convolution_backward_weights::primitive_desc weights(
       engine, direct, x, gradient, bias, y, e.strides, e.pad_begin, e.pad_end, forward, attributes);
+  if (!SkipBroken(weights, e)) return std::nullopt;
   if (!spec.input_gradient)
     return PassesOf(forward, weights, static_cast<const Conv2dBackward*>(nullptr));
   const Conv2dBackward data(engine, direct, x, weight, y, e.strides, e.pad_begin, e.pad_end,
