@@ -78,6 +78,7 @@ void Fields(auto& visit, Like<TrainingJobStatus> auto& status) {
   visit.Field("nextRetryTime", status.next_retry_time);
   visit.Field("attempt", status.attempt);
   visit.Field("completedIndexes", status.completed_indexes);
+  visit.Field("completedHelpers", status.completed_helpers);
   visit.Field("startedRoles", status.started_roles);
   visit.Field("countedPods", status.counted_pods);
   visit.Field("selector", status.selector);

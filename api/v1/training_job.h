@@ -352,7 +352,8 @@ struct TrainingJobStatus {
   std::optional<Time> start_time, completion_time, next_retry_time;
   int attempt = 0;
   std::vector<int> completed_indexes;
-  std::vector<Role> started_roles;  // those with dependsOn that no longer wait in this attempt
+  std::vector<int> completed_helpers;  // PS replicas that serve nobody, likewise
+  std::vector<Role> started_roles;     // those with dependsOn that no longer wait in this attempt
   std::vector<std::string>
       counted_pods;  // uids of existing pods: lost ones, counted in `restarts`, and surplus ones
   std::string selector, ready_replicas;

@@ -28,19 +28,22 @@ void SeenCompletions::Note(Observed& observed, SteadyTime now) {
   attempt_ = status.attempt;
   // Nobody waits for one that trains alone, and there may be thousands.
   const bool is_shared = IsSharedWork(observed.job);
-  std::set<int> staying;
+  std::set<Replica> staying;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
-    if (!CountsAsSuccess(observed, pod)) continue;
-    seen_.emplace(pod.index, now);
-    if (!pod.being_deleted) staying.insert(pod.index);
+    if (!ShowsCompletion(observed, pod)) continue;
+    const Replica replica{pod.role, pod.index};
+    seen_.emplace(replica, now);
+    if (!pod.being_deleted) staying.insert(replica);
   }
-  for (const auto& [index, since] : seen_) {
-    if (staying.contains(index)) continue;
-    if (is_shared) observed.completed_since[index] = observed.now - (now - since);
-    if (HasCompleted(observed.job, {api::Role::kWorker, index})) continue;
-    AddCompletedIndex(index, status);
-    CountAsSucceeded(status);
+  for (const auto& [replica, since] : seen_) {
+    if (staying.contains(replica)) continue;
+    const bool is_worker = replica.role == api::Role::kWorker;
+    if (is_shared && is_worker) {
+      observed.completed_since[replica.index] = observed.now - (now - since);
+    }
+    if (HasCompleted(observed.job, replica)) continue;
+    AddCompleted(replica, status);
+    if (is_worker) CountAsSucceeded(status);
   }
 }
 

@@ -94,6 +94,7 @@ void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   ChargeKubeletRestarts(observed, status.restarts);
   ++status.attempt;
   status.counted_pods.clear();
+  status.completed_helpers.clear();
   status.started_roles.clear();  // the next attempt starts in the same order
   // The next attempt has no completed replicas yet; see HasCompleted.
   for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;

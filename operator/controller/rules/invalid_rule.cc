@@ -9,7 +9,8 @@ namespace {
 bool HasHadPods(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   return !observed.pods.empty() || status.attempt > 0 || IsTrue(status, kRunning) ||
-         !status.completed_indexes.empty() || status.restart_count > 0;
+         !status.completed_indexes.empty() || !status.completed_helpers.empty() ||
+         status.restart_count > 0;
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ std::optional<Plan> PlanHeld(const Observed& observed) {
   if (!observed.invalid) return std::nullopt;
   Plan plan;
   plan.status = observed.job.status;
-  NoteCompletedIndexes(observed, plan.status);
+  NoteCompleted(observed, plan.status);
   plan.status.variants = VariantResults(observed);
   return plan;
 }

@@ -27,6 +27,17 @@ bool IsPresentMember(const Observed& observed, const ObservedPod& pod) {
   return IsMember(observed, pod) && !pod.is_gone;
 }
 
+bool IsHelper(const Observed& observed, const ObservedPod& pod) {
+  return pod.role == api::Role::kParameterServer && HasHelpers(observed.job);
+}
+
+// Returns true if a helper may have ended only because it was told to: its pod is being deleted,
+// and nobody saw it end before that.
+bool MayHaveBeenTold(const Observed& observed, const ObservedPod& pod) {
+  return IsHelper(observed, pod) && pod.being_deleted &&
+         !HasCompleted(observed.job, {pod.role, pod.index});
+}
+
 // Counts replicas that have completed and whose pods are gone; returns how many there are. A chief
 // that has finished stays finished, whatever pod it has.
 int CountCompleted(const Observed& observed, api::TrainingJobStatus& status) {
@@ -57,7 +68,7 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // One that is to be deleted would seem to have vanished once it is gone.
     const bool goes = pod.role != api::Role::kEvaluator && is_counted;
     const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted && !goes;
-    const bool has_succeeded = CountsAsSuccess(observed, pod);
+    const bool has_succeeded = CountsAsSuccess(observed, pod) && !MayHaveBeenTold(observed, pod);
     counts.succeeded += has_succeeded ? 1 : 0;
     counts.failed += HasFailed(pod) && !goes ? 1 : 0;
     counts.active += IsActive(pod) && !goes ? 1 : 0;
@@ -196,17 +207,23 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
-void AddCompletedIndex(int index, api::TrainingJobStatus& status) {
-  const auto place = std::ranges::lower_bound(status.completed_indexes, index);
-  if (place != status.completed_indexes.end() && *place == index) return;
-  status.completed_indexes.insert(place, index);
+bool ShowsCompletion(const Observed& observed, const ObservedPod& pod) {
+  if (pod.role != api::Role::kWorker && !IsHelper(observed, pod)) return false;
+  return IsMember(observed, pod) && CountsAsSuccess(observed, pod) &&
+         !MayHaveBeenTold(observed, pod);
 }
 
-void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
+void AddCompleted(const Replica& replica, api::TrainingJobStatus& status) {
+  const bool is_worker = replica.role == api::Role::kWorker;
+  std::vector<int>& completed = is_worker ? status.completed_indexes : status.completed_helpers;
+  const auto place = std::ranges::lower_bound(completed, replica.index);
+  if (place != completed.end() && *place == replica.index) return;
+  completed.insert(place, replica.index);
+}
+
+void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kWorker || !IsMember(observed, pod)) continue;
-    if (!CountsAsSuccess(observed, pod)) continue;
-    AddCompletedIndex(pod.index, status);
+    if (ShowsCompletion(observed, pod)) AddCompleted({pod.role, pod.index}, status);
   }
 }
 
@@ -246,7 +263,7 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
     return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
   });
-  NoteCompletedIndexes(observed, status);
+  NoteCompleted(observed, status);
   status.variants = VariantResults(observed);
   NoteProgress(observed, status);
   // An unreadable spec may have no roles; the old counts are kept then.

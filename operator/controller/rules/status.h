@@ -37,12 +37,16 @@ void AddActionFault(const Observed& observed, std::string_view type, Plan& plan)
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);
 
-// Does nothing if the status has the index already.
-void AddCompletedIndex(int index, api::TrainingJobStatus& status);
+// Returns true if the pod shows that its replica has succeeded in the present attempt, and the
+// status notes which ones of its role have: workers, and helpers. A helper that has ended since its
+// pod is being deleted may have been told to: running it again does less harm than not.
+bool ShowsCompletion(const Observed& observed, const ObservedPod& pod);
 
-// Adds the workers of the present attempt that have succeeded, since their pods may be deleted
-// later.
-void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status);
+// Notes such a replica. Does nothing if the status has it already.
+void AddCompleted(const Replica& replica, api::TrainingJobStatus& status);
+
+// Notes those of the present attempt that have succeeded, since their pods may be deleted later.
+void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status);
 
 // Returns the results of an Independent job's processes that have ended: those in its status and
 // those that its pods have left. Takes a pod's word for its own variants only, since tenants decide

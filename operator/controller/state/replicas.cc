@@ -18,6 +18,14 @@ bool CountsCompleted(const api::TrainingJob& job) {
   return !api::IsTrue(job.status, api::kSuspended) || api::TraitsOf(job.spec).trains_alone;
 }
 
+// Returns true if all replicas of the role have succeeded by their count alone.
+bool AllSucceeded(const api::TrainingJob& job, api::Role role) {
+  const auto counts = job.status.replica_statuses.find(role);
+  if (counts == job.status.replica_statuses.end()) return false;
+  const int replicas = ReplicaCount(job, role);
+  return counts->second.desired == replicas && counts->second.succeeded == replicas;
+}
+
 // Returns true if a role has started that waited for the end of this one. Its work is done, then:
 // a pod that is deleted afterwards, because its node is drained, say, is not needed again.
 bool WasAwaited(const api::TrainingJob& job, api::Role role) {
@@ -51,12 +59,21 @@ bool HasStarted(const api::TrainingJob& job, api::Role role) {
   return std::ranges::find(started, role) != started.end();
 }
 
+bool HasHelpers(const api::TrainingJob& job) {
+  return !job.spec.training && !api::TraitsOf(job.spec).has_parameter_servers &&
+         ReplicaCount(job, api::Role::kParameterServer) > 0;
+}
+
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kWorker) {
     if (!CountsCompleted(job)) return false;
     return std::ranges::binary_search(job.status.completed_indexes, replica.index);
   }
-  if (replica.role == api::Role::kParameterServer) return WasAwaited(job, replica.role);
+  if (replica.role == api::Role::kParameterServer) {
+    if (!HasHelpers(job)) return false;
+    return std::ranges::binary_search(job.status.completed_helpers, replica.index) ||
+           AllSucceeded(job, replica.role) || WasAwaited(job, replica.role);
+  }
   const auto counts = job.status.replica_statuses.find(replica.role);
   return replica.role == api::Role::kChief && counts != job.status.replica_statuses.end() &&
          counts->second.succeeded > 0;

@@ -16,10 +16,13 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job);
 // Returns true if pods of the role may be created in the present attempt: it depends on no other,
 // or the status says that its wait is over.
 bool HasStarted(const api::TrainingJob& job, api::Role role);
+// Returns true if the job's PS replicas serve no training: they have work of their own, and end
+// when it is done.
+bool HasHelpers(const api::TrainingJob& job);
 // Returns true if the job's status says that the replica has succeeded in the present attempt. The
 // status decides because the pod may be gone. status.completedIndexes records it for workers,
-// replicaStatuses for the chief, and for other roles that one has started which waited for their
-// end.
+// completedHelpers for helpers and replicaStatuses for the chief. Operators that noted no helpers
+// have left how many have succeeded, or that a role has started which waited for their end.
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
 // Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);

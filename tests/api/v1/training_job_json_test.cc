@@ -427,6 +427,7 @@ class JobSource {
     if (Flip()) status.next_retry_time = Instant();
     status.attempt = Small();
     status.completed_indexes = {Small(), Small()};
+    if (Flip()) status.completed_helpers = {Small(), Small()};
     if (Flip()) status.started_roles = {Role::kWorker, Role::kEvaluator};
     status.selector = Text();
     status.ready_replicas = "3/4";

@@ -16,6 +16,7 @@ using api::DependencyStatus;
 using api::Role;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::HookedClient;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::JobBuilder;
@@ -125,6 +126,161 @@ TEST(StartOrderWorldTest, AGangGrowsBeforeThePodsOfARoleThatHasWaited) {
   world.Settle();
   EXPECT_EQ(min_member(), 4);
   EXPECT_EQ(PodNames(world).size(), 4U);
+}
+
+void Remove(World& world, const std::string& pod) {
+  world.client.Remove(kube::kPodKind, {"default", pod});
+}
+
+// Up to the roles that wait for an end.
+void StartAll(World& world) {
+  for (int look = 0; look < 3; ++look) {
+    world.Settle();
+    for (const std::string& name : PodNames(world)) world.SetPod(name, "Running");
+  }
+  world.Settle();
+}
+
+// A finished pod goes when its node is drained.
+TEST(HelperWorldTest, OneThatHasFinishedLosesItsPodAndNothingStartsAgain) {
+  for (const auto scope : {api::RestartScope::kGang, api::RestartScope::kPod}) {
+    for (const bool has_order : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(scope) << " order " << has_order);
+      JobBuilder job = Job("j").ParameterServers(2).Workers(2).RestartScope(scope);
+      if (has_order) job.DependsOn(Role::kWorker, Role::kParameterServer, DependencyStatus::kReady);
+      World world(job.Build());
+      StartAll(world);
+      ASSERT_EQ(world.Job()->status.state, "Running");
+      world.SetPod("j-ps-1", "Succeeded");
+      world.Settle();
+      EXPECT_THAT(world.Job()->status.completed_helpers, ElementsAre(1));
+      Remove(world, "j-ps-1");
+      world.clock.Advance(std::chrono::minutes(1));
+      world.Settle();
+      world.RestartOperator();
+      world.Settle();
+      EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-worker-0", "j-worker-1"));
+      EXPECT_EQ(world.Job()->status.attempt, 0);
+      EXPECT_EQ(world.Job()->status.restarts.disruption, 0);
+      EXPECT_EQ(world.Job()->status.replica_statuses.at(Role::kParameterServer).succeeded, 1);
+      EXPECT_EQ(world.Job()->status.ready_replicas, "4/4");
+      // The other one has not finished.
+      Remove(world, "j-ps-0");
+      world.Settle();
+      const bool is_replaced = PodNames(world).front() == "j-ps-0";
+      EXPECT_TRUE(is_replaced || world.Job()->status.attempt == 1);
+    }
+  }
+}
+
+TEST(HelperWorldTest, OneOfSeveralThatHasFinishedIsNotStartedAgainWhileTheOtherIsAwaited) {
+  World world(ServersFirst(DependencyStatus::kComplete).Build());
+  StartAll(world);
+  world.SetPod("j-ps-0", "Succeeded");
+  world.Settle();
+  Remove(world, "j-ps-0");
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-1"));
+  EXPECT_EQ(Said(world), "Worker waits until PS has completed (1 of 2)");
+  world.SetPod("j-ps-1", "Succeeded");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-1", "j-worker-0", "j-worker-1"));
+}
+
+// The server has not taken the status that says so.
+TEST(HelperWorldTest, OneThatWasSeenToFinishIsNotStartedAgain) {
+  World world(ServersFirst(DependencyStatus::kComplete).Build());
+  StartAll(world);
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SyncAll();
+  world.client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "update-status" ? absl::AbortedError("conflict") : absl::OkStatus();
+  });
+  EXPECT_FALSE(world.Reconcile().ok());
+  world.client.SetBefore({});
+  Remove(world, "j-ps-0");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-1"));
+  EXPECT_THAT(world.Job()->status.completed_helpers, ElementsAre(0));
+}
+
+// Its program may have ended because it was told to.
+TEST(HelperWorldTest, OneThatEndsWhileItsPodIsDeletedStartsAgain) {
+  for (const int helpers : {1, 2}) {
+    World world(Job("j")
+                    .ParameterServers(helpers)
+                    .Workers(2)
+                    .RestartScope(api::RestartScope::kPod)
+                    .Build());
+    world.client.SetScheduler([](const kube::Object&) { return "node"; });
+    StartAll(world);
+    world.SetPod("j-ps-0", "Succeeded");
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, "").ok());
+    for (int look = 0; look < 2; ++look) {
+      world.Settle();
+      world.clock.Advance(std::chrono::minutes(1));  // counts are written now and then
+    }
+    EXPECT_THAT(world.Job()->status.completed_helpers, IsEmpty());
+    Remove(world, "j-ps-0");
+    world.Settle();
+    EXPECT_THAT(PodNames(world), Contains("j-ps-0"));
+  }
+}
+
+// It has left how many have finished.
+TEST(HelperWorldTest, AnOperatorThatNotedNoneIsTakenAtItsCount) {
+  World world(ServersFirst().Build());
+  StartAll(world);
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SetPod("j-ps-1", "Succeeded");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["status"].erase("completedHelpers");
+    job["status"]["replicaStatuses"]["PS"]["succeeded"] = 2;
+  });
+  Remove(world, "j-ps-0");
+  Remove(world, "j-ps-1");
+  world.RestartOperator();
+  world.Settle();
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-worker-0", "j-worker-1"));
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+}
+
+TEST(HelperWorldTest, AWholeRestartStartsThemAgain) {
+  World world(ServersFirst().Build());
+  StartAll(world);
+  world.SetPod("j-ps-0", "Succeeded");
+  world.SetPod("j-ps-1", "Succeeded");
+  world.Settle();
+  Remove(world, "j-worker-1");
+  world.Settle();
+  EXPECT_THAT(world.Job()->status.completed_helpers, IsEmpty());
+  for (const kube::Object& pod : world.Pods()) Remove(world, kube::Name(pod));
+  world.clock.Advance(std::chrono::minutes(10));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+}
+
+// It has the parameters, and its workers cannot go on without it.
+TEST(HelperWorldTest, AParameterServerIsNone) {
+  World world(Job("j")
+                  .ParameterServers(1)
+                  .Workers(2)
+                  .Strategy(api::StrategyType::kParameterServer)
+                  .RestartScope(api::RestartScope::kPod)
+                  .Build());
+  StartAll(world);
+  world.SetPod("j-ps-0", "Succeeded");
+  world.Settle();
+  Remove(world, "j-ps-0");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), Contains("j-ps-0"));
+  EXPECT_THAT(world.Job()->status.completed_helpers, IsEmpty());
 }
 
 TEST(StartOrderWorldTest, ASuspendedJobStartsInTheSameOrderOnceItIsResumed) {
