@@ -91,14 +91,14 @@ bool ResizesInPlace(const Observed& observed) {
   const Settings& settings = observed.settings;
   if (observed.workload || IsQueued(observed.job, settings)) return false;
   if (observed.pod_group || !settings.gang_scheduler_name.empty()) return false;
-  return observed.group.resizes.value_or(RunningLeader(observed) != nullptr ||
-                                         HasFollowedBefore(observed));
+  // In this order: the last one reads the notes of all pods, and is asked for each of them.
+  if (observed.group.resizes) return *observed.group.resizes;
+  return RunningLeader(observed) != nullptr || HasFollowedBefore(observed);
 }
 
 std::optional<int> GroupWorkers(const Observed& observed) {
-  if (!ResizesInPlace(observed)) return std::nullopt;
   const ObservedPod* leader = RunningLeader(observed);
-  if (leader == nullptr) return std::nullopt;
+  if (leader == nullptr || !ResizesInPlace(observed)) return std::nullopt;
   if (observed.group.workers) return observed.group.workers;
   return WorkersOfShape(observed.job, leader->cluster_shape);
 }

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <ctime>
 #include <string>
 #include <variant>
 
 #include "operator/controller/children/pod_revision.h"
+#include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/progress_deadline.h"
 #include "tests/support/observed_builder.h"
@@ -314,6 +317,35 @@ TEST(GroupSizeTest, AnEventTellsOfIt) {
   EXPECT_EQ(plan.events[0].message,
             "the group's number of workers has changed from 3 to 2; pods that stay are not started "
             "again");
+}
+
+// By the processor's time, which does not depend on what else runs.
+double SecondsToPlan(Seen& seen) {
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const Observed& observed = seen.Build();
+  const double start = used();
+  MakePlan(observed);
+  return used() - start;
+}
+
+TEST(GroupSizeTest, AJobOfThousandsIsPlannedAsFastWhileItsLeadingPodDoesNotRun) {
+  constexpr int kWorkers = 3000;
+  Seen seen(Bundled().Workers(kWorkers));
+  seen.Running().With([](Observed& observed) {
+    observed.tells_workers = true;
+    observed.group.resizes = true;
+  });
+  for (int i = 0; i < kWorkers; ++i) {
+    seen.Worker(i, MadeFor("worker=" + std::to_string(kWorkers)));
+  }
+  Scale(seen, kWorkers / 2);
+  const double while_it_runs = SecondsToPlan(seen);
+  seen.With([](Observed& observed) { observed.pods.front().phase = PodPhase::kPending; });
+  EXPECT_LT(SecondsToPlan(seen), 0.02 + 20 * while_it_runs);
 }
 
 TEST(WorkersOfShapeTest, ReadsTheShapeOfTheSameJob) {
