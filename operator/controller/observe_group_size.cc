@@ -23,7 +23,7 @@ void Observer::ObserveGroupSize(ReconcileContext& context) const {
   // Each number has its own time.
   if (std::exchange(resize.told, told) != told) resize.since.reset();
   // What it saves, or cannot save, comes first.
-  const bool counts = is_awaited && !observed.group.awaits_save;
+  const bool counts = is_awaited && !observed.group.AwaitsSave();
   if (!counts) resize.since.reset();
   if (counts && !resize.since) resize.since = context.moment.steady;
   observed.resizing_since = context.moment.TimeOf(resize.since);

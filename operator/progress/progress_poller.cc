@@ -157,12 +157,11 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   }
   std::vector<std::string> awaited;
   std::optional<bool> misses_checkpoints;
-  bool awaits_save = false;
+  bool saves = false;
   if (peer.group) {
     std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
     misses_checkpoints = peer.group->evaluator_misses_checkpoints;
-    awaits_save = peer.group->keeps_workers ||
-                  (peer.saves_since && now - *peer.saves_since < options_.longest_save);
+    saves = peer.saves_since && now - *peer.saves_since < options_.longest_save;
   }
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
@@ -175,7 +174,8 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
           .workers = peer.workers,
           .resizes = peer.known.resizes,
           .answers = peer.group.has_value(),
-          .awaits_save = awaits_save};
+          .saves = saves,
+          .keeps_workers = peer.group && peer.group->keeps_workers};
 }
 
 void ProgressPoller::TellWorkers(const std::string& job_uid, int workers) {

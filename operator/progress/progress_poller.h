@@ -36,7 +36,7 @@ struct PollerOptions {
   // Maximum number of connections kept between questions; each takes three descriptors.
   std::size_t most_links = 512;
   // A save by rank 0 that takes longer, on a volume that hangs, say, is waited for no more: see
-  // GroupReport::awaits_save. As long as its group waits for it.
+  // GroupReport::saves. As long as its group waits for it.
   Duration longest_save = std::chrono::minutes(30);
   // Returns the token whose proof the leading pod of a job requires; unset: no job has one. Called
   // for each proof, so a token that is not known yet may be later. Called on any thread; must not

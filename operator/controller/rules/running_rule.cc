@@ -107,8 +107,12 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
 
 // The leading pod's answer, which says that the group has followed, brings no change of an object.
 void AddResize(const Observed& observed, Plan& plan) {
-  const bool saves = observed.group.awaits_save && IsResizing(observed);
-  if (observed.resizing_since || saves) RequeueWithin(plan, kResizeInterval);
+  const bool awaits_save = observed.group.AwaitsSave() && IsResizing(observed);
+  if (observed.resizing_since || (awaits_save && observed.group.saves)) {
+    RequeueWithin(plan, kResizeInterval);
+  } else if (awaits_save) {
+    RequeueWithin(plan, observed.settings.status_interval);
+  }
   if (!observed.resized_from) return;
   plan.events.push_back(
       {PlannedEvent::Type::kNormal, "Resized",

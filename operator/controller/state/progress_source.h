@@ -59,9 +59,12 @@ struct GroupReport {
   // no leading pod of the attempt has answered.
   std::optional<bool> resizes = std::nullopt;
   bool answers = false;  // the leading pod has answered the last question
-  // By the last answer, rank 0 saves a checkpoint and has not for too long, or the group keeps its
-  // number of workers until one can be saved.
-  bool awaits_save = false;
+  // By the last answer, rank 0 saves a checkpoint, and has not for too long: seconds, or minutes.
+  bool saves = false;
+  // By the last answer, the group keeps its number of workers until a checkpoint can be saved: it
+  // may take days until somebody makes room for one.
+  bool keeps_workers = false;
+  bool AwaitsSave() const { return saves || keeps_workers; }
   bool operator==(const GroupReport&) const = default;
 };
 

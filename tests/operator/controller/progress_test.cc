@@ -100,10 +100,10 @@ TEST(ProgressTest, AGroupIsGivenTwoMinutesForEachNumberWithoutTheTimeOfItsSave) 
   EXPECT_EQ(world.progress.told, 3);
   world.Wait(seconds(110));
   EXPECT_EQ(world.Job()->status.attempt, 0);
-  world.progress.group.awaits_save = true;
+  world.progress.group.keeps_workers = true;
   world.Wait(seconds(600));
   EXPECT_EQ(world.Job()->status.attempt, 0);
-  world.progress.group.awaits_save = false;
+  world.progress.group.keeps_workers = false;
   world.Wait(seconds(130));
   EXPECT_EQ(world.Job()->status.attempt, 1);
 }

@@ -18,7 +18,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "api/proto/trainer_status.grpc.pb.h"
@@ -629,13 +629,18 @@ TEST(ProgressPollerTest, TellsThatTheGroupWaitsForACheckpoint) {
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());
   poller.Latest(trainer.Target());
-  for (const auto& [activity, keeps, awaits] : {std::tuple{proto::ACTIVITY_CHECKPOINT, false, true},
-                                                {proto::ACTIVITY_STEP, false, false},
-                                                {proto::ACTIVITY_STEP, true, true},
-                                                {proto::ACTIVITY_STEP, false, false}}) {
+  for (const auto& [activity, keeps] : {std::pair{proto::ACTIVITY_CHECKPOINT, false},
+                                        {proto::ACTIVITY_STEP, false},
+                                        {proto::ACTIVITY_STEP, true},
+                                        {proto::ACTIVITY_CHECKPOINT, true},
+                                        {proto::ACTIVITY_STEP, false}}) {
     trainer.SetActivity(activity, keeps);
-    EXPECT_TRUE(lockstep::testing::Eventually(
-        [&, awaits = awaits] { return poller.Group("uid").awaits_save == awaits; }));
+    const bool saves = activity == proto::ACTIVITY_CHECKPOINT;
+    EXPECT_TRUE(lockstep::testing::Eventually([&, keeps = keeps] {
+      const controller::GroupReport group = poller.Group("uid");
+      return group.saves == saves && group.keeps_workers == keeps &&
+             group.AwaitsSave() == (saves || keeps);
+    }));
   }
 }
 
@@ -648,7 +653,7 @@ TEST(ProgressPollerTest, ASaveIsNotWaitedForWithoutEnd) {
   ProgressPoller poller(std::move(options));
   poller.Latest(trainer.Target());
   ASSERT_TRUE(lockstep::testing::Eventually([&] { return poller.Group("uid").answers; }));
-  EXPECT_FALSE(poller.Group("uid").awaits_save);
+  EXPECT_FALSE(poller.Group("uid").AwaitsSave());
 }
 
 TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {

@@ -319,6 +319,19 @@ TEST(GroupSizeTest, AnEventTellsOfIt) {
             "again");
 }
 
+// A save takes seconds, and a volume may stay full for days.
+TEST(GroupSizeTest, OnlyASaveIsLookedAtEachSecond) {
+  for (const bool saves : {true, false}) {
+    Seen seen = Running();
+    Scale(Says(seen, 2), 1).With([saves](Observed& observed) {
+      observed.group.saves = saves;
+      observed.group.keeps_workers = !saves;
+    });
+    const Duration status_interval = seen.Build().settings.status_interval;
+    EXPECT_EQ(seen.Plan().requeue_after, saves ? std::chrono::seconds(1) : status_interval);
+  }
+}
+
 // By the processor's time, which does not depend on what else runs.
 double SecondsToPlan(Seen& seen) {
   const auto used = [] {
