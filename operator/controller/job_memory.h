@@ -112,6 +112,7 @@ struct SeenComplete {
 struct GroupResize {
   std::optional<SteadyTime> since;  // it has been told, or must answer first, and saves nothing
   std::optional<int> from;          // the number before
+  bool is_untold = false;           // the group has followed from there, and no event says so yet
   int told = 0;                     // as WorkersToTell has it
   // Of the spec, when the group last had that number, or else when this process first looked.
   std::optional<int> settled;

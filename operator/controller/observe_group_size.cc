@@ -6,6 +6,22 @@
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
+namespace {
+
+// StatusWriter takes `from` back once an event tells of it. If the group is told another number
+// before that, the event tells of both changes at once.
+void NoteResize(Observed& observed, bool resizes, GroupResize& resize) {
+  const std::optional<int>& answer = observed.group.workers;
+  // Before its first answer, the leading pod may have a size that an earlier process told it.
+  if (resizes && answer && !resize.is_untold) resize.from = answer;
+  if (resizes) return;
+  const std::optional<int> now = GroupWorkers(observed);
+  resize.is_untold = now && (answer || resize.is_untold) && resize.from && resize.from != now;
+  if (!resize.is_untold) resize.from.reset();
+  observed.resized_from = resize.from;
+}
+
+}  // namespace
 
 void Observer::ObserveGroupSize(ReconcileContext& context) const {
   Observed& observed = context.observed;
@@ -27,11 +43,7 @@ void Observer::ObserveGroupSize(ReconcileContext& context) const {
   if (!counts) resize.since.reset();
   if (counts && !resize.since) resize.since = context.moment.steady;
   observed.resizing_since = context.moment.TimeOf(resize.since);
-  // Before its first answer, the leading pod may have a size that an earlier process told it.
-  if (resizes && observed.group.workers) resize.from = observed.group.workers;
-  if (resizes) return;
-  const auto from = std::exchange(resize.from, std::nullopt), now = GroupWorkers(observed);
-  if (observed.group.workers && now && now != from) observed.resized_from = from;
+  NoteResize(observed, resizes, resize);
 }
 
 }  // namespace lockstep::controller

@@ -57,7 +57,6 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   status_writer_.TakeUpUnanswered(context);
   observer_.Observe(context);
   const Observed& observed = context.observed;
-  if (observed.resized_from) ++(*observed.resized_from < observed.group.workers ? grown_ : shrunk_);
   Plan plan = MakePlan(observed);
   executor_.Bound(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();

@@ -33,8 +33,8 @@ class Reconciler {
   // The number of reconciles that were put off because the caches lagged behind our own writes.
   std::int64_t stale_reads() const { return stale_reads_; }
   // How often a job's group has followed a change of its number of workers without a restart.
-  std::int64_t grown() const { return grown_; }
-  std::int64_t shrunk() const { return shrunk_; }
+  std::int64_t grown() const { return status_writer_.grown(); }
+  std::int64_t shrunk() const { return status_writer_.shrunk(); }
 
  private:
   // Writes the job's status although an action has failed, and in it what keeps children from being
@@ -51,7 +51,7 @@ class Reconciler {
   const Observer observer_;
   PlanExecutor executor_;
   StatusWriter status_writer_;
-  std::atomic<std::int64_t> stale_reads_{0}, grown_{0}, shrunk_{0};
+  std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   // Guarded by mutex_; each entry belongs to the reconcile of its key.
   std::map<kube::Key, JobMemory> memories_;

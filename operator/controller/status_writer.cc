@@ -78,11 +78,15 @@ void StatusWriter::TakeUpUnanswered(ReconcileContext& context) {
   RecordEvents(unanswered->plan, context);
 }
 
-void StatusWriter::RecordEvents(const Plan& plan, const ReconcileContext& context) {
+void StatusWriter::RecordEvents(const Plan& plan, ReconcileContext& context) {
   for (const PlannedEvent& event : plan.events) {
     with_.events.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
                         "Reconcile", event.message);
   }
+  if (!plan.resize) return;
+  ++(plan.resize->from < plan.resize->to ? grown_ : shrunk_);
+  context.memory.resize.from.reset();
+  context.memory.resize.is_untold = false;
 }
 
 absl::StatusOr<kube::Object> StatusWriter::Metadata(const ReconcileContext& context) const {

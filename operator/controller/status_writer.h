@@ -1,6 +1,9 @@
 // Writes a plan's status, then its events.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/job_memory.h"
@@ -22,12 +25,16 @@ class StatusWriter {
   // Notes, and records the events of, a plan whose status was written although the answer to that
   // was lost: the cache shows it. Requires: the cache shows what that call has done, if anything.
   void TakeUpUnanswered(ReconcileContext& context);
+  // How often events have told that a job's group has followed a change of its number of workers
+  // without a restart.
+  std::int64_t grown() const { return grown_; }
+  std::int64_t shrunk() const { return shrunk_; }
   // Forgets a job that is gone.
   void Forget(const kube::Key& job) { throttle_.Forget(job); }
 
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
-  void RecordEvents(const Plan& plan, const ReconcileContext& context);
+  void RecordEvents(const Plan& plan, ReconcileContext& context);
   // Without progress and failure if the server does not take these; then the plan loses them, too.
   absl::Status WriteStatus(Plan& plan, ReconcileContext& context);
   void NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
@@ -38,6 +45,7 @@ class StatusWriter {
 
   const Collaborators& with_;
   StatusThrottle throttle_;
+  std::atomic<std::int64_t> grown_{0}, shrunk_{0};
 };
 
 }  // namespace lockstep::controller

@@ -92,6 +92,12 @@ struct PlannedEvent {
   bool operator==(const PlannedEvent&) const = default;
 };
 
+// A change of a group's number of workers that it has followed in place.
+struct Resize {
+  int from = 0, to = 0;
+  bool operator==(const Resize&) const = default;
+};
+
 // Execution order: actions, then one status write if the status differs, then events. A plan that
 // charges a budget or opens a new attempt has no actions: the next reconcile acts on what was
 // written.
@@ -104,6 +110,7 @@ struct Plan {
   // True if only counts and progress differ, so that updates which people look for go first.
   bool only_counts = false;
   std::vector<PlannedEvent> events;
+  std::optional<Resize> resize;      // the events tell of it
   std::optional<Incident> incident;  // if replicas restart: with them, what they were lost in
   bool names_cause = false;  // status.failure is the cause, not a consequence of another failure
   // Set if the status first notes an edit: what the spec says by now and some pods were not told;

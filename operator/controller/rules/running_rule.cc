@@ -114,12 +114,12 @@ void AddResize(const Observed& observed, Plan& plan) {
     RequeueWithin(plan, observed.settings.status_interval);
   }
   if (!observed.resized_from) return;
+  plan.resize = {*observed.resized_from, ReplicaCount(observed.job, api::Role::kWorker)};
   plan.events.push_back(
       {PlannedEvent::Type::kNormal, "Resized",
-       fmt::format(
-           "the group's number of workers has changed from {} to {}; pods that stay are not "
-           "started again",
-           *observed.resized_from, ReplicaCount(observed.job, api::Role::kWorker))});
+       fmt::format("the group's number of workers has changed from {} to {}; pods that stay are "
+                   "not started again",
+                   plan.resize->from, plan.resize->to)});
 }
 
 // The next plan deletes them. If the job grows again while such a pod ends, the status tells it

@@ -283,6 +283,7 @@ void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
   plan.status = observed.job.status;
   plan.status_can_wait = plan.only_counts = false;
   plan.events.clear();
+  plan.resize.reset();
   RequeueWithin(plan, delay);
 }
 

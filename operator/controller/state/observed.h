@@ -179,7 +179,7 @@ struct Observed : ObservedJob {
   bool tells_workers = false;             // the leading pod can be told their number
   std::optional<Time> resizing_since;     // since when its group should have followed
   bool saw_scale = false;  // this process has seen the number that the group should follow change
-  // The number of workers that the group had before: it has followed since the last look.
+  // The number of workers that the group had before: it has followed, and no event says so yet.
   std::optional<int> resized_from;
   std::optional<Duration> until_stranded;    // see UntilStranded
   std::vector<int> gone_workers;             // see seen_workers.h

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {
@@ -151,6 +155,54 @@ TEST(ProgressTest, ANewOperatorDeletesNoWorkerBeforeTheLeadingPodHasAnswered) {
     EXPECT_EQ(world.Job()->status.attempt, answers ? 0 : 1);
     EXPECT_TRUE(!answers || world.Pods().size() == 2);
   }
+}
+
+// An HPA has just written the job, say, or the server's answer is lost.
+TEST(ProgressTest, TheEventOfAResizeIsNotLostWithItsStatus) {
+  for (const absl::StatusCode code : {absl::StatusCode::kAborted, absl::StatusCode::kUnavailable,
+                                      absl::StatusCode::kDeadlineExceeded}) {
+    for (const bool is_written : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << absl::StatusCodeToString(code) << is_written);
+      ResizableWorld world;
+      world.Scale(1);
+      world.progress.group.workers = 1;
+      world.SyncAll();
+      int failures = 0;
+      const auto fail_once = [&](const testing::HookedClient::Call& call) {
+        const bool fails = call.verb == "update-status" && failures++ == 0;
+        return fails ? absl::Status(code, "once") : absl::OkStatus();
+      };
+      if (is_written) {
+        world.client.SetAfter(fail_once);
+      } else {
+        world.client.SetBefore(fail_once);
+      }
+      EXPECT_FALSE(world.Reconcile().ok());
+      world.Settle();
+      world.Wait(seconds(60));
+      EXPECT_EQ(std::ranges::count(world.EventReasons(), "Resized"), 1);
+      EXPECT_EQ(world.reconciler->shrunk(), 1);
+    }
+  }
+}
+
+TEST(ProgressTest, TheEventOfAResizeWaitsForTheTurnOfItsStatus) {
+  ResizableWorld world;
+  world.RestartOperator({.parallel_calls = 1, .status_rate = 0.01, .status_burst = 1});
+  const auto grow = [&world](int workers) {
+    world.clock.Advance(seconds(1));  // events are named by the time
+    world.Scale(workers);
+    world.SetPod("j-worker-" + std::to_string(workers - 1), "Running");
+    world.Settle();
+    world.progress.group.workers = workers;
+    world.Settle();
+    return std::ranges::count(world.EventReasons(), "Resized");
+  };
+  EXPECT_EQ(grow(3), 1);
+  EXPECT_EQ(grow(4), 1) << "the next turn comes after 100 s";
+  world.Wait(seconds(300));
+  EXPECT_EQ(std::ranges::count(world.EventReasons(), "Resized"), 2);
+  EXPECT_EQ(world.reconciler->grown(), 2);
 }
 
 // The operator is replaced in the middle of each change.
