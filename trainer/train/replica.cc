@@ -65,6 +65,21 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
   }
 }
 
+SessionOptions OptionsFor(const Identity& identity, const ReplicaDuties& duties,
+                          const BackendOptions& device) {
+  return {.training = duties.training,
+          .data_seed = duties.data_seed,
+          .world = identity.BatchParts(),
+          .threads = device.threads,
+          .backend = device.name,
+          .device = device.device,
+          .devices = device.devices,
+          .falls_back_to_cpu = true,
+          .update_site = duties.update_site,
+          .stage = {.index = identity.StageOf(identity.RankOf(identity.local_rank)),
+                    .count = identity.Stages()}};
+}
+
 // An error that may pass is one for the next process.
 int FailToOpen(const absl::Status& status) {
   const LoopOutcome end = EndOfStore(status);
@@ -105,18 +120,7 @@ ReplicaEnd RunReplica(const Identity& identity, const Clock& clock) {
   const BackendOptions device = DeviceOf(identity, ReplicaThreads(identity.processes_per_pod));
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
-  const auto session =
-      Session::Create({.training = duties->training,
-                       .data_seed = duties->data_seed,
-                       .world = identity.BatchParts(),
-                       .threads = device.threads,
-                       .backend = device.name,
-                       .device = device.device,
-                       .devices = device.devices,
-                       .falls_back_to_cpu = true,
-                       .update_site = duties->update_site,
-                       .stage = {.index = identity.StageOf(identity.RankOf(identity.local_rank)),
-                                 .count = identity.Stages()}});
+  const auto session = Session::Create(OptionsFor(identity, *duties, device));
   if (!session.ok()) return {FailWith(session.status())};
   const auto strategy = MakeStrategy(identity, {.buffer = (*session)->buffer(),
                                                 .layer_starts = (*session)->LayerStarts(),

@@ -34,26 +34,16 @@ std::string SchedulerName(const Settings& settings) {
 
 // Returns the replicas that the group may have pods of by now. A role that waits for others is none
 // of them yet: the pods that it waits for would never be placed.
-std::vector<Replica> PresentMembers(const api::TrainingJob& job, GangScheduler scheduler) {
+std::vector<Replica> PresentMembers(const api::TrainingJob& job) {
   std::vector<Replica> members = StartedReplicas(job);
   std::erase_if(members, [](const Replica& each) { return each.role == api::Role::kEvaluator; });
-  // scheduler-plugins does not see pods that have succeeded, and would wait for them in vain.
-  const auto servers = job.status.replica_statuses.find(api::Role::kParameterServer);
-  if (scheduler == GangScheduler::kVolcano || servers == job.status.replica_statuses.end()) {
-    return members;
-  }
-  int left = servers->second.succeeded;
-  std::erase_if(members, [&left](const Replica& each) {
-    return each.role == api::Role::kParameterServer && left-- > 0;
-  });
   return members;
 }
 
 // Returns the gang's members that start together, at most minMember: those that are required first,
 // in the order of roles.
-std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job,
-                                              GangScheduler scheduler) {
-  std::vector<Replica> members = PresentMembers(job, scheduler);
+std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
+  std::vector<Replica> members = PresentMembers(job);
   const auto optional = std::ranges::stable_partition(
       members, [&job](const Replica& replica) { return IsRequired(job, replica); });
   std::size_t count = members.size() - optional.size();
@@ -64,24 +54,24 @@ std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job,
   return members;
 }
 
-int MinMember(const api::TrainingJob& job, GangScheduler scheduler) {
+int MinMember(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) {
     // A job whose number counts its Evaluator, which is not in the group, would never start, and
     // one whose number counts replicas that have completed would not go on.
-    const int others = static_cast<int>(PresentMembers(job, scheduler).size());
+    const int others = static_cast<int>(PresentMembers(job).size());
     return std::clamp(*policy->min_available, 1, std::max(1, others));
   }
   // Not 0 once all required replicas have completed: scheduler-plugins refuses that.
-  return std::max(1, static_cast<int>(MembersThatStartTogether(job, scheduler).size()));
+  return std::max(1, static_cast<int>(MembersThatStartTogether(job).size()));
 }
 
-Json MinResources(const api::TrainingJob& job, GangScheduler scheduler) {
+Json MinResources(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && !policy->min_resources.empty()) return policy->min_resources;
   Resources sum;
   std::map<api::Role, Resources> pods;  // one per role, since a template may be large
-  for (const Replica& member : MembersThatStartTogether(job, scheduler)) {
+  for (const Replica& member : MembersThatStartTogether(job)) {
     const auto [pod, is_new] = pods.try_emplace(member.role);
     if (is_new) {
       const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
@@ -115,13 +105,12 @@ const kube::Kind& PodGroupKind(const Settings& settings) {
 
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings) {
   const kube::Kind& kind = PodGroupKind(settings);
-  const GangScheduler scheduler = GangSchedulerOf(settings);
-  Json spec = {{"minMember", MinMember(job, scheduler)}};
-  if (Json resources = MinResources(job, scheduler); !resources.empty()) {
+  Json spec = {{"minMember", MinMember(job)}};
+  if (Json resources = MinResources(job); !resources.empty()) {
     spec["minResources"] = std::move(resources);
   }
   const auto& policy = job.spec.run_policy.scheduling_policy;
-  if (policy && scheduler == GangScheduler::kVolcano) {
+  if (policy && GangSchedulerOf(settings) == GangScheduler::kVolcano) {
     if (!policy->queue.empty()) spec["queue"] = policy->queue;
     if (!policy->priority_class.empty()) spec["priorityClassName"] = policy->priority_class;
   } else if (policy && policy->schedule_timeout_seconds) {

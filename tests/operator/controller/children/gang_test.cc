@@ -141,21 +141,22 @@ TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
   }
 }
 
-// It does not see their pods, while Volcano takes them for placed ones.
-TEST(GangTest, SchedulerPluginsWaitForNoHelperThatHasEnded) {
-  for (const int ended : {0, 1, 2}) {
+// Schedulers that do not see their pods would wait for them in vain.
+TEST(GangTest, HelpersThatHaveSucceededAreNotWaitedFor) {
+  for (const std::vector<int>& ended : {std::vector<int>{}, {1}, {0, 1}}) {
     const auto job = Job("j")
                          .Workers(3)
                          .ParameterServers(2)
-                         .With([ended](api::TrainingJob& made) {
+                         .With([&ended](api::TrainingJob& made) {
                            made.spec.replica_specs[Role::kWorker].depends_on = {
                                {Role::kParameterServer, api::DependencyStatus::kReady}};
                            made.status.started_roles = {Role::kWorker};
-                           made.status.replica_statuses[Role::kParameterServer].succeeded = ended;
+                           made.status.completed_helpers = ended;
                          })
                          .BuildWithDefaults();
-    EXPECT_EQ(BuildPodGroup(job, kPlugins).at("spec").at("minMember"), 5 - ended);
-    EXPECT_EQ(BuildPodGroup(job, kVolcano).at("spec").at("minMember"), 5);
+    for (const Settings& settings : {kVolcano, kPlugins}) {
+      EXPECT_EQ(BuildPodGroup(job, settings).at("spec").at("minMember"), 5 - std::ssize(ended));
+    }
   }
 }
 
