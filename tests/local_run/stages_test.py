@@ -20,6 +20,8 @@ RESIDUAL = {"layers": [
 LARGE = {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 2048, "activation": "relu"},
                     {"type": "Dense", "units": 2048, "activation": "relu"}, {"type": "Dense", "units": 10}]}
 LARGE_BYTES = 4 * 2048 * 2048
+LARGE_DATA = {"format": "synthetic", "synthetic": {
+    "trainExamples": 320, "testExamples": 32, "shape": [2048, 1, 1], "classes": 10}}
 
 
 def job(folder, name, stages, processes=2, workers=1, communication="Auto", **training):
@@ -125,13 +127,24 @@ class StagesTest(RunTest):
         self.assertIn("restored a checkpoint", logs)
         self.assertEqual(self.tensors(folder), self.tensors(expected))
 
+    def test_a_stop_saves_large_states_of_several_pipelines(self):
+        """Those that have nothing to give, or have given it, wait until the leading process has all."""
+        for stages, processes in ((2, 4), (3, 3)):
+            with self.subTest(stages=stages):
+                path = job(self.folder, f"large-{stages}", stages, processes=processes, model=LARGE, steps=100000,
+                           checkpoint={"directory": "/checkpoints", "everySteps": 1000000}, dataset=LARGE_DATA)
+                run, folder = self.start_with(path)
+                run.wait_for(lambda run=run: "epoch done" in run.logs(), "an epoch")
+                run.process.send_signal(signal.SIGINT)
+                self.assertEqual(run.finish(timeout=60)[0], 130)
+                self.assertTrue(list(folder.glob("step-*/manifest.json")), run.logs()[-4000:])
+
     def test_each_process_holds_its_own_layers_only(self):
         total = {}
         for stages in (1, 2):
             path = job(self.folder, f"large-{stages}", stages, model=LARGE, steps=100000,
                        checkpoint={"directory": "/checkpoints", "everySteps": 1000000},
-                       dataset={"format": "synthetic", "synthetic": {
-                           "trainExamples": 320, "testExamples": 32, "shape": [2048, 1, 1], "classes": 10}})
+                       dataset=LARGE_DATA)
             run, _ = self.start_with(path)
             run.wait_for(lambda run=run: "epoch done" in run.logs(), "an epoch")
             total[stages] = sum(proportional_bytes(self.stage(run, local)) for local in (0, 1))

@@ -18,7 +18,7 @@
 
 namespace lockstep::train {
 
-// Which of the stages of a model that is cut a process computes; see stages.h.
+// Which stage of a model a process computes; see stages.h. A model that is not cut has one.
 struct ModelStage {
   int index = 0, count = 1;
   bool is_first() const { return index == 0; }
@@ -44,9 +44,10 @@ struct ModelOptions {
   bool trains = true;
   // The model has only this stage's ops and tensors.
   ModelStage stage = {};
-  // Not null: the model uses the parameters, states and gradients of that one, which has been built
-  // with the same options and outlives it. So several micro-batches can be between their forward
-  // and backward passes. The model does not initialize them.
+  // If not null, the model has only activations of its own, and uses the parameters, states and
+  // gradients of that model, so that several micro-batches can be between their forward and
+  // backward passes. Requires: that model has been built with the same options, and outlives this
+  // one.
   Model* shares_with = nullptr;
 };
 
@@ -123,9 +124,10 @@ class Model {
   virtual const float* logits() const = 0;  // batch,classes dense
   virtual float* logits_gradient() = 0;     // written by the loss before Backward; it must train
 
-  // Between two stages: the tensor that the earlier one computes and the later one reads, and its
-  // gradient, which the later one computes. Device memory. The caller copies the tensor before
-  // Forward and the gradient before Backward. Each keeps its value until the next pass.
+  // Where two stages meet: the tensor that the earlier stage computes and the later one reads, and
+  // its gradient, which the later stage computes. Device memory. The caller writes the tensor to
+  // the later stage before its Forward, and the gradient to the earlier stage before its Backward;
+  // each stage's own result is there after the pass that computes it, until the next pass.
   struct Border {
     void* value = nullptr;
     void* gradient = nullptr;  // null if the model does not train

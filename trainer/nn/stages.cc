@@ -25,9 +25,14 @@ constexpr double kPassesOverMemory = 3;
 constexpr double kCopiesOfParameters = 4;
 constexpr double kMostSlower = 1.05;
 
+// Without what a processor's layout adds: all kinds of processors cut alike.
+double Bytes(const TensorDesc& tensor) {
+  return static_cast<double>(tensor.shape.elements()) * static_cast<double>(SizeOf(tensor.dtype));
+}
+
 double Bytes(const std::vector<ParameterDesc>& tensors) {
   double bytes = 0;
-  for (const ParameterDesc& tensor : tensors) bytes += static_cast<double>(tensor.desc.bytes());
+  for (const ParameterDesc& tensor : tensors) bytes += Bytes(tensor.desc);
   return bytes;
 }
 
@@ -40,15 +45,14 @@ struct Costs {
 };
 
 Costs After(const Costs& before, const NamedOp& op) {
-  double moved = static_cast<double>(op.op->output().bytes());
-  for (const TensorDesc& x : op.op->inputs()) moved += static_cast<double>(x.bytes());
+  double moved = Bytes(op.op->output());
+  for (const TensorDesc& x : op.op->inputs()) moved += Bytes(x);
   const std::vector<ParameterDesc> parameters = op.op->Parameters();
   moved += Bytes(parameters);
   return {.time = before.time + op.facts.forward_flops + op.facts.backward_flops +
                   kPassesOverMemory * kOperationsPerByte * moved,
           .parameters = before.parameters + Bytes(parameters),
-          .activations = before.activations + static_cast<double>(op.op->output().bytes()) +
-                         static_cast<double>(op.op->WorkspaceBytes()),
+          .activations = before.activations + Bytes(op.op->output()),
           .parameter_tensors = before.parameter_tensors + static_cast<int>(parameters.size())};
 }
 

@@ -141,9 +141,14 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
       std::max({static_cast<std::size_t>(copies) * measured.snapshot,
                 copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
+  const std::string& export_to = session.training().checkpoint.export_to;
+  if (session.stage().count > 1 && copies > 0 && !export_to.empty()) {
+    measured.memory.checkpoint += BytesOfExport(export_to, measured.model);  // see ModelToExport
+  }
   // A later stage hands copies of its own tensors to rank 0, which saves all.
   if (!session.stage().is_first() && measured.memory.checkpoint > 0) {
-    measured.memory.checkpoint = bytes.model.parameters + bytes.model.states + bytes.slots;
+    measured.memory.checkpoint =
+        bytes.model.parameters + bytes.model.states + (copies > 0 ? bytes.slots : 0);
   }
   if (identity.Traits().has_parameter_servers) {
     measured.memory.servers =

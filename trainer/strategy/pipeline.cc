@@ -102,7 +102,11 @@ class PipelineStrategy final : public Strategy, public StageGroups {
     return peers_->BroadcastFirst(floats);
   }
   absl::Status SumStatus() const override { return peers_->SumStatus(); }
-  void StepEnded(const absl::Status& summed) override { peers_->StepEnded(summed); }
+  // Of a wait at a link, only this tells that it has failed.
+  void StepEnded(const absl::Status& summed) override {
+    patience_.Note(summed).IgnoreError();
+    peers_->StepEnded(summed);
+  }
   std::optional<double> ExposedSeconds() const override { return peers_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return all_->CommunicatorName(); }
   StageGroups* stages() override { return this; }

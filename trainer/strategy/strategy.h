@@ -74,14 +74,16 @@ class Strategy {
   // does them, a failure is known only once the device has done what was queued after them.
   virtual absl::Status SumStatus() const = 0;
   // Call at the end of each step, the oldest first, with OK or the reason why its sums failed: when
-  // FinishGradients returns, the sums of a device are not known yet.
+  // FinishGradients returns, the sums of a device are not known yet. And when a wait at a StageLink
+  // has failed in an evaluation.
   virtual void StepEnded(const absl::Status& summed) = 0;
   // Seconds spent waiting in FinishGradients and BroadcastFirst since the replica started. nullopt:
   // a device waits instead, and for how long is not known.
   virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
-  // If the model is cut into stages, this rank's place among them; else null. Of the calls above,
-  // those of a step's gradients then concern the ranks with the same stage, all others all ranks.
+  // Returns this rank's groups if the model is cut into stages, else null. GradientsReady,
+  // FinishGradients and SumStatus then concern the ranks with the same stage, the other calls all
+  // ranks.
   virtual StageGroups* stages() { return nullptr; }
   // Ends that generation's communication: calls that wait for its members, now or later, fail.
   // Thread-safe.

@@ -87,7 +87,10 @@ std::variant<Evaluation, LoopOutcome> Evaluate(
     if (loader != nullptr) batch = loader->Next();
     if (!batch.ok()) return FailedFor(batch.status());
     absl::Status added = AddBatch(session, strategy.stages(), *batch, own);
-    if (!added.ok()) return EndOfStrategy(std::move(added));
+    if (!added.ok()) {
+      strategy.StepEnded(added);
+      return EndOfStrategy(std::move(added));
+    }
     if (std::optional<LoopOutcome> ended = batch_done()) return *std::move(ended);
   }
   std::array<float, 5> sums = ToFloats(own);

@@ -73,8 +73,9 @@ absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint)
     if (loop.SavesForNewWorkers()) return absl::CancelledError("for another number of workers");
     absl::StatusOr<Membership> joined = JoinOnce(loop, fingerprint);
     const bool may_put_off = loop.saver != nullptr && loop.state.step > 0 && !loop.keeps_workers;
-    const bool is_asked = absl::IsCancelled(joined.status()) && !loop.rendezvous.StopRequested();
-    if (!is_asked || !may_put_off) return joined;
+    const bool must_resize = absl::IsCancelled(joined.status()) &&
+                             !loop.rendezvous.StopRequested() && loop.rendezvous.NewWorkers();
+    if (!must_resize || !may_put_off) return joined;
   }
 }
 

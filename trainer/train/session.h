@@ -42,8 +42,8 @@ struct SessionOptions {
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.
   bool only_evaluates = false;
-  // Of the model, if it is cut into several: this process computes and holds no more than it.
-  // `world` is then the number of pipelines.
+  // The stage that this process computes and holds, if the model is cut into several. `world` is
+  // then the number of pipelines.
   ModelStage stage = {};
 };
 
@@ -175,32 +175,32 @@ class Session {
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
 
-  // What the process does if the model is cut into stages: see stage_step.h.
+  // For a model that is cut into stages; stage_step.h uses these.
   const ModelStage& stage() const { return stage_; }
-  // How many parts are between their forward and backward passes at most.
+  // The most parts that are between their forward and backward passes.
   int parts_in_flight() const { return static_cast<int>(twins_.size()) + 1; }
-  // Computes a part: the parts in flight have models of their own, which share their parameters.
+  // Returns the model that computes a part. Each part in flight has its own; they share parameters.
   Model& model_of(int part);
-  // What the stages exchange for a part: this stage's samples of a StageTraffic are the output of
-  // the stage before, behind `part_bytes()` that all stages need or pass on: which part it is, and
-  // its labels.
+  // Returns the sizes of this stage's messages. A message to the next stage has part_bytes(), which
+  // say which samples the part has and hold their labels, and then the stage's output. One to the
+  // stage before has the gradient of that one's output.
   StageTraffic stage_traffic() const;
   std::size_t part_bytes() const;
-  // In the first stage: copies a part of the batch into its model's input, and the rest to
-  // `message`, of part_bytes().
+  // In the first stage: copies a part's samples into its model's input, and writes the part_bytes()
+  // at the beginning of `message`.
   void LoadFirstStage(const Batch& batch, int part, std::span<std::byte> message);
-  // In later stages: takes the rest from `message`.
+  // In later stages: reads them from the beginning of `message`.
   void LoadLaterStage(int part, std::span<const std::byte> message);
-  // The norm of this stage's gradients, and the totals that this rank has by now. Both block.
+  // Return the norm of this stage's gradients, and this rank's totals of the step. Both block.
   double OwnGradientNorm();
   StepTail OwnTail();
-  // Replaces both by those of all stages, before Update.
+  // Replaces both by those of all stages. Call it before Update.
   void TakeTotals(const StepTail& tail, double squared_norm);
 
   static constexpr int kMostStepsBegun = 2;
   // How many steps may begin before the first of them ends, so that a device with a queue does not
   // wait for the host. A host device has none in progress when the calls of a step return.
-  // Neither has one of a pipeline, where the host passes the parts on.
+  // Nor has a stage, because its host passes the parts on.
   std::int64_t steps_ahead() const {
     return backend_->IsHost() || stage_.count > 1 ? 1 : kMostStepsBegun;
   }
@@ -274,7 +274,7 @@ class Session {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;  // the first as train_data_
 
-  // What a decision about a part of the gradient uses, for the sake of its norm.
+  // The operands of OwnGradientNorm's decision, which is made for its norm alone.
   struct NormMemory {
     UpdateSettings settings;
     UpdateGate gate;

@@ -110,10 +110,20 @@ absl::Status TakeFrom(Session& session, StageGroups& groups) {
   return absl::OkStatus();
 }
 
-absl::Status SendTensors(Session& session, StageGroups& groups) {
+// What this stage has of what rank 0 needs.
+StateTensors CopyOwn(Gathers needs, Session& session) {
+  if (needs == Gathers::kAll) return CopyTensors(session);
+  return {.model = CopyModel(session), .optimizer = {}};
+}
+
+absl::Status SendTensors(Gathers needs, Session& session, StageGroups& groups) {
   const int stage = groups.place().stage;
-  LOCKSTEP_RETURN_IF_ERROR(SendNames(NamesOf(OwnNames(session)), stage, groups));
-  StateTensors own = CopyTensors(session);
+  StateTensors own = CopyOwn(needs, session);
+  Names names;
+  for (const auto* part : {&own.model, &own.optimizer}) {
+    for (const NamedTensor& tensor : *part) names.push_back(tensor.name);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
   for (auto* part : {&own.model, &own.optimizer}) {
     for (NamedTensor& tensor : *part) {
       LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(tensor.data)));
@@ -140,9 +150,9 @@ absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
 }
 
 // All tensors, of which only those of this stage have data.
-StateTensors WholeWithOwn(Session& session) {
+StateTensors WholeWithOwn(Gathers needs, Session& session) {
   const StateNames names = WholeNames(session);
-  StateTensors own = CopyTensors(session), whole;
+  StateTensors own = CopyOwn(needs, session), whole;
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(own);
   const auto fill = [&](const std::vector<TensorName>& from, std::vector<NamedTensor>& to) {
     for (const TensorName& tensor : from) {
@@ -152,7 +162,7 @@ StateTensors WholeWithOwn(Session& session) {
     }
   };
   fill(names.model, whole.model);
-  fill(names.optimizer, whole.optimizer);
+  if (needs == Gathers::kAll) fill(names.optimizer, whole.optimizer);
   return whole;
 }
 
@@ -191,21 +201,21 @@ absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroup
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<StateTensors>> GatherTensors(bool wants, Session& session,
-                                                          StageGroups& groups) {
+absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups) {
   const StagePlace& place = groups.place();
-  if (place.pipeline != 0) return std::nullopt;
-  std::uint8_t is_wanted = wants ? 1 : 0;
+  if (place.pipeline != 0) return StateTensors();
   if (!place.is_first()) {
-    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(place.stage, BytesOf(is_wanted)));
-    if (is_wanted != 0) LOCKSTEP_RETURN_IF_ERROR(SendTensors(session, groups));
-    return std::nullopt;
+    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(place.stage, BytesOf(needs)));
+    if (needs != Gathers::kNothing) {
+      LOCKSTEP_RETURN_IF_ERROR(SendTensors(needs, session, groups));
+    }
+    return StateTensors();
   }
   for (int stage = 1; stage < place.stages; ++stage) {
-    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(is_wanted)));
+    LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(needs)));
   }
-  if (!wants) return std::nullopt;
-  StateTensors whole = WholeWithOwn(session);
+  if (needs == Gathers::kNothing) return StateTensors();
+  StateTensors whole = WholeWithOwn(needs, session);
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(whole);
   for (int stage = 1; stage < place.stages; ++stage) {
     LOCKSTEP_RETURN_IF_ERROR(TakeOf(stage, by_name, groups));

@@ -27,9 +27,10 @@ std::vector<int> RanksWithState(const Membership& membership, int stages, std::i
 // is that of rank 0; others ignore it.
 absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups);
 
-// Returns the tensors of all stages to rank 0, if it wants them, and nullopt to others. `wants` is
-// that of rank 0; others ignore it.
-absl::StatusOr<std::optional<StateTensors>> GatherTensors(bool wants, Session& session,
-                                                          StageGroups& groups);
+// What rank 0 needs of all stages.
+enum class Gathers : std::uint8_t { kNothing, kModel, kAll };
+// Returns the tensors of all stages to rank 0, as far as it needs them, and nothing to others.
+// `needs` is that of rank 0; others ignore it.
+absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups);
 
 }  // namespace lockstep::train

@@ -221,7 +221,8 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
   const bool is_new = state != restored && state != last_save;
   const bool saves = rank == 0 && saver != nullptr && is_new;
-  if (Ended ended = GatherIfStaged(saves)) return ended;
+  const Gathers needs = saves ? Gathers::kAll : Gathers::kNothing;
+  if (Ended ended = GatherIfStaged(needs, rank)) return ended;
   if (saves) StartSave();
   return std::nullopt;
 }
@@ -240,8 +241,9 @@ absl::Status TrainLoop::WaitForSave() {
 LoopOutcome TrainLoop::SaveAlone() {
   if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
   if (session.stage().count > 1) {
-    const bool is_saved = state == restored || (state == last_save && WaitForSave().ok());
-    if (is_saved) return {.end = LoopEnd::kStopped, .reason = {}};
+    const absl::Status last = WaitForSave();
+    if (state == restored || (state == last_save && last.ok())) return {LoopEnd::kStopped, {}};
+    if (!last.ok()) return {LoopEnd::kStopped, last};
     return {LoopEnd::kStopped,
             absl::UnavailableError("a checkpoint needs all stages of the model, and the processes "
                                    "that have the others are not connected")};
@@ -265,15 +267,18 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const std::string& export_to = session.training().checkpoint.export_to;
   const bool exports = end == LoopEnd::kDone && !export_to.empty() && state != exported;
   const bool saves = saver != nullptr && state != restored;
-  if (Ended ended = GatherIfStaged(rank == 0 && (saves || exports))) return *std::move(ended);
+  const Gathers needs = saves ? Gathers::kAll : exports ? Gathers::kModel : Gathers::kNothing;
+  if (Ended ended = GatherIfStaged(needs, rank)) return *std::move(ended);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
+  const bool is_staged = strategy.stages() != nullptr;
   std::vector<NamedTensor> to_export;
-  if (exports) to_export = gathered_tensors ? gathered_tensors->model : CopyModel(session);
+  if (exports && is_staged) to_export = ModelToExport(saves);
   absl::Status kept = SaveAtEnd();
-  gathered_tensors.reset();  // it may have been saved before
+  gathered_tensors = {};  // it may have been saved before
   if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
   if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
+    if (!is_staged) to_export = CopyModel(session);
     kept = ExportAtEnd(export_to, state.step, session, std::move(to_export), writer, *files);
     if (kept.ok()) exported = state;
   }

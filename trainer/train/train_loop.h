@@ -23,6 +23,7 @@
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
 #include "trainer/train/snapshot.h"
+#include "trainer/train/stage_state.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
@@ -50,10 +51,10 @@ struct TrainLoop {
     std::int64_t saves = 0;  // of rank 0 that had succeeded by then
     SteadyTime at;
   };
-  // Of rank 0 of a model in stages: what it has read for all of them, until they have it; and what
-  // they have given it for a save.
+  // If the model is cut into stages, on rank 0: what it has read for all stages, until they have
+  // it; and what all stages have given it for a save.
   StateTensors given_tensors = {};
-  std::optional<StateTensors> gathered_tensors = {};
+  StateTensors gathered_tensors = {};
 
   std::optional<KeepsWorkers> keeps_workers = {};
   int tries_to_leave = 0;  // for another number of workers, in this generation
@@ -122,8 +123,9 @@ struct TrainLoop {
   Ended ShareRunState(RunState& shared, int source, Ended not_restored);
   absl::Status ShareTensors(Strategy& among, int source, std::int64_t step);
   Ended ShareStagesState(const Membership& membership, StageGroups& groups);
-  Ended GatherIfStaged(bool wants);
+  Ended GatherIfStaged(Gathers needs, int rank);
   StateTensors TensorsToSave();
+  std::vector<NamedTensor> ModelToExport(bool is_saved_too);
   Ended AgreeOnFinite(bool& finite);
   std::vector<std::span<float>> StateRanges() const;
   std::vector<std::span<float>> SharedRanges() const;

@@ -39,24 +39,36 @@ TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, Stage
     return EndOfStrategy(std::move(received));
   }
   state = shared;
-  return std::nullopt;
+  // So nobody waits at a link for rank 0, which may still have other stages to serve.
+  absl::Status entered = strategy.Barrier();
+  if (entered.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(entered));
 }
 
-// Gives rank 0 the tensors of all stages if it is about to save or export them. Without stages it
-// has them.
-TrainLoop::Ended TrainLoop::GatherIfStaged(bool wants) {
+// Gives rank 0 the tensors of all stages as far as it is about to save or export them. Without
+// stages it has them. The end of a generation would end the gathering, so nobody leaves before rank
+// 0 has all: it is the last at the barrier, which the others may have left by then.
+TrainLoop::Ended TrainLoop::GatherIfStaged(Gathers needs, int rank) {
   StageGroups* const groups = strategy.stages();
   if (groups == nullptr) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  absl::StatusOr<std::optional<StateTensors>> gathered = GatherTensors(wants, session, *groups);
+  absl::StatusOr<StateTensors> gathered = GatherTensors(needs, session, *groups);
   if (!gathered.ok()) return EndOfStrategy(std::move(gathered).status());
   gathered_tensors = *std::move(gathered);
-  return std::nullopt;
+  absl::Status left = strategy.Barrier();
+  if (rank == 0 || left.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(left));
 }
 
 StateTensors TrainLoop::TensorsToSave() {
-  if (gathered_tensors) return *std::exchange(gathered_tensors, std::nullopt);
+  if (strategy.stages() != nullptr) return std::exchange(gathered_tensors, {});
   return CopyTensors(session);
+}
+
+// With stages, a save takes the tensors that it needs, too, so that they are copied before it.
+std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
+  if (is_saved_too) return gathered_tensors.model;
+  return std::exchange(gathered_tensors.model, {});
 }
 
 // Each rank has looked at its own stage only, and all must end alike.
