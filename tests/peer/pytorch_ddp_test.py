@@ -23,11 +23,11 @@ class PyTorchTest(peer.ReportingExampleTest):
     def test_two_workers_train_one_model_and_go_on_after_a_kill(self):
         data = self.write_data()
         records = self.check_reports_and_restart(
-            "pytorch-ddp", 1600, ["--data", "/data/mnist", "--epochs", "16", "--save-every", "50"],
+            "pytorch-ddp", 800, ["--data", "/data/mnist", "--epochs", "8", "--save-every", "50"],
             ["--volume", f"mnist={data}"])
         self.assertEqual({2}, {record["world"] for *_, record in records if "world" in record})
         last = [record for _, attempt, record in records if attempt == 1 and "accuracy" in record]
-        self.assertEqual([(0, 1600), (1, 1600)], [(record["rank"], record["steps"]) for record in last])
+        self.assertEqual([(0, 800), (1, 800)], [(record["rank"], record["steps"]) for record in last])
         self.assertGreater(last[0]["accuracy"], 0.9)
 
 
