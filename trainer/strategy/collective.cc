@@ -11,6 +11,7 @@
 #include "trainer/comm/make_communicator.h"
 #include "trainer/comm/make_stream_communicator.h"
 #include "trainer/strategy/generation_stop.h"
+#include "trainer/strategy/group_options.h"
 #include "trainer/strategy/member_callers.h"
 #include "trainer/strategy/patience.h"
 #include "trainer/strategy/strategy.h"
@@ -35,20 +36,9 @@ class CollectiveStrategy final : public Strategy {
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     LeaveAll();
     buckets_ = BucketsOf(buffer_, options_, /*ring=*/1);
-    CommunicatorOptions options;
-    options.rank = membership.rank;
-    options.size = membership.world();
-    options.bind_address = options_.bind_address;
-    options.callers = callers_.Of(membership);
-    options.on_connected = [this](const absl::Status& connected, Duration took) {
-      callers_.Note(connected, took);
-    };
-    options.allow_shm = options_.allow_shm;
+    CommunicatorOptions options = GroupOptions(membership, options_, callers_, patience_.timeout(),
+                                               stop_.Begin(membership.generation));
     options.root_memory = options_.root_memory;
-    options.cancel = stop_.Begin(membership.generation);
-    options.connect_timeout = options_.connect_timeout;
-    options.timeout = patience_.timeout();
-    options.prove = ProverOf(options_);
     {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
@@ -153,14 +143,6 @@ class CollectiveStrategy final : public Strategy {
 };
 
 }  // namespace
-
-std::function<std::string(const std::string&, const std::string&)> ProverOf(
-    const CollectiveOptions& options) {
-  if (!options.token.present()) return nullptr;
-  return [&token = options.token](const std::string& nonce, const std::string& text) {
-    return token.Prove(api::kProofOfRank, nonce, text);
-  };
-}
 
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
                                                const CollectiveOptions& options, int ring) {

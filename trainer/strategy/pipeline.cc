@@ -16,6 +16,7 @@
 #include "trainer/comm/make_communicator.h"
 #include "trainer/comm/prefixed_store.h"
 #include "trainer/strategy/generation_stop.h"
+#include "trainer/strategy/group_options.h"
 #include "trainer/strategy/member_callers.h"
 #include "trainer/strategy/patience.h"
 #include "trainer/strategy/stage_groups.h"
@@ -180,21 +181,9 @@ class PipelineStrategy final : public Strategy, public StageGroups {
                                                             const std::string& name,
                                                             GradientBuffer& buffer) {
     const Membership pair = PartOf(group.membership, ranks);
-    CommunicatorOptions options;
-    options.rank = pair.rank;
-    options.size = pair.world();
-    options.bind_address = options_.bind_address;
-    options.callers = callers_.Of(pair);
-    options.on_connected = [this](const absl::Status& connected, Duration took) {
-      callers_.Note(connected, took);
-    };
-    options.allow_shm = options_.allow_shm;
-    options.cancel = group.cancel;
-    options.connect_timeout = options_.connect_timeout;
-    options.timeout = patience_.timeout();
-    options.prove = ProverOf(options_);
     PrefixedStore of_pair(store, fmt::format("{}/", name));
-    return MakeCommunicator(options, of_pair, buffer);
+    return MakeCommunicator(
+        GroupOptions(pair, options_, callers_, patience_.timeout(), group.cancel), of_pair, buffer);
   }
 
   // The links of a pipeline are formed from its first stage to its last.

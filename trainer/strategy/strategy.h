@@ -114,11 +114,6 @@ struct CollectiveOptions {
   };  // ends Connect; called on any thread
 };
 
-// Returns CommunicatorOptions::prove; empty without a token. Requires: `options` outlives the
-// result.
-std::function<std::string(const std::string&, const std::string&)> ProverOf(
-    const CollectiveOptions& options);
-
 // The ranges of `buffer` that are summed one after the other in a step, the last one first. In a
 // ring over sockets of `ring` ranks (1: they are summed in another way), the messages of a sum that
 // follow each other are 2 (ring - 1). So that their bytes and not their number take the time, the
