@@ -12,7 +12,7 @@ class ScratchPlan {
  public:
   std::size_t Reserve(std::size_t bytes) {
     const std::size_t offset = bytes_;
-    bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    bytes_ += Aligned(bytes);
     return offset;
   }
   std::size_t bytes() const { return bytes_; }

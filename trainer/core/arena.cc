@@ -11,7 +11,7 @@ Arena::~Arena() {
 std::size_t Arena::Reserve(std::size_t bytes) {
   LOCKSTEP_CHECK(memory_ == nullptr, "arena: Reserve({}) after Allocate()", bytes);
   const std::size_t offset = size_;
-  size_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  size_ += Aligned(bytes);
   return offset;
 }
 

@@ -10,6 +10,11 @@ namespace lockstep::train {
 
 inline constexpr std::size_t kArenaAlignment = 64;
 
+// Returns `bytes`, rounded up to a multiple of kArenaAlignment.
+constexpr std::size_t Aligned(std::size_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
 // Call Reserve() any number of times, Allocate() once, then At(). Not thread-safe.
 class Arena {
  public:

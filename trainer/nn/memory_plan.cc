@@ -8,10 +8,6 @@
 namespace lockstep::train {
 namespace {
 
-std::size_t Aligned(std::size_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 bool LiveTogether(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }

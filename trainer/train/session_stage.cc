@@ -8,10 +8,6 @@
 namespace lockstep::train {
 namespace {
 
-std::size_t Aligned(std::size_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 // Writes or reads consecutive values of a message.
 template <typename T>
 std::byte* Append(std::span<const T> values, std::byte* to) {
