@@ -62,35 +62,26 @@ struct Place {
   Costs before;  // of all ops before it
 };
 
-// Returns the last op that reads the output of each op; its own number if none does.
-std::vector<int> LastReaders(const std::vector<NamedOp>& ops) {
-  std::vector<int> last(ops.size());
+// Returns the last op that reads `tensor`: an op's output, or kSamples. If none does, `tensor`.
+int LastReader(const std::vector<NamedOp>& ops, int tensor) {
+  int last = tensor;
   for (int i = 0; i < std::ssize(ops); ++i) {
-    last[static_cast<std::size_t>(i)] = i;
-    for (const int input : ops[static_cast<std::size_t>(i)].inputs) {
-      if (input != kSamples) last[static_cast<std::size_t>(input)] = i;
-    }
+    if (std::ranges::count(ops[static_cast<std::size_t>(i)].inputs, tensor) > 0) last = i;
   }
   return last;
 }
 
 // Only the output of the last op before a place may be read after it.
 std::vector<Place> PlacesOf(const std::vector<NamedOp>& ops) {
-  const std::vector<int> last_readers = LastReaders(ops);
   std::vector<Place> places = {{.op = 0, .before = {}}};
   Costs costs;
-  int last_reader = 0;  // of the samples and of all ops but the last one so far
-  for (int i = 0; i < std::ssize(ops); ++i) {
-    if (std::ranges::count(ops[static_cast<std::size_t>(i)].inputs, kSamples) > 0) {
-      // Later ops that read the samples are after this one.
-      last_reader = std::max(last_reader, i);
-    }
-  }
+  // Of the samples and of all ops but the last one so far.
+  int last_reader = LastReader(ops, kSamples);
   for (int i = 0; i < std::ssize(ops); ++i) {
     costs = After(costs, ops[static_cast<std::size_t>(i)]);
     const int next = i + 1;
     if (next == std::ssize(ops) || last_reader < next) places.push_back({next, costs});
-    last_reader = std::max(last_reader, last_readers[static_cast<std::size_t>(i)]);
+    last_reader = std::max(last_reader, LastReader(ops, i));
   }
   return places;
 }
