@@ -27,10 +27,10 @@ std::span<std::byte> BytesOf(std::vector<float>& floats) {
 // Of a stage, in the order in which it sends or takes its tensors.
 using Names = std::vector<std::string>;
 
-Names NamesOf(const StateNames& names) {
+Names NamesOf(const auto& tensors) {  // StateNames or StateTensors
   Names all;
-  for (const auto* part : {&names.model, &names.optimizer}) {
-    for (const TensorName& tensor : *part) all.push_back(tensor.name);
+  for (const auto* part : {&tensors.model, &tensors.optimizer}) {
+    for (const auto& tensor : *part) all.push_back(tensor.name);
   }
   return all;
 }
@@ -119,11 +119,7 @@ StateTensors CopyOwn(Gathers needs, Session& session) {
 absl::Status SendTensors(Gathers needs, Session& session, StageGroups& groups) {
   const int stage = groups.place().stage;
   StateTensors own = CopyOwn(needs, session);
-  Names names;
-  for (const auto* part : {&own.model, &own.optimizer}) {
-    for (const NamedTensor& tensor : *part) names.push_back(tensor.name);
-  }
-  LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
+  LOCKSTEP_RETURN_IF_ERROR(SendNames(NamesOf(own), stage, groups));
   for (auto* part : {&own.model, &own.optimizer}) {
     for (NamedTensor& tensor : *part) {
       LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(tensor.data)));
