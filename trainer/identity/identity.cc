@@ -212,10 +212,6 @@ int Identity::StageOf(int rank) const {
   return rank % Stages();
 }
 
-int Identity::PipelineOf(int rank) const {
-  return rank / Stages();
-}
-
 std::string Identity::LeaderAddress() const {
   return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
 }

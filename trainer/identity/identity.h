@@ -104,7 +104,6 @@ struct Identity {
   // ranks 2 and 3 are stages 0 and 1 of pipeline 1. World() is a multiple of Stages().
   int Stages() const;
   int StageOf(int rank) const;
-  int PipelineOf(int rank) const;
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
   // number of pods per role, processes per pod, stages, and `training` without its folders, which
   // may differ between pods. Readable, except for the digest of `training`, to show differences.

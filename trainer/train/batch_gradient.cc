@@ -43,7 +43,7 @@ absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
                      .examples = static_cast<double>(batch_.valid),
                      .hash = batch_.hash_sum};
   TakeStates(states);
-  totals.gradient_norm = GradientNorm();
+  totals.gradient_norm = session_.OwnGradientNorm();
   if (!std::isfinite(totals.loss) || !std::isfinite(totals.gradient_norm)) {
     totals.loss = totals.correct = 0;
     totals.skipped = true;
@@ -60,30 +60,6 @@ void BatchGradient::TakeStates(std::span<const float> states) {
   const float share = 1.0f / static_cast<float>(session_.plan().world);
   float* const added = session_.buffer().data() + session_.model().gradients().size();
   for (std::size_t i = 0; i < states.size(); ++i) added[i] = share * (states[i] - saved_states_[i]);
-}
-
-// As in a step that updates here: the back end computes it on all threads.
-double BatchGradient::GradientNorm() {
-  const std::span<float> gradients = session_.model().gradients();
-  const UpdateSettings settings;
-  const bool is_summed = true;
-  StepTail tail;
-  UpdateGate gate;
-  OptimizerStep update;
-  StepResult result;
-  session_.backend().DecideUpdate({.settings = &settings,
-                                   .is_summed = &is_summed,
-                                   .gradients = gradients.data(),
-                                   .size = std::ssize(gradients),
-                                   .tail = &tail,
-                                   .gate = &gate,
-                                   .update = &update,
-                                   .result = &result,
-                                   .states = nullptr,
-                                   .summed_states = nullptr,
-                                   .saved_states = nullptr,
-                                   .states_size = 0});
-  return result.gradient_norm;
 }
 
 void BatchGradient::RunParts() {

@@ -35,7 +35,6 @@ class BatchGradient {
  private:
   void RunParts();
   void TakeStates(std::span<const float> states);
-  double GradientNorm();
 
   Session& session_;
   PhaseClock& phases_;

@@ -49,11 +49,11 @@ absl::Status AddBatch(Session& session, StageGroups* groups, const Batch* batch,
   return absl::OkStatus();
 }
 
-// Of a rank or, with stages, of a pipeline; null in its later stages.
+// Null in a pipeline's later stages.
 std::unique_ptr<Loader> MakeLoader(const Session& session, const StepPlan& plan, int rank) {
   if (!session.stage().is_first()) return nullptr;
   return Loader::Create(*session.test_data(), {.plan = plan,
-                                               .rank = rank / session.stage().count,
+                                               .rank = session.PipelineOf(rank),
                                                .shuffle = false,
                                                .prefetch = session.training().dataset.prefetch,
                                                .threads = session.reading_threads(),

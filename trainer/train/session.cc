@@ -159,7 +159,6 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
     targets_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
   }
   AllocateBlock();
-  if (stage_.count > 1) AllocateNorm();
   if (stage_.is_last()) MakeLosses();
   OpenGate();
   return absl::OkStatus();
@@ -204,6 +203,7 @@ void Session::AllocateBlock() {
   const std::size_t targets = block_.Reserve(targets_.size() * sizeof(float));
   const std::size_t weights = block_.Reserve(weights_.size() * sizeof(float));
   const std::size_t saved = block_.Reserve(states), kept = block_.Reserve(gradients);
+  const std::size_t norm = block_.Reserve(sizeof(NormMemory));
   block_.Allocate(backend_->memory());
   device_ = {.input = block_.At<StepInput>(input),
              .gate = block_.At<UpdateGate>(gate),
@@ -214,7 +214,8 @@ void Session::AllocateBlock() {
              .targets = targets_.empty() ? nullptr : block_.At<float>(targets),
              .weights = block_.At<float>(weights),
              .saved_states = block_.At<float>(saved),
-             .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr};
+             .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr,
+             .norm = block_.At<NormMemory>(norm)};
 }
 
 std::unique_ptr<LossOp> Session::MakeLoss(double label_smoothing) {
@@ -276,7 +277,7 @@ SessionMemory Session::Memory() const {
   return {.model = model,
           .sums = (buffer_ ? buffer_->size() : 0) * sizeof(float) + device_sums_.bytes(),
           .slots = optimizer_->MemoryBytes(),
-          .step = block_.bytes() + norm_block_.bytes(),
+          .step = block_.bytes(),
           .links = links};
 }
 

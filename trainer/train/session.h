@@ -177,6 +177,8 @@ class Session {
 
   // For a model that is cut into stages; stage_step.h uses these.
   const ModelStage& stage() const { return stage_; }
+  // Neighbouring ranks are the stages of a pipeline. It reads as a rank does without stages.
+  int PipelineOf(int rank) const { return rank / stage_.count; }
   // The most parts that are between their forward and backward passes.
   int parts_in_flight() const { return static_cast<int>(twins_.size()) + 1; }
   // Returns the model that computes a part. Each part in flight has its own; they share parameters.
@@ -191,7 +193,8 @@ class Session {
   void LoadFirstStage(const Batch& batch, int part, std::span<std::byte> message);
   // In later stages: reads them from the beginning of `message`.
   void LoadLaterStage(int part, std::span<const std::byte> message);
-  // Return the norm of this stage's gradients, and this rank's totals of the step. Both block.
+  // Return the norm of the gradients that this process holds, of its stage's tensors, and its
+  // totals of the step. Both block. Requires: BeginStep, and all parts' passes.
   double OwnGradientNorm();
   StepTail OwnTail();
   // Replaces both by those of all stages. Call it before Update.
@@ -244,7 +247,6 @@ class Session {
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();
   UpdateMemory MemoryOfUpdate();
-  void AllocateNorm();
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
     return reinterpret_cast<StepTail*>(summed_states() + model_->states().size());
@@ -284,7 +286,7 @@ class Session {
   };
 
   // Device memory beside the model's.
-  Arena block_, norm_block_;
+  Arena block_;
   struct {
     StepInput* input = nullptr;
     UpdateGate* gate = nullptr;
@@ -296,6 +298,7 @@ class Session {
     float* weights = nullptr;         // a part's rows
     float* saved_states = nullptr;    // the states before the step, in case it is skipped
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
+    NormMemory* norm = nullptr;
   } device_;
 
   std::array<BegunStep, kMostStepsBegun> begun_;  // a ring

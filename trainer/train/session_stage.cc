@@ -73,14 +73,9 @@ void Session::LoadLaterStage(int part, std::span<const std::byte> message) {
   UploadLabels();
 }
 
-void Session::AllocateNorm() {
-  norm_block_.Reserve(sizeof(NormMemory));
-  norm_block_.Allocate(backend_->memory());
-}
-
 // The back end's decision about an update computes the norm on all threads, or on the device.
 double Session::OwnGradientNorm() {
-  auto* const memory = norm_block_.At<NormMemory>(0);
+  NormMemory* const memory = device_.norm;
   const NormMemory fresh;
   backend_->Upload(&fresh, memory, sizeof(fresh));
   backend_->DecideUpdate({.settings = &memory->settings,

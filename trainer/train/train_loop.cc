@@ -74,12 +74,11 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   return SaveAndEnd(LoopEnd::kDone, rank);
 }
 
-// Null in a stage that is not the first: it gets what it needs from the stage before. A pipeline
-// reads as a rank does without stages.
+// Null in a stage that is not the first: it gets what it needs from the stage before.
 std::unique_ptr<Loader> TrainLoop::MakeLoader(int rank) const {
   if (!session.stage().is_first()) return nullptr;
   std::unique_ptr<Loader> loader =
-      Loader::Create(session.train_data(), session.TrainingReads(rank / session.stage().count));
+      Loader::Create(session.train_data(), session.TrainingReads(session.PipelineOf(rank)));
   loader->Seek(state.step);
   return loader;
 }
