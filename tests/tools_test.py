@@ -326,6 +326,61 @@ esac""")
         self.assertEqual([], self.installed(part="python"))
 
 
+def is_debian():
+    release = pathlib.Path("/etc/os-release")
+    return release.exists() and "\nID=debian\n" in release.read_text()
+
+
+@unittest.skipUnless(is_debian(), "tools/setup takes packages from Debian only")
+class SetupChartTest(unittest.TestCase):
+    """tools/setup chart with the helms there, nothing installed, and an apt-get that has one package and writes
+    down what it is asked."""
+
+    def setUp(self):
+        self.folder = temporary_folder(self)
+        self.asked = self.folder / "asked"
+        self.environment = {"PATH": f"{self.folder}/path:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")}
+        self.programs = pathlib.Path(subprocess.run(
+            [TOOLS / "chart/programs.sh", "where"], check=True, text=True, stdout=subprocess.PIPE,
+            env=self.environment).stdout.strip())
+        for helm in ("helm3", "helm4", "helm-unittest"):
+            write_program(self.programs / helm, "")
+        package = self.folder / "package"
+        for program in ("prometheus", "promtool"):
+            write_program(package / "usr/bin" / program, f"echo {program} 2.42")
+        (package / "DEBIAN").mkdir()
+        (package / "DEBIAN/control").write_text(
+            "Package: prometheus\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b.c>\nDescription: x\n")
+        subprocess.run(["dpkg-deb", "--build", package, self.folder / "prometheus_1_all.deb"], check=True,
+                       stdout=subprocess.DEVNULL)
+        write_program(self.folder / "path/dpkg-query", "")
+        write_program(self.folder / "path/sudo", '[ "$1" != -n ] || shift; exec "$@"')
+        for program in ("prometheus", "promtool"):  # whatever this machine has
+            write_program(self.folder / "path" / program, "exit 1")
+        write_program(self.folder / "path/apt-get", f"""echo "$*" >>{self.asked}
+case " $* " in *" download prometheus ") cp {self.folder}/prometheus_1_all.deb . ;; esac""")
+
+    def call(self):
+        done = subprocess.run([TOOLS / "setup", "chart"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, env=self.environment)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return self.asked.read_text()
+
+    def test_no_server_is_installed(self):
+        asked = self.call()
+        self.assertRegex(asked, " install .*python3-yaml")
+        self.assertNotRegex(asked, " install .*prometheus")
+        for program in ("prometheus", "promtool"):
+            said = subprocess.run([self.programs / program], check=True, text=True, stdout=subprocess.PIPE).stdout
+            self.assertEqual(f"{program} 2.42\n", said)
+        self.assertEqual(1, self.call().count(" download "), "it is there now")
+
+    def test_those_of_this_machine_are_taken(self):
+        for program in ("prometheus", "promtool"):
+            write_program(self.folder / "path" / program, "")
+        self.assertNotIn(" download ", self.call())
+
+
 class WheelsTest(unittest.TestCase):
     def test_work_folders_are_removed_and_nothing_of_the_callers(self):
         folder = temporary_folder(self)

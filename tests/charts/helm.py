@@ -1,8 +1,10 @@
-"""The helms that `tools/setup chart` builds, and what they render."""
+"""The programs that `tools/setup chart` sees to, and what the helms render."""
 import functools
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import yaml
@@ -43,9 +45,10 @@ def folder():
 
 
 def program(name):
-    path = folder() / name
-    if not path.exists():
-        raise FileNotFoundError(f"found no {path}; `tools/setup chart` sees to it")
+    """In that folder, else on the PATH."""
+    path = shutil.which(name, path=f"{folder()}{os.pathsep}{os.environ['PATH']}")
+    if path is None:
+        raise FileNotFoundError(f"found no {name} in {folder()}; `tools/setup chart` sees to it")
     return path
 
 

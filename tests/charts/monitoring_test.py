@@ -9,7 +9,7 @@ import unittest
 import yaml
 
 import dashboards
-from helm import CHART, ROOT
+from helm import CHART, ROOT, program
 
 RULES = CHART / "rules" / "lockstep.yaml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -35,7 +35,7 @@ OTHER_JOBS = "DCGM_"
 
 
 def promtool(*arguments):
-    return subprocess.run(["promtool", *map(str, arguments)], stdout=subprocess.PIPE,
+    return subprocess.run([program("promtool"), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
 
 

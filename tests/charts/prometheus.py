@@ -12,7 +12,7 @@ import urllib.request
 import yaml
 
 from free_port import free_port
-from helm import CHART, ROOT
+from helm import CHART, ROOT, program
 from slowness import SLOWNESS
 
 OPERATOR_NAMESPACE = "lockstep-system"  # in the example
@@ -64,7 +64,7 @@ class Prometheus:
         self.port = free_port()
         self.log = (folder / "prometheus.log").open("w+")
         self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
+            [program("prometheus"), f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
              f"--web.listen-address=127.0.0.1:{self.port}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         try:
