@@ -1077,17 +1077,35 @@ class LintTest(unittest.TestCase):
         self.assertFalse(lint.is_tidied("tests/base/a_test.cc"))
 
     def test_a_changed_header_changes_the_key_of_who_includes_it(self):
-        with tempfile.TemporaryDirectory() as folder:
-            root, saved = pathlib.Path(folder), lint.ROOT
-            self.addCleanup(setattr, lint, "ROOT", saved)
-            lint.ROOT = root
-            (root / "a.cc").write_text('#include "b.h"\n')
-            (root / "b.h").write_text('#include "c.h"\n')
-            (root / "c.h").write_text("int c;\n")
-            before = lint.Inputs().digest("a.cc").hexdigest()
-            self.assertEqual(before, lint.Inputs().digest("a.cc").hexdigest())
-            (root / "c.h").write_text("long c;\n")
-            self.assertNotEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+        for header, changed in (("c.h", "c.h"), ("c.pb.h", "c.proto"), ("c.grpc.pb.h", "c.proto")):
+            with self.subTest(header):
+                root = temporary_folder(self)
+                (root / "a.cc").write_text('#include "b.h"\n')
+                (root / "b.h").write_text(f'#include "{header}"\n')
+                (root / changed).write_text("int c;\n")
+                with unittest.mock.patch.object(lint, "ROOT", root):
+                    before = lint.Inputs().digest("a.cc").hexdigest()
+                    self.assertEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+                    (root / changed).write_text("long c;\n")
+                    self.assertNotEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+
+    def test_a_clang_tidy_that_does_not_end_by_itself_is_a_fault_and_not_remembered(self):
+        folder = temporary_folder(self)
+        root, cache = folder / "root", folder / "deps/lint-cache"
+        root.mkdir()
+        (root / "a.cc").write_text("int a;\n")
+        (root / ".clang-tidy").touch()
+        (folder / "compile_commands.json").write_text(json.dumps(
+            [{"file": str(root / "a.cc"), "command": "c++ a.cc", "directory": str(root)}]))
+        tidy = folder / "clang-tidy"
+        for ends, faults, remembered in (("kill -9 $$", ["a.cc: clang-tidy ended with -9, expected 0"], 0),
+                                         ("exit 0", [], 1)):
+            write_program(tidy, f'[ "$1" = --version ] || {ends}')
+            with unittest.mock.patch.multiple(lint, TIDY=str(tidy), ROOT=root, DEPS=folder / "deps",
+                                              build_generated_headers=lambda _: None), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual(faults, lint.check_tidy(str(folder), 1))
+            self.assertEqual(remembered, len(list(cache.iterdir())))
 
 
 class YardstickTest(unittest.TestCase):
