@@ -852,6 +852,56 @@ esac""")
         self.assertIn("found no engine on the PATH: install Docker or Podman", result.stderr)
 
 
+class CiRunTest(unittest.TestCase):
+    """.ci/run with a make and a tools/kube that do nothing but end with a code."""
+
+    BROKEN = "#!/usr/bin/env bash\nset -eu\nif then\n"
+
+    def call(self, engine="", node_image="", make="", **environment):
+        """(exit code, the last line)"""
+        folder = temporary_folder(self)
+        (folder / ".ci").mkdir()
+        shutil.copy(TOOLS.parent / ".ci/run", folder / ".ci/run")
+        for name, script in (("tools/kube/docker-engine.sh", engine), ("tools/kube/node-image.sh", node_image),
+                             ("path/make", f'echo "make $*"\ncase "$*" in {make}\nesac')):
+            write_program(folder / name, script)
+        done = subprocess.run([folder / ".ci/run"], stdout=subprocess.PIPE, text=True, check=False,
+                              env={"PATH": f"{folder}/path:/usr/bin:/bin", **environment})
+        return done.returncode, done.stdout.splitlines()[-1]
+
+    def test_the_last_line_says_what_ran(self):
+        self.assertEqual((0, "ci: lint and tests passed; smoke,lifecycle,failure on kind passed"), self.call())
+
+    def test_a_machine_without_an_engine_or_time_is_excused(self):
+        for programs, reason in (({"engine": "exit 3"}, "no Docker engine could be started"),
+                                 ({"node_image": "exit 124"}, "no node image could be made in time")):
+            code, said = self.call(**programs)
+            self.assertEqual(0, code, said)
+            self.assertIn(f"on kind not run: {reason}", said)
+        code, said = self.call(node_image="exit 124", KIND_NODE_IMAGE="node:test")
+        self.assertIn("on kind passed", said)
+
+    def test_what_makes_the_cluster_is_not_excused_when_it_is_broken(self):
+        for programs in ({"engine": "exit 1"}, {"engine": self.BROKEN}, {"node_image": "exit 1"},
+                         {"node_image": self.BROKEN}, {"node_image": "exit 3"}):
+            with self.subTest(programs):
+                code, said = self.call(**programs)
+                self.assertNotEqual(0, code, said)
+                self.assertIn("on kind could not begin: ", said)
+
+    def test_failing_lint_tests_and_scenarios_fail(self):
+        for target, code in (("lint", 7), ("test", 1), ("e2e*", 7)):
+            with self.subTest(target):
+                self.assertEqual(code, self.call(make=f"*{target}) echo {target}; exit 7 ;;")[0])
+
+    def test_skipped_tests_are_named(self):
+        ctest = "\n".join(("100% tests passed", "The following tests did not run:", "\t 12 - cuda_kernels (Skipped)",
+                           "\t 40 - python.types (Skipped)", ""))
+        code, said = self.call(make=f"*test) printf '%s\\n' '{ctest}' ;;")
+        self.assertEqual(0, code)
+        self.assertIn("passed (skipped: cuda_kernels python.types); ", said)
+
+
 class DockerEngineTest(unittest.TestCase):
     """tools/kube/docker-engine.sh with an engine that runs and has no image, for a user who is not root."""
 
@@ -883,6 +933,7 @@ case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;;
         result, said = self.call(pulls=True)
         self.assertNotIn("pull", said)
         self.assertIn("must be root", result.stderr)  # to make it
+        self.assertEqual(3, result.returncode, ".ci/run's excuse")
 
 
 class ClusterTest(unittest.TestCase):
