@@ -1005,6 +1005,21 @@ echo "in $KIND_EXPERIMENTAL_DOCKER_NETWORK" >>{self.said}""")
     def left(self):
         return {"rule", "network"} & {path.name for path in self.folder.iterdir()}
 
+    def test_a_cluster_fits_if_its_nodes_are_of_the_image_and_as_many(self):
+        self.program("kind", "")
+        self.program("kubectl", "")
+        for nodes, image, fits in (("0a 0b 0c", "sha256:1", True), ("0a 0b", "sha256:1", False), ("", "sha256:1", False),
+                                   ("0a 0b 0c", "sha256:2", False)):
+            with self.subTest(nodes=nodes, image=image):
+                self.program("docker", f"""case "$1" in
+  image) echo {image} ;;
+  ps) printf '%s\\n' {nodes} ;;
+  inspect) echo sha256:1 ;;
+esac""")
+                self.assertEqual(0 if fits else 1, self.call("fits").returncode)
+        self.program("docker", "exit 1")
+        self.assertEqual(1, self.call("fits").returncode, "there is no such image")
+
     def test_the_network_without_a_way_out_is_that_of_these_clusters_and_goes_with_the_last(self):
         self.engine()
         self.assertEqual(0, self.call().returncode)
@@ -1034,36 +1049,74 @@ echo "in $KIND_EXPERIMENTAL_DOCKER_NETWORK" >>{self.said}""")
 
 
 class ScenarioClusterTest(unittest.TestCase):
-    """Which cluster the scenarios of tests/e2e take up."""
+    """tests/e2e/cluster.py with programs that write down what they are asked."""
 
-    def start(self, contexts):
-        """The scripts that were called, with their first arguments."""
+    def call(self, do, **answers):
+        """What was called by `do(cluster)`: "PROGRAM ARGUMENT…". An answer is for the calls that begin with its name,
+        of which _ are spaces; an exception is raised."""
         cluster = e2e_cluster.Cluster.__new__(e2e_cluster.Cluster)
-        cluster.env, called = {}, []
+        cluster.env, cluster.steps, called = {}, e2e_run.Steps(), []
 
         def call(*command, **_):
-            called.append((pathlib.Path(command[0]).name, command[1]))
-            return contexts
+            context = ("--context", f"kind-{e2e_cluster.NAME}")
+            words = [str(word) for word in command[1:] if str(word) not in context]
+            called.append(" ".join([pathlib.Path(command[0]).name, *words]))
+            for begin, answer in answers.items():
+                if called[-1].startswith(begin.replace("_", " ")):
+                    if isinstance(answer, Exception):
+                        raise answer
+                    return answer
+            return ""
 
         with unittest.mock.patch.multiple(cluster, call=call, program=lambda name: name):
-            cluster.start()
+            do(cluster)
         return called
 
+    NAME = e2e_cluster.NAME
+    NODES = json.dumps({"items": [{"metadata": {"name": name, "labels": labels}} for name, labels in (
+        ("control", {"node-role.kubernetes.io/control-plane": ""}), ("a", {}), ("b", {}))]})
+
+    def start(self, contexts, **answers):
+        """What was done to clusters and nodes."""
+        called = self.call(e2e_cluster.Cluster.start, kubectl_config=contexts, kubectl_get_nodes=self.NODES, **answers)
+        return [one for one in called if one.startswith(("cluster.sh", "docker unpause", "kubectl uncordon"))]
+
     def test_one_that_this_checkout_kept_is_taken_up(self):
-        self.assertEqual([("kubectl", "config"), ("cluster.sh", "create")],
-                         self.start(f"kind-other\nkind-{e2e_cluster.NAME}"))
+        self.assertEqual([f"cluster.sh fits {self.NAME} 3", f"cluster.sh create {self.NAME} 3", "kubectl uncordon a b"],
+                         self.start(f"kind-other\nkind-{self.NAME}"))
+
+    def test_its_nodes_are_as_new_ones_would_be(self):
+        self.assertEqual([f"cluster.sh fits {self.NAME} 3", "docker unpause 0a 0b", f"cluster.sh create {self.NAME} 3",
+                          "kubectl uncordon a b"], self.start(f"kind-{self.NAME}", docker_ps="0a\n0b"))
+
+    def test_one_of_other_nodes_is_deleted_first(self):
+        differs = subprocess.CalledProcessError(1, "cluster.sh")
+        self.assertEqual([f"cluster.sh fits {self.NAME} 3", f"cluster.sh down {self.NAME}", f"cluster.sh create {self.NAME} 3"],
+                         self.start(f"kind-{self.NAME}", **{"cluster.sh_fits": differs}))
 
     def test_one_that_another_checkout_left_is_deleted_first(self):
-        self.assertEqual([("kubectl", "config"), ("cluster.sh", "down"), ("cluster.sh", "create")],
-                         self.start("kind-other"))
+        self.assertEqual([f"cluster.sh down {self.NAME}", f"cluster.sh create {self.NAME} 3"], self.start("kind-other"))
+
+    def test_an_operator_of_another_image_is_started_again(self):
+        def deployment(**annotations):
+            return json.dumps({"metadata": {"annotations": annotations}})
+
+        for before, restarted in (("", False), (deployment(), True),
+                                  (deployment(**{e2e_cluster.OF_IMAGE: "sha256:old"}), True),
+                                  (deployment(**{e2e_cluster.OF_IMAGE: "sha256:new"}), False)):
+            with self.subTest(before):
+                called = self.call(e2e_cluster.Cluster.install, docker_image="sha256:new",
+                                   kubectl_get_deployment=before)
+                self.assertEqual(restarted, any("rollout restart" in one for one in called), called)
+                self.assertIn(f"{e2e_cluster.OF_IMAGE}=sha256:new", " ".join(called))
 
 
 class ScenarioRunTest(unittest.TestCase):
     """tests/e2e/run with a cluster and scenarios that do nothing."""
 
-    def call(self, **scenarios):
+    def call(self, kept=False, **scenarios):
         """(its exit code, what it printed, what was asked of the cluster); a scenario is what its `run` does."""
-        asked, out = unittest.mock.Mock(), io.StringIO()
+        asked, out = unittest.mock.Mock(kept=kept), io.StringIO()
         folder = temporary_folder(self)
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
 
@@ -1100,6 +1153,10 @@ class ScenarioRunTest(unittest.TestCase):
         self.assertEqual(1, code)
         self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
         self.assertEqual("stop", asked[-1])
+
+    def test_what_a_killed_run_has_left_on_a_kept_cluster_is_cleaned_up_first(self):
+        code, _, asked = self.call(kept=True, smoke=lambda cluster: cluster.ran())
+        self.assertEqual((0, ["start", "load_images", "clean_up_smoke", "ran", "clean_up_smoke", "stop"]), (code, asked))
 
     def test_an_interrupt_before_the_scenarios_is_reported_too(self):
         def interrupted(*_):

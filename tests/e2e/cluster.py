@@ -16,6 +16,8 @@ CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
 MANIFESTS = ROOT / "manifests" / "default"
 SYSTEM = "lockstep-system"
 OPERATOR = "deployment/lockstep-operator"
+OF_IMAGE = "e2e.lockstep.dev/image"  # annotation of the Deployment: the image that its pods were started from
+CLUSTER_SH = ROOT / "tools/kube/cluster.sh"
 WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
 SHARED = OUT / "shared"  # which every node has as /shared: as good as a network's file system
 SHARED_ON_NODE = "/shared"
@@ -23,11 +25,13 @@ SHARED_ON_NODE = "/shared"
 VERSION = re.search(r"^project\(lockstep VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(),
                     re.MULTILINE).group(1)
 TRAINER_IMAGE = f"lockstep-trainer:{VERSION}"
+OPERATOR_IMAGE = f"lockstep-operator:{VERSION}"
 
 
 class Cluster:
     def __init__(self, steps):
         self.steps = steps
+        self.kept = False  # from an earlier run, with whatever that has left on it
         OUT.mkdir(parents=True, exist_ok=True)
         SHARED.mkdir(exist_ok=True)
         # A file of its own: the user's current context stays what it was.
@@ -98,16 +102,38 @@ class Cluster:
     # The cluster.
 
     def start(self):
-        """Creates it, or takes up the one that this checkout kept. One by the same name that this
-        checkout knows nothing of has another's state and another's shared folder: it is deleted."""
+        """Creates it, or takes up the one that this checkout kept, if it is as a new one would be. One by the same
+        name that this checkout knows nothing of has another's state and another's shared folder: it is deleted."""
+        self.call(ROOT / "tools/kube/docker-engine.sh", quiet=False)
         known = self.call(self.program("kubectl"), "config", "get-contexts", "-o", "name").splitlines()
-        if f"kind-{NAME}" not in known:
+        self.kept = f"kind-{NAME}" in known and self.fits()
+        if self.kept:
+            self.wake()
+        else:
             self.stop()
         self.env["KIND_SHARED_DIR"] = str(SHARED)
-        self.call(ROOT / "tools/kube/cluster.sh", "create", NAME, WORKERS, quiet=False)
+        self.call(CLUSTER_SH, "create", NAME, WORKERS, quiet=False)
+        if self.kept:
+            self.kubectl("uncordon", *self.workers())
+            self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+
+    def fits(self):
+        """Whether its nodes are of this node image, and as many."""
+        try:
+            self.call(CLUSTER_SH, "fits", NAME, WORKERS)
+            return True
+        except subprocess.CalledProcessError:
+            return False
+
+    def wake(self):
+        """The nodes that a run which was killed has paused."""
+        paused = self.call("docker", "ps", "--quiet", "--filter", "status=paused",
+                           "--filter", f"label=io.x-k8s.kind.cluster={NAME}").split()
+        if paused:
+            self.call("docker", "unpause", *paused)
 
     def stop(self):
-        self.call(ROOT / "tools/kube/cluster.sh", "down", NAME, check=False)
+        self.call(CLUSTER_SH, "down", NAME, check=False)
 
     def workers(self):
         return [node["metadata"]["name"] for node in self.items("nodes")
@@ -137,8 +163,14 @@ class Cluster:
     # Lockstep.
 
     def install(self):
-        """`kubectl apply -k manifests/default`; does nothing where it has been done."""
+        """`kubectl apply -k manifests/default`; does nothing where it has been done, but starts an operator of another
+        image again: each build has the same tag, so that the Deployment stays as it was."""
+        image = self.call("docker", "image", "inspect", "-f", "{{.Id}}", OPERATOR_IMAGE)
+        before = self.find(*OPERATOR.split("/"), "-n", SYSTEM)
         self.kubectl("apply", "-k", MANIFESTS)
+        if before and before["metadata"].get("annotations", {}).get(OF_IMAGE) != image:
+            self.kubectl("-n", SYSTEM, "rollout", "restart", OPERATOR)
+        self.kubectl("-n", SYSTEM, "annotate", "--overwrite", OPERATOR, f"{OF_IMAGE}={image}")
         self.wait_for_operator()
 
     def wait_for_operator(self):
