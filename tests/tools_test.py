@@ -49,6 +49,8 @@ peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
+from scenarios import elastic  # noqa: E402
+from steps import Failure, Steps  # noqa: E402
 
 
 def temporary_folder(test):
@@ -1166,6 +1168,41 @@ class ScenarioRunTest(unittest.TestCase):
             code, said, asked = self.call(smoke=lambda _: None)
         self.assertEqual((130, ["stop"]), (code, asked))
         self.assertIn("e2e: 0 passed, 1 failed, 0 skipped", said)
+
+
+def log(*records):
+    """Records of a trainer: (message, its fields)."""
+    return [{"message": message, **fields} for message, fields in records]
+
+
+class ElasticScenarioTest(unittest.TestCase):
+    @staticmethod
+    def resize(*, stopped=(700,), restored=(700,), first=701):
+        return log(*(("the generation has stopped", {"step": step}) for step in stopped),
+                   *(("restored a checkpoint", {"step": step}) for step in restored),
+                   ("the generation has started", {"world": 4}), ("first step of the generation", {"step": first}))
+
+    def test_a_resize_goes_on_from_the_last_step_that_was_done(self):
+        elastic.check_resize(self.resize())
+        for wrong in ({"restored": (650,), "first": 651}, {"restored": ()}, {"first": 702}, {"stopped": ()},
+                      {"stopped": (650, 700)}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                elastic.check_resize(self.resize(**wrong))
+
+    def test_the_first_step_is_that_of_the_new_size(self):
+        self.assertTrue(elastic.trains(self.resize(), 4))
+        self.assertFalse(elastic.trains(self.resize(), 2))
+        self.assertFalse(elastic.trains(self.resize()[:-1], 4))
+
+    def test_each_sample_counts_once(self):
+        def epoch(number, **fields):
+            return {"epoch": number, "samples": elastic.EPOCH, "samplesLost": 0, "samplesDuplicated": 0, **fields}
+
+        elastic.check_epochs([epoch(0), epoch(1)])
+        for wrong in ([epoch(0), epoch(0)], [epoch(0), epoch(2)], [epoch(0, samplesLost=1)],
+                      [epoch(0, samplesDuplicated=1)], [epoch(0, samples=4000)]):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                elastic.check_epochs(wrong)
 
 
 class LintTest(unittest.TestCase):

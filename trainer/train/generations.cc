@@ -185,6 +185,10 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       }
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
     }
+    if (outcome.end == LoopEnd::kStopped) {
+      LogInfo("the generation has stopped",
+              {{"generation", membership->generation}, {"step", loop.state.step}});
+    }
     if (std::optional<Exit> exit = LeaveWith(outcome, loop)) return *std::move(exit);
     if (outcome.end == LoopEnd::kStopped) {
       NoteStopOfOthers(outcome, loop.state.step);

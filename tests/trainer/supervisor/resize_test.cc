@@ -231,6 +231,16 @@ Duration Resize(Group& group, int workers) {
   return pause;
 }
 
+// The last step of the generation that stopped for the new number, and the first after it.
+std::int64_t StepOfStop(const Group& group) {
+  const Records stopped = group.Said("the generation has stopped");
+  return stopped.empty() ? -1 : stopped.back()["step"].get<std::int64_t>();
+}
+std::int64_t StepAfterStop(const Group& group) {
+  const Records first = group.Said("first step of the generation");
+  return first.empty() ? -1 : first.back()["step"].get<std::int64_t>();
+}
+
 TEST(ResizeTest, AGroupGrowsAndShrinksWithoutARestartOfASurvivor) {
   Group group;
   for (int i = 0; i < 2; ++i) group.Start(i, 2);
@@ -240,8 +250,10 @@ TEST(ResizeTest, AGroupGrowsAndShrinksWithoutARestartOfASurvivor) {
       << group.Logs();
   EXPECT_LT(Resize(group, 3), testing::TimeLimit(5s));
   ASSERT_TRUE(group.IsBeyond(group.Step() + 30)) << group.Logs();
+  EXPECT_EQ(StepAfterStop(group), StepOfStop(group) + 1) << group.Logs();
   EXPECT_LT(Resize(group, 1), testing::TimeLimit(5s));
   ASSERT_TRUE(group.IsBeyond(group.Step() + 30)) << group.Logs();
+  EXPECT_EQ(StepAfterStop(group), StepOfStop(group) + 1) << group.Logs();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(group.IsRunning(i)) << i;
   EXPECT_EQ(group.Stop(2), api::kExitPreempted) << "it waits for a place again";
   EXPECT_EQ(group.Stop(1), api::kExitPreempted);
