@@ -49,7 +49,9 @@ peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
-from scenarios import elastic  # noqa: E402
+import job as e2e_job  # noqa: E402
+import steps as e2e_steps  # noqa: E402
+from scenarios import elastic, failure, parameter_servers  # noqa: E402
 from steps import Failure, Steps  # noqa: E402
 
 
@@ -1203,6 +1205,95 @@ class ElasticScenarioTest(unittest.TestCase):
                       [epoch(0, samplesDuplicated=1)], [epoch(0, samples=4000)]):
             with self.subTest(wrong), self.assertRaises(Failure):
                 elastic.check_epochs(wrong)
+
+
+class LoggedJob(e2e_job.Job):
+    """One whose pods log what the test says, which loses a pod when it is told to delete one."""
+
+    def __init__(self, name):
+        self.name, self.steps, self.logs, self.lost = name, Steps(), {}, {}
+        self.charged = 0
+
+    def records(self, pod):
+        return self.logs.get(pod, [])
+
+    def lives(self):
+        return {name: (self.lost.get(name, 0), [0]) for name in ("hit-ps-1", "hit-worker-0", "hit-worker-1")}
+
+    def restarts(self):
+        return 0, self.charged
+
+    def kubectl(self, verb, _kind, pod, *_, **__):
+        assert verb == "delete"
+        self.lost[pod] = 1
+        self.charged += 1
+        self.after(pod)
+
+
+class ParameterServersScenarioTest(unittest.TestCase):
+    """A job that has saved step 900 and done 960, and loses a pod."""
+
+    LOST = {"hit-worker-1": ("hit-worker-1", "first batch of the generation", 960),
+            "hit-worker-0": ("hit-worker-0", "first step of the generation", 961),
+            "hit-ps-1": ("hit-worker-0", "first step of the generation", 901)}
+
+    def lose(self, pod, teller, message, step, goes_on=True):
+        job = LoggedJob("hit")
+        job.logs["hit-worker-0"] = log(
+            ("first step of the generation", {"step": 1}), ("saved a checkpoint", {"step": 900}), ("epoch done", {"step": 960}))
+
+        def after(lost):
+            if lost == "hit-worker-0":
+                job.logs[lost] = []
+            if step is not None:
+                job.logs.setdefault(teller, []).extend(log((message, {"step": step})))
+
+        seen = job.said
+
+        def said(who, what):  # an epoch ends between two looks
+            if goes_on and what == "epoch done":
+                job.logs["hit-worker-0"] += log(("epoch done", {"step": 992}))
+            return seen(who, what)
+
+        job.after, job.said = after, said
+        with unittest.mock.patch.object(e2e_steps, "PATIENCE", 0.002), contextlib.redirect_stdout(io.StringIO()):
+            parameter_servers.lose(job, pod, "a pod", 1)
+
+    def test_training_goes_on_from_where_it_was(self):
+        for pod, shows in self.LOST.items():
+            with self.subTest(pod):
+                self.lose(pod, *shows)
+
+    def test_a_replacement_that_does_not_train_is_not_enough(self):
+        for pod, (teller, message, _) in self.LOST.items():
+            with self.subTest(pod), self.assertRaises(Failure):
+                self.lose(pod, teller, message, None)
+
+    def test_a_job_that_goes_too_far_back_or_stops_fails(self):
+        for pod, (teller, message, step) in self.LOST.items():
+            for wrong in ({"step": 1}, {"step": step, "goes_on": False}):
+                with self.subTest(pod, **wrong), self.assertRaises(Failure):
+                    self.lose(pod, teller, message, **wrong)
+
+
+class FailureScenarioTest(unittest.TestCase):
+    def next_generation(self, ended, last, first):
+        job = LoggedJob("hit")
+        job.logs["a"] = log(("first step of the generation", {"step": 1}))
+
+        def happened():
+            job.logs["a"] += log((ended, {"step": last}), ("first step of the generation", {
+                "step": first, "time": "2026-01-31T12:00:00Z"}))
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            failure.next_generation(job, "a", happened, "a pod")
+
+    def test_no_step_is_lost_or_left_out(self):
+        for ended in ("the generation has ended; joining the next one", "the generation has stopped"):
+            self.next_generation(ended, 700, 701)
+            for first in (700, 640, 702):
+                with self.subTest(ended, first=first), self.assertRaises(Failure):
+                    self.next_generation(ended, 700, first)
 
 
 class LintTest(unittest.TestCase):

@@ -206,8 +206,10 @@ class Job:
                                 lambda found: found > step)
 
     def ended(self, pod):
-        """The step that the latest generation to end in the pod had done."""
-        records = self.said(pod, "the generation has ended; joining the next one")
+        """The step that the latest generation to end in the pod had done: by a failure, or because a pod was asked to
+        stop."""
+        records = [record for record in self.records(pod) if record["message"] in (
+            "the generation has ended; joining the next one", "the generation has stopped")]
         if not records:
             raise Failure(f"found no generation that ended in the log of {pod}, expected one")
         return records[-1]["step"]

@@ -5,6 +5,8 @@ from steps import expect
 NAMESPACE = "e2e-parameter-servers"
 CLAIM = "checkpoints"
 STEPS = 300
+LEADER = "hit-worker-0"
+FIRST_BATCH, FIRST_STEP = "first batch of the generation", "first step of the generation"
 
 
 def run(cluster):
@@ -20,7 +22,7 @@ def run(cluster):
         job.await_step_beyond(0)
     lose(job, "hit-worker-1", "another worker", disruptions=1)
     lose(job, "hit-ps-1", "a server", disruptions=2)
-    lose(job, "hit-worker-0", "the leading worker", disruptions=3)
+    lose(job, LEADER, "the leading worker", disruptions=3)
     with cluster.steps.step("the job is deleted", 60):
         job.delete()
 
@@ -54,14 +56,28 @@ def to_the_end(cluster, mode):
         job.delete()
 
 
+def reached(job, *messages):
+    """The step of the last of these that the leader has logged."""
+    return next((record["step"] for record in reversed(job.records(LEADER)) if record["message"] in messages), 0)
+
+
 def lose(job, pod, what, disruptions):
-    """The pod is recreated, the others stay as they are, and training goes on."""
+    """The pod is recreated, the others stay as they are, and training goes on: from where it was, since the servers
+    have all values; from the last checkpoint if a server is lost."""
+    message = FIRST_BATCH if pod == "hit-worker-1" else FIRST_STEP
+    teller = pod if "worker" in pod else LEADER  # whose log shows that the successor takes part
     with job.steps.step(f"{what} is deleted: only its pod is recreated, and training goes on", 180):
-        step, before = job.step(), job.lives()
+        before, seen = job.lives(), 0 if teller == pod else len(job.said(teller, message))
+        kept = ["saved a checkpoint", *([] if "ps" in pod else ["epoch done"])]
+        least = job.steps.until(f"one of {kept}", lambda: reached(job, *kept))
         job.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
         job.steps.until("a new pod", job.lives, lambda lives: pod in lives and lives[pod][0] != before[pod][0])
         job.steps.until("one more disruption", job.restarts, lambda found: found == (0, disruptions))
-        job.await_step_beyond(step)
+        first = job.steps.until(f"{message} in the log of {teller}", lambda: job.said(teller, message)[seen:])[0]
+        job.steps.note(f"{what} lost after step {least} or later: on with step {first['step']}")
+        expect(first["step"] >= least, f"a first step of {least} or later", first)
+        epochs = len(job.said(LEADER, "epoch done"))
+        job.steps.until("one more epoch", lambda: job.said(LEADER, "epoch done"), lambda found: len(found) > epochs)
         after = job.lives()
         others = {name: life for name, life in before.items() if name != pod}
         expect({name: after.get(name) for name in others} == others, "the other pods as they were", after)
