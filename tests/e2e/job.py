@@ -10,6 +10,7 @@ JOB_LABEL = "training.lockstep.dev/job-name"
 ENDED = ("Succeeded", "Failed")
 ENDLESS = 10_000_000  # steps, for jobs that a scenario deletes
 SAVED_EVERY = 50  # steps, with a claim
+NAP = "trap 'exit 0' TERM; sleep 600 & wait"  # a script that ends when it is asked to
 
 
 def seconds_of(text):

@@ -4,11 +4,12 @@ import subprocess
 import time
 
 from cluster import SYSTEM
-from job import Job, make_namespace, program_job, seconds_of, training_job
+from job import NAP, Job, make_namespace, program_job, seconds_of, training_job
 from steps import expect
 
 NAMESPACE = "e2e-failure"
 QUOTA = "few-pods"
+RETRY_SECONDS = 35  # a refused create is tried again after 30 s at the latest
 WEBHOOK = "nobody.e2e.lockstep.dev"
 CORDONED = []
 
@@ -140,6 +141,7 @@ def bad_image(cluster):
 
 
 def quota(cluster):
+    """The job does not end by itself: only the operator's next try brings the pods that were refused."""
     job = Job(cluster, NAMESPACE, "many")
     with cluster.steps.step("an exhausted quota is reported", 60):
         cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota",
@@ -147,12 +149,17 @@ def quota(cluster):
                        "spec": {"hard": {"pods": "1"}}})
         job.steps.until("a quota in force", lambda: cluster.find(
             "resourcequota", QUOTA, *job.where).get("status", {}), lambda status: "used" in status)
-        job.apply(program_job("many", "sleep 5", workers=3))
+        job.apply(program_job("many", NAP, workers=3))
         one = job.await_condition("Running", "False", "CreateFailed")
         expect(QUOTA in one["message"], f"the quota's name, {QUOTA}", one)
-    with cluster.steps.step("the quota is lifted, and the job succeeds", 90):
+        job.steps.stays("one pod", job.uids, lambda uids: len(uids) == 1, 5)
+    with cluster.steps.step("the quota is lifted: the pods that were refused are created, and the job runs", 90):
         job.kubectl("delete", "resourcequota", QUOTA)
-        job.await_state("Succeeded")
+        began = time.monotonic()
+        job.steps.until("three pods", job.uids, lambda uids: len(uids) == 3)
+        job.steps.within(RETRY_SECONDS, time.monotonic() - began, "from the quota's end to all pods")
+        job.await_state("Running")
+        expect(job.restarts() == (0, 0), "no restart charged", job.restarts())
         job.delete()
 
 

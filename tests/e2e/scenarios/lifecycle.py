@@ -1,13 +1,12 @@
 """What people do with a job: suspend, resume, edit, delete, replace it; and what its times do."""
 import time
 
-from job import Job, make_namespace, make_shared_claim, program_job, seconds_of, training_job
+from job import NAP, Job, make_namespace, make_shared_claim, program_job, seconds_of, training_job
 from steps import expect
 
 NAMESPACE = "e2e-lifecycle"
 CLAIM = "checkpoints"
 NAMESAKE_SECONDS = 5  # from the end of the old job's pods to the new one's
-NAP = "trap 'exit 0' TERM; sleep 600 & wait"
 
 
 def run(cluster):
