@@ -51,7 +51,7 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, parameter_servers  # noqa: E402
+from scenarios import elastic, failure, network_policy, parameter_servers  # noqa: E402
 from steps import Failure, Steps  # noqa: E402
 
 
@@ -1294,6 +1294,32 @@ class FailureScenarioTest(unittest.TestCase):
             for first in (700, 640, 702):
                 with self.subTest(ended, first=first), self.assertRaises(Failure):
                     self.next_generation(ended, 700, first)
+
+
+class NetworkPolicyScenarioTest(unittest.TestCase):
+    def reaches(self, answer):
+        def kubectl(*_, **__):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return network_policy.reaches(unittest.mock.Mock(kubectl=kubectl), "n", "10.0.0.1", "8080")
+
+    def test_only_the_pod_says_whether_a_port_is_open(self):
+        self.assertTrue(self.reaches("open"))
+        self.assertFalse(self.reaches("shut"))
+        with self.assertRaises(subprocess.CalledProcessError):
+            self.reaches(subprocess.CalledProcessError(1, "kubectl", stderr='pods "stranger" not found'))
+        with self.assertRaises(Failure):
+            self.reaches("")
+
+    def test_each_stranger_must_reach_all_ports_or_none(self):
+        job = unittest.mock.Mock(**{"pod.return_value": {"status": {"podIP": "10.0.0.1"}}})
+        for answers, all_of_them in ((["open"] * 6, True), (["shut"] * 6, False)):
+            said = unittest.mock.Mock(**{"kubectl.side_effect": [*answers, *answers]})
+            network_policy.expect_reached(said, job, all_of_them)
+            with self.assertRaises(Failure):
+                network_policy.expect_reached(said, job, not all_of_them)
 
 
 class LintTest(unittest.TestCase):
