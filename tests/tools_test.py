@@ -1101,6 +1101,22 @@ class ScenarioClusterTest(unittest.TestCase):
     def test_one_that_another_checkout_left_is_deleted_first(self):
         self.assertEqual([f"cluster.sh down {self.NAME}", f"cluster.sh create {self.NAME} 3"], self.start("kind-other"))
 
+    def test_each_thing_is_removed_whatever_becomes_of_the_others(self):
+        stays = subprocess.CalledProcessError(1, "kubectl")
+
+        def remove(cluster):
+            with self.assertRaises(subprocess.CalledProcessError):
+                cluster.remove(("namespace", "n"), ("pv", "v"), ("-f", "x"))
+
+        called = self.call(remove, kubectl_delete_namespace=stays)
+        self.assertEqual(["kubectl delete namespace n --ignore-not-found --timeout=80s",
+                          "kubectl delete pv v --ignore-not-found --timeout=80s",
+                          "kubectl delete -f x --ignore-not-found --timeout=80s"], called)
+
+    def test_a_cluster_that_cannot_be_deleted_is_a_failure(self):
+        with self.assertRaises(subprocess.CalledProcessError):
+            self.call(e2e_cluster.Cluster.stop, **{"cluster.sh_down": subprocess.CalledProcessError(1, "cluster.sh")})
+
     def test_an_operator_of_another_image_is_started_again(self):
         def deployment(**annotations):
             return json.dumps({"metadata": {"annotations": annotations}})
@@ -1118,9 +1134,12 @@ class ScenarioClusterTest(unittest.TestCase):
 class ScenarioRunTest(unittest.TestCase):
     """tests/e2e/run with a cluster and scenarios that do nothing."""
 
-    def call(self, kept=False, **scenarios):
-        """(its exit code, what it printed, what was asked of the cluster); a scenario is what its `run` does."""
+    def call(self, kept=False, fails=None, **scenarios):
+        """(its exit code, what it printed, what was asked of the cluster); a scenario is what its `run` does. With
+        `fails`, that is asked in vain."""
         asked, out = unittest.mock.Mock(kept=kept), io.StringIO()
+        if fails:
+            getattr(asked, fails).side_effect = Failure("still there")
         folder = temporary_folder(self)
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
 
@@ -1161,6 +1180,25 @@ class ScenarioRunTest(unittest.TestCase):
     def test_what_a_killed_run_has_left_on_a_kept_cluster_is_cleaned_up_first(self):
         code, _, asked = self.call(kept=True, smoke=lambda cluster: cluster.ran())
         self.assertEqual((0, ["start", "load_images", "clean_up_smoke", "ran", "clean_up_smoke", "stop"]), (code, asked))
+
+    def test_a_scenario_that_leaves_something_behind_fails(self):
+        code, said, asked = self.call(fails="clean_up_smoke", smoke=lambda _: None, lifecycle=lambda _: None)
+        self.assertEqual(1, code)
+        self.assertIn("smoke: NOT CLEANED UP: cleaning up: still there", said)
+        self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
+        self.assertEqual(["start", "load_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
+        self.assertIn("still there", self.failures["smoke"])
+
+    def test_what_tells_why_a_scenario_failed_is_not_replaced(self):
+        _, _, asked = self.call(fails="clean_up_smoke", smoke=lambda _: {}["missing"])
+        self.assertEqual(1, asked.count("collect"))
+        self.assertIn("missing", self.failures["smoke"])
+
+    def test_a_cluster_that_cannot_be_deleted_is_named(self):
+        code, said, _ = self.call(fails="stop", smoke=lambda _: None)
+        self.assertEqual(0, code)
+        self.assertIn(f"not deleted, tools/kube/cluster.sh down {e2e_cluster.NAME}: the cluster is deleted: still there",
+                      said)
 
     def test_an_interrupt_before_the_scenarios_is_reported_too(self):
         def interrupted(*_):

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from steps import Failure
+from steps import PATIENCE, Failure
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "e2e"
@@ -21,6 +21,7 @@ CLUSTER_SH = ROOT / "tools/kube/cluster.sh"
 WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
 SHARED = OUT / "shared"  # which every node has as /shared: as good as a network's file system
 SHARED_ON_NODE = "/shared"
+REMOVAL_SECONDS = 80  # a trainer may take 30 to end
 
 VERSION = re.search(r"^project\(lockstep VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(),
                     re.MULTILINE).group(1)
@@ -89,6 +90,18 @@ class Cluster:
         self.kubectl("apply", "-f", "-",
                      stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
+    def remove(self, *objects):
+        """`kubectl delete` of each (kind, name or options), whatever becomes of those before it. Raises the first
+        failure at the end."""
+        failures = []
+        for arguments in objects:
+            try:
+                self.kubectl("delete", *arguments, "--ignore-not-found", f"--timeout={REMOVAL_SECONDS * PATIENCE:.0f}s")
+            except subprocess.CalledProcessError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
     def objects_of(self, kustomization):
         """What `kubectl apply -k` would send."""
         printed = self.kubectl("create", "--dry-run=client", "-o", "json", "-k", kustomization)
@@ -133,7 +146,7 @@ class Cluster:
             self.call("docker", "unpause", *paused)
 
     def stop(self):
-        self.call(CLUSTER_SH, "down", NAME, check=False)
+        self.call(CLUSTER_SH, "down", NAME)
 
     def workers(self):
         return [node["metadata"]["name"] for node in self.items("nodes")

@@ -36,8 +36,7 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl("delete", "pv", f"{NAMESPACE}-{CLAIM}", "--ignore-not-found", "--timeout=30s")
+    cluster.remove(("namespace", NAMESPACE), ("pv", f"{NAMESPACE}-{CLAIM}"))
 
 
 def elastic_job():

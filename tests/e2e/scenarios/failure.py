@@ -43,8 +43,7 @@ def clean_up(cluster):
     for node in CORDONED:
         cluster.kubectl("uncordon", node, check=False)
     CORDONED.clear()
-    cluster.kubectl("delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    cluster.remove(("validatingwebhookconfiguration", WEBHOOK), ("namespace", NAMESPACE))
 
 
 def next_generation(job, pod, happened, lost):

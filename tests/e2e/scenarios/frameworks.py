@@ -42,9 +42,7 @@ def clean_up(cluster):
     for node in CORDONED:
         cluster.kubectl("uncordon", node, check=False)
     CORDONED.clear()
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    for name in ("mnist", "checkpoints"):
-        cluster.kubectl("delete", "pv", f"{NAMESPACE}-{name}", "--ignore-not-found", "--timeout=30s")
+    cluster.remove(("namespace", NAMESPACE), *(("pv", f"{NAMESPACE}-{name}") for name in ("mnist", "checkpoints")))
 
 
 def load(cluster, images):

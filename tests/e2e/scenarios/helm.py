@@ -37,8 +37,10 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    quickstart.clean_up(cluster)
+    try:
+        cluster.remove(("namespace", NAMESPACE))
+    finally:
+        quickstart.clean_up(cluster)
 
 
 def helm(cluster, *arguments):

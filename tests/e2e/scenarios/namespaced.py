@@ -39,8 +39,7 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    for name in (OWN, OTHER):
-        cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
+    cluster.remove(("namespace", OWN), ("namespace", OTHER))
 
 
 def moved(thing):

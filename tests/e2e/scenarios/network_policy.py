@@ -54,10 +54,7 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    for namespace in (OWN, OTHER):
-        cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=80s")
-    if ENGINE:
-        cluster.kubectl("delete", "--ignore-not-found", "-f", ENGINE)
+    cluster.remove(("namespace", OWN), ("namespace", OTHER), *([("-f", ENGINE)] if ENGINE else []))
 
 
 def stranger(namespace):

@@ -31,9 +31,7 @@ def clean_up(cluster):
     for node in PAUSED:
         cluster.call("docker", "unpause", node, check=False)
     PAUSED.clear()
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    for name in ("leader", "member"):
-        cluster.kubectl("delete", "pv", f"{NAMESPACE}-{name}", "--ignore-not-found", "--timeout=30s")
+    cluster.remove(("namespace", NAMESPACE), *(("pv", f"{NAMESPACE}-{name}") for name in ("leader", "member")))
 
 
 def lose(cluster, name, lost):

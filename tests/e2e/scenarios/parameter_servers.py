@@ -28,8 +28,7 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl("delete", "pv", f"{NAMESPACE}-{CLAIM}", "--ignore-not-found")
+    cluster.remove(("namespace", NAMESPACE), ("pv", f"{NAMESPACE}-{CLAIM}"))
 
 
 def server_job(name, mode, **fields):

@@ -55,9 +55,10 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    helm(cluster, "uninstall", "lockstep", "--ignore-not-found", "--wait", "--timeout", "60s")
-    cluster.kubectl("delete", "crd", f"trainingjobs.{GROUP}", "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=60s")
+    try:
+        helm(cluster, "uninstall", "lockstep", "--ignore-not-found", "--wait", "--timeout", "60s")
+    finally:
+        cluster.remove(("crd", f"trainingjobs.{GROUP}"), ("namespace", SYSTEM))
 
 
 def helm(cluster, *arguments):

@@ -36,7 +36,7 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.kubectl("delete", "--ignore-not-found", "-f", VOLUMES, "--timeout=120s")
+    cluster.remove(("-f", VOLUMES))
 
 
 def row(job):

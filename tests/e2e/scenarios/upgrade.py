@@ -47,9 +47,11 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    cluster.uninstall()
-    cluster.install()
+    try:
+        cluster.remove(("namespace", NAMESPACE))
+    finally:
+        cluster.uninstall()
+        cluster.install()
 
 
 def build_previous(cluster):
