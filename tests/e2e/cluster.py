@@ -16,6 +16,7 @@ CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
 MANIFESTS = ROOT / "manifests" / "default"
 SYSTEM = "lockstep-system"
 OPERATOR = "deployment/lockstep-operator"
+LEASE = "lockstep-operator"
 OF_IMAGE = "e2e.lockstep.dev/image"  # annotation of the Deployment: the image that its pods were started from
 CLUSTER_SH = ROOT / "tools/kube/cluster.sh"
 WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
@@ -207,6 +208,12 @@ class Cluster:
         if len(pods) != 1:
             raise Failure(f"found {len(pods)} pods of the operator, expected one")
         return pods[0]
+
+    def leader(self):
+        """The name of the pod whose operator leads, and "_RANDOM", another one each time that it starts; "" while
+        nobody leads."""
+        lease = self.find("lease", LEASE, "-n", SYSTEM) or {"spec": {}}
+        return lease["spec"].get("holderIdentity", "")
 
     def collect(self, folder):
         """All that tells why something failed, whatever of it can be had."""

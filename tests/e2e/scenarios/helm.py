@@ -8,7 +8,6 @@ from scenarios import quickstart
 from steps import expect
 
 NAMESPACE = "e2e-helm"
-LEASE = "lockstep-operator"
 FAILOVER_SECONDS = 25  # the Lease's 15, the next candidate's look, and a busy machine
 UNTOUCHED_SECONDS = 12  # more than the operator takes to look at every job again
 CHART = ROOT / "charts/lockstep"
@@ -47,22 +46,16 @@ def helm(cluster, *arguments):
     return quickstart.helm(cluster, *arguments)
 
 
-def leader(cluster):
-    """POD_RANDOM, another one each time that the operator starts; "" while nobody leads."""
-    lease = cluster.find("lease", LEASE, "-n", SYSTEM) or {"spec": {}}
-    return lease["spec"].get("holderIdentity", "")
-
-
 def lose_leader(cluster, job):
     """It is killed, so it does not give its Lease up."""
     with cluster.steps.step("the leading operator is killed: another one leads", 60):
-        lost = leader(cluster)
+        lost = cluster.leader()
         pod = cluster.find("pod", lost.rpartition("_")[0], "-n", SYSTEM)
         container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
         cluster.call("docker", "exec", pod["spec"]["nodeName"], "ctr", "-n", "k8s.io", "tasks", "kill",
                      "--signal", "SIGKILL", container)
         began = time.monotonic()
-        cluster.steps.until(f"another leader than {lost}", lambda: leader(cluster),
+        cluster.steps.until(f"another leader than {lost}", cluster.leader,
                             lambda found: found not in ("", lost))
         cluster.steps.within(FAILOVER_SECONDS, time.monotonic() - began,
                              "from the leading operator's end to another one that leads")
@@ -71,9 +64,9 @@ def lose_leader(cluster, job):
 
 def change(cluster, job, before, name, *arguments):
     with cluster.steps.step(f"{name}: not one pod is touched", 180):
-        old = leader(cluster)
+        old = cluster.leader()
         helm(cluster, *arguments)
-        cluster.steps.until(f"a leader of the new pods, not {old}", lambda: leader(cluster),
+        cluster.steps.until(f"a leader of the new pods, not {old}", cluster.leader,
                             lambda found: found not in ("", old))
         cluster.steps.stays("the same pods, not restarted", job.lives, lambda found: found == before,
                             UNTOUCHED_SECONDS)

@@ -109,6 +109,9 @@ def change(cluster, install, jobs, previous):
         before = [job.lives() for job in jobs]
         install(cluster, previous)
         cluster.kubectl("-n", SYSTEM, "wait", OPERATOR, "--for=condition=Available", "--timeout=60s")
+        # It is ready before it leads, and looks at no job until then.
+        new = cluster.operator_pod()["metadata"]["name"]
+        cluster.steps.until(f"that {new} leads", cluster.leader, lambda found: found.rpartition("_")[0] == new)
         cluster.steps.stays("the same pods, not restarted", lambda: [job.lives() for job in jobs],
                             lambda found: found == before, UNTOUCHED_SECONDS)
         for job in jobs:
