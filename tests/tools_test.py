@@ -21,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 
@@ -281,25 +282,44 @@ class SetupTest(unittest.TestCase):
     def program(self, name, script):
         write_program(self.folder / name, script)
 
-    def python(self, version, folder=".", pip_exit=0):
+    def python(self, version, folder=".", pip_exit=0, pip=":"):
         self.program(f"{folder}/python3", f"""case "$1" in
   -c) test -d "$(dirname "$0")/../lib/python{version}" ;;
   -m) mkdir -p "$3/bin" "$3/lib/python{version}"; ln -sf "$0" "$3/bin/python"
-      echo "echo {version} >>{self.folder}/installed; exit {pip_exit}" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
+      echo "echo {version} >>{self.folder}/installed; {pip}; exit {pip_exit}" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
 esac""")
+
+    def start(self, part, path=""):
+        return subprocess.Popen([TOOLS / "setup", part], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                env={"PATH": f"{path}{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
+                                     "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
 
     def installed(self, path="", code=0, part="peers"):
         """The Pythons for which pip has installed something, one for each list of wheels."""
-        done = subprocess.run([TOOLS / "setup", part], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, check=False,
-                              env={"PATH": f"{path}{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
-                                   "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
-        self.assertEqual(code, done.returncode, done.stderr)
+        setup = self.start(part, path)
+        _, said = setup.communicate()
+        self.assertEqual(code, setup.returncode, said)
         return (self.folder / "installed").read_text().split()
 
     def test_the_peers_are_installed_once(self):
         self.assertEqual(["3.11"] * LISTS, self.installed())
         self.assertEqual(["3.11"] * LISTS, self.installed())
+
+    def test_of_two_at_once_the_second_waits(self):
+        go, installed = self.folder / "go", self.folder / "installed"
+        self.python("3.11", pip=f"while [ ! -e {go} ]; do sleep 0.02; done")
+        first = self.start("python")
+        while not installed.exists():  # its pip has begun
+            self.assertIsNone(first.poll(), first.stderr)
+            time.sleep(0.02)
+        second = self.start("python")
+        said = second.stderr.readline()
+        go.touch()
+        for setup in (first, second):
+            self.assertEqual(0, setup.wait(), setup.stderr.read())
+            setup.stderr.close()
+        self.assertIn("waiting for another tools/setup", said)
+        self.assertEqual(["3.11"], installed.read_text().split())
 
     def test_the_peers_of_another_debians_python_are_installed_again(self):
         self.installed()
