@@ -2,6 +2,7 @@
 """What tools/ decide: checks of MNIST, options of containers, faults that lint finds, ratios of the benchmark, the CRD."""
 import argparse
 import contextlib
+import fcntl
 import functools
 import gzip
 import hashlib
@@ -1138,6 +1139,23 @@ class ScenarioClusterTest(unittest.TestCase):
         with self.assertRaises(subprocess.CalledProcessError):
             self.call(e2e_cluster.Cluster.stop, **{"cluster.sh_down": subprocess.CalledProcessError(1, "cluster.sh")})
 
+    def test_images_of_another_checkout_are_not_taken_for_our_own(self):
+        root = temporary_folder(self)
+        ours = '["sha256:1"]'
+        for name in ("operator", "trainer"):
+            made = root / "build/images" / name / f"layers-{e2e_cluster.ARCH}"
+            made.parent.mkdir(parents=True)
+            made.write_text(ours + "\n")
+        with unittest.mock.patch.object(e2e_cluster, "ROOT", root):
+            called = self.call(e2e_cluster.Cluster.load_own_images, docker_image=ours)
+            self.assertIn("kind load docker-image", called[0])
+            for found in ('["sha256:2"]', ""):
+                with self.assertRaisesRegex(Failure, "expected lockstep-operator:.* with the layers"):
+                    self.call(e2e_cluster.Cluster.load_own_images, docker_image=found)
+            (root / "build/images/trainer" / made.name).unlink()
+            with self.assertRaisesRegex(Failure, "expected lockstep-trainer:.* that was made here"):
+                self.call(e2e_cluster.Cluster.load_own_images, docker_image=ours)
+
     def test_an_operator_of_another_image_is_started_again(self):
         def deployment(**annotations):
             return json.dumps({"metadata": {"annotations": annotations}})
@@ -1155,10 +1173,10 @@ class ScenarioClusterTest(unittest.TestCase):
 class ScenarioRunTest(unittest.TestCase):
     """tests/e2e/run with a cluster and scenarios that do nothing."""
 
-    def call(self, kept=False, fails=None, **scenarios):
+    def call(self, kept=False, fails=None, lock=None, **scenarios):
         """(its exit code, what it printed, what was asked of the cluster); a scenario is what its `run` does. With
         `fails`, that is asked in vain."""
-        asked, out = unittest.mock.Mock(kept=kept), io.StringIO()
+        asked, out = unittest.mock.Mock(kept=kept, locks=[]), io.StringIO()
         if fails:
             getattr(asked, fails).side_effect = Failure("still there")
         folder = temporary_folder(self)
@@ -1170,13 +1188,19 @@ class ScenarioRunTest(unittest.TestCase):
 
         def cluster(steps):
             asked.steps = steps
+            if lock:
+                asked.lock = lambda: lock(asked)
             return asked
 
         with unittest.mock.patch.multiple(e2e_run, Cluster=cluster, OUT=folder), \
                 unittest.mock.patch.object(e2e_run.importlib, "import_module", module), \
                 unittest.mock.patch.object(sys, "argv", ["run", *scenarios]), \
                 unittest.mock.patch.dict(os.environ, {"E2E_KEEP": ""}), contextlib.redirect_stdout(out):
-            code = e2e_run.main()
+            try:
+                code = e2e_run.main()
+            finally:
+                for file in asked.locks:  # as at the process's end
+                    file.close()
         self.failures = {path.parent.name: path.read_text() for path in folder.glob("*/failure.txt")}
         return code, out.getvalue(), [name for name, *_ in asked.method_calls]
 
@@ -1189,7 +1213,7 @@ class ScenarioRunTest(unittest.TestCase):
         self.assertEqual(130, code)
         self.assertIn("lifecycle: FAILED: waiting for a pod: interrupted", said)
         self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
-        self.assertEqual(["start", "load_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
+        self.assertEqual(["lock", "start", "load_own_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
         self.assertIn("KeyboardInterrupt", self.failures["lifecycle"])
 
     def test_a_scenario_that_fails_does_not_stop_the_next(self):
@@ -1200,14 +1224,14 @@ class ScenarioRunTest(unittest.TestCase):
 
     def test_what_a_killed_run_has_left_on_a_kept_cluster_is_cleaned_up_first(self):
         code, _, asked = self.call(kept=True, smoke=lambda cluster: cluster.ran())
-        self.assertEqual((0, ["start", "load_images", "clean_up_smoke", "ran", "clean_up_smoke", "stop"]), (code, asked))
+        self.assertEqual((0, ["lock", "start", "load_own_images", "clean_up_smoke", "ran", "clean_up_smoke", "stop"]), (code, asked))
 
     def test_a_scenario_that_leaves_something_behind_fails(self):
         code, said, asked = self.call(fails="clean_up_smoke", smoke=lambda _: None, lifecycle=lambda _: None)
         self.assertEqual(1, code)
         self.assertIn("smoke: NOT CLEANED UP: cleaning up: still there", said)
         self.assertIn("e2e: 1 passed, 1 failed, 0 skipped", said)
-        self.assertEqual(["start", "load_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
+        self.assertEqual(["lock", "start", "load_own_images", "clean_up_smoke", "collect", "clean_up_lifecycle", "stop"], asked)
         self.assertIn("still there", self.failures["smoke"])
 
     def test_what_tells_why_a_scenario_failed_is_not_replaced(self):
@@ -1221,13 +1245,24 @@ class ScenarioRunTest(unittest.TestCase):
         self.assertIn(f"not deleted, tools/kube/cluster.sh down {e2e_cluster.NAME}: the cluster is deleted: still there",
                       said)
 
+    def test_the_cluster_of_another_run_is_left_alone(self):
+        folder = temporary_folder(self)
+        with unittest.mock.patch.object(e2e_cluster, "LOCKS", (folder / "checkout", folder / "cluster")):
+            for taken in ("checkout", "cluster"):
+                with (folder / taken).open("a") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    with self.assertRaisesRegex(SystemExit, f"found .*/{taken} locked by another run"):
+                        self.call(lock=e2e_cluster.Cluster.lock, smoke=lambda _: None)
+            code, _, asked = self.call(lock=e2e_cluster.Cluster.lock, smoke=lambda _: None)
+        self.assertEqual((0, ["start", "load_own_images", "clean_up_smoke", "stop"]), (code, asked))
+
     def test_an_interrupt_before_the_scenarios_is_reported_too(self):
         def interrupted(*_):
             signal.raise_signal(signal.SIGINT)
 
         with unittest.mock.patch.object(e2e_run, "prepare", interrupted):
             code, said, asked = self.call(smoke=lambda _: None)
-        self.assertEqual((130, ["stop"]), (code, asked))
+        self.assertEqual((130, ["lock", "stop"]), (code, asked))
         self.assertIn("e2e: 0 passed, 1 failed, 0 skipped", said)
 
 

@@ -1,17 +1,22 @@
 """A kind cluster of this machine, and Lockstep on it, as the scenarios share them."""
+import fcntl
+import hashlib
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
+import tempfile
 
-from steps import PATIENCE, Failure
+from steps import PATIENCE, Failure, expect
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "e2e"
 BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"))
-NAME = os.environ.get("E2E_CLUSTER", "lockstep-e2e")
+# A Docker engine has one cluster of a name, whichever checkout asks.
+NAME = os.environ.get("E2E_CLUSTER") or f"lockstep-e2e-{hashlib.sha256(bytes(ROOT)).hexdigest()[:6]}"
 CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
 MANIFESTS = ROOT / "manifests" / "default"
 SYSTEM = "lockstep-system"
@@ -19,6 +24,8 @@ OPERATOR = "deployment/lockstep-operator"
 LEASE = "lockstep-operator"
 OF_IMAGE = "e2e.lockstep.dev/image"  # annotation of the Deployment: the image that its pods were started from
 CLUSTER_SH = ROOT / "tools/kube/cluster.sh"
+LOCKS = (OUT / "lock", pathlib.Path(tempfile.gettempdir(), f"{NAME}.lock"))
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine())
 WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
 SHARED = OUT / "shared"  # which every node has as /shared: as good as a network's file system
 SHARED_ON_NODE = "/shared"
@@ -33,6 +40,7 @@ OPERATOR_IMAGE = f"lockstep-operator:{VERSION}"
 class Cluster:
     def __init__(self, steps):
         self.steps = steps
+        self.locks = []
         self.kept = False  # from an earlier run, with whatever that has left on it
         OUT.mkdir(parents=True, exist_ok=True)
         SHARED.mkdir(exist_ok=True)
@@ -42,6 +50,18 @@ class Cluster:
         self.built = pathlib.Path(subprocess.run(
             [ROOT / "tools/kube/control-plane.sh", "where"], check=True, text=True,
             stdout=subprocess.PIPE).stdout.strip())
+
+    def lock(self):
+        """For as long as this process lives: nobody else uses this checkout's folder or the cluster of this name."""
+        for path in LOCKS:
+            file = path.open("a")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                raise Failure(f"found {path} locked by another run, expected it free: wait for that one"
+                              " (another checkout can run beside it)") from None
+            self.locks.append(file)
 
     # Programs. Each ends with the step that it is started in.
 
@@ -165,6 +185,17 @@ class Cluster:
         """Onto these nodes, else all."""
         chosen = ["--nodes", ",".join(nodes)] if nodes else []
         self.call(self.program("kind"), "load", "docker-image", "--name", NAME, *chosen, *images)
+
+    def load_own_images(self):
+        """The operator's and the trainer's that tools/images has made here. Their tags are the engine's: another
+        checkout may have put others there."""
+        self.load_images(OPERATOR_IMAGE, TRAINER_IMAGE)
+        for image in (OPERATOR_IMAGE, TRAINER_IMAGE):
+            name = image.removeprefix("lockstep-").partition(":")[0]
+            made = ROOT / "build/images" / name / f"layers-{ARCH}"
+            found = self.call("docker", "image", "inspect", "-f", "{{json .RootFS.Layers}}", image)
+            expected = made.read_text().strip() if made.exists() else "those of an image that was made here"
+            expect(found == expected, f"{image} with the layers {expected}: tools/images makes it", found)
 
     def has_image(self, node, image):
         found = self.call("docker", "exec", node, "ctr", "-n", "k8s.io", "images", "ls", "-q")
