@@ -53,7 +53,7 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, network_policy, parameter_servers  # noqa: E402
+from scenarios import elastic, failure, network_policy, parameter_servers, upgrade  # noqa: E402
 from steps import Failure, Steps  # noqa: E402
 
 
@@ -1388,6 +1388,44 @@ class FailureScenarioTest(unittest.TestCase):
             for first in (700, 640, 702):
                 with self.subTest(ended, first=first), self.assertRaises(Failure):
                     self.next_generation(ended, 700, first)
+
+
+class UpgradeScenarioTest(unittest.TestCase):
+    """A repository whose tools/build copies a file, if it is newer than what was built before."""
+
+    BUILD = """cd "$(dirname "$0")/.." && mkdir -p build
+[ -e build/program ] && [ ! operator.cc -nt build/program ] || cp operator.cc build/program"""
+
+    def git(self, *arguments):
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=self.repository,
+                              check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+
+    def commit(self, text, **files):
+        for name, content in {"operator.cc": text, **files}.items():
+            (self.repository / name).write_text(content)
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", text)
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def test_the_program_is_that_of_the_commit_whatever_was_built_before(self):
+        folder = temporary_folder(self)
+        self.repository = folder / "repository"
+        write_program(self.repository / "tools/build", self.BUILD)
+        write_program(self.repository / "tools/images", "")
+        self.git("init", "-q")
+        older, newer = self.commit("older"), self.commit("newer", other="")
+
+        def call(*command, **_):
+            return subprocess.run([str(word) for word in command], cwd=self.repository, check=True, text=True,
+                                  stdout=subprocess.PIPE).stdout.strip()
+
+        sources = folder / "previous"
+        for commit, program, files in ((newer, "newer", {"other"}), (older, "older", set())):
+            with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit), \
+                    unittest.mock.patch.object(upgrade, "SOURCES", sources):
+                self.assertEqual(commit, upgrade.build_previous(unittest.mock.Mock(call=call)))
+            self.assertEqual(program, (sources / "build/program").read_text())
+            self.assertEqual({"build", "operator.cc", "tools"} | files, {path.name for path in sources.iterdir()})
 
 
 class NetworkPolicyScenarioTest(unittest.TestCase):

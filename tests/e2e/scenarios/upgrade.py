@@ -1,6 +1,7 @@
 """From the version before the last change of the CRD to this one and back, CRD and operator in either
 order, while jobs run: not one pod is touched."""
 import os
+import shutil
 
 from cluster import CRD, MANIFESTS, OPERATOR, OUT, ON_CONTROL_PLANE, ROOT, SYSTEM
 from job import Job, make_namespace, program_job, training_job
@@ -59,10 +60,12 @@ def build_previous(cluster):
     commit = os.environ.get("E2E_PREVIOUS") or cluster.call(
         "git", "log", "-1", "--format=%H", "--first-parent", "--", CRD) + "^"
     commit = cluster.call("git", "rev-parse", "--short", commit)
-    # Over what an earlier run left: what has not changed is not built again.
-    archive = OUT / "previous.tar"
+    # From nothing: its files are as old as the commit, and what an earlier run built of another one may be newer.
+    # ccache has what that one's had in common.
+    shutil.rmtree(SOURCES, ignore_errors=True)
+    SOURCES.mkdir(parents=True)
+    archive = SOURCES.with_suffix(".tar")
     cluster.call("git", "archive", "-o", archive, commit)
-    SOURCES.mkdir(exist_ok=True)
     cluster.call("tar", "-x", "-f", archive, "-C", SOURCES)
     archive.unlink()
     programs = ("lockstep", "lockstep-operator")
