@@ -961,6 +961,50 @@ case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;;
         self.assertEqual(3, result.returncode, ".ci/run's excuse")
 
 
+class KubeVersionsTest(unittest.TestCase):
+    """Where the programs of a kind cluster land, and the tag of its node image."""
+
+    def setUp(self):
+        self.folder = temporary_folder(self)
+        shutil.copytree(TOOLS / "kube", self.folder / "kube")
+
+    def names(self, **environment):
+        script = '"$0/control-plane.sh" where; . "$0/environment.sh"; node_image "$0"'
+        return subprocess.run(["bash", "-euc", script, self.folder / "kube"], check=True, text=True,
+                              stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder),
+                                                           **environment}).stdout.splitlines()
+
+    def test_another_version_is_another_folder_and_another_image(self):
+        programs, image = self.names()
+        self.assertEqual([programs, image], self.names())
+        for name in ("K8S", "ETCD", "COREDNS", "CONTAINERD", "KIND", "PROVISIONER"):
+            with self.subTest(name):
+                others = self.names(**{f"{name}_VERSION": "1.2.3"})
+                self.assertNotIn(programs, others)
+                self.assertNotIn(image, others)
+
+    def test_other_sources_are_another_image(self):
+        programs, image = self.names()
+        for path in ("kindnetd/main.go", "kindnetd/go.sum", "node-image.sh"):
+            with (self.folder / "kube" / path).open("a") as file:
+                file.write("\n")
+            self.assertEqual(programs, self.names()[0])
+            self.assertNotEqual(image, self.names()[1])
+            image = self.names()[1]
+        self.assertNotEqual(image, self.names(BASE_IMAGE="debian:trixie-slim")[1])
+
+    def test_each_script_means_the_same_image(self):
+        """With an engine that has it already."""
+        for program in ("docker", "kind", "kubectl", "iptables", "kube/docker-engine.sh"):
+            write_program(self.folder / program, "[ ! -p /dev/stdin ] || cat >/dev/null")
+        said = [subprocess.run([self.folder / "kube" / command[0], *command[1:]], check=True, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder)}).stdout
+                for command in (["node-image.sh"], ["cluster.sh", "create", "probe"])]
+        for one in said:
+            self.assertIn(f"have {self.names()[1]}\n", one)
+
+
 class ClusterTest(unittest.TestCase):
     """tools/kube/cluster.sh with programs that write down what they are asked."""
 
