@@ -752,14 +752,15 @@ class ImagesTest(unittest.TestCase):
 
     PROGRAMS = {
         "uname": "echo x86_64",
-        "docker": 'case "$1" in create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
+        "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
         "cmake": "",
         "ldd": "",
         "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
     }
 
-    def make(self, libc, other=None):
-        """With the image's root file system for arm64 there already, if it was made of `other`."""
+    def make(self, libc, *arguments, other=None, wants=""):
+        """With the image's root file system for arm64 there already, if it was made of `other`. The engine builds only
+        if its arguments have what it `wants`."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             if other:
@@ -774,9 +775,9 @@ class ImagesTest(unittest.TestCase):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(TOOLS.parent / path, folder / path)
             write_program(folder / "tools/image-records", "")
-            return subprocess.run([folder / "tools/images", "trainer"], stdout=subprocess.PIPE,
+            return subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
-                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name})
+                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants})
 
     def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
         done = self.make("2.38-1")
@@ -796,6 +797,10 @@ class ImagesTest(unittest.TestCase):
         self.assertNotIn("buildx", done.stderr)
         self.assertIn("rootfs-arm64 is of version 0.0.9, revision unknown, this one of version "
                       f"{version}, revision unknown", done.stderr)
+
+    def test_no_layer_of_an_earlier_build_is_taken_if_that_is_asked_for(self):
+        self.assertEqual(0, self.make("2.38-1", "--no-cache", wants=" --no-cache ").returncode)
+        self.assertEqual(1, self.make("2.38-1", wants=" --no-cache ").returncode)
 
     def test_a_base_with_an_older_c_library_is_refused(self):
         done = self.make("2.36-9+deb12u14")
