@@ -582,11 +582,12 @@ Version: 1
         self.folder = temporary_folder(self)
         (self.folder / "status").write_text(self.BASE)
 
-    def run_tool(self, rootfs, *libraries):
+    def run_tool(self, rootfs, *libraries, headers=()):
+        (self.folder / "headers").write_text("".join(f"{path}\n" for path in headers))
         return subprocess.run(
             [str(TOOLS / "image-records"), str(self.folder / rootfs), "--name", "lockstep-x",
              "--version", "1.2", "--created", "2026-01-31T12:00:00Z", "--deps-dir", str(self.folder / "deps"),
-             "--base-status", str(self.folder / "status")],
+             "--base-status", str(self.folder / "status"), "--headers", str(self.folder / "headers")],
             input="".join(f"{pathlib.Path(library).name} {library}\n" for library in libraries),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
 
@@ -599,12 +600,13 @@ Version: 1
         wheel = self.folder / "deps/onednn-2023.2.0/lib/libdnnl.so.3"
         wheel.parent.mkdir(parents=True)
         wheel.touch()
+        (wheel.parent.parent / "licence").write_text("Apache")
         done = self.run_tool("root", self.library_of("zlib1g"), wheel)
         self.assertEqual(0, done.returncode, done.stderr)
         record = (self.folder / "root/var/lib/dpkg/status.d/zlib1g").read_text()
         self.assertIn("Package: zlib1g\n", record)
         self.assertNotIn("\n\n", record)
-        for path in ("zlib1g/copyright", "lockstep/LICENSE"):
+        for path in ("zlib1g/copyright", "onednn-cpu-gomp/copyright", "lockstep/LICENSE"):
             self.assertTrue((self.folder / "root/usr/share/doc" / path).stat().st_size, path)
         bill = json.loads((self.folder / "root/usr/share/lockstep/lockstep-x.spdx.json").read_text())
         names = [package["name"] for package in bill["packages"]]
@@ -615,6 +617,21 @@ Version: 1
                     for reference in package.get("externalRefs", [])]
         self.assertIn("pkg:deb/debian/base-files@12.4%2Bdeb12u1?arch=amd64", locators)
         self.assertIn("pkg:pypi/onednn-cpu-gomp@2023.2.0", locators)
+
+    def test_a_package_of_headers_alone_is_compiled_in(self):
+        """Of zlib's headers, the library is there; the base has the C library's."""
+        (self.folder / "status").write_text(self.BASE + "\nPackage: libc6\nSource: glibc (2.36-9)\n"
+                                            "Status: install ok installed\nArchitecture: amd64\nVersion: 2.36\n")
+        done = self.run_tool("root", self.library_of("zlib1g"), headers=(
+            "/usr/include/nlohmann/json.hpp", "/usr/include/CLI/CLI.hpp", "/usr/include/zlib.h", "/usr/include/stdio.h",
+            "/usr/include/linux/types.h", str(TOOLS.parent / "base/check.h")))
+        self.assertEqual(0, done.returncode, done.stderr)
+        bill = json.loads((self.folder / "root/usr/share/lockstep/lockstep-x.spdx.json").read_text())
+        self.assertEqual(["lockstep-x", "base-files", "libc6", "libcli11-dev", "nlohmann-json3-dev", "zlib1g"],
+                         [package["name"] for package in bill["packages"]])
+        for package in ("libcli11-dev", "nlohmann-json3-dev"):
+            for path in (f"var/lib/dpkg/status.d/{package}", f"usr/share/doc/{package}/copyright"):
+                self.assertTrue((self.folder / "root" / path).stat().st_size, path)
 
     def test_equal_input_gives_equal_files(self):
         bills = []
@@ -755,6 +772,7 @@ class ImagesTest(unittest.TestCase):
         "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
         "cmake": "",
         "ldd": "",
+        "ninja": 'case "$*" in *" inputs "*) echo a.o ;; *" deps a.o") echo "    /usr/include/a.h" ;; esac',
         "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
     }
 
@@ -774,7 +792,8 @@ class ImagesTest(unittest.TestCase):
             for path in ("tools/images", "tools/image-base", "docker/trainer/Dockerfile", "CMakeLists.txt"):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(TOOLS.parent / path, folder / path)
-            write_program(folder / "tools/image-records", "")
+            write_program(folder / "tools/image-records",
+                          'while [ "$1" != --headers ]; do shift; done; grep -q /usr/include/a.h "$2"')
             return subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
                                   env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants})
