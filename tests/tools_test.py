@@ -53,7 +53,7 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, network_policy, parameter_servers, upgrade  # noqa: E402
+from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, upgrade  # noqa: E402
 from steps import Failure, Steps  # noqa: E402
 
 
@@ -266,6 +266,19 @@ echo configured >>"$0.log"; {configure}""")
         self.assertFalse((self.folder / "build").exists())
         self.build()
         self.assertIn("found preset 'release/'", self.build("release/", code=2))
+
+
+class PresetsTest(unittest.TestCase):
+    def test_a_build_without_tests_has_not_passed_them(self):
+        folder = temporary_folder(self)
+        shutil.copy(TOOLS.parent / "CMakePresets.json", folder)
+        for preset in ("release", "dev", "asan", "tsan", "cuda"):
+            (folder / "build" / preset).mkdir(parents=True)
+            (folder / "build" / preset / "CTestTestfile.cmake").touch()
+            done = subprocess.run(["ctest", "--preset", preset], cwd=folder, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
+            self.assertNotEqual(0, done.returncode, f"{preset}: {done.stdout}")
+            self.assertIn("No tests were found", done.stdout, preset)
 
 
 LISTS = 3  # of wheels that `tools/setup peers` installs: TensorFlow, ONNX Runtime, JAX
@@ -1520,6 +1533,13 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
             network_policy.expect_reached(said, job, all_of_them)
             with self.assertRaises(Failure):
                 network_policy.expect_reached(said, job, not all_of_them)
+
+
+class LifecycleScenarioTest(unittest.TestCase):
+    def test_a_job_that_fails_before_its_deadline_fails_the_scenario(self):
+        lifecycle.check_lived(10, "2026-01-31T12:00:00Z", {"lastTransitionTime": "2026-01-31T12:00:09Z"})
+        with self.assertRaises(Failure):
+            lifecycle.check_lived(10, "2026-01-31T12:00:00Z", {"lastTransitionTime": "2026-01-31T12:00:08Z"})
 
 
 class LintTest(unittest.TestCase):

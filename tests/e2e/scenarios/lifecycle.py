@@ -113,7 +113,8 @@ def deadline(cluster):
     steps, job = cluster.steps, Job(cluster, NAMESPACE, "late")
     with steps.step("a job that outlasts activeDeadlineSeconds 10 fails", 90):
         job.apply(program_job("late", NAP, runPolicy={"activeDeadlineSeconds": 10}))
-        job.await_condition("Failed", "True", "DeadlineExceeded")
+        failed = job.await_condition("Failed", "True", "DeadlineExceeded")
+        check_lived(10, job.status()["startTime"], failed)
         steps.until("no pods", job.uids, lambda uids: not uids)
         job.delete()
     job = Job(cluster, NAMESPACE, "huge")
@@ -121,5 +122,12 @@ def deadline(cluster):
         job.apply(program_job("huge", NAP, memory="900Ti", runPolicy={"pendingDeadlineSeconds": 5}))
         failed = job.await_condition("Failed", "True", "PendingDeadlineExceeded")
         expect("Insufficient memory" in failed["message"], "what its pod waited for", failed["message"])
+        check_lived(5, job.status()["startTime"], failed)
         steps.until("no pods", job.uids, lambda uids: not uids)
         job.delete()
+
+
+def check_lived(seconds, start, failed):
+    """Both times are cut to whole seconds."""
+    lived = seconds_of(failed["lastTransitionTime"]) - seconds_of(start)
+    expect(lived >= seconds - 1, f"that it fails {seconds} s after its start, {start}", failed)

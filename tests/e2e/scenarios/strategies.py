@@ -7,6 +7,7 @@ from steps import expect
 
 NAMESPACE = "e2e-strategies"
 CLAIM = "checkpoints"
+STEPS = 200
 # name -> (workers, strategy, ranks, what carries the gradients)
 RUN = {
     "mirrored": (1, {"type": "Mirrored", "processesPerPod": 2}, 2, "shm"),
@@ -37,9 +38,10 @@ def clean_up(cluster):
 def train(cluster, name, workers, strategy, ranks, communicator):
     job = Job(cluster, NAMESPACE, name)
     with cluster.steps.step(f"{strategy['type']}: {ranks} ranks in {workers} pods", 180):
-        manifest = training_job(name, workers=workers, steps=200, strategy=strategy)
+        manifest = training_job(name, workers=workers, steps=STEPS, strategy=strategy)
         job.apply(manifest)
         job.await_state("Succeeded")
+        job.steps.until(f"step {STEPS}", job.step, lambda found: found == STEPS)
         pods = [f"{name}-worker-{index}" for index in range(workers)]
         started = [record for pod in pods for record in job.said(pod, "the generation has started")]
         expect(sorted(record["rank"] for record in started) == list(range(ranks)),
@@ -56,7 +58,7 @@ def train_independent(cluster):
     with cluster.steps.step("Independent: four variants in two pods, one of which diverges", 180):
         variants = [{"name": "a"}, {"name": "wild", "optimizer": {"name": "SGD", "learningRate": 1e30}},
                     {"name": "b", "seed": 7}, {}]
-        manifest = training_job("sweep", workers=2, steps=200,
+        manifest = training_job("sweep", workers=2, steps=STEPS,
                                 strategy={"type": "Independent", "processesPerPod": 2})
         manifest["spec"]["training"]["variants"] = variants
         job.apply(manifest)
@@ -65,8 +67,8 @@ def train_independent(cluster):
         expect([(result["index"], result["name"], result["diverged"]) for result in found] ==
                [(0, "a", False), (1, "wild", True), (2, "b", False), (3, "variant-3", False)],
                "a result for each variant, and that the second has diverged", found)
-        expect([result["step"] for result in found if not result["diverged"]] == [200] * 3,
-               "200 steps of each of the others", found)
+        expect([result["step"] for result in found if not result["diverged"]] == [STEPS] * 3,
+               f"{STEPS} steps of each of the others", found)
         expect(job.restarts() == (0, 0), "no restart", job.restarts())
         job.delete()
 
