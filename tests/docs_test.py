@@ -15,7 +15,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", "charts/lockstep/README.md", *sorted(
     path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
     for path in (ROOT / folder).rglob("*.md"))]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 # Programs of the system, whose arguments are their own business.
 SYSTEM = {"cat", "cd", "curl", "cut", "docker", "echo", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options, as a glob.
@@ -67,6 +68,28 @@ def commands(block):
                 words = []
             else:
                 words.append(word)
+
+
+def anchors(text):
+    """As GitHub makes them of the headings."""
+    found = []
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        said = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", said).replace(" ", "-")
+        earlier = found.count(anchor)
+        found.append(f"{anchor}-{earlier}" if earlier else anchor)
+    return found
+
+
+def faults_of_links(page, text):
+    faults = []
+    for target, anchor in LINK.findall(text):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        if target and not path.exists():
+            faults.append(f"{page}: {target}")
+        elif anchor and anchor not in anchors(path.read_text() if target else text):
+            faults.append(f"{page}: {target}#{anchor}")
+    return faults
 
 
 def declared(pattern, glob):
@@ -201,8 +224,13 @@ class DocsTest(unittest.TestCase):
 
     def test_links_lead_somewhere(self):
         for page in PAGES:
-            for target in LINK.findall((ROOT / page).read_text()):
-                self.assertTrue((ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}")
+            self.assertEqual([], faults_of_links(page, (ROOT / page).read_text()))
+
+    def test_links_that_lead_nowhere_are_found(self):
+        text = "# A `b`, [c](x.md): d\n## Twice\n## Twice\n```\n# no heading\n```\n"
+        self.assertEqual(["a-b-c-d", "twice", "twice-1"], anchors(text))
+        links = "[a](#a) [b](#b) [c](no.md) [d](faq.md#no) [e](https://example.org/#x) [f](faq.md)\n# A\n"
+        self.assertEqual(["docs/p.md: #b", "docs/p.md: no.md", "docs/p.md: faq.md#no"], faults_of_links("docs/p.md", links))
 
     def test_pages_name_paths_that_exist(self):
         entries = tree()
