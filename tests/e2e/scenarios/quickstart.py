@@ -1,8 +1,9 @@
 """docs/quick-start.md with Helm, from nothing to a job that has succeeded, and back to nothing."""
+import os
 import shutil
 import time
 
-from cluster import OUT, ROOT, SYSTEM, VERSION
+from cluster import BIN, OUT, ROOT, SYSTEM, VERSION
 from job import Job, seconds_of
 from steps import Failure, expect
 
@@ -10,6 +11,7 @@ NAMESPACE = "default"
 GOAL_SECONDS = 120  # from the first of the documented commands to Succeeded; the images are there
 FIRST_STEP_SECONDS = 2  # of the last pod to start, from its container's start
 GROUP = "training.lockstep.dev"
+MANIFEST = ROOT / "examples/quickstart.yaml"
 MEGABYTES = {"lockstep-operator": 60, "lockstep-trainer": 120}
 # What helm uninstall leaves, as docs/faq.md says: jobs would go with the CRD, tokens of running jobs with
 # the key; and the Lease, which is the operator's own.
@@ -34,16 +36,17 @@ def run(cluster):
         helm(cluster, "install", "lockstep", ROOT / "charts/lockstep", "--create-namespace",
              "--wait", "--timeout", "80s")
     with steps.step("kubectl apply -f examples/quickstart.yaml, to Succeeded", GOAL_SECONDS):
-        cluster.kubectl("apply", "-f", ROOT / "examples/quickstart.yaml")
+        cluster.kubectl("apply", "-f", MANIFEST)
         job.await_state("Succeeded")
         seconds = time.monotonic() - began
     with steps.step("how long that took", 30):
         measure_start(job)
         steps.within(GOAL_SECONDS, seconds, "from helm install to a job that has succeeded")
+    lose_a_pod(cluster, job)
     with steps.step("helm test", 300):
         helm(cluster, "test", "lockstep", "--timeout", "280s")
     with steps.step("the documented way back, and what it leaves", 120):
-        cluster.kubectl("delete", "-f", ROOT / "examples/quickstart.yaml")
+        cluster.kubectl("delete", "-f", MANIFEST)
         helm(cluster, "uninstall", "lockstep", "--wait", "--timeout", "60s")
         expect_left(cluster, KEPT)
         steps.until("nothing of the job", lambda: [
@@ -52,6 +55,26 @@ def run(cluster):
         cluster.kubectl("delete", "crd", f"trainingjobs.{GROUP}")
         cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=60s")
         expect_left(cluster, [], namespaced=False)
+
+
+def lose_a_pod(cluster, job):
+    """While the job runs, once more: what a lost pod costs, and the log of both workers."""
+    steps, survivor, lost = cluster.steps, "quickstart-worker-0", "quickstart-worker-1"
+    with steps.step("the job once more", 90):
+        cluster.kubectl("delete", "-f", MANIFEST)
+        steps.until("no pods, the job being deleted", job.uids, lambda uids: not uids)
+        cluster.kubectl("apply", "-f", MANIFEST)
+        for pod in (survivor, lost):
+            job.await_training(pod)
+    with steps.step(f"kubectl delete pod {lost}: training goes on from the same step", 90):
+        cluster.kubectl("delete", "pod", lost)
+        first, last = job.await_training(survivor, generations=2), job.ended(survivor)
+        expect(first["step"] == last + 1, f"the step after {last}, which is in memory", first)
+    with steps.step("kubectl lockstep logs quickstart --all --follow, to the job's end", GOAL_SECONDS):
+        said = cluster.call("env", f"PATH={BIN}:{os.environ['PATH']}", cluster.program("kubectl"),
+                            "lockstep", "logs", "quickstart", "--all", "--follow").splitlines()
+        expect({line.partition(" ")[0] for line in said} >= {"worker-0", "worker-1"}, "lines of both workers", said[-5:])
+        job.await_state("Succeeded")
 
 
 def clean_up(cluster):
