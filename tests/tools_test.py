@@ -1578,7 +1578,7 @@ class LintTest(unittest.TestCase):
         (root / "a.cc").write_text("int a;\n")
         (root / ".clang-tidy").touch()
         (folder / "compile_commands.json").write_text(json.dumps(
-            [{"file": str(root / "a.cc"), "command": "c++ a.cc", "directory": str(root)}]))
+            [{"file": str(root / "a.cc"), "command": "c++ -O2 -o a.o -c a.cc", "directory": str(root)}]))
         tidy = folder / "clang-tidy"
         for ends, faults, remembered in (("kill -9 $$", ["a.cc: clang-tidy ended with -9, expected 0"], 0),
                                          ("exit 0", [], 1)):
@@ -1588,6 +1588,35 @@ class LintTest(unittest.TestCase):
                     contextlib.redirect_stderr(io.StringIO()):
                 self.assertEqual(faults, lint.check_tidy(str(folder), 1))
             self.assertEqual(remembered, len(list(cache.iterdir())))
+
+    def units_of(self, changed):
+        """(file, names of the sources) of each unit of a library of four sources and a single one."""
+        root = temporary_folder(self)
+        (root / ".clang-tidy").touch()
+        unity = root / "build/lint/lib/Unity/unity_0_cxx.cxx"
+        unity.parent.mkdir(parents=True)
+        sources = [root / f"lib/{name}.cc" for name in "abcd"]
+        unity.write_text("".join(f'#include "{path}"\n\n' for path in sources))
+        (root / "lib").mkdir()
+        for path in [*sources, root / "single.cc"]:
+            path.write_text(f"int {path.stem};\n")
+        commands = [{"file": str(path), "command": f"c++ -O2 -o x.o -c {path}", "directory": str(root)}
+                    for path in (unity, root / "single.cc", root / "tests/a_test.cc")]
+        (root / "compile_commands.json").write_text(json.dumps(commands))
+        program = root / "clang-tidy"
+        write_program(program, "echo 1")
+        with unittest.mock.patch.multiple(lint, ROOT=root, TIDY=str(program)):
+            keys = {name: key for unit in lint.units_to_tidy(str(root), lambda _: False)
+                    for name, key in zip(unit.names, unit.keys)}
+            clean = {key for name, key in keys.items() if name not in changed}
+            units = list(lint.units_to_tidy(str(root), clean.__contains__))
+        self.assertEqual({("-O2",)}, {tuple(unit.flags) for unit in units})
+        return [(pathlib.Path(unit.file).name, unit.names) for unit in units]
+
+    def test_many_sources_of_a_library_are_looked_at_at_once_and_few_one_by_one(self):
+        self.assertEqual([("unity_0_cxx.cxx", ["lib/a.cc", "lib/b.cc", "lib/d.cc"]), ("single.cc", ["single.cc"])],
+                         self.units_of(["lib/a.cc", "lib/b.cc", "lib/d.cc", "single.cc"]))
+        self.assertEqual([("a.cc", ["lib/a.cc"]), ("d.cc", ["lib/d.cc"])], self.units_of(["lib/a.cc", "lib/d.cc"]))
 
 
 class YardstickTest(unittest.TestCase):
