@@ -10,6 +10,7 @@
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -32,7 +33,7 @@ bool HasArrived(const Observed& observed, const Replica& replica, DependencyStat
   if (status == DependencyStatus::kReady) return IsUp(observed, replica);
   if (HasCompleted(observed.job, replica)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
-  return pod != nullptr && CountsAsSuccess(observed, *pod);
+  return pod != nullptr && HasFinished(observed, *pod);
 }
 
 // Counts the replicas that the job requires: there may never be room for the others.

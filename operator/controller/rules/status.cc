@@ -68,7 +68,7 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // One that is to be deleted would seem to have vanished once it is gone.
     const bool goes = pod.role != api::Role::kEvaluator && is_counted;
     const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted && !goes;
-    const bool has_succeeded = CountsAsSuccess(observed, pod) && !MayHaveBeenTold(observed, pod);
+    const bool has_succeeded = HasFinished(observed, pod);
     counts.succeeded += has_succeeded ? 1 : 0;
     counts.failed += HasFailed(pod) && !goes ? 1 : 0;
     counts.active += IsActive(pod) && !goes ? 1 : 0;
@@ -207,10 +207,13 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
+bool HasFinished(const Observed& observed, const ObservedPod& pod) {
+  return CountsAsSuccess(observed, pod) && !MayHaveBeenTold(observed, pod);
+}
+
 bool ShowsCompletion(const Observed& observed, const ObservedPod& pod) {
   if (pod.role != api::Role::kWorker && !IsHelper(observed, pod)) return false;
-  return IsMember(observed, pod) && CountsAsSuccess(observed, pod) &&
-         !MayHaveBeenTold(observed, pod);
+  return IsMember(observed, pod) && HasFinished(observed, pod);
 }
 
 void AddCompleted(const Replica& replica, api::TrainingJobStatus& status) {

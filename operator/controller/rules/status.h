@@ -37,9 +37,12 @@ void AddActionFault(const Observed& observed, std::string_view type, Plan& plan)
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);
 
-// Returns true if the pod shows that its replica has succeeded in the present attempt, and the
-// status notes which ones of its role have: workers, and helpers. A helper that has ended since its
-// pod is being deleted may have been told to: running it again does less harm than not.
+// Returns true if the pod has succeeded and its work is done (CountsAsSuccess). A helper that has
+// ended since its pod is being deleted may have been told to: running it again does less harm than
+// not.
+bool HasFinished(const Observed& observed, const ObservedPod& pod);
+// Returns true if the pod shows that its replica has finished in the present attempt, and the
+// status notes which ones of its role have: workers, and helpers.
 bool ShowsCompletion(const Observed& observed, const ObservedPod& pod);
 
 // Notes such a replica. Does nothing if the status has it already.

@@ -229,6 +229,26 @@ TEST(HelperWorldTest, OneThatEndsWhileItsPodIsDeletedStartsAgain) {
   }
 }
 
+// A role that waits for its end waits on: it would work on what is half done.
+TEST(HelperWorldTest, OneThatEndsWhileItsPodIsDeletedIsStillAwaited) {
+  World world(
+      ServersFirst(DependencyStatus::kComplete).RestartScope(api::RestartScope::kPod).Build());
+  world.client.SetScheduler([](const kube::Object&) { return "node"; });
+  StartAll(world);
+  world.SetPod("j-ps-1", "Succeeded");
+  world.Settle();
+  world.SetPod("j-ps-0", "Succeeded");
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, "").ok());
+  world.Settle();
+  EXPECT_THAT(world.Job()->status.started_roles, IsEmpty());
+  Remove(world, "j-ps-0");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1"));
+  world.SetPod("j-ps-0", "Succeeded");
+  world.Settle();
+  EXPECT_THAT(PodNames(world), ElementsAre("j-ps-0", "j-ps-1", "j-worker-0", "j-worker-1"));
+}
+
 // It has left how many have finished.
 TEST(HelperWorldTest, AnOperatorThatNotedNoneIsTakenAtItsCount) {
   World world(ServersFirst().Build());
