@@ -99,8 +99,8 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
     if (!said) AddRunning(observed, plan);
   } else if (!running) {
     SetCondition(observed, plan.status, kRunning, false, kNotReady, kNotReadyMessage);
-  } else if (FindCondition(plan.status, kRunning)->reason == kBackOff) {
-    // The time of the restart has come, and the new pod is not ready.
+  } else if (FindCondition(plan.status, kRunning)->reason != kAllReady) {
+    // What it says has passed, and the pods are not ready yet.
     SetCondition(observed, plan.status, kRunning, true, kNotReady, kNotReadyMessage);
   }
 }

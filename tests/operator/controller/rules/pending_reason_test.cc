@@ -123,7 +123,12 @@ TEST(PendingReasonTest, AReplacedPodsReasonIsReportedThoughTheJobStaysRunning) {
   EXPECT_EQ(FindCondition(plan.status, kRunning)->message,
             "j-worker-1 is waiting: ImagePullBackOff: gone");
   EXPECT_THAT(Reasons(plan), ElementsAre("PodWaiting"));
-  seen.Write().With([](Observed& observed) {
+  seen.Write().With([](Observed& observed) { observed.pods[1].waiting_reason.clear(); });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "PodsNotReady");
+  EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+  seen.With([](Observed& observed) { Waiting("ImagePullBackOff", "gone")(observed.pods[1]); });
+  EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("PodWaiting")) << "once more";
+  seen.With([](Observed& observed) {
     kReady(observed.pods[1]);
     observed.pods[1].waiting_reason.clear();
   });
