@@ -354,6 +354,8 @@ struct TrainingJobStatus {
   std::vector<int> completed_indexes;
   std::vector<int> completed_helpers;  // PS replicas that serve nobody, likewise
   std::vector<Role> started_roles;     // those with dependsOn that no longer wait in this attempt
+  // The number of workers that the group has, if a pod of this attempt was created for another one.
+  std::optional<int> group_workers;
   std::vector<std::string>
       counted_pods;  // uids of existing pods: lost ones, counted in `restarts`, and surplus ones
   std::string selector, ready_replicas;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -52,17 +51,29 @@ std::vector<int> NotedWorkers(const Observed& observed) {
   return noted;
 }
 
-// Returns the least of them. So many workers have made up the group, at least.
-int FewestNoted(const Observed& observed) {
+// Returns how many workers have made up the group, at least: the number in the status, else the
+// least that a pod was created for. nullopt: no pod notes one.
+std::optional<int> FewestMembers(const Observed& observed) {
+  if (observed.job.status.group_workers) return observed.job.status.group_workers;
   const std::vector<int> noted = NotedWorkers(observed);
-  return noted.empty() ? std::numeric_limits<int>::max() : std::ranges::min(noted);
+  return noted.empty() ? std::nullopt : std::optional(std::ranges::min(noted));
 }
 
-// Returns true if this attempt has followed a change before: its pods were created for different
-// numbers of workers, which only a trainer gets that follows.
+// Returns true if this attempt has followed a change before: the status says so, or its pods were
+// created for different numbers of workers, which only a trainer gets that follows.
 bool HasFollowedBefore(const Observed& observed) {
+  if (observed.job.status.group_workers) return true;
   const std::vector<int> noted = NotedWorkers(observed);
   return !noted.empty() && std::ranges::min(noted) != std::ranges::max(noted);
+}
+
+// Returns the first worker from `begin` to `end` that is no member, as far as is known: it neither
+// runs nor has run; `end` if each does or has.
+int FirstStranger(const Observed& observed, int begin, int end) {
+  for (int index = begin; index < end; ++index) {
+    if (!HasRun(observed, index) && !WorkerRuns(observed, index)) return index;
+  }
+  return end;
 }
 
 // Returns true if a worker was created from another template or training than the spec has by now:
@@ -75,11 +86,11 @@ bool HasOtherSpec(const Observed& observed) {
   });
 }
 
+}  // namespace
+
 bool HasTakenTooLong(const Observed& observed) {
   return observed.resizing_since && observed.now - *observed.resizing_since >= kFollowsWithin;
 }
-
-}  // namespace
 
 bool ResizesInPlace(const Observed& observed) {
   const api::TrainingJobSpec& spec = observed.job.spec;
@@ -100,7 +111,17 @@ std::optional<int> GroupWorkers(const Observed& observed) {
   const ObservedPod* leader = RunningLeader(observed);
   if (leader == nullptr || !ResizesInPlace(observed)) return std::nullopt;
   if (observed.group.workers) return observed.group.workers;
-  return WorkersOfShape(observed.job, leader->cluster_shape);
+  const std::optional<int>& noted = observed.job.status.group_workers;
+  return noted ? noted : WorkersOfShape(observed.job, leader->cluster_shape);
+}
+
+void NoteGroupWorkers(const Observed& observed, api::TrainingJobStatus& status) {
+  const std::optional<int>& workers = observed.group.workers;
+  if (!workers || !ResizesInPlace(observed) || RunningLeader(observed) == nullptr) return;
+  const std::optional<int> fewest = FewestMembers(observed);
+  if (!fewest || workers == fewest) return;
+  // A leading pod that has replaced another one begins with the spec's number, whoever is there.
+  if (FirstStranger(observed, *fewest, *workers) == *workers) status.group_workers = workers;
 }
 
 bool IsResizing(const Observed& observed) {
@@ -128,12 +149,11 @@ int WorkersToTell(const Observed& observed) {
     if (!WorkerRuns(observed, index)) return 0;
   }
   // A leading pod that has replaced another one knows only the spec's number.
-  for (int index = FewestNoted(observed); index < std::min(*workers, wanted); ++index) {
-    if (HasRun(observed, index) || WorkerRuns(observed, index)) continue;
-    // Only an answer tells which workers have been members.
-    return observed.group.answers ? index : 0;
-  }
-  return wanted;
+  const int claimed = std::min(*workers, wanted);
+  const int members = FirstStranger(observed, FewestMembers(observed).value_or(claimed), claimed);
+  if (members >= claimed) return wanted;
+  // Only an answer tells which workers have been members.
+  return observed.group.answers ? members : 0;
 }
 
 bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod) {

@@ -20,9 +20,15 @@ inline constexpr Duration kFollowsWithin = std::chrono::minutes(2);
 bool ResizesInPlace(const Observed& observed);
 
 // Returns the number of workers that the group has: what its leading pod says or, until that has
-// answered, what that was created for. nullopt: ResizesInPlace is false, or no leading pod runs;
-// then nobody misses workers that are too many.
+// answered, what the status says, else what that pod was created for. nullopt: ResizesInPlace is
+// false, or no leading pod runs; then nobody misses workers that are too many.
 std::optional<int> GroupWorkers(const Observed& observed);
+
+// Notes in the status how many workers the leading pod says that the group has, once that is
+// another number than the attempt's pods were created for: after the group has shrunk, all pods
+// that are left note the number before. A number that is greater counts once all of them have been
+// there.
+void NoteGroupWorkers(const Observed& observed, api::TrainingJobStatus& status);
 
 // Returns true while the group has another number of workers than the spec.
 bool IsResizing(const Observed& observed);
@@ -45,6 +51,9 @@ int WorkersToTell(const Observed& observed);
 // must not go before the group has left it behind with a checkpoint. While a leading pod that runs
 // has not answered, any may be: the group may have got another number since that pod was created.
 bool IsStillOfGroup(const Observed& observed, const ObservedPod& pod);
+
+// Returns true if the group should have followed by now (kFollowsWithin).
+bool HasTakenTooLong(const Observed& observed);
 
 // Returns true if the group follows, or has followed, a change of the number of workers, so that
 // pods that were created for another number stay. False once it has taken too long, and if an edit

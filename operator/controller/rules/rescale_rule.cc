@@ -54,6 +54,12 @@ std::optional<ShapeChange> FindShapeChange(const Observed& observed) {
     return ShapeChange{"Rescaled",
                        fmt::format("size has changed from {} to {}", other->cluster_shape, shape)};
   }
+  // After another change, all pods may have been created for the number that is wanted again.
+  if (IsResizing(observed) && HasTakenTooLong(observed)) {
+    return ShapeChange{"Rescaled", fmt::format("group has not followed from {} to {} workers",
+                                               *GroupWorkers(observed),
+                                               ReplicaCount(observed.job, api::Role::kWorker))};
+  }
   for (const ObservedPod& pod : observed.pods) {
     if (!NotesShape(observed, pod)) continue;
     if (auto what = ElasticChange(observed, pod)) return ShapeChange{"Rescaled", *std::move(what)};

@@ -14,6 +14,7 @@
 #include "api/v1/strategy_traits.h"
 #include "api/v1/variants.h"
 #include "base/shorten.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/state/replicas.h"
 
@@ -269,6 +270,7 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   NoteCompleted(observed, status);
   status.variants = VariantResults(observed);
   NoteProgress(observed, status);
+  NoteGroupWorkers(observed, status);
   // An unreadable spec may have no roles; the old counts are kept then.
   if (!job.spec.replica_specs.empty()) CountPods(observed, status);
   return status;
@@ -307,6 +309,10 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
   masked.restarts.since_progress = written.restarts.since_progress;
   masked.progress = written.progress;
   MaskReasons(written.conditions, masked.conditions);
+  // So many have made up a group that has grown, too.
+  if (written.group_workers && status.group_workers > written.group_workers) {
+    masked.group_workers = written.group_workers;
+  }
   // Removals may wait (a retry time that has passed, the uid of a pod that is gone); additions may
   // not.
   if (!status.next_retry_time) masked.next_retry_time = written.next_retry_time;

@@ -238,6 +238,27 @@ TEST(ProgressTest, AGroupThatFollowsKeepsItsPodsWhateverBecomesOfTheOperator) {
   EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
 }
 
+// All pods that are left note the number before.
+TEST(ProgressTest, ANewOperatorKeepsAGroupThatHasShrunkWhoseLeadingPodDoesNotRun) {
+  ResizableWorld world;
+  world.Scale(3);
+  world.SetPod("j-worker-2", "Running");
+  world.progress.group.workers = 3;
+  world.Settle();
+  world.Scale(1);
+  world.progress.group.workers = 1;
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.group_workers, 1);
+  for (const bool leader_runs : {true, false}) {
+    if (!leader_runs) world.SetPod("j-worker-0", "Failed", 137);
+    world.progress.group = {};
+    world.RestartOperator();
+    world.Settle();
+    world.Wait(seconds(300));
+    EXPECT_EQ(world.Job()->status.attempt, 0) << leader_runs;
+  }
+}
+
 // Its address may be another tenant's pod by then.
 TEST(ProgressTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
   World world(Job("j").Workers(2).Training().Build());

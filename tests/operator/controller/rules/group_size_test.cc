@@ -266,6 +266,68 @@ TEST(GroupSizeTest, ANewOperatorLeavesAGroupThatHasFollowedBeforeAlone) {
   }
 }
 
+// Of three workers, as the pods that are left note, the spec and the group have two.
+Seen Shrunk() {
+  Seen seen(Bundled());
+  seen.Running();
+  seen.Worker(0, MadeFor("worker=3")).Worker(1, MadeFor("worker=3"));
+  return seen.With([](Observed& observed) {
+    observed.tells_workers = true;
+    observed.job.status.group_workers = 2;
+  });
+}
+
+TEST(GroupSizeTest, ANewOperatorLeavesAGroupThatHasShrunkAlone) {
+  for (const bool leader_runs : {false, true}) {
+    Seen seen = Shrunk();
+    if (!leader_runs) seen.With([](Observed& o) { o.pods.erase(o.pods.begin()); });
+    EXPECT_EQ(seen.Plan().status.attempt, 0) << leader_runs;
+    EXPECT_EQ(seen.Plan().status.group_workers, 2) << "no answer says otherwise";
+    EXPECT_FALSE(IsResizing(seen.Build()));
+    EXPECT_FALSE(MustAskFirst(seen.Build())) << "the two minutes do not count";
+  }
+}
+
+TEST(GroupSizeTest, AGroupThatDoesNotFollowBackToTheNumberOfAllNotesStartsAgain) {
+  Seen seen = Shrunk();
+  Says(Scale(seen, 3), 2).Worker(2, MadeFor("worker=3"));
+  seen.With([](Observed& observed) {
+    observed.group.resizes = true;
+    observed.resizing_since = observed.now;
+  });
+  EXPECT_EQ(seen.Write().Plan().status.attempt, 0);
+  const Plan plan = seen.Later(kFollowsWithin).Plan();
+  EXPECT_EQ(plan.status.attempt, 1);
+  EXPECT_EQ(plan.status.group_workers, std::nullopt) << "the next attempt has the spec's";
+  ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_EQ(
+      plan.events[0].message,
+      "the job's group has not followed from 2 to 3 workers; all replicas restart, which does "
+      "not count against backoffLimit");
+}
+
+// As above, after the group has shrunk: the third worker has been scaled away since.
+TEST(GroupSizeTest, ALeadingPodOfAGroupThatHasShrunkIsToldWhoCanBeThere) {
+  Seen seen = Shrunk();
+  Says(Scale(seen, 3), 3);
+  seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
+  EXPECT_EQ(WorkersToTell(seen.Write().Build()), 2);
+  EXPECT_EQ(WorkersToTell(seen.Write().Build()), 2) << "what it begins with is not noted";
+  seen.With([](Observed& observed) { kReady(observed.pods[2]); });
+  EXPECT_EQ(WorkersToTell(seen.Write().Build()), 3);
+  EXPECT_EQ(seen.Plan().status.group_workers, 3);
+}
+
+TEST(GroupSizeTest, TheStatusHasTheGroupsNumberOnceItIsNotThatOfItsPods) {
+  Seen seen = Running();
+  EXPECT_EQ(Says(seen, 2).Plan().status.group_workers, std::nullopt);
+  EXPECT_EQ(Says(Scale(seen, 1), 1).Write().Plan().status.group_workers, 1);
+  Says(Scale(seen, 2), 2);
+  EXPECT_EQ(seen.Write().Plan().status.group_workers, 1) << "the worker's pod is to go";
+  seen.With([](Observed& observed) { observed.pods[1].uid = "another"; });
+  EXPECT_EQ(seen.Write().Plan().status.group_workers, 2);
+}
+
 TEST(GroupSizeTest, AnEditOfMoreThanTheNumberStartsAllAgain) {
   for (const bool is_edited : {false, true}) {
     Seen seen = Running();

@@ -190,6 +190,12 @@ TEST(StatusTest, OnlyCountsMayWait) {
   charged.counted_pods = {"x"};
   EXPECT_FALSE(DiffersOnlyInCounts(charged, status));
   EXPECT_TRUE(DiffersOnlyInCounts(status, charged));  // forgetting may wait
+  api::TrainingJobStatus grown = status, shrunk = status;
+  grown.group_workers = 3;
+  shrunk.group_workers = 2;
+  EXPECT_FALSE(DiffersOnlyInCounts(shrunk, status));
+  EXPECT_FALSE(DiffersOnlyInCounts(shrunk, grown));
+  EXPECT_TRUE(DiffersOnlyInCounts(grown, shrunk));
   api::TrainingJobStatus attempt = status;
   ++attempt.attempt;
   EXPECT_FALSE(DiffersOnlyInCounts(attempt, status));
