@@ -80,6 +80,7 @@ void Fields(auto& visit, Like<TrainingJobStatus> auto& status) {
   visit.Field("completedIndexes", status.completed_indexes);
   visit.Field("completedHelpers", status.completed_helpers);
   visit.Field("startedRoles", status.started_roles);
+  visit.Field("runningRoles", status.running_roles);
   visit.Field("groupWorkers", status.group_workers);
   visit.Field("countedPods", status.counted_pods);
   visit.Field("selector", status.selector);

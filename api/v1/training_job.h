@@ -354,6 +354,7 @@ struct TrainingJobStatus {
   std::vector<int> completed_indexes;
   std::vector<int> completed_helpers;  // PS replicas that serve nobody, likewise
   std::vector<Role> started_roles;     // those with dependsOn that no longer wait in this attempt
+  std::vector<Role> running_roles;     // those that have been up in it while others still waited
   // The number of workers that the group has, if a pod of this attempt was created for another one.
   std::optional<int> group_workers;
   std::vector<std::string>

@@ -3,15 +3,15 @@
 #include <cstddef>
 
 #include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 
 std::vector<int> SeenWorkers::Note(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
-  // A pod that is deleted before the job runs is simply recreated.
-  if (attempt_ != status.attempt || !IsTrue(status, kRunning)) seen_.clear();
+  // A pod that is deleted before the workers have been up is simply recreated.
+  const bool have_been_up = HasBeenUp(observed.job, api::Role::kWorker);
+  if (attempt_ != status.attempt || !have_been_up) seen_.clear();
   attempt_ = status.attempt;
   const int count = observed.job.spec.elastic ? ReplicaCount(observed.job, api::Role::kWorker) : 0;
   std::vector<bool> present(static_cast<std::size_t>(count)), started(present.size());

@@ -96,6 +96,7 @@ void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   status.counted_pods.clear();
   status.completed_helpers.clear();
   status.started_roles.clear();  // the next attempt starts in the same order
+  status.running_roles.clear();
   status.group_workers.reset();
   // The next attempt has no completed replicas yet; see HasCompleted.
   for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;

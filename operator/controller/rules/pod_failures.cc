@@ -11,7 +11,6 @@
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
 namespace {
@@ -72,11 +71,11 @@ PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
   return FailureOfPod(observed, pod, !HasFailed(pod) && IsUnreachable(observed, pod));
 }
 
-// A gang that has run cannot take in a replacement for a member whose pod is gone without a trace.
-// Some workers of an elastic gang may never have existed, whatever its minimum is by now.
+// A gang that has run cannot take in a replacement for a member whose pod is gone without a trace;
+// nor can a role of it that works while others wait. Some workers of an elastic gang may never have
+// existed, whatever its minimum is by now.
 void AddVanished(const Observed& observed, std::vector<PodFailure>& failures) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
-  if (!IsTrue(observed.job.status, kRunning)) return;
   // One replica that is up is enough for these: others may never have had a pod, and none is missed
   // by its peers.
   if (api::TraitsOf(observed.job.spec).trains_alone) return;
@@ -86,6 +85,7 @@ void AddVanished(const Observed& observed, std::vector<PodFailure>& failures) {
     const bool is_new = known == observed.job.status.replica_statuses.end() ||
                         replica.index >= known->second.desired;
     if (replica.role == api::Role::kEvaluator || is_new) continue;
+    if (!HasBeenUp(observed.job, replica.role)) continue;
     if (FindPod(observed, replica) != nullptr) continue;
     if (observed.job.spec.elastic && replica.role == api::Role::kWorker) {
       const bool was_seen = std::ranges::binary_search(observed.gone_workers, replica.index);

@@ -93,7 +93,9 @@ Readiness ReadinessOf(const Observed& observed) {
     readiness.all = false;
     if (!IsRequired(observed.job, replica)) continue;
     readiness.required = false;
-    if (HasStarted(observed.job, replica.role)) readiness.started = false;
+    const bool is_new =
+        HasStarted(observed.job, replica.role) && !HasBeenUp(observed.job, replica.role);
+    if (is_new) readiness.started = false;
   }
   if (!wanted.empty() && api::TraitsOf(observed.job.spec).trains_alone) {
     readiness.required = std::ranges::any_of(
@@ -116,6 +118,14 @@ bool AddStartedRoles(const Observed& observed, Plan& plan) {
         {PlannedEvent::Type::kNormal, "RoleStarted", StartsText(role, replicas.depends_on)});
   }
   return any;
+}
+
+void NoteRunningRoles(const Observed& observed, api::TrainingJobStatus& status) {
+  for (const auto& [role, replicas] : observed.job.spec.replica_specs) {
+    if (replicas.replicas == 0 || role == api::Role::kEvaluator) continue;
+    if (!HasStarted(observed.job, role) || HasBeenUp(observed.job, role)) continue;
+    status.running_roles.push_back(role);
+  }
 }
 
 std::string WaitsText(const Observed& observed) {

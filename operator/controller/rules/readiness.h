@@ -19,7 +19,8 @@ bool IsUp(const Observed& observed, const Replica& replica);
 struct Readiness {
   bool required = false;  // the replicas that the job requires are up: any one if each trains alone
   bool all = false;       // every other replica is up too
-  bool started = false;   // as `required`, of the roles that wait for no other
+  // As `required`, of the roles that wait for no other, and have not been up before (HasBeenUp).
+  bool started = false;
 };
 
 // Without a replica that has not completed, nothing is ready.
@@ -30,6 +31,10 @@ Readiness ReadinessOf(const Observed& observed);
 // Returns true if the plan notes any: the next one creates their pods, and counts them into the
 // gang.
 bool AddStartedRoles(const Observed& observed, Plan& plan);
+
+// Notes in the status that the roles which have started have been up, although others wait.
+// Requires: ReadinessOf().started.
+void NoteRunningRoles(const Observed& observed, api::TrainingJobStatus& status);
 
 // Returns which roles wait, and what for: "Worker waits until PS is ready (1 of 2)"; empty if none
 // does.

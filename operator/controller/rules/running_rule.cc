@@ -84,6 +84,7 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
+  if (ready.started && !ready.required) NoteRunningRoles(observed, plan.status);
   const std::optional<PendingReason> pending = FindPendingReason(observed);
   // Once the job runs, what keeps optional replicas from starting is reported too, and so are a pod
   // that cannot be deleted and an Evaluator that sees no checkpoints.

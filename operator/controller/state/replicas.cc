@@ -59,6 +59,12 @@ bool HasStarted(const api::TrainingJob& job, api::Role role) {
   return std::ranges::find(started, role) != started.end();
 }
 
+bool HasBeenUp(const api::TrainingJob& job, api::Role role) {
+  const std::vector<api::Role>& running = job.status.running_roles;
+  return api::IsTrue(job.status, api::kRunning) ||
+         std::ranges::find(running, role) != running.end();
+}
+
 bool HasHelpers(const api::TrainingJob& job) {
   return !job.spec.training && !api::TraitsOf(job.spec).has_parameter_servers &&
          ReplicaCount(job, api::Role::kParameterServer) > 0;

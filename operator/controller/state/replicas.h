@@ -16,6 +16,9 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job);
 // Returns true if pods of the role may be created in the present attempt: it depends on no other,
 // or the status says that its wait is over.
 bool HasStarted(const api::TrainingJob& job, api::Role role);
+// Returns true if the replicas of the role that the job requires have all been up in the present
+// attempt: the job has run, or, while roles wait for others, the status says so of this one.
+bool HasBeenUp(const api::TrainingJob& job, api::Role role);
 // Returns true if the job's PS replicas serve no training: they have work of their own, and end
 // when it is done.
 bool HasHelpers(const api::TrainingJob& job);

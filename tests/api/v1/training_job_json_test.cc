@@ -429,6 +429,7 @@ class JobSource {
     status.completed_indexes = {Small(), Small()};
     if (Flip()) status.completed_helpers = {Small(), Small()};
     if (Flip()) status.started_roles = {Role::kWorker, Role::kEvaluator};
+    if (Flip()) status.running_roles = {Role::kParameterServer};
     if (Flip()) status.group_workers = 1 + Small();
     status.selector = Text();
     status.ready_replicas = "3/4";

@@ -141,6 +141,34 @@ void StartAll(World& world) {
   world.Settle();
 }
 
+// Its peers, which work while the chief waits for their end, cannot take in another one.
+TEST(StartOrderWorldTest, AGangMemberThatVanishesWhileARoleWaitsRestartsTheGang) {
+  for (const bool is_new_operator : {false, true}) {
+    World world(Job("j")
+                    .Chief()
+                    .Workers(2)
+                    .RestartScope(api::RestartScope::kGang)
+                    .DependsOn(Role::kChief, Role::kWorker, DependencyStatus::kComplete)
+                    .Build());
+    world.Settle();
+    world.SetPod("j-worker-0", "Running");
+    world.Settle();
+    Remove(world, "j-worker-0");
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.attempt, 0) << "they have not been up yet";
+    StartAll(world);
+    EXPECT_THAT(PodNames(world), ElementsAre("j-worker-0", "j-worker-1"));
+    EXPECT_THAT(world.Job()->status.running_roles, ElementsAre(Role::kWorker));
+    EXPECT_EQ(Said(world), "Chief waits until Worker has completed (0 of 2)");
+    Remove(world, "j-worker-1");
+    if (is_new_operator) world.RestartOperator();
+    world.Settle();
+    EXPECT_EQ(world.Job()->status.attempt, 1);
+    EXPECT_EQ(world.Job()->status.restarts.disruption, 1);
+    EXPECT_THAT(world.Job()->status.running_roles, IsEmpty());
+  }
+}
+
 // A finished pod goes when its node is drained.
 TEST(HelperWorldTest, OneThatHasFinishedLosesItsPodAndNothingStartsAgain) {
   for (const auto scope : {api::RestartScope::kGang, api::RestartScope::kPod}) {

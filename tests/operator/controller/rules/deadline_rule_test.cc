@@ -65,6 +65,9 @@ TEST(DeadlineRuleTest, APendingJobIsNotChargedForRolesThatWaitOnPurpose) {
   EXPECT_EQ(UntilDeadline(seen.Build()), seconds(60)) << "the helper itself has no node yet";
   seen.NoPods().Pod(Role::kParameterServer, 0, kReady).Write().Later(seconds(10'000));
   EXPECT_EQ(UntilDeadline(seen.Build()), std::nullopt) << "it works";
+  seen.NoPods().Pod(Role::kParameterServer, 0, testing::kPending).Write().Later(seconds(10'000));
+  EXPECT_EQ(UntilDeadline(seen.Build()), std::nullopt)
+      << "its successor has no node: it has worked";
   seen.NoPods().Pod(Role::kParameterServer, 0, Exited(0)).Write().Later(seconds(40));
   EXPECT_EQ(UntilDeadline(seen.Build()), seconds(100)) << "the worker's turn";
   EXPECT_TRUE(PlanDeadline(seen.Later(seconds(100)).Build()));
