@@ -158,6 +158,16 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
                     "trainer takes a restarted member back"});
 }
 
+// Its group has another number of workers only after it has left together.
+void ValidateScaling(const TrainingJob& job, Errors& errors) {
+  const bool is_scaled_pod_by_pod =
+      job.spec.elastic && UsesBundledTrainer(job) && job.spec.restart_scope == RestartScope::kPod;
+  if (!is_scaled_pod_by_pod) return;
+  errors.push_back({"spec.restartScope",
+                    "found Pod with training and elastic, expected InPlace or Gang: the bundled "
+                    "trainer's group would wait for ever for workers that come or go one by one"});
+}
+
 void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& servers,
                              Errors& errors) {
   if (job.spec.training->precision == Precision::kFloat16) {
@@ -243,6 +253,12 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
       errors.push_back(std::move(error));
     }
   }
+  return errors;
+}
+
+std::vector<FieldError> ValidateNew(const TrainingJob& job) {
+  Errors errors = Validate(job);
+  ValidateScaling(job, errors);
   return errors;
 }
 

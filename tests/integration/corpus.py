@@ -882,6 +882,9 @@ ELASTIC = [
     Bad("elastic training with a batch that changes with it", changed(
         training_job(checkpoint={"directory": "/checkpoints"}, batchSize={"perReplica": 32}),
         elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.batchSize.perReplica"),
+    Bad("elastic training whose pods come and go one by one", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}), restartScope="Pod",
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.restartScope"),
 ]
 
 SCHEDULING = [

@@ -165,6 +165,22 @@ class UpgradeTest(unittest.TestCase):
         self.assertIn("spec.training.optimizer.momentum: expected only with SGD", server().patch(
             "broken", {"spec": {"training": {"optimizer": {"momentum": 0.25}}}}))
 
+    def test_a_job_that_violates_a_newer_rule_of_several_fields_can_be_stopped_and_changed(self):
+        broken = training_job("broken", checkpoint={"directory": "/checkpoints"})
+        broken["spec"].update(restartScope="Pod", elastic={"minReplicas": 1, "maxReplicas": 4})
+        self.install(without_rules())
+        eventually(lambda: server().dry_run(broken) is None)
+        server().create(broken)
+        self.assertIsNone(server().patch("broken", {"status": {"state": "Running"}}, "/status"))
+        self.install(definition())
+        eventually(lambda: server().dry_run({**broken, "metadata": {"name": "new"}}) is not None)
+        scaled = {"spec": {"replicaSpecs": {"Worker": {"replicas": 3}}}}
+        self.assertIn("spec.restartScope: found Pod with training and elastic", server().patch("broken", scaled))
+        for change in ({"status": {"attempt": 1}}, "/status"), ({"spec": {"runPolicy": {"backoffLimit": 1}}},), (
+                {"spec": {"suspend": True}},), ({"spec": {"restartScope": "InPlace"}},), (
+                {"spec": {"suspend": False}},), (scaled,):
+            self.assertIsNone(server().patch("broken", *change))
+
     def test_jobs_of_an_older_operator_keep_running_unchanged(self):
         """The older operator knows no tokens and no NetworkPolicies, and sets fewer annotations on its pods."""
         first = self.start("--job-tokens=false", "--network-policies=false")

@@ -63,7 +63,7 @@ absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std:
     DropNulls(tmpl);
     replicas.tmpl = std::move(tmpl);
   }
-  std::vector<FieldError> faults = api::Validate(api::WithDefaults(job));
+  std::vector<FieldError> faults = api::ValidateNew(api::WithDefaults(job));
   if (job.spec.training) {
     // ValidateLayers says more about them. An operator has only Validate, which knows less, so that
     // it accepts the layers of a newer CRD.

@@ -339,7 +339,7 @@ OrderedJson InReadingOrder(const OrderedJson& spec) {
 absl::Status CheckResult(const OrderedJson& object) {
   const auto job = api::TrainingJobFromJson(api::Json::parse(object.dump()));
   if (!job.ok()) return job.status();
-  return api::ToStatus(api::Validate(api::WithDefaults(*job)));
+  return api::ToStatus(api::ValidateNew(api::WithDefaults(*job)));
 }
 
 }  // namespace

@@ -25,6 +25,10 @@ std::string Faults(const JobBuilder& job) {
   return std::string(ToStatus(Validate(job.BuildWithDefaults())).message());
 }
 
+std::string FaultsOfNew(const JobBuilder& job) {
+  return std::string(ToStatus(ValidateNew(job.BuildWithDefaults())).message());
+}
+
 JobBuilder Mnist() {
   return Job("mnist").Workers(2).Training();
 }
@@ -480,6 +484,22 @@ TEST(ValidateTest, OnlyTheBundledTrainerRestartsInPlace) {
   EXPECT_EQ(Faults(Job("a").Workers(1).RestartScope(RestartScope::kInPlace)),
             "spec.restartScope: found InPlace without training, expected Gang or Pod: only the "
             "bundled trainer takes a restarted member back");
+}
+
+TEST(ValidateTest, ANewJobOfTheBundledTrainerIsNotScaledPodByPod) {
+  const auto elastic = [](RestartScope scope) {
+    return Mnist().RestartScope(scope).With([](TrainingJob& job) {
+      job.spec.elastic = ElasticSpec{1, 4};
+      job.spec.training->checkpoint.directory = "/checkpoints";
+    });
+  };
+  EXPECT_EQ(FaultsOfNew(elastic(RestartScope::kPod)),
+            "spec.restartScope: found Pod with training and elastic, expected InPlace or Gang: the "
+            "bundled trainer's group would wait for ever for workers that come or go one by one");
+  EXPECT_EQ(FaultsOfNew(elastic(RestartScope::kInPlace)), "");
+  EXPECT_EQ(FaultsOfNew(elastic(RestartScope::kGang)), "");
+  EXPECT_EQ(FaultsOfNew(Mnist().RestartScope(RestartScope::kPod)), "") << "not elastic";
+  EXPECT_EQ(Faults(elastic(RestartScope::kPod)), "") << "one that exists goes on";
 }
 
 TEST(ValidateTest, TrainingFaults) {
