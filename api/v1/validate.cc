@@ -258,6 +258,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
 
 std::vector<FieldError> ValidateNew(const TrainingJob& job) {
   Errors errors = Validate(job);
+  ValidateWorld(job.spec, errors);
   ValidateScaling(job, errors);
   return errors;
 }

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
 
 namespace lockstep::api {
@@ -57,6 +60,36 @@ std::optional<std::string> WhyNeverComplete(const TrainingJobSpec& spec, Role ro
   return std::nullopt;  // rejected otherwise
 }
 
+constexpr std::string_view kFrameworks[] = {kTensorFlowContainer, kPyTorchContainer, kJaxContainer};
+
+bool HasContainerOfFramework(const TrainingJobSpec& spec, Role role) {
+  static const Json::json_pointer kContainers("/spec/containers");
+  const auto replicas = spec.replica_specs.find(role);
+  if (replicas == spec.replica_specs.end()) return false;
+  const Json& tmpl = *replicas->second.tmpl;
+  if (!tmpl.contains(kContainers) || !tmpl.at(kContainers).is_array()) return false;
+  return std::ranges::any_of(tmpl.at(kContainers), [](const Json& container) {
+    const auto name = container.find("name");
+    return name != container.end() && name->is_string() &&
+           std::ranges::find(kFrameworks, name->get_ref<const std::string&>()) !=
+               std::end(kFrameworks);
+  });
+}
+
+// Returns true if the role starts only after another one that trains has ended: it waits for that,
+// or for helpers that do.
+bool StartsAfterEnd(const TrainingJobSpec& spec, Role role) {
+  const auto replicas = spec.replica_specs.find(role);
+  if (replicas == spec.replica_specs.end()) return false;
+  return std::ranges::any_of(replicas->second.depends_on, [&](const DependencySpec& dependency) {
+    if (!dependency.role || dependency.role == role) return false;
+    if (dependency.role != Role::kParameterServer) {
+      return dependency.status == DependencyStatus::kComplete;
+    }
+    return role != Role::kParameterServer && StartsAfterEnd(spec, Role::kParameterServer);
+  });
+}
+
 void ValidateDependency(const TrainingJobSpec& spec, const DependencySpec& dependency,
                         const std::string& path, Errors& errors) {
   if (!dependency.status) {
@@ -103,6 +136,20 @@ void ValidateStartOrder(const TrainingJobSpec& spec, Errors& errors) {
       errors.push_back(
           {path, fmt::format("{} waits for itself, so it would never start", RoleKey(role))});
     }
+  }
+}
+
+void ValidateWorld(const TrainingJobSpec& spec, Errors& errors) {
+  const Role training[] = {Role::kChief, Role::kWorker};
+  const bool counts_both = std::ranges::any_of(
+      training, [&spec](Role role) { return HasContainerOfFramework(spec, role); });
+  if (!counts_both) return;
+  for (const Role role : training) {
+    if (!StartsAfterEnd(spec, role)) continue;
+    errors.push_back({fmt::format("spec.replicaSpecs.{}.dependsOn", RoleKey(role)),
+                      "found Complete of the other role that trains, expected Ready, or no "
+                      "container named tensorflow, pytorch or jax: what such a container is told "
+                      "counts the Chief and the workers together"});
   }
 }
 

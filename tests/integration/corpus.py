@@ -52,10 +52,10 @@ def failures(**rule):
     return job(runPolicy={"podFailurePolicy": {"rules": [{"action": "FailJob", **rule}]}})
 
 
-def ordered(base=None, **depends_on):
+def ordered(base=None, container_name="main", **depends_on):
     """A job whose roles wait: `Worker="PS:Ready"`, or a list of those; None: the role waits for none."""
     base = base or job()
-    bring = {} if "training" in base["spec"] else role()
+    bring = {} if "training" in base["spec"] else role(containers=[container(container_name)])
     replicas = {}
     for name, waits in depends_on.items():
         replicas[name] = dict(bring)
@@ -280,6 +280,9 @@ GOOD = {
     "workers that wait for the end of a chief that does not end the job": changed(
         ordered(Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
     "a chief that waits for the end of the workers": ordered(Worker=None, Chief="Worker:Complete"),
+    "roles of a framework that are up together": ordered(
+        container_name="pytorch", PS=None, Chief="PS:Complete", Worker=["PS:Complete", "Chief:Ready"],
+        Evaluator="Worker:Complete"),
     "rules about failures": job(runPolicy={"podFailurePolicy": {"rules": [
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 255]}},
         {"action": "Ignore", "roles": ["Worker", "PS"], "onReasons": ["Evicted", "NodeLost"]},
@@ -864,6 +867,20 @@ START_ORDER = [
     Bad("the end of helpers that are always started again", changed(job(), replicaSpecs={
         "PS": {**role(), "restartPolicy": "Always"},
         "Worker": {**role(), "dependsOn": [{"role": "PS", "status": "Complete"}]}}), "spec.replicaSpecs"),
+    *(Bad(f"a chief that waits for the end of workers whose {name} waits for it",
+          ordered(container_name=name, Worker=None, Chief="Worker:Complete"), "spec.replicaSpecs")
+      for name in ("tensorflow", "pytorch", "jax")),
+    Bad("workers of PyTorch that wait for the end of their chief",
+        changed(ordered(container_name="pytorch", Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
+        "spec.replicaSpecs"),
+    Bad("workers of PyTorch that wait for helpers that wait for the end of the chief",
+        changed(ordered(container_name="pytorch", Chief=None, PS="Chief:Complete", Worker="PS:Ready"),
+                successPolicy="AllWorkers"), "spec.replicaSpecs"),
+    Bad("workers of PyTorch that wait for the end of a chief that is none", changed(job(), replicaSpecs={
+        "Chief": role(containers=[container("prepare")]),
+        "Worker": {**role(containers=[container("log"), container("pytorch")]),
+                   "dependsOn": [{"role": "Chief", "status": "Complete"}]}}, successPolicy="AllWorkers"),
+        "spec.replicaSpecs"),
 ]
 
 ELASTIC = [

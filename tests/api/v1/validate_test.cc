@@ -152,6 +152,50 @@ TEST(ValidateTest, NobodyWaitsForAnEndThatComesWithTheJobs) {
   EXPECT_EQ(Faults(JobBuilder(after_workers).Chief()), "");
 }
 
+// Their environment counts the Chief among the ranks.
+TEST(ValidateTest, ANewJobsFrameworkIsToldOfNobodyWhoIsNeverThere) {
+  const auto complete = DependencyStatus::kComplete;
+  const auto fault = [](const std::string& role) {
+    return "spec.replicaSpecs." + role +
+           ".dependsOn: found Complete of the other role that trains, expected Ready, or no "
+           "container named tensorflow, pytorch or jax: what such a container is told counts the "
+           "Chief and the workers together";
+  };
+  const auto job = [](const char* chief, const char* worker) {
+    return Job("j")
+        .Chief()
+        .Workers(2)
+        .ParameterServers(1)
+        .SuccessPolicy(SuccessPolicy::kAllWorkers)
+        .PodTemplate(Role::kChief, testing::Template(chief))
+        .PodTemplate(Role::kWorker, testing::Template(worker));
+  };
+  for (const char* framework : {"tensorflow", "pytorch", "jax"}) {
+    for (const bool is_chiefs : {false, true}) {
+      const auto mixed = is_chiefs ? job(framework, "own") : job("own", framework);
+      EXPECT_EQ(FaultsOfNew(JobBuilder(mixed).DependsOn(Role::kWorker, Role::kChief, complete)),
+                fault("Worker"));
+      EXPECT_EQ(FaultsOfNew(JobBuilder(mixed).DependsOn(Role::kChief, Role::kWorker, complete)),
+                fault("Chief"));
+      EXPECT_EQ(FaultsOfNew(JobBuilder(mixed)
+                                .DependsOn(Role::kParameterServer, Role::kChief, complete)
+                                .DependsOn(Role::kWorker, Role::kParameterServer,
+                                           DependencyStatus::kReady)),
+                fault("Worker"))
+          << "by way of the helper";
+      EXPECT_EQ(FaultsOfNew(JobBuilder(mixed)
+                                .DependsOn(Role::kParameterServer, Role::kChief, complete)
+                                .DependsOn(Role::kWorker, Role::kChief, DependencyStatus::kReady)),
+                "");
+    }
+  }
+  const auto own =
+      job("export", "work").DependsOn(Role::kChief, Role::kWorker, DependencyStatus::kComplete);
+  EXPECT_EQ(FaultsOfNew(own), "") << "programs of the user's that do not meet";
+  const auto existing = job("pytorch", "pytorch").DependsOn(Role::kWorker, Role::kChief, complete);
+  EXPECT_EQ(Faults(existing), "") << "one that exists goes on";
+}
+
 TEST(ValidateTest, JobNamesAreDnsLabels) {
   for (const char* name : {"", "Mnist", "1mnist", "-mnist", "mnist-", "mn_ist", "mn.ist"}) {
     EXPECT_THAT(Validate(Job(name).Workers(1).BuildWithDefaults()),
