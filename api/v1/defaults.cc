@@ -8,19 +8,13 @@
 namespace lockstep::api {
 namespace {
 
-StrategyType DefaultStrategy(const TrainingJob& job) {
-  return job.spec.replica_specs.contains(Role::kParameterServer)
-             ? StrategyType::kParameterServer
-             : StrategyType::kMultiWorkerMirrored;
-}
-
 // The bundled trainer's supervisors restart in place. Other programs usually cannot take a member
 // back, so the whole gang restarts, unless parameter servers hold the state or the replicas do not
 // work together.
 RestartScope DefaultRestartScope(const TrainingJob& job) {
   if (UsesBundledTrainer(job)) return RestartScope::kInPlace;
   const auto& strategy = job.spec.strategy;
-  return TraitsOf(strategy ? strategy->type : DefaultStrategy(job)).restart_scope;
+  return TraitsOf(strategy ? strategy->type : DefaultStrategy(job.spec)).restart_scope;
 }
 
 // One process per GPU of a container of the workers' or the chief's pod; without GPUs, one.
@@ -41,6 +35,11 @@ int DefaultProcessesPerPod(const TrainingJobSpec& spec) {
 
 }  // namespace
 
+StrategyType DefaultStrategy(const TrainingJobSpec& spec) {
+  return spec.replica_specs.contains(Role::kParameterServer) ? StrategyType::kParameterServer
+                                                             : StrategyType::kMultiWorkerMirrored;
+}
+
 bool UsesBundledTrainer(const TrainingJob& job) {
   return job.spec.training.has_value();
 }
@@ -53,7 +52,7 @@ TrainingJob WithDefaults(TrainingJob job) {
   TrainingJobSpec& spec = job.spec;
   if (!spec.strategy && spec.training) {
     spec.strategy.emplace();
-    spec.strategy->type = DefaultStrategy(job);
+    spec.strategy->type = DefaultStrategy(spec);
   }
   if (spec.strategy) {
     StrategySpec& strategy = *spec.strategy;

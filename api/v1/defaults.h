@@ -5,6 +5,9 @@
 
 namespace lockstep::api {
 
+// The type of a strategy that names none.
+StrategyType DefaultStrategy(const TrainingJobSpec& spec);
+
 // Fills in strategy (with `training`), processesPerPod, parameterServer (with its strategy),
 // restartScope, successPolicy, restartPolicy and dataset.synthetic (with its format).
 TrainingJob WithDefaults(TrainingJob job);

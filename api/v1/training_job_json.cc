@@ -1,4 +1,5 @@
 // Converts TrainingJob to and from JSON: metadata, spec and status.
+#include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/status_fields.h"
 #include "api/v1/training_fields.h"
@@ -104,12 +105,26 @@ void Fields(auto& visit, Like<TrainingJob> auto& job) {
   visit.LenientField("status", job.status);
 }
 
+namespace {
+
+// Sets the type of a strategy that names none, once the roles are known.
+absl::StatusOr<TrainingJob> WithType(const Json& json, absl::StatusOr<TrainingJob> job) {
+  if (!job.ok() || !job->spec.strategy) return job;
+  const Json& strategy = json.at("spec").at("strategy");
+  const auto type = strategy.find("type");
+  const bool is_absent = type == strategy.end() || type->is_null();
+  if (is_absent) job->spec.strategy->type = DefaultStrategy(job->spec);
+  return job;
+}
+
+}  // namespace
+
 absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json) {
-  return ReadDocument<TrainingJob>(json, "");
+  return WithType(json, ReadDocument<TrainingJob>(json, ""));
 }
 
 absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json) {
-  return ReadDocument<TrainingJob>(json, "", UnknownFields::kIgnoreAndClamp);
+  return WithType(json, ReadDocument<TrainingJob>(json, "", UnknownFields::kIgnoreAndClamp));
 }
 
 Json TrainingJobToJson(const TrainingJob& job) {

@@ -280,6 +280,11 @@ GOOD = {
     "workers that wait for the end of a chief that does not end the job": changed(
         ordered(Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
     "a chief that waits for the end of the workers": ordered(Worker=None, Chief="Worker:Complete"),
+    "parameter servers of a strategy without a type": changed(
+        training_job(replicas={"Worker": {}, "PS": {}}), strategy={"parameterServer": {"mode": "Sync"}}),
+    "own parameter servers of a strategy without a type": job(
+        strategy={"processesPerPod": 2}, replicaSpecs={"Worker": role(), "PS": role()}),
+    "a strategy without a type": changed(training_job(), strategy={"processesPerPod": 2, "communication": "Ring"}),
     "roles of a framework that are up together": ordered(
         container_name="pytorch", PS=None, Chief="PS:Complete", Worker=["PS:Complete", "Chief:Ready"],
         Evaluator="Worker:Complete"),
@@ -433,6 +438,20 @@ STRATEGIES = [
         job(strategy={"type": "ParameterServer", "parameterServer": {"maxStaleness": -1}},
             replicaSpecs={"Worker": role(), "PS": role()}),
         "spec.strategy.parameterServer.maxStaleness"),
+    Bad("stages with parameter servers", changed(
+        training_job(replicas={"Worker": {}, "PS": {}}), strategy={"processesPerPod": 2, "stages": 2}),
+        "spec.strategy.stages"),
+    Bad("centralStorage with parameter servers", changed(
+        training_job(replicas={"Worker": {}, "PS": {}}), strategy={"centralStorage": {}}),
+        "spec.strategy.centralStorage"),
+    Bad("NCCL with parameter servers of a strategy without a type", changed(
+        training_job(replicas={"Worker": {}, "PS": {}}), strategy={"communication": "NCCL"}),
+        "spec.strategy.communication"),
+    Bad("elastic parameter servers of a strategy without a type", changed(
+        training_job(replicas={"Worker": {}, "PS": {}}, checkpoint={"directory": "/checkpoints"}),
+        strategy={"processesPerPod": 2}, elastic={"maxReplicas": 4}), "spec.elastic"),
+    Bad("the end of parameter servers of a strategy without a type", changed(
+        ordered(PS=None, Worker="PS:Complete"), strategy={"processesPerPod": 2}), "spec.replicaSpecs"),
     Bad("InPlace without training", job(restartScope="InPlace"), "spec.restartScope"),
     Bad("an unknown restart scope", job(restartScope="Node"), "spec.restartScope"),
     Bad("an unknown success policy", job(successPolicy="Any"), "spec.successPolicy"),

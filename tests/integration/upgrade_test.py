@@ -181,6 +181,16 @@ class UpgradeTest(unittest.TestCase):
                 {"spec": {"suspend": False}},), (scaled,):
             self.assertIsNone(server().patch("broken", *change))
 
+    def test_a_type_that_an_older_crd_filled_in_may_be_left_out(self):
+        """As by who sends the whole file again."""
+        started = training_job("started")
+        started["spec"]["strategy"] = {"type": "MultiWorkerMirrored", "processesPerPod": 2}
+        server().create(started)
+        self.assertIsNone(server().patch("started", {"spec": {"strategy": {"type": None}}}))
+        self.assertIn("cannot be changed", server().patch("started", {"spec": {"strategy": {"type": "Independent"}}}))
+        self.assertIn("cannot be changed", server().patch("started", {"spec": {"strategy": {"stages": 2}}}))
+        self.assertIn("cannot be changed", server().patch("started", {"spec": {"strategy": {"processesPerPod": 4}}}))
+
     def test_jobs_of_an_older_operator_keep_running_unchanged(self):
         """The older operator knows no tokens and no NetworkPolicies, and sets fewer annotations on its pods."""
         first = self.start("--job-tokens=false", "--network-policies=false")

@@ -175,6 +175,22 @@ TEST(TrainingJobJsonTest, NullIsAbsent) {
   EXPECT_EQ(job->spec.training->seed, 1);
 }
 
+TEST(TrainingJobJsonTest, AStrategyWithoutATypeHasThatOfTheRoles) {
+  for (const bool has_servers : {false, true}) {
+    for (const Json& strategy : {Json::object(), Json{{"type", nullptr}, {"processesPerPod", 2}}}) {
+      Json json = With("/spec/strategy", strategy);
+      if (has_servers) json["spec"]["replicaSpecs"]["PS"] = Json::object();
+      const auto type =
+          has_servers ? StrategyType::kParameterServer : StrategyType::kMultiWorkerMirrored;
+      EXPECT_EQ(TrainingJobFromJson(json)->spec.strategy->type, type);
+      EXPECT_EQ(TrainingJobFromServer(json)->spec.strategy->type, type);
+      json["spec"]["strategy"]["type"] = "MultiWorkerMirrored";
+      EXPECT_EQ(TrainingJobFromServer(json)->spec.strategy->type,
+                StrategyType::kMultiWorkerMirrored);
+    }
+  }
+}
+
 TEST(TrainingJobJsonTest, FieldsThatServersAddAreIgnored) {
   Json json = MnistJson();
   json["metadata"]["managedFields"] = Json::array({1});
