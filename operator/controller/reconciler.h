@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/job_memory.h"
@@ -35,6 +36,9 @@ class Reconciler {
   // How often a job's group has followed a change of its number of workers without a restart.
   std::int64_t grown() const { return status_writer_.grown(); }
   std::int64_t shrunk() const { return status_writer_.shrunk(); }
+  // The jobs that lack replicas (see LacksReplicas), and since when this process has seen that at
+  // each look.
+  std::map<kube::Key, Time> short_since() const;
 
  private:
   // Writes the job's status although an action has failed, and in it what keeps children from being
@@ -43,6 +47,7 @@ class Reconciler {
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
   JobMemory& MemoryOf(const kube::Key& key, const kube::Cached<ObservedJob>& job);
   void Forget(const kube::Key& key);
+  void NoteShortage(const kube::Key& key, const Observed& observed);
 
   const Collaborators with_;
   const Stores stores_;
@@ -52,9 +57,10 @@ class Reconciler {
   PlanExecutor executor_;
   StatusWriter status_writer_;
   std::atomic<std::int64_t> stale_reads_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Guarded by mutex_; each entry belongs to the reconcile of its key.
   std::map<kube::Key, JobMemory> memories_;
+  std::map<kube::Key, Time> short_since_;  // guarded by mutex_
 };
 
 }  // namespace lockstep::controller

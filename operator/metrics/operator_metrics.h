@@ -32,6 +32,8 @@ struct Snapshot {
     std::string state;             // the printer column's text; empty before the first status
     std::optional<Time> diverged;  // see DivergedAt
     api::RestartCounts restarts;   // of the job's status
+    // Since when a job that has run lacks replicas that it requires.
+    std::optional<Time> short_since = std::nullopt;
   };
   std::vector<Job> jobs;
 };

@@ -67,6 +67,20 @@ void AddRestarts(const std::vector<const Snapshot::Job*>& unfinished, Families& 
   }
 }
 
+// Adds a time of those jobs that have it; of too many, of the first.
+void AddTimes(const std::vector<const Snapshot::Job*>& jobs, std::optional<Time> Snapshot::Job::*of,
+              Families& families) {
+  std::size_t left = kMaxJobSeries;
+  for (const Snapshot::Job* job : jobs) {
+    const std::optional<Time>& time = job->*of;
+    if (!time || left == 0) continue;
+    --left;
+    const std::chrono::duration<double> since_epoch = time->time_since_epoch();
+    families.Add(since_epoch.count(),
+                 {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
+  }
+}
+
 void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
   std::map<std::string, int> by_state;
   std::vector<const Snapshot::Job*> unfinished, finished;
@@ -90,16 +104,13 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
     }
   }
   AddRestarts(unfinished, families);
+  families.Begin(MetricType::Gauge, "lockstep_operator_job_lacks_replicas_timestamp_seconds",
+                 "Since when a job that has run lacks replicas that it requires.");
+  AddTimes(unfinished, &Snapshot::Job::short_since, families);
   families.Begin(MetricType::Gauge, "lockstep_operator_job_diverged_timestamp_seconds",
                  "When a job of the bundled trainer failed because its numbers were no longer "
                  "finite.");
-  std::size_t diverged = 0;
-  for (const Snapshot::Job* job : finished) {
-    if (!job->diverged || ++diverged > kMaxJobSeries) continue;
-    const std::chrono::duration<double> since_epoch = job->diverged->time_since_epoch();
-    families.Add(since_epoch.count(),
-                 {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
-  }
+  AddTimes(finished, &Snapshot::Job::diverged, families);
   families.Gauge("lockstep_operator_job_series_left_out",
                  "Jobs that have no series of their own because there are too many.",
                  jobs.size() - (kMaxJobSeries - left));

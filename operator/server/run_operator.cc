@@ -240,8 +240,15 @@ metrics::Snapshot Operator::TakeSnapshot() const {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
   for (const auto& job : controller_.jobs().List()) {
-    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
-                             metrics::DivergedAt(job->value.job), job->value.job.status.restarts});
+    const auto shortage = stats.short_since.find(job->key);
+    snapshot.jobs.push_back(
+        {.namespace_name = job->key.namespace_name,
+         .name = job->key.name,
+         .state = job->value.job.status.state,
+         .diverged = metrics::DivergedAt(job->value.job),
+         .restarts = job->value.job.status.restarts,
+         .short_since = shortage == stats.short_since.end() ? std::nullopt
+                                                            : std::optional(shortage->second)});
   }
   return snapshot;
 }

@@ -137,6 +137,11 @@ FLEET = [
           "multiple of their job's median, or of the other of two.", "short",
           [(f"topk(10, {slowness()})", "")], kind="table", links=TO_JOB,
           columns={**JOB_COLUMNS, "rank": "Rank"}),
+    Panel("Jobs that lack replicas", "Jobs that have run and do not get back replicas that they require, by the time "
+          "that they have waited. Their state is still Running or Restarting.", "s",
+          [(f'time() - max by ({OF_JOB}) (lockstep_operator_job_lacks_replicas_timestamp_seconds{{OPERATOR, '
+            'namespace=~"$namespace", trainingjob=~"$trainingjob"})', "")], kind="table", links=TO_JOB,
+          columns=JOB_COLUMNS),
     Panel("Failures", "Jobs that failed, by the reason of their condition.", "short",
           [("sum by (reason) (increase(lockstep_operator_jobs_failed_total{OPERATOR}[WINDOW]))",
             "{{reason}}")], stacked=True),

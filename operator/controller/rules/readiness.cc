@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/v1/strategy_traits.h"
+#include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -103,6 +106,22 @@ Readiness ReadinessOf(const Observed& observed) {
     readiness.started = readiness.required;  // they have one role
   }
   return readiness;
+}
+
+bool LacksReplicas(const Observed& observed) {
+  const std::string state = StateOf(observed.job.status);
+  if (state != kRunning && state != kRestarting) return false;
+  if (observed.job.spec.suspend || IsBeingDeleted(observed.job)) return false;
+  const std::vector<Replica> wanted = StartedReplicas(observed.job);
+  const auto is_up = [&observed](const Replica& replica) { return IsUp(observed, replica); };
+  if (api::TraitsOf(observed.job.spec).trains_alone) {
+    return !wanted.empty() && std::ranges::none_of(wanted, is_up);
+  }
+  const int members = GroupWorkers(observed).value_or(std::numeric_limits<int>::max());
+  return std::ranges::any_of(wanted, [&](const Replica& replica) {
+    const bool is_new = replica.role == api::Role::kWorker && replica.index >= members;
+    return !is_new && IsRequired(observed.job, replica) && !is_up(replica);
+  });
 }
 
 bool AddStartedRoles(const Observed& observed, Plan& plan) {

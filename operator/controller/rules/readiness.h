@@ -26,6 +26,12 @@ struct Readiness {
 // Without a replica that has not completed, nothing is ready.
 Readiness ReadinessOf(const Observed& observed);
 
+// Returns true if a job that has run lacks replicas that it cannot go on without: its state is
+// Running or Restarting, and a replica that it requires is not up. A role that waits for others
+// lacks nothing yet, nor does a group that trains on until new workers are there. Of replicas that
+// train alone, none of those that have not completed is up.
+bool LacksReplicas(const Observed& observed);
+
 // Notes in the plan's status the roles whose wait is over: all that they depend on has got so far
 // in this attempt. They stay noted until the attempt is closed, whatever becomes of the others.
 // Returns true if the plan notes any: the next one creates their pods, and counts them into the

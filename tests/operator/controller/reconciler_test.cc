@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using testing::HookedClient;
 using ::testing::IsEmpty;
 using testing::Job;
+using ::testing::Pair;
 using ::testing::SizeIs;
 using testing::World;
 
@@ -182,6 +183,28 @@ TEST(ReconcilerTest, AnIndependentJobThatBecomesAGangWhileItIsSuspendedTrainsWho
   edit([](kube::Object& job) { job["spec"]["suspend"] = false; });
   EXPECT_EQ(world.Pods().size(), 3U);
   EXPECT_THAT(world.Job()->status.completed_indexes, IsEmpty());
+}
+
+TEST(ReconcilerTest, ItKnowsSinceWhenAJobLacksReplicas) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  world.Settle();
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  EXPECT_THAT(world.reconciler->short_since(), IsEmpty());
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  const Time lost = world.clock.Now();
+  world.clock.Advance(std::chrono::hours(1));
+  world.Settle();
+  EXPECT_THAT(world.reconciler->short_since(), ElementsAre(Pair(world.key, lost)));
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  EXPECT_THAT(world.reconciler->short_since(), IsEmpty());
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  world.client.Remove(kTrainingJobKind, world.key);
+  world.Settle();
+  EXPECT_THAT(world.reconciler->short_since(), IsEmpty()) << "the job is gone";
 }
 
 TEST(ReconcilerTest, ANamesakeOfADeletedJobStartsAfresh) {

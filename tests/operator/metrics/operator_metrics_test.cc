@@ -46,6 +46,13 @@ std::string LineOf(const std::string& text, const std::string& begin) {
   return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
+// Returns how many lines have this beginning.
+std::size_t Count(const std::string& text, const std::string& begin) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find("\n" + begin, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 struct OperatorMetricsTest : ::testing::Test {
   testing::FakeClock clock;
   OperatorMetrics metrics{clock, "1.2.3"};
@@ -107,6 +114,18 @@ TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamedWithTheTimeOfTheirFailure) {
                                 "namespace=\"default\",trainingjob=\"b\"} 1777636800\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("job_diverged_timestamp_seconds{namespace=\"default\","
                                     "trainingjob=\"a\"}")));
+}
+
+TEST_F(OperatorMetricsTest, JobsThatLackReplicasAreNamedWithTheTimeSinceWhen) {
+  const std::string name = "lockstep_operator_job_lacks_replicas_timestamp_seconds{";
+  snapshot.jobs = {Job("a", "Running"), Job("b", "Restarting")};
+  snapshot.jobs.back().short_since = kDivergedAt;
+  EXPECT_EQ(LineOf(Text(), name), name + R"(namespace="default",trainingjob="b"} 1777636800)");
+  snapshot.jobs.back().state = "Failed";
+  EXPECT_EQ(LineOf(Text(), name), "");
+  snapshot.jobs.assign(kMaxJobSeries + 1, Job("c", "Running"));
+  for (Snapshot::Job& job : snapshot.jobs) job.short_since = kDivergedAt;
+  EXPECT_EQ(Count(Text(), name), kMaxJobSeries);
 }
 
 TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreThoseOfItsStatus) {
@@ -260,6 +279,7 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   const api::TrainingJob before;
   metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
   snapshot.jobs = {Job("a", "Running"), Job("b", "Failed")};
+  snapshot.jobs.front().short_since = kDivergedAt;
   snapshot.jobs.back().diverged = kDivergedAt;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());

@@ -12,6 +12,7 @@
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/progress_deadline.h"
+#include "operator/controller/rules/readiness.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -80,6 +81,7 @@ TEST(GroupSizeTest, ANewWorkerComesBesideTheOthersWhichAreToldOnceItRuns) {
   seen.Write();
   seen.Worker(2, [](ObservedPod& pod) { pod.cluster_shape = "worker=3"; });
   EXPECT_EQ(WorkersToTell(seen.Build()), 0) << "it is Pending";
+  EXPECT_FALSE(LacksReplicas(seen.Build())) << "the group trains without it";
   seen.With([](Observed& observed) { kReady(observed.pods[2]); });
   EXPECT_EQ(WorkersToTell(seen.Build()), 3);
   EXPECT_THAT(seen.Plan().actions, IsEmpty());

@@ -220,5 +220,47 @@ TEST(StartOrderTest, FaultsComeBeforeWhatWaitsOnPurpose) {
   EXPECT_EQ(SaidOf(seen.Plan()), "Unschedulable: no node takes j-ps-1: 0/3 nodes are available");
 }
 
+TEST(LacksReplicasTest, OnlyAJobThatHasRunLacksWhatItRequires) {
+  Seen one(Job("j").Workers(1));
+  EXPECT_FALSE(LacksReplicas(one.Service().Build())) << "it is Pending";
+  one.Running();
+  EXPECT_TRUE(LacksReplicas(one.Build())) << "its pod is gone";
+  EXPECT_TRUE(LacksReplicas(one.Worker(0, kPending).Build()));
+  EXPECT_FALSE(LacksReplicas(one.NoPods().Worker(0, kReady).Build()));
+  one.NoPods().With([](Observed& observed) { observed.job.spec.suspend = true; });
+  EXPECT_FALSE(LacksReplicas(one.Build()));
+  EXPECT_FALSE(LacksReplicas(one.Write().Build()));
+
+  Seen gang(Job("j").Workers(2).RestartScope(api::RestartScope::kGang));
+  gang.Running().Worker(0, kReady).Worker(1, testing::ExitedBefore(137)).Write().NoPods();
+  ASSERT_EQ(StateOf(gang.Build().job.status), kRestarting);
+  EXPECT_TRUE(LacksReplicas(gang.Worker(0, kReady).Worker(1, kPending).Build()));
+}
+
+TEST(LacksReplicasTest, OptionalReplicasAndRolesThatWaitAreNotLacking) {
+  Seen elastic(Job("j").Workers(3).ElasticTorch(1, 3));
+  elastic.Running().Worker(0, kReady).Worker(1, kPending);
+  EXPECT_FALSE(LacksReplicas(elastic.Build()));
+  elastic.NoPods().Worker(0, kPending).Worker(1, kReady).Worker(2, kReady);
+  EXPECT_TRUE(LacksReplicas(elastic.Build())) << "worker 0 is not optional";
+
+  Seen ordered(ServersFirst().RestartScope(api::RestartScope::kGang));
+  ordered.Service().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Write();
+  ordered.Worker(0, kReady).Worker(1, kReady).Write();
+  ordered.NoPods().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Worker(0, testing::ExitedBefore(137));
+  ordered.Worker(1, kReady).Write().NoPods();
+  ASSERT_EQ(StateOf(ordered.Build().job.status), kRestarting);
+  EXPECT_TRUE(LacksReplicas(ordered.Pod(kPs, 0, kReady).Build()));
+  EXPECT_FALSE(LacksReplicas(ordered.Pod(kPs, 1, kReady).Build())) << "the workers wait";
+}
+
+TEST(LacksReplicasTest, OfVariantsOneIsEnoughUnlessItIsDone) {
+  Seen seen(Job("j").Workers(2).Training().Strategy(api::StrategyType::kIndependent));
+  seen.Running().Worker(0, kReady).Worker(1, kPending);
+  EXPECT_FALSE(LacksReplicas(seen.Build()));
+  seen.NoPods().Worker(0, Exited(0)).Worker(1, kPending).Write();
+  EXPECT_TRUE(LacksReplicas(seen.Build()));
+}
+
 }  // namespace
 }  // namespace lockstep::controller
