@@ -167,7 +167,7 @@ struct OperatorMetrics::Recorded {
 };
 
 OperatorMetrics::OperatorMetrics(const Clock& clock, const std::string& version)
-    : clock_(clock), recorded_(std::make_unique<Recorded>(version)) {}
+    : clock_(clock), began_(clock.Now()), recorded_(std::make_unique<Recorded>(version)) {}
 
 OperatorMetrics::~OperatorMetrics() = default;
 
@@ -233,7 +233,7 @@ void OperatorMetrics::OnDone(Duration worked) {
 std::string OperatorMetrics::Text(const Snapshot& snapshot) const {
   std::vector<prometheus::MetricFamily> families = recorded_->registry.Collect();
   std::ranges::move(ScrapedFamilies(snapshot), std::back_inserter(families));
-  std::ranges::move(ProcessFamilies(), std::back_inserter(families));
+  std::ranges::move(ProcessFamilies(began_), std::back_inserter(families));
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -66,6 +66,7 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
 
   struct Recorded;  // counters and histograms, which persist between scrapes
   const Clock& clock_;
+  const Time began_;  // of the process, which makes this object first
   const std::unique_ptr<Recorded> recorded_;
 };
 

@@ -52,8 +52,11 @@ MetricFamily One(MetricType type, const char* name, const char* help, double val
 
 }  // namespace
 
-std::vector<MetricFamily> ProcessFamilies() {
+std::vector<MetricFamily> ProcessFamilies(Time began) {
   std::vector<MetricFamily> families;
+  const std::chrono::duration<double> since_epoch = began.time_since_epoch();
+  families.push_back(One(MetricType::Gauge, "process_start_time_seconds",
+                         "When the process began, in seconds since 1970.", since_epoch.count()));
   families.push_back(One(MetricType::Counter, "process_cpu_seconds_total",
                          "User and system CPU time spent, in seconds.", CpuSeconds()));
   families.push_back(One(MetricType::Gauge, "process_resident_memory_bytes",

@@ -11,7 +11,8 @@ namespace lockstep::metrics {
 
 std::vector<prometheus::MetricFamily> ScrapedFamilies(const Snapshot& snapshot);
 
-// The process_… metrics, named as in Prometheus' client libraries, from getrusage and /proc.
-std::vector<prometheus::MetricFamily> ProcessFamilies();
+// The process_… metrics, named as in Prometheus' client libraries, from getrusage and /proc, and
+// when it began.
+std::vector<prometheus::MetricFamily> ProcessFamilies(Time began);
 
 }  // namespace lockstep::metrics

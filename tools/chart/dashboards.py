@@ -335,12 +335,14 @@ OPERATOR = [
           [("max by (resource) (lockstep_operator_cache_objects{OPERATOR} * on (job, instance, resource) "
             "lockstep_operator_cache_synced{OPERATOR})", "{{resource}}")]),
     Row("Process"),
+    Panel("Up for", "Since the process began. A restart in its pod begins at 0.", "s",
+          [("time() - process_start_time_seconds{OPERATOR}" + OF_OPERATOR, "{{instance}}")], width=6),
     Panel("Memory", "Resident.", "bytes",
-          [("process_resident_memory_bytes{OPERATOR}" + OF_OPERATOR, "{{instance}}")]),
+          [("process_resident_memory_bytes{OPERATOR}" + OF_OPERATOR, "{{instance}}")], width=6),
     Panel("CPU", "Cores in use.", "short",
-          [("rate(process_cpu_seconds_total{OPERATOR}[WINDOW])" + OF_OPERATOR, "{{instance}}")]),
+          [("rate(process_cpu_seconds_total{OPERATOR}[WINDOW])" + OF_OPERATOR, "{{instance}}")], width=6),
     Panel("Open files", "And connections.", "short",
-          [("process_open_fds{OPERATOR}" + OF_OPERATOR, "{{instance}}")]),
+          [("process_open_fds{OPERATOR}" + OF_OPERATOR, "{{instance}}")], width=6),
 ]
 
 # name: (title, description, panels, which training jobs the variables name)

@@ -212,6 +212,15 @@ TEST_F(OperatorMetricsTest, AWatchThatNeverBringsAnythingIsOldFromItsFirstStart)
   EXPECT_NE(LineOf(Text(), kLastEvent), first);
 }
 
+TEST_F(OperatorMetricsTest, TheStartOfTheProcessStaysTheSame) {
+  const std::string begin = "process_start_time_seconds ";
+  const std::string first = LineOf(Text(), begin);
+  EXPECT_NE(first, "");
+  clock.Advance(std::chrono::hours(1));
+  EXPECT_EQ(LineOf(Text(), begin), first);
+  EXPECT_NE(LineOf(OperatorMetrics(clock, "1.2.3").Text(snapshot), begin), first);
+}
+
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
