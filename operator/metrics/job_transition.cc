@@ -70,4 +70,8 @@ std::optional<Time> DivergedAt(const api::TrainingJob& job) {
   return FindCondition(job.status, api::kFailed)->last_transition_time;
 }
 
+std::int64_t DivergedVariants(const api::TrainingJob& job) {
+  return std::ranges::count_if(job.status.variants, &api::VariantResult::diverged);
+}
+
 }  // namespace lockstep::metrics

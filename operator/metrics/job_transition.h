@@ -1,6 +1,7 @@
 // Derives what happened to a job from two versions of its status. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -26,5 +27,9 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
 // Returns when the job failed because a number of the bundled trainer was no longer finite; nullopt
 // if it did not. Exit code 20 of any other program has no known meaning.
 std::optional<Time> DivergedAt(const api::TrainingJob& job);
+
+// Returns how many variants of an Independent job have ended because their numbers were no longer
+// finite, which does not fail the job.
+std::int64_t DivergedVariants(const api::TrainingJob& job);
 
 }  // namespace lockstep::metrics

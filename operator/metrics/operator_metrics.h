@@ -34,6 +34,7 @@ struct Snapshot {
     api::RestartCounts restarts;   // of the job's status
     // Since when a job that has run lacks replicas that it requires.
     std::optional<Time> short_since = std::nullopt;
+    std::int64_t diverged_variants = 0;  // see DivergedVariants
   };
   std::vector<Job> jobs;
 };

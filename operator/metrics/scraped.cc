@@ -1,6 +1,9 @@
 #include "operator/metrics/scraped.h"
 
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <ranges>
 #include <string>
 #include <utility>
@@ -67,18 +70,47 @@ void AddRestarts(const std::vector<const Snapshot::Job*>& unfinished, Families& 
   }
 }
 
-// Adds a time of those jobs that have it; of too many, of the first.
-void AddTimes(const std::vector<const Snapshot::Job*>& jobs, std::optional<Time> Snapshot::Job::*of,
-              Families& families) {
+// Adds a gauge of those jobs for which `value_of` has a value; of too many, of the first.
+void AddSome(const std::vector<const Snapshot::Job*>& jobs, const char* name, const char* help,
+             const std::function<std::optional<double>(const Snapshot::Job&)>& value_of,
+             Families& families) {
+  families.Begin(MetricType::Gauge, name, help);
   std::size_t left = kMaxJobSeries;
   for (const Snapshot::Job* job : jobs) {
-    const std::optional<Time>& time = job->*of;
-    if (!time || left == 0) continue;
+    const std::optional<double> value = value_of(*job);
+    if (!value || left == 0) continue;
     --left;
-    const std::chrono::duration<double> since_epoch = time->time_since_epoch();
-    families.Add(since_epoch.count(),
-                 {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
+    families.Add(*value, {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
   }
+}
+
+std::optional<double> SecondsOf(const std::optional<Time>& time) {
+  if (!time) return std::nullopt;
+  return std::chrono::duration<double>(time->time_since_epoch()).count();
+}
+
+std::optional<double> UnlessZero(std::int64_t count) {
+  return count == 0 ? std::nullopt : std::optional(static_cast<double>(count));
+}
+
+// What some jobs have: the unfinished ones first.
+void AddFaults(const std::vector<const Snapshot::Job*>& unfinished,
+               const std::vector<const Snapshot::Job*>& finished, Families& families) {
+  AddSome(
+      unfinished, "lockstep_operator_job_lacks_replicas_timestamp_seconds",
+      "Since when a job that has run lacks replicas that it requires.",
+      [](const Snapshot::Job& job) { return SecondsOf(job.short_since); }, families);
+  AddSome(
+      finished, "lockstep_operator_job_diverged_timestamp_seconds",
+      "When a job of the bundled trainer failed because its numbers were no longer finite.",
+      [](const Snapshot::Job& job) { return SecondsOf(job.diverged); }, families);
+  std::vector<const Snapshot::Job*> all = unfinished;
+  all.insert(all.end(), finished.begin(), finished.end());
+  AddSome(
+      all, "lockstep_operator_job_diverged_variants",
+      "Variants of a job that have ended because their numbers were no longer finite; only of jobs "
+      "that have some.",
+      [](const Snapshot::Job& job) { return UnlessZero(job.diverged_variants); }, families);
 }
 
 void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
@@ -104,13 +136,7 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
     }
   }
   AddRestarts(unfinished, families);
-  families.Begin(MetricType::Gauge, "lockstep_operator_job_lacks_replicas_timestamp_seconds",
-                 "Since when a job that has run lacks replicas that it requires.");
-  AddTimes(unfinished, &Snapshot::Job::short_since, families);
-  families.Begin(MetricType::Gauge, "lockstep_operator_job_diverged_timestamp_seconds",
-                 "When a job of the bundled trainer failed because its numbers were no longer "
-                 "finite.");
-  AddTimes(finished, &Snapshot::Job::diverged, families);
+  AddFaults(unfinished, finished, families);
   families.Gauge("lockstep_operator_job_series_left_out",
                  "Jobs that have no series of their own because there are too many.",
                  jobs.size() - (kMaxJobSeries - left));

@@ -248,7 +248,8 @@ metrics::Snapshot Operator::TakeSnapshot() const {
          .diverged = metrics::DivergedAt(job->value.job),
          .restarts = job->value.job.status.restarts,
          .short_since = shortage == stats.short_since.end() ? std::nullopt
-                                                            : std::optional(shortage->second)});
+                                                            : std::optional(shortage->second),
+         .diverged_variants = metrics::DivergedVariants(job->value.job)});
   }
   return snapshot;
 }

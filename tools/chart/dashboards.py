@@ -242,6 +242,9 @@ TRAINING_JOB = [
           "token. Not 0: somebody else reaches its pods.", "short",
           [("sum(increase(lockstep_trainer_rendezvous_refusals_total{TRAINER}[WINDOW]))", "refused")],
           width=6),
+    Panel("Variants that diverged", "Of `Independent`: their numbers were no longer finite, and they have ended.", "short",
+          [('max(lockstep_operator_job_diverged_variants{TRAINER})', "pods that have ended"),
+           ("sum(lockstep_trainer_diverged{TRAINER})", "in pods that run")], width=6),
     Row("Parameter servers and Evaluator"),
     Panel("Gradients at the servers", "Updates per second of the values that each holds, and gradients that came again "
           "or too late and changed nothing.", "ops",

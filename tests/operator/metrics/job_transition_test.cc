@@ -106,5 +106,12 @@ TEST(JobTransitionTest, OnlyTheBundledTrainersExitCodeSaysThatAJobDiverged) {
   EXPECT_EQ(DivergedAt(job), std::nullopt);
 }
 
+TEST(DivergedVariantsTest, ThoseThatAreDoneDoNotCount) {
+  api::TrainingJob job;
+  EXPECT_EQ(DivergedVariants(job), 0);
+  job.status.variants = {{.index = 0, .name = "a", .diverged = true}, {.index = 1, .name = "b"}};
+  EXPECT_EQ(DivergedVariants(job), 1);
+}
+
 }  // namespace
 }  // namespace lockstep::metrics

@@ -128,6 +128,16 @@ TEST_F(OperatorMetricsTest, JobsThatLackReplicasAreNamedWithTheTimeSinceWhen) {
   EXPECT_EQ(Count(Text(), name), kMaxJobSeries);
 }
 
+TEST_F(OperatorMetricsTest, VariantsThatDivergedAreCountedWhileTheJobExists) {
+  const std::string name = "lockstep_operator_job_diverged_variants{";
+  for (const char* state : {"Running", "Succeeded"}) {
+    snapshot.jobs = {Job("a", state), Job("b", state)};
+    snapshot.jobs.back().diverged_variants = 3;
+    EXPECT_EQ(LineOf(Text(), name), name + R"(namespace="default",trainingjob="b"} 3)");
+    EXPECT_EQ(Count(Text(), name), 1) << "most jobs have none";
+  }
+}
+
 TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreThoseOfItsStatus) {
   snapshot.jobs = {Job("a", "Restarting"), Job("b", "Failed"), Job("c", "Running")};
   snapshot.jobs[0].restarts = {.application = 3, .disruption = 1, .evaluator = 2};
@@ -290,6 +300,7 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   snapshot.jobs = {Job("a", "Running"), Job("b", "Failed")};
   snapshot.jobs.front().short_since = kDivergedAt;
   snapshot.jobs.back().diverged = kDivergedAt;
+  snapshot.jobs.back().diverged_variants = 1;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());
 }
