@@ -242,6 +242,11 @@ TRAINING_JOB = [
           "token. Not 0: somebody else reaches its pods.", "short",
           [("sum(increase(lockstep_trainer_rendezvous_refusals_total{TRAINER}[WINDOW]))", "refused")],
           width=6),
+    Panel("Replicas that start again", "How often their supervisors have started them again, in the time shown; those of "
+          "pods that have ended, too. `lockstep logs` takes the role and the index.", "short",
+          [("topk(10, round(sum by (role, replica_index, rank) (increase("
+            "lockstep_trainer_replica_restarts_total{TRAINER}[$__range]))) > 0)", "")], kind="table", width=12,
+          columns={"role": "Role", "replica_index": "Index", "rank": "Rank"}),
     Panel("Variants that diverged", "Of `Independent`: their numbers were no longer finite, and they have ended.", "short",
           [('max(lockstep_operator_job_diverged_variants{TRAINER})', "pods that have ended"),
            ("sum(lockstep_trainer_diverged{TRAINER})", "in pods that run")], width=6),
