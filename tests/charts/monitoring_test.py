@@ -256,7 +256,7 @@ class DashboardsTest(unittest.TestCase):
 
     @staticmethod
     def series_of_ranks(world, **values):
-        """(series, values) of metrics of ranks 0, 1, …; a step takes rank 1 twice as long as rank 0."""
+        """(series, values) of metrics of ranks 0, 1, …; a step takes rank N N + 1 times as long as rank 0."""
         size = len(values["step"])
         for metric, of_ranks in {"world_size": [world] * size, **values}.items():
             for rank, value in enumerate(of_ranks):
@@ -268,12 +268,20 @@ class DashboardsTest(unittest.TestCase):
 
     def test_of_ranks_that_train_together_the_leading_one_speaks(self):
         series = [*self.series_of_ranks(2, step=[9, 10], total_steps=[40, 40], loss=[2, 3], test_loss=[4, 4],
-                                        remaining_seconds=[7, 8], skipped_steps=[1, 1]),
+                                        remaining_seconds=[7, 8], skipped_steps=[1, 1], learning_rate=[0.1, 0.1]),
+                  (f"lockstep_trainer_world_size{{{OF_TRAINER}, rank=\"7\"}}", "8x15"),  # it has yet to join
                   (f"lockstep_trainer_evaluator_test_loss{{{OF_TRAINER}}}", "5x15")]
         self.check_panels("training-job", series, {
             "Progress": {"{}": 0.25}, "Time left": {"{}": 7}, "Loss": {'{rank="0"}': 2},
-            "Loss:1": {'{rank="0"}': 4}, "Loss:2": {"{}": 5}, "Skipped steps": {'{rank="0"}': 1},
+            "Loss:1": {'{rank="0"}': 4}, "Loss:2": {"{}": 5}, "Skipped steps": {'{rank="0"}': 1}, "Ranks": {"{}": 2},
             "Slowness of ranks": {f"{{{OF_JOB}, rank=\"{rank}\"}}": rank + 1 for rank in range(2)}})
+
+    def test_ranks_are_compared_with_those_of_their_stage(self):
+        """Of a stage there are two ranks, of which the faster one is the measure."""
+        series = [*self.series_of_ranks(4, step=[9] * 4, stage=[0, 1, 0, 1])]
+        slowness = {0: 1, 1: 1, 2: 3, 3: 2}
+        self.check_panels("training-job", series, {"Slowness of ranks": {
+            f"{{{OF_JOB}, rank=\"{rank}\"}}": value for rank, value in slowness.items()}})
 
     def test_variants_that_train_alone_speak_for_themselves(self):
         series = self.series_of_ranks(1, step=[50, 10, 0], total_steps=[50, 50, 100], loss=[2, 3, 4],

@@ -16,8 +16,9 @@ MATCHERS = {
 }
 OF_JOB = "namespace, trainingjob"
 OF_RANK = "namespace, trainingjob, rank"
+OF_STAGE = "namespace, trainingjob, stage"
 STEP_PHASES = "input|compute|communication|optimizer"
-OWN_PHASES = "input|compute|optimizer"  # without waiting for the others
+OWN_PHASES = "input|compute"  # without waiting for the others, and without updates that one rank makes for all
 
 
 @dataclasses.dataclass
@@ -46,11 +47,17 @@ def time_rate(phases, by=OF_JOB):
     return f'sum by ({by}) (rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{phases}"}}[WINDOW]))'
 
 
+def group_size():
+    """Of ranks that train together. New pods say the size that the group is to have before they are part of it; then they
+    do not know the learning rate yet."""
+    return "lockstep_trainer_world_size{TRAINER} > 1 and lockstep_trainer_learning_rate{TRAINER} >= 0"
+
+
 def ranks():
     """How many ranks a job has, or has had in WINDOW. Variants that train independently are each a group of one."""
-    size = "lockstep_trainer_world_size{TRAINER}"
+    size = group_size()
     runs = f"sum by ({OF_RANK}) (rate(lockstep_trainer_time_seconds_total{{TRAINER}}[WINDOW])) > 0"
-    return f"(max by ({OF_JOB}) ({size} > 1) or count by ({OF_JOB}) ({runs}))"
+    return f"(max by ({OF_JOB}) ({size}) or count by ({OF_JOB}) ({runs}))"
 
 
 def goodput():
@@ -58,17 +65,23 @@ def goodput():
 
 
 def own_time_of_a_step():
+    """By rank and stage, as stages of a model have different work; trainers of earlier versions do not say theirs."""
     steps = f"sum by ({OF_RANK}) (rate(lockstep_trainer_steps_total{{TRAINER}}[WINDOW]))"
-    return f"({time_rate(OWN_PHASES, OF_RANK)} / ({steps} > 0))"
+    own = f"({time_rate(OWN_PHASES, OF_RANK)} / ({steps} > 0))"
+    stage = "lockstep_trainer_stage{TRAINER}"
+    stages = (f'group by ({OF_RANK}, stage) (count_values by ({OF_RANK}) ("stage", max by ({OF_RANK}) ({stage})))')
+    return f"({own} * on ({OF_RANK}) group_left (stage) {stages} or {own} unless on ({OF_RANK}) {stage})"
 
 
 def slowness():
-    """As a multiple of the median rank's, or of the faster one's of two. Variants that train alone wait for nobody."""
+    """As a multiple of the median rank's of its stage, or of the faster one's of two. Variants that train alone wait for
+    nobody."""
     own = own_time_of_a_step()
-    median = (f"(min by ({OF_JOB}) ({own}) and count by ({OF_JOB}) ({own}) == 2 "
-              f"or quantile by ({OF_JOB}) (0.5, {own}))")
+    median = (f"(min by ({OF_STAGE}) ({own}) and count by ({OF_STAGE}) ({own}) == 2 "
+              f"or quantile by ({OF_STAGE}) (0.5, {own}))")
     together = f"max by ({OF_JOB}) (lockstep_trainer_world_size{{TRAINER}}) > 1"
-    return f"{own} / on ({OF_JOB}) group_left () {median} and on ({OF_JOB}) {together}"
+    ratio = f"{own} / on ({OF_STAGE}) group_left () {median}"
+    return f"sum by ({OF_RANK}) ({ratio}) and on ({OF_JOB}) {together}"
 
 
 def leading(metric):
@@ -134,7 +147,8 @@ FLEET = [
             'trainingjob=~"$trainingjob", state="Failed"})', "")], kind="table", links=TO_JOB,
           columns=JOB_COLUMNS),
     Panel("Stragglers now", "Ranks by the time that a step takes them without waiting for others, as a "
-          "multiple of their job's median, or of the other of two.", "short",
+          "multiple of the median of their job, or stage, or of the other of two. Ranks on GPUs are alike: they wait within "
+          "`compute`.", "short",
           [(f"topk(10, {slowness()})", "")], kind="table", links=TO_JOB,
           columns={**JOB_COLUMNS, "rank": "Rank"}),
     Panel("Jobs that lack replicas", "Jobs that have run and do not get back replicas that they require, by the time "
@@ -204,7 +218,8 @@ TRAINING_JOB = [
             'group_left () sum(rate(lockstep_trainer_time_seconds_total{TRAINER}[WINDOW]))', "{{phase}}")],
           stacked=True, minimum=0, maximum=1),
     Panel("Slowness of ranks", "The time that a step takes a rank without waiting for others, as a "
-          "multiple of the median, or of the other of two: a straggler is a row of another colour.", "short",
+          "multiple of the median of its stage, or of the other of two: a straggler is a row of another colour. On GPUs "
+          "all are green: the time that a device waits for gradients is part of `compute`.", "short",
           [(slowness(), "rank {{rank}}")], kind="status-history", width=12,
           thresholds=[("green", None), ("yellow", 1.1), ("orange", 1.3), ("red", 2)]),
     Panel("Slowest ranks now", "The same, for the latest minutes.", "short",
@@ -216,11 +231,11 @@ TRAINING_JOB = [
           [(f"sum by ({OF_RANK}) (rate(lockstep_trainer_allreduce_bytes_total{{TRAINER}}[WINDOW]))",
             "rank {{rank}}")]),
     Panel("Waiting for gradients", "Part of a rank's time that communication is not hidden behind "
-          "computing. A straggler waits least.", "percentunit",
+          "computing. A straggler waits least; on GPUs, whose waits are part of `compute`, it is about 0.", "percentunit",
           [(time_rate("communication", OF_RANK), "rank {{rank}}")], minimum=0),
     Row("Faults and checkpoints"),
     Panel("Ranks", "How many train together, and how many there are to scrape.", "short",
-          [("max(lockstep_trainer_world_size{TRAINER})", "of the group"),
+          [(f"max({group_size()}) or max(lockstep_trainer_world_size{{TRAINER}} == 1)", "of the group"),
            ("count(lockstep_trainer_step{TRAINER})", "up")], width=6),
     Panel("Restarts by the operator", "By cause; those within a pod are its supervisor's, at the top.", "short",
           [("sum by (cause) (increase(lockstep_operator_job_status_restarts_total{TRAINER}[WINDOW]))", "{{cause}}")],

@@ -20,6 +20,7 @@ namespace lockstep::train {
 // The metrics of one replica process. Counters are totals since the process started.
 struct ReplicaMetrics {
   int rank = 0, world = 0;
+  int stage = 0;  // of the model, with strategy.stages
   std::int64_t step = 0, total_steps = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double test_loss = 0, test_accuracy = 0;  // of the last evaluation

@@ -10,6 +10,7 @@ namespace {
 constexpr auto kReplicaFields = std::to_array<MetricField<ReplicaMetrics>>({
     {"rank", &ReplicaMetrics::rank},
     {"world", &ReplicaMetrics::world},
+    {"stage", &ReplicaMetrics::stage},
     {"step", &ReplicaMetrics::step},
     {"totalSteps", &ReplicaMetrics::total_steps},
     {"epoch", &ReplicaMetrics::epoch},

@@ -21,6 +21,8 @@ using M = ReplicaMetrics;
 constexpr SeriesRow kRows[] = {
     {"lockstep_trainer_world_size", "Processes that train together.", kIsGauge, nullptr,
      Get<&M::world>},
+    {"lockstep_trainer_stage", "Stage of the model that the process holds; 0: the first, or all.",
+     kIsGauge, nullptr, Get<&M::stage>},
     {"lockstep_trainer_step", "Steps done since the job began.", kIsGauge, nullptr, Get<&M::step>},
     {"lockstep_trainer_total_steps", "Steps that the job is to do.", kIsGauge, nullptr,
      Get<&M::total_steps>},

@@ -43,6 +43,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
       metrics_(sender.initial()) {
   const api::CheckpointSpec& checkpoint = session.training().checkpoint;
   metrics_.total_steps = session.total_steps();
+  metrics_.stage = session.stage().index;
   if (!checkpoint.directory.empty()) metrics_.checkpoint_interval = checkpoint.every_steps;
   Publish();
 }

@@ -16,6 +16,7 @@ ReplicaMetrics Sample() {
   ReplicaMetrics metrics;
   metrics.rank = 3;
   metrics.world = 4;
+  metrics.stage = 1;
   metrics.step = 1234;
   metrics.epoch = 1.5;
   metrics.loss = 0.1;
@@ -51,6 +52,7 @@ TEST(MetricsLineTest, DecodesWhatItEncoded) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeMetrics(*decoded), line);
   EXPECT_EQ(decoded->rank, 3);
+  EXPECT_EQ(decoded->stage, 1);
   EXPECT_EQ(decoded->loss, 0.1);
   EXPECT_EQ(decoded->examples_total, std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(decoded->rendezvous_seconds, 0.25);

@@ -224,7 +224,7 @@ TEST(MetricsServerTest, NamesFollowTheRulesAndEveryFamilyIsDescribedOnce) {
     EXPECT_TRUE(name.starts_with("lockstep_trainer_")) << name;
     EXPECT_EQ(name.ends_with("_total"), match[2] == "counter") << name;
   }
-  EXPECT_EQ(families, 31);
+  EXPECT_EQ(families, 32);
 }
 
 // Name -> type, of the lines that match: those of a table in Markdown, or of an exposition.
