@@ -206,6 +206,12 @@ class Live:
 
     def restart_a_job(self, name):
         """A job whose replica is killed, and runs again."""
+        self.lose_a_replica(name)
+        self.run_pod(f"{name}-worker-0")
+        eventually(lambda: self.state(name) == "Running")
+
+    def lose_a_replica(self, name):
+        """A job whose replica is killed, and whose next pod no node takes."""
         server().create(job(name))
         self.run_pod(f"{name}-worker-0")
         eventually(lambda: self.state(name) == "Running")
@@ -213,8 +219,6 @@ class Live:
         self._end_pod(f"{name}-worker-0", 137)
         eventually(lambda: server().call("GET", f"{PODS}/{name}-worker-0")[1].get("metadata", {}).get(
             "uid", uid) != uid)
-        self.run_pod(f"{name}-worker-0")
-        eventually(lambda: self.state(name) == "Running")
 
     def succeed_a_job(self, name):
         server().create(job(name))
