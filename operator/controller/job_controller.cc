@@ -168,7 +168,7 @@ JobControllerStats JobController::Stats() const {
   stats.stale_reads = reconciler_.stale_reads();
   stats.grown = reconciler_.grown();
   stats.shrunk = reconciler_.shrunk();
-  stats.short_since = reconciler_.short_since();
+  stats.signs = reconciler_.signs();
   return stats;
 }
 

@@ -51,7 +51,7 @@ struct JobControllerStats {
   kube::WorkQueueStats queue;
   std::int64_t successes = 0, failures = 0, stale_reads = 0;
   std::int64_t grown = 0, shrunk = 0;  // see Reconciler, as for the next
-  std::map<kube::Key, Time> short_since;
+  std::map<kube::Key, JobSigns> signs;
 };
 
 // Lists and watches the kinds of followed_kinds.h. Progress is polled at status.podIP. Pods get the

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/blame.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/readiness.h"
@@ -58,7 +59,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   status_writer_.TakeUpUnanswered(context);
   observer_.Observe(context);
   const Observed& observed = context.observed;
-  NoteShortage(key, observed);
+  NoteSigns(key, observed);
   Plan plan = MakePlan(observed);
   executor_.Bound(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
@@ -99,7 +100,7 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const kube::Cached<Observe
   if (memory.job_uid != job.uid) {  // the first of its name, or a recreated job
     if (!memory.job_uid.empty()) with_.ForgetProgress(memory.job_uid);
     memory = {};
-    short_since_.erase(key);
+    signs_.erase(key);
     memory.job_uid = job.uid;
     memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job.uid};
     memory.first_seen = with_.clock.SteadyNow();
@@ -108,24 +109,21 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const kube::Cached<Observe
   return memory;
 }
 
-void Reconciler::NoteShortage(const kube::Key& key, const Observed& observed) {
+void Reconciler::NoteSigns(const kube::Key& key, const Observed& observed) {
   const bool is_short = LacksReplicas(observed);
+  const api::RestartCounts restarts = RestartsSoFar(observed);
   const std::lock_guard lock(mutex_);
-  if (is_short) {
-    short_since_.try_emplace(key, observed.now);
-  } else {
-    short_since_.erase(key);
-  }
+  signs_[key].Update(is_short, restarts, observed.now);
 }
 
-std::map<kube::Key, Time> Reconciler::short_since() const {
+std::map<kube::Key, JobSigns> Reconciler::signs() const {
   const std::lock_guard lock(mutex_);
-  return short_since_;
+  return signs_;
 }
 
 void Reconciler::Forget(const kube::Key& key) {
   const std::lock_guard lock(mutex_);
-  short_since_.erase(key);
+  signs_.erase(key);
   const auto it = memories_.find(key);
   if (it == memories_.end()) return;
   with_.ForgetProgress(it->second.job_uid);

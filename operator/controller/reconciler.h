@@ -9,10 +9,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/job_memory.h"
+#include "operator/controller/job_signs.h"
 #include "operator/controller/observer.h"
 #include "operator/controller/plan_executor.h"
 #include "operator/controller/rules/plan.h"
@@ -36,9 +36,8 @@ class Reconciler {
   // How often a job's group has followed a change of its number of workers without a restart.
   std::int64_t grown() const { return status_writer_.grown(); }
   std::int64_t shrunk() const { return status_writer_.shrunk(); }
-  // The jobs that lack replicas (see LacksReplicas), and since when this process has seen that at
-  // each look.
-  std::map<kube::Key, Time> short_since() const;
+  // What metrics tell of the jobs that this process has looked at.
+  std::map<kube::Key, JobSigns> signs() const;
 
  private:
   // Writes the job's status although an action has failed, and in it what keeps children from being
@@ -47,7 +46,7 @@ class Reconciler {
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
   JobMemory& MemoryOf(const kube::Key& key, const kube::Cached<ObservedJob>& job);
   void Forget(const kube::Key& key);
-  void NoteShortage(const kube::Key& key, const Observed& observed);
+  void NoteSigns(const kube::Key& key, const Observed& observed);
 
   const Collaborators with_;
   const Stores stores_;
@@ -60,7 +59,7 @@ class Reconciler {
   mutable std::mutex mutex_;
   // Guarded by mutex_; each entry belongs to the reconcile of its key.
   std::map<kube::Key, JobMemory> memories_;
-  std::map<kube::Key, Time> short_since_;  // guarded by mutex_
+  std::map<kube::Key, JobSigns> signs_;  // guarded by mutex_
 };
 
 }  // namespace lockstep::controller

@@ -31,10 +31,11 @@ struct Snapshot {
     std::string namespace_name, name;
     std::string state;             // the printer column's text; empty before the first status
     std::optional<Time> diverged;  // see DivergedAt
-    api::RestartCounts restarts;   // of the job's status
+    // By its status, and the kubelet's of pods that are there; nullopt before the first look.
+    std::optional<api::RestartCounts> restarts = api::RestartCounts{};
     // Since when a job that has run lacks replicas that it requires.
     std::optional<Time> short_since = std::nullopt;
-    std::int64_t diverged_variants = 0;  // see DivergedVariants
+    std::int64_t diverged_variants = 0;                     // see DivergedVariants
   };
   std::vector<Job> jobs;
 };

@@ -54,15 +54,17 @@ const std::string& StateOf(const Snapshot::Job& job) {
   return job.state.empty() ? kPending : job.state;
 }
 
-// From the status, so that the count goes on if the operator is replaced. Of a job that is finished
-// nothing starts again.
+// From the status and the pods, so that the count goes on if the operator is replaced. Of a job
+// that is finished nothing starts again. A series begins with all that there was: its first value
+// is no increase.
 void AddRestarts(const std::vector<const Snapshot::Job*>& unfinished, Families& families) {
   families.Begin(MetricType::Counter, "lockstep_operator_job_status_restarts_total",
-                 "Restarts that each unfinished job's status counts, by cause.");
+                 "Restarts of each unfinished job, by cause.");
   for (const Snapshot::Job* job : unfinished | std::views::take(kMaxJobSeries)) {
-    for (const auto& [cause, count] : {std::pair("application", job->restarts.application),
-                                       std::pair("disruption", job->restarts.disruption),
-                                       std::pair("evaluator", job->restarts.evaluator)}) {
+    if (!job->restarts) continue;
+    for (const auto& [cause, count] : {std::pair("application", job->restarts->application),
+                                       std::pair("disruption", job->restarts->disruption),
+                                       std::pair("evaluator", job->restarts->evaluator)}) {
       families.Add(
           count,
           {{"namespace", job->namespace_name}, {"trainingjob", job->name}, {"cause", cause}});

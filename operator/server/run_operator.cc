@@ -240,15 +240,15 @@ metrics::Snapshot Operator::TakeSnapshot() const {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
   for (const auto& job : controller_.jobs().List()) {
-    const auto shortage = stats.short_since.find(job->key);
+    const auto found = stats.signs.find(job->key);
+    const bool is_known = found != stats.signs.end();
     snapshot.jobs.push_back(
         {.namespace_name = job->key.namespace_name,
          .name = job->key.name,
          .state = job->value.job.status.state,
          .diverged = metrics::DivergedAt(job->value.job),
-         .restarts = job->value.job.status.restarts,
-         .short_since = shortage == stats.short_since.end() ? std::nullopt
-                                                            : std::optional(shortage->second),
+         .restarts = is_known ? std::optional(found->second.restarts()) : std::nullopt,
+         .short_since = is_known ? found->second.short_since() : std::nullopt,
          .diverged_variants = metrics::DivergedVariants(job->value.job)});
   }
   return snapshot;

@@ -237,7 +237,7 @@ TRAINING_JOB = [
     Panel("Ranks", "How many train together, and how many there are to scrape.", "short",
           [(f"max({group_size()}) or max(lockstep_trainer_world_size{{TRAINER}} == 1)", "of the group"),
            ("count(lockstep_trainer_step{TRAINER})", "up")], width=6),
-    Panel("Restarts by the operator", "By cause; those within a pod are its supervisor's, at the top.", "short",
+    Panel("Restarts by the operator", "And by kubelets, by cause; those within a container are its supervisor's, at the top.", "short",
           [("sum by (cause) (increase(lockstep_operator_job_status_restarts_total{TRAINER}[WINDOW]))", "{{cause}}")],
           width=6, stacked=True),
     Panel("Checkpoints", "Step of the newest checkpoint, and of the job.", "short",

@@ -23,7 +23,7 @@ bool HasResults(const api::TrainingJob& job, int index, const api::TrainingJobSt
   return true;
 }
 
-// Where the kubelet restarts containers, its restarts are lost with the pods.
+// Adds the kubelet's restarts of pods that are not counted yet.
 void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restarts) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.attempt != observed.job.status.attempt || IsCounted(observed, pod)) continue;
@@ -90,6 +90,13 @@ bool HasOtherStrategy(const Observed& observed) {
   return IsIndependentAttempt(observed).value_or(alone) != alone;
 }
 
+api::RestartCounts RestartsSoFar(const Observed& observed) {
+  api::RestartCounts restarts = observed.job.status.restarts;
+  ChargeKubeletRestarts(observed, restarts);
+  return restarts;
+}
+
+// Where the kubelet restarts containers, its restarts are lost with the pods.
 void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   ChargeKubeletRestarts(observed, status.restarts);
   ++status.attempt;

@@ -8,6 +8,10 @@
 
 namespace lockstep::controller {
 
+// Returns the restarts that the status counts, and beside them those by kubelets of pods that are
+// there: the status counts these once their pods are lost, and the sum stays the same.
+api::RestartCounts RestartsSoFar(const Observed& observed);
+
 // Forgets which replicas have completed, and the results of variants, except of Independent
 // replicas, which do not run again.
 void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);

@@ -20,7 +20,6 @@ using ::testing::ElementsAre;
 using testing::HookedClient;
 using ::testing::IsEmpty;
 using testing::Job;
-using ::testing::Pair;
 using ::testing::SizeIs;
 using testing::World;
 
@@ -190,21 +189,20 @@ TEST(ReconcilerTest, ItKnowsSinceWhenAJobLacksReplicas) {
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
   world.Settle();
-  EXPECT_THAT(world.reconciler->short_since(), IsEmpty());
+  const auto since = [&world] { return world.reconciler->signs().at(world.key).short_since(); };
+  EXPECT_EQ(since(), std::nullopt);
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   const Time lost = world.clock.Now();
   world.clock.Advance(std::chrono::hours(1));
   world.Settle();
-  EXPECT_THAT(world.reconciler->short_since(), ElementsAre(Pair(world.key, lost)));
+  EXPECT_EQ(since(), lost);
   world.SetPod("j-worker-1", "Running");
   world.Settle();
-  EXPECT_THAT(world.reconciler->short_since(), IsEmpty());
-  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
-  world.Settle();
+  EXPECT_EQ(since(), std::nullopt);
   world.client.Remove(kTrainingJobKind, world.key);
   world.Settle();
-  EXPECT_THAT(world.reconciler->short_since(), IsEmpty()) << "the job is gone";
+  EXPECT_THAT(world.reconciler->signs(), IsEmpty());
 }
 
 TEST(ReconcilerTest, ANamesakeOfADeletedJobStartsAfresh) {

@@ -138,10 +138,12 @@ TEST_F(OperatorMetricsTest, VariantsThatDivergedAreCountedWhileTheJobExists) {
   }
 }
 
-TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreThoseOfItsStatus) {
+TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreCountedByCause) {
   snapshot.jobs = {Job("a", "Restarting"), Job("b", "Failed"), Job("c", "Running")};
   snapshot.jobs[0].restarts = {.application = 3, .disruption = 1, .evaluator = 2};
-  snapshot.jobs[1].restarts.application = 7;
+  snapshot.jobs[1].restarts = {.application = 7};
+  snapshot.jobs.push_back(Job("new", "Running"));
+  snapshot.jobs.back().restarts = std::nullopt;
   const std::string text = Text();
   const auto line = [](const char* job, const char* cause, int count) {
     return fmt::format(
@@ -154,6 +156,8 @@ TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreThoseOfItsStatus) {
   EXPECT_THAT(text, HasSubstr(line("a", "evaluator", 2)));
   EXPECT_THAT(text, HasSubstr(line("c", "application", 0))) << "the first must be an increase";
   EXPECT_THAT(text, Not(HasSubstr(line("b", "application", 7))));
+  EXPECT_THAT(text, Not(HasSubstr(line("new", "application", 0))))
+      << "what there was is no increase";
 }
 
 TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -101,10 +102,12 @@ TEST(SuspendRuleTest, TheKubeletsRestartsAreKept) {
     for (ObservedPod& pod : observed.pods) pod.restart_count = 3;
   });
   const auto restart_count = seen.Plan().status.restart_count;
+  const api::RestartCounts so_far = RestartsSoFar(seen.Build());
   seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write().Write();
   const api::TrainingJobStatus& status = seen.Build().job.status;
   EXPECT_EQ(status.restarts, (api::RestartCounts{.application = 6, .evaluator = 3}));
   EXPECT_EQ(status.restart_count, restart_count);
+  EXPECT_EQ(RestartsSoFar(seen.Build()), so_far) << "none of them happened now";
 }
 
 TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
