@@ -13,7 +13,9 @@ bool IsInRange(const Progress& progress) {
     return value >= least && value <= kMaxJsonInteger;
   };
   return counts(progress.step, 0) && counts(progress.total_steps, 0) &&
-         counts(progress.last_checkpoint_step, -1) && !(progress.epoch < 0) &&
+         counts(progress.last_checkpoint_step, -1) &&
+         counts(progress.samples_lost.value_or(0), 0) &&
+         counts(progress.samples_duplicated.value_or(0), 0) && !(progress.epoch < 0) &&
          (!progress.update_time || *progress.update_time >= Time());
 }
 

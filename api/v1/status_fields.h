@@ -44,6 +44,8 @@ void Fields(auto& visit, Like<Progress> auto& progress) {
   visit.Field("goodput", progress.goodput);
   visit.Field("estimatedRemainingSeconds", progress.estimated_remaining_seconds);
   visit.Field("lastCheckpointStep", progress.last_checkpoint_step, AtLeast(-1));
+  visit.Field("samplesLost", progress.samples_lost, AtLeast(0));
+  visit.Field("samplesDuplicated", progress.samples_duplicated, AtLeast(0));
   visit.Field("updateTime", progress.update_time);
 }
 

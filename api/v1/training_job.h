@@ -323,6 +323,9 @@ struct Progress {
   double examples_per_second = 0;
   std::optional<double> goodput, estimated_remaining_seconds;
   std::int64_t last_checkpoint_step = -1;  // -1: none
+  // Of the bundled trainer's epochs so far: samples that they left out, or used more than once;
+  // only if there are any, which is a bug.
+  std::optional<std::int64_t> samples_lost, samples_duplicated;
   std::optional<Time> update_time;
   bool operator==(const Progress&) const = default;
 };

@@ -36,6 +36,7 @@ struct Snapshot {
     // Since when a job that has run lacks replicas that it requires.
     std::optional<Time> short_since = std::nullopt;
     std::int64_t diverged_variants = 0;                     // see DivergedVariants
+    std::int64_t samples_lost = 0, samples_duplicated = 0;  // by the job's progress
   };
   std::vector<Job> jobs;
 };

@@ -113,6 +113,14 @@ void AddFaults(const std::vector<const Snapshot::Job*>& unfinished,
       "Variants of a job that have ended because their numbers were no longer finite; only of jobs "
       "that have some.",
       [](const Snapshot::Job& job) { return UnlessZero(job.diverged_variants); }, families);
+  AddSome(
+      all, "lockstep_operator_job_samples_lost",
+      "Samples that a job's epochs have left out; only of jobs that have some, which is a bug.",
+      [](const Snapshot::Job& job) { return UnlessZero(job.samples_lost); }, families);
+  AddSome(
+      all, "lockstep_operator_job_samples_duplicated",
+      "Samples that a job's epochs have used again; only of jobs that have some, which is a bug.",
+      [](const Snapshot::Job& job) { return UnlessZero(job.samples_duplicated); }, families);
 }
 
 void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {

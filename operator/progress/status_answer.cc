@@ -62,6 +62,8 @@ api::Progress ProgressIn(const proto::TrainerProgress& message) {
       IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());
   progress.examples_per_second = IfFinite(true, message.examples_per_second()).value_or(0);
   progress.last_checkpoint_step = message.last_checkpoint_step();
+  if (message.samples_lost() != 0) progress.samples_lost = message.samples_lost();
+  if (message.samples_duplicated() != 0) progress.samples_duplicated = message.samples_duplicated();
   constexpr double kYear2200 = 7'258'118'400;  // Time ends in 2262
   if (message.update_time() > 0 && message.update_time() < kYear2200) {
     progress.update_time = Time(std::chrono::duration_cast<Time::duration>(

@@ -240,6 +240,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
   for (const auto& job : controller_.jobs().List()) {
+    const api::Progress progress = job->value.job.status.progress.value_or(api::Progress{});
     const auto found = stats.signs.find(job->key);
     const bool is_known = found != stats.signs.end();
     snapshot.jobs.push_back(
@@ -249,7 +250,9 @@ metrics::Snapshot Operator::TakeSnapshot() const {
          .diverged = metrics::DivergedAt(job->value.job),
          .restarts = is_known ? std::optional(found->second.restarts()) : std::nullopt,
          .short_since = is_known ? found->second.short_since() : std::nullopt,
-         .diverged_variants = metrics::DivergedVariants(job->value.job)});
+         .diverged_variants = metrics::DivergedVariants(job->value.job),
+         .samples_lost = progress.samples_lost.value_or(0),
+         .samples_duplicated = progress.samples_duplicated.value_or(0)});
   }
   return snapshot;
 }

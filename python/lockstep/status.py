@@ -48,6 +48,8 @@ class Progress:
     goodput: float | None  # the share of the time that went into steps which counted, from 0 to 1
     estimated_remaining_seconds: float | None
     last_checkpoint_step: int | None  # -1 for none
+    samples_lost: int | None  # by epochs so far, or used more than once; None for none, anything else is a bug
+    samples_duplicated: int | None
     update_time: datetime.datetime | None
 
 

@@ -17,6 +17,8 @@ proto::TrainerProgress ToProto(const api::Progress& progress) {
     message.set_estimated_remaining_seconds(*progress.estimated_remaining_seconds);
   }
   message.set_last_checkpoint_step(progress.last_checkpoint_step);
+  message.set_samples_lost(progress.samples_lost.value_or(0));
+  message.set_samples_duplicated(progress.samples_duplicated.value_or(0));
   if (progress.test_accuracy) message.set_test_accuracy(*progress.test_accuracy);
   if (progress.test_loss) message.set_test_loss(*progress.test_loss);
   if (progress.mean_absolute_error) message.set_mean_absolute_error(*progress.mean_absolute_error);
@@ -43,6 +45,8 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
     progress.estimated_remaining_seconds = message.estimated_remaining_seconds();
   }
   progress.last_checkpoint_step = message.last_checkpoint_step();
+  if (message.samples_lost() != 0) progress.samples_lost = message.samples_lost();
+  if (message.samples_duplicated() != 0) progress.samples_duplicated = message.samples_duplicated();
   if (message.has_test_accuracy()) progress.test_accuracy = message.test_accuracy();
   if (message.has_test_loss()) progress.test_loss = message.test_loss();
   if (message.has_mean_absolute_error()) {

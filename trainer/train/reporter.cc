@@ -301,6 +301,8 @@ api::Progress Reporter::GetProgress() {
     progress.mean_absolute_error = std::exchange(progress.accuracy, std::nullopt);
     progress.test_mean_absolute_error = std::exchange(progress.test_accuracy, std::nullopt);
   }
+  if (metrics_.samples_lost != 0) progress.samples_lost = metrics_.samples_lost;
+  if (metrics_.samples_duplicated != 0) progress.samples_duplicated = metrics_.samples_duplicated;
   const Duration life = clock_.SteadyNow() - sender_.phases().began();
   if (life > Duration::zero()) {
     progress.goodput = std::chrono::duration<double>(sender_.phases().TrainingTime()) /

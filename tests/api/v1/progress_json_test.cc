@@ -16,6 +16,7 @@ TEST(ProgressJsonTest, ComesBackAsItWas) {
   progress.test_accuracy = 0.98828125;
   progress.examples_per_second = 1234.5;
   progress.last_checkpoint_step = 938;
+  progress.samples_lost = 3;
   EXPECT_EQ(ProgressFromMessage(ProgressToJson(progress).dump()), progress);
 }
 
@@ -38,6 +39,7 @@ TEST(ProgressJsonTest, WhatAStatusCannotHoldIsNone) {
   for (const char* message :
        {R"({"step":-1})", R"({"step":1,"totalSteps":-1})", R"({"step":1,"epoch":-0.5})",
         R"({"step":1,"lastCheckpointStep":-2})", R"({"step":9007199254740993})", R"({"step":1e3})",
+        R"({"step":1,"samplesLost":-1})", R"({"step":1,"samplesDuplicated":-1})",
         R"({"step":1,"updateTime":"1969-12-31T23:59:59Z"})"}) {
     EXPECT_FALSE(ProgressFromMessage(message).has_value()) << message;
   }

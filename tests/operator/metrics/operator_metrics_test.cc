@@ -138,6 +138,18 @@ TEST_F(OperatorMetricsTest, VariantsThatDivergedAreCountedWhileTheJobExists) {
   }
 }
 
+TEST_F(OperatorMetricsTest, LostSamplesAreToldOfAlsoAfterTheEnd) {
+  const std::string lost = "lockstep_operator_job_samples_lost{";
+  const std::string duplicated = "lockstep_operator_job_samples_duplicated{";
+  snapshot.jobs = {Job("a", "Succeeded"), Job("b", "Running"), Job("c", "Running")};
+  snapshot.jobs[0].samples_lost = 3;
+  snapshot.jobs[1].samples_duplicated = 2;
+  const std::string text = Text();
+  EXPECT_EQ(LineOf(text, lost), lost + R"(namespace="default",trainingjob="a"} 3)");
+  EXPECT_EQ(LineOf(text, duplicated), duplicated + R"(namespace="default",trainingjob="b"} 2)");
+  EXPECT_EQ(Count(text, lost) + Count(text, duplicated), 2);
+}
+
 TEST_F(OperatorMetricsTest, RestartsOfAnUnfinishedJobAreCountedByCause) {
   snapshot.jobs = {Job("a", "Restarting"), Job("b", "Failed"), Job("c", "Running")};
   snapshot.jobs[0].restarts = {.application = 3, .disruption = 1, .evaluator = 2};
@@ -305,6 +317,7 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   snapshot.jobs.front().short_since = kDivergedAt;
   snapshot.jobs.back().diverged = kDivergedAt;
   snapshot.jobs.back().diverged_variants = 1;
+  snapshot.jobs.back().samples_lost = snapshot.jobs.back().samples_duplicated = 1;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());
 }

@@ -198,8 +198,12 @@ TEST(ProgressPollerTest, ReturnsTheTrainersLatestAnswer) {
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->accuracy, 0.5);
   EXPECT_FALSE(progress->loss.has_value()) << "JSON cannot hold NaN";
+  EXPECT_FALSE(progress->samples_lost.has_value());
+  trainer.SetProgress([](auto& said) { said.set_samples_lost(3); });
   trainer.SetStep(8);
-  EXPECT_TRUE(WaitForStep(poller, trainer, 8).has_value());
+  const auto later = WaitForStep(poller, trainer, 8);
+  ASSERT_TRUE(later.has_value());
+  EXPECT_EQ(later->samples_lost, 3);
 }
 
 // Otherwise the numbers of the evaluation before would stand: see NoteEvaluation.
@@ -279,7 +283,8 @@ TEST(ProgressPollerTest, ProgressThatAStatusCannotHoldIsNotBelieved) {
       [](auto& progress) { progress.set_total_steps(-1); },
       [](auto& progress) { progress.set_step(std::numeric_limits<std::int64_t>::max()); },
       [](auto& progress) { progress.set_epoch(-1); },
-      [](auto& progress) { progress.set_last_checkpoint_step(-2); }};
+      [](auto& progress) { progress.set_last_checkpoint_step(-2); },
+      [](auto& progress) { progress.set_samples_lost(-1); }};
   FakeTrainer trainer("uid");
   trainer.SetStep(7);
   ProgressPoller poller(Often());

@@ -286,6 +286,25 @@ TEST_F(ReporterTest, ARestoredEvaluationIsReported) {
   EXPECT_THAT(message, ::testing::HasSubstr("\"testAccuracy\":0.9")) << message;
 }
 
+// The process ends with the last epoch, before anybody could scrape what its ledger says.
+TEST_F(ReporterTest, LostSamplesOfTheLastEpochAreInTheMessage) {
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/message";
+  Reporter last(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  state_.step = 20;
+  last.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
+  state_.ledger.Add(60, 0);
+  state_.ledger.Check(70);
+  last.Flush(state_);
+  last.LeaveMessage();
+  std::ifstream file(path);
+  const std::string message{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(message, ::testing::HasSubstr("\"samplesLost\":10")) << message;
+  EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("samplesDuplicated"))) << message;
+}
+
 api::TrainingSpec SmallRegression() {
   api::TrainingSpec training = SmallTraining();
   training.model.layers =
