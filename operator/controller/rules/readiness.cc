@@ -120,7 +120,7 @@ bool LacksReplicas(const Observed& observed) {
   const int members = GroupWorkers(observed).value_or(std::numeric_limits<int>::max());
   return std::ranges::any_of(wanted, [&](const Replica& replica) {
     const bool is_new = replica.role == api::Role::kWorker && replica.index >= members;
-    return !is_new && IsRequired(observed.job, replica) && !is_up(replica);
+    return !is_new && !is_up(replica) && IsRequired(observed.job, replica);
   });
 }
 
