@@ -8,6 +8,8 @@ import shlex
 import sys
 import unittest
 
+import yaml
+
 from layering_test import LAYERS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -208,6 +210,23 @@ def drawn_folders(text):
     return folders
 
 
+def checkpoint_folders(job):
+    """The checkpoint folder of a job of the bundled trainer, as (claim, path in it), if it is in a claim."""
+    spec = job.get("spec", {})
+    directory = spec.get("training", {}).get("checkpoint", {}).get("directory")
+    folders = set()
+    for replica in spec.get("replicaSpecs", {}).values() if directory else []:
+        pod = replica.get("template", {}).get("spec", {})
+        claims = {volume["name"]: volume["persistentVolumeClaim"]["claimName"]
+                  for volume in pod.get("volumes", []) if "persistentVolumeClaim" in volume}
+        for container in pod.get("containers", []):
+            for mount in container.get("volumeMounts", []):
+                inside = pathlib.PurePath(directory)
+                if mount["name"] in claims and inside.is_relative_to(mount["mountPath"]):
+                    folders.add((claims[mount["name"]], inside.relative_to(mount["mountPath"])))
+    return folders
+
+
 class DocsTest(unittest.TestCase):
     def test_shell_blocks_call_what_is_there(self):
         count = 0
@@ -346,6 +365,16 @@ class DocsTest(unittest.TestCase):
                 of_name.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
         self.assertGreater(len(of_name), 10)
         self.assertEqual([paths for paths in of_name.values() if len(paths) > 1], [])
+
+    def test_no_two_examples_have_one_checkpoint_folder(self):
+        """Whoever tries both would see the second go on from the first's parameters, or fail."""
+        of_folder = {}
+        for path in sorted((ROOT / "examples").rglob("*.yaml")):
+            for job in yaml.safe_load_all(path.read_text()):
+                for folder in checkpoint_folders(job):
+                    of_folder.setdefault(folder, []).append(path.relative_to(ROOT).as_posix())
+        self.assertGreater(sum(map(len, of_folder.values())), 5)
+        self.assertEqual([paths for paths in of_folder.values() if len(paths) > 1], [])
 
     def test_every_reason_of_an_event_or_a_condition_is_explained(self):
         code = "\n".join(line for pattern in REASON_SOURCES for path in sorted(ROOT.glob(pattern))
