@@ -111,6 +111,25 @@ def faults_of_program(name, words):
             yield f"{name} {words[1]} has no option {word}"
 
 
+def is_elastic(job):
+    """Whether the example of this name is; True of any other name, which is the reader's own job."""
+    for path in (ROOT / "examples").rglob("*.yaml"):
+        for entry in yaml.safe_load_all(path.read_text()):
+            if entry.get("kind") == "TrainingJob" and entry["metadata"]["name"] == job:
+                return "elastic" in entry["spec"]
+    return True
+
+
+def faults_of_kubectl(words):
+    jobs = [word.partition("/")[2] for word in words if re.match(r"(tj|trainingjobs?)/", word)]
+    if words[1:2] == ["scale"]:
+        for job in jobs:
+            if not is_elastic(job):
+                yield f"the API server does not let the example {job}, which has no `elastic`, be scaled"
+    if words[1:2] == ["wait"] and jobs and not any(word.startswith("--timeout") for word in words):
+        yield "kubectl waits only 30 s for a job without --timeout"
+
+
 def faults_of_command(words, folder):
     program = words[0]
     name = program.rsplit("/", 1)[-1]
@@ -132,6 +151,8 @@ def faults_of_command(words, folder):
             for word in words[1:]:
                 if word.startswith("--") and f'"{word}"' not in text:
                     yield f"{program} has no option {word}"
+    elif program == "kubectl":
+        yield from faults_of_kubectl(words)
     elif name not in SYSTEM:
         yield f"{program} is neither ours nor one of {sorted(SYSTEM)}"
     for word in words[1:]:
@@ -400,7 +421,8 @@ class DocsTest(unittest.TestCase):
                      "lockstep run examples/mnist.yaml --no-such-option", "tools/no-such-tool",
                      "lockstep run examples/no-such.yaml", "tools/setup nothing", "frobnicate",
                      "cat $(tools/no-such-tool)", "make build && make nothing",
-                     "tools/fetch-mnist --no-such-option"):
+                     "tools/fetch-mnist --no-such-option", "kubectl scale tj/mnist --replicas=4",
+                     "kubectl wait --for=condition=Succeeded tj/mnist"):
             with self.subTest(line=line):
                 self.assertTrue(list(faults_of_block(line)))
 

@@ -12,7 +12,8 @@ import unittest
 import urllib.error
 import urllib.request
 
-from api_server import BIN, JOBS, job, server
+from api_server import BIN, JOBS, ROOT, job, server
+from kubelet import Kubelet, ended, running
 from slowness import SLOWNESS
 
 OPERATOR = BIN / "lockstep-operator"
@@ -233,6 +234,19 @@ class OperatorTest(unittest.TestCase):
         del applied["metadata"]["labels"]
         server().kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(applied))
         self.assertNotIn("labels", server().call("GET", JOBS + "/applied")[1]["metadata"])
+
+    def test_the_commands_for_the_use_of_a_job_do_what_the_page_says(self):
+        """On pods that run until the job is suspended, and then to their end."""
+        page = (ROOT / "docs" / "kubernetes.md").read_text()
+        commands = re.search(r"^## Use\n\n```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL).group(1)
+        server().call("DELETE", JOBS)
+        lives = iter(2 * [[(0, running)]] + 2 * [[(0, running), (0, ended)]])
+        kubelet = Kubelet("default", lambda pod: [(seconds, say(pod)) for seconds, say in next(lives)])
+        self.addCleanup(kubelet.stop)
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.start("--leader-elect=false").wait_for("leading")
+        server().shell(f"cd {ROOT}\n{commands}")
+        self.assertEqual("Succeeded", server().call("GET", JOBS + "/quickstart")[1]["status"]["state"])
 
     def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
         config = json.loads(server().kubeconfig.read_text())
