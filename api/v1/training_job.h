@@ -63,7 +63,7 @@ struct CentralStorageSpec {
 struct StrategySpec {
   StrategyType type = StrategyType::kMultiWorkerMirrored;
   std::optional<int> processes_per_pod;
-  // Parts that the model is cut into, each computed and held by a process of its own: so many
+  // Into how many stages the model is cut, each computed and held by a process of its own: so many
   // processes, of neighbouring ranks, form a pipeline, and a replica is then a pipeline.
   int stages = 1;
   Communication communication = Communication::kAuto;
@@ -229,7 +229,7 @@ struct TrainingSpec {
   ModelSpec model;
   DatasetSpec dataset;
   BatchSizeSpec batch_size;
-  // Parts of a replica's samples of a step that run one by one: the micro-batches of a pipeline.
+  // Micro-batches of a replica's samples of a step, which run one by one.
   int gradient_accumulation = 1;
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
