@@ -40,8 +40,25 @@ struct Converted {
   bool failed = false;
 };
 
+// What `kubectl get` prints of several objects.
+bool IsList(const kube::Object& document) {
+  return kube::TextMember(document, "apiVersion") == "v1" &&
+         kube::TextMember(document, "kind") == "List" && document.contains("items") &&
+         document.at("items").is_array();
+}
+
 void Convert(const kube::Object& document, Converted& all) {
+  if (IsList(document)) {
+    for (const kube::Object& item : document.at("items")) Convert(item, all);
+    return;
+  }
   if (!IsKubeflowJob(document)) {
+    if (IsOtherKubeflowJob(document)) {
+      PrintNotes(NameOf(document),
+                 fmt::format("{} is not converted, only TFJob, PyTorchJob and JAXJob of "
+                             "kubeflow.org/v1 are: the object is printed unchanged",
+                             kube::TextMember(document, "apiVersion")));
+    }
     all.documents.push_back(OrderedJson::parse(document.dump()));
     return;
   }
@@ -64,10 +81,11 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
       "convert", "Print Kubeflow's TFJobs, PyTorchJobs and JAXJobs as TrainingJobs");
   command
       ->add_option("FILE", options.file,
-                   "YAML; - reads standard input; other objects are printed unchanged")
+                   "YAML, also a List; - reads standard input; other objects are printed unchanged")
       ->type_name(kFileType)
       ->required();
-  command->footer("Unsupported fields are listed on stderr.");
+  command->footer(
+      "Unsupported fields, and jobs of Kubeflow that are of other kinds, are listed on stderr.");
   return command;
 }
 

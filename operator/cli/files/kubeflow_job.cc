@@ -350,6 +350,13 @@ bool IsKubeflowJob(const kube::Object& object) {
   return kind == "TFJob" || kind == "PyTorchJob" || kind == "JAXJob";
 }
 
+bool IsOtherKubeflowJob(const kube::Object& object) {
+  const std::string version = kube::TextMember(object, "apiVersion");
+  const std::string group = version.substr(0, version.find('/'));
+  return (group == "kubeflow.org" || group == "trainer.kubeflow.org") &&
+         kube::TextMember(object, "kind").ends_with("Job") && !IsKubeflowJob(object);
+}
+
 absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
   if (!object.contains("spec") || !object.at("spec").is_object()) {
     return absl::InvalidArgumentError("spec: found none, expected an object");

@@ -17,6 +17,9 @@ struct ConvertedJob {
 
 bool IsKubeflowJob(const kube::Object& object);
 
+// A job of a kind or version of Kubeflow that is not converted: an MPIJob, or a TrainJob.
+bool IsOtherKubeflowJob(const kube::Object& object);
+
 // Requires: IsKubeflowJob(object). InvalidArgument names what is wrong with the input, or with the
 // TrainingJob that would result.
 absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object);

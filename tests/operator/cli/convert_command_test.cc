@@ -11,6 +11,7 @@ namespace {
 
 using testing::Ended;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RunProgram;
 using ::testing::StartsWith;
 
@@ -49,6 +50,45 @@ TEST_F(ConvertCommandTest, WhatItPrintsIsAValidTrainingJobBesideItsCompanions) {
   std::ofstream(folder_.path() + "/converted.yaml") << ended.out;
   const Ended valid = RunProgram(folder_.path(), {"validate", "converted.yaml"});
   EXPECT_EQ(valid.code, 0) << valid.err;
+}
+
+TEST_F(ConvertCommandTest, AListFromKubectlIsUnpacked) {
+  const Ended ended = Convert(R"(apiVersion: v1
+kind: List
+metadata: {resourceVersion: ""}
+items:
+- apiVersion: kubeflow.org/v1
+  kind: TFJob
+  metadata: {name: one, uid: 1f2e, resourceVersion: "7"}
+  spec: &spec
+    tfReplicaSpecs:
+      Worker: {template: {spec: {containers: [{name: tensorflow, image: "example.com/train:1"}]}}}
+  status: {conditions: []}
+- apiVersion: kubeflow.org/v1
+  kind: TFJob
+  metadata: {name: two}
+  spec: *spec
+)");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("kind: TrainingJob\nmetadata:\n  name: one\n"));
+  EXPECT_THAT(ended.out, HasSubstr("---\napiVersion: training.lockstep.dev/v1\nkind: TrainingJob\n"
+                                   "metadata:\n  name: two\n"));
+  EXPECT_THAT(ended.out, Not(HasSubstr("kind: List")));
+}
+
+TEST_F(ConvertCommandTest, KubeflowsOtherJobsArePrintedUnchangedWithANote) {
+  const Ended ended =
+      Convert(std::string(kTfJob) +
+              "---\n{apiVersion: kubeflow.org/v1, kind: MPIJob, metadata: {name: ring}}\n"
+              "---\n{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, "
+              "metadata: {name: tune}}\n"
+              "---\n{apiVersion: batch/v1, kind: Job, metadata: {name: fetch}}\n");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("kind: MPIJob"));
+  EXPECT_THAT(ended.err, HasSubstr("MPIJob ring: kubeflow.org/v1 is not converted, only TFJob"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("TrainJob tune: trainer.kubeflow.org/v1alpha1 is not converted"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("fetch")));
 }
 
 TEST_F(ConvertCommandTest, BadInputIsAUsageErrorThatSaysWhatIsWrong) {
