@@ -238,7 +238,7 @@ CLI::App* AddInitCommand(CLI::App& app, InitOptions& options) {
       ->add_option("--model", options.model,
                    "A model by name, such as core-cnn or resnet-50 [one that suits the data]")
       ->type_name("MODEL");
-  command->add_option("--workers", options.workers, "The number of workers [2]")
+  command->add_option("--workers", options.workers, "The number of workers, up to 1000 [2]")
       ->check(CLI::Range(1, kMostWorkers));
   return command;
 }

@@ -83,21 +83,24 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   AddOutputOption(*command, options.output, {"text", "json"}, "text, or json: one object");
   command
       ->add_option("--work-dir", options.work_dir,
-                   "The folder that `run` would use, for data in its volumes [runs/<job>]")
+                   "The folder of a `run`, for data in its volumes [runs/<job>]")
       ->type_name(kFolderType);
   AddVolumeOption(*command, options.volumes);
   const CLI::Range positive(std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
-  command->add_option("--samples", options.samples, "Training samples, if no file shall be opened")
+  command
+      ->add_option("--samples", options.samples,
+                   "Training samples, instead of opening the data set")
       ->check(positive)
       ->type_name("COUNT");
   command
       ->add_option("--classes", options.classes,
-                   "Classes, or numbers of a label, if no file shall be opened")
+                   "Classes, or numbers of a label, instead of opening the data set")
       ->check(positive)
       ->type_name("COUNT");
   command
-      ->add_option("--sample-shape", options.sample_shape,
-                   "A sample's channels, height and width, or features, if no file shall be opened")
+      ->add_option(
+          "--sample-shape", options.sample_shape,
+          "A sample's channels, height and width, or features, instead of opening the data set")
       ->check(CLI::Validator(ShapeFault, ""))
       ->type_name("C,H,W");
   return command;

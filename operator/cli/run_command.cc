@@ -300,7 +300,8 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
   command
       ->add_option("--work-dir", options.work_dir,
                    "Folder for volumes, checkpoints and logs [the first of runs/<job>, "
-                   "runs/<job>.2, ... that no job has succeeded in]; a job that is run again in "
+                   "runs/<job>.2, ... that is not in use and that no job has succeeded in]; a job "
+                   "that is run again in "
                    "the same folder resumes from its checkpoint")
       ->type_name(kFolderType);
   AddOutputOption(*command, options.output, {"text", "json"},

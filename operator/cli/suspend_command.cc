@@ -60,7 +60,7 @@ std::string NoteOn(const api::TrainingJob& job) {
 
 CLI::App* AddSuspendCommand(CLI::App& app, SuspendOptions& options) {
   CLI::App* command =
-      app.add_subcommand("suspend", "Stop the pods of a TrainingJob, and keep what was counted");
+      app.add_subcommand("suspend", "Stop the pods of a TrainingJob until it is resumed");
   AddJobArgument(*command, options.job);
   AddClusterOptions(*command, options.cluster);
   return command;

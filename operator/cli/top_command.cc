@@ -72,7 +72,9 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
                        "Show the `lockstep run` that uses this folder on this machine, and no "
                        "cluster's jobs")
           ->type_name(kFolderType);
-  command->add_option("--interval", options.interval, "Seconds from one look to the next [2]")
+  command
+      ->add_option("--interval", options.interval,
+                   "Seconds from one look to the next, 1 to 3600 [2]")
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("SECONDS");
   command->add_flag("--once", options.once, "Show one interval, and end");

@@ -122,7 +122,7 @@ class Client:
                           f"{job.raw['metadata'].get('finalizers') or 'none'}", job)
 
     def suspend(self, name: str) -> TrainingJob:
-        """Deletes the job's pods and keeps what was counted so far. Does not wait for that."""
+        """Deletes the job's pods; restart counts and completed workers are kept. Does not wait for that."""
         return self._merge(name, {"spec": {"suspend": True}})
 
     def resume(self, name: str) -> TrainingJob:
