@@ -415,6 +415,12 @@ class DocsTest(unittest.TestCase):
         self.assertGreater(sum(map(len, of_folder.values())), 5)
         self.assertEqual([paths for paths in of_folder.values() if len(paths) > 1], [])
 
+    def test_the_claims_of_the_first_example_can_be_created(self):
+        named = re.findall(r"claimName: (\S+)", (ROOT / "examples/mnist.yaml").read_text())
+        made = [entry["metadata"]["name"] for entry in yaml.safe_load_all(
+            (ROOT / "examples/mnist-claims.yaml").read_text()) if entry["kind"] == "PersistentVolumeClaim"]
+        self.assertEqual(set(named), set(made))
+
     def test_every_reason_of_an_event_or_a_condition_is_explained(self):
         code = "\n".join(line for pattern in REASON_SOURCES for path in sorted(ROOT.glob(pattern))
                          for line in path.read_text().splitlines() if not line.lstrip().startswith("//"))

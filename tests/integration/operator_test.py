@@ -240,6 +240,7 @@ class OperatorTest(unittest.TestCase):
         page = (ROOT / "docs" / "kubernetes.md").read_text()
         commands = re.search(r"^## Use\n\n```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL).group(1)
         server().call("DELETE", JOBS)
+        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
         lives = iter(2 * [[(0, running)]] + 2 * [[(0, running), (0, ended)]])
         kubelet = Kubelet("default", lambda pod: [(seconds, say(pod)) for seconds, say in next(lives)])
         self.addCleanup(kubelet.stop)
