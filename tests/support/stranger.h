@@ -32,6 +32,12 @@ class Stranger {
   void Send(std::span<const std::byte> bytes) {
     ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
+  // Ends the connection as the kernel does for a process that is killed with bytes to read.
+  void Reset() {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket_.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    socket_ = Descriptor();
+  }
 
  private:
   static sockaddr_in Address(const char* host, int port) {

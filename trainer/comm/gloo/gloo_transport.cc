@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "trainer/comm/gloo/caller_filter.h"
+#include "trainer/comm/gloo/lasting_context.h"
 
 namespace lockstep::train {
 namespace {
@@ -119,17 +120,16 @@ bool AbortableContext::aborted() {
 }
 
 AbortableDevice::AbortableDevice(const std::string& address, std::vector<std::string> callers,
-                                 std::chrono::milliseconds timeout)
+                                 std::chrono::milliseconds connect_timeout)
     : tcp_(gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()))),
       callers_(std::move(callers)),
-      timeout_(timeout) {}
+      connect_timeout_(connect_timeout) {}
 
 std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int rank, int size) {
   const std::lock_guard lock(mutex_);
   if (aborted_) ThrowAborted();
-  auto tcp = tcp_->createContext(rank, size);
-  tcp->setTimeout(timeout_);
-  auto context = std::make_shared<AbortableContext>(std::move(tcp), callers_);
+  auto context = std::make_shared<AbortableContext>(
+      MakeLastingContext(tcp_, rank, size, connect_timeout_), callers_);
   context_ = context;
   return context;
 }

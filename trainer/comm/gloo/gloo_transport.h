@@ -48,8 +48,9 @@ class AbortableDevice final : public gloo::transport::Device {
  public:
   // `address`: an IP address or name of this host; empty: what the host name resolves to.
   // `callers`: by rank, the IP address that the rank connects from; empty: any address may connect.
+  // `connect_timeout`: how long a pair waits until it is connected.
   AbortableDevice(const std::string& address, std::vector<std::string> callers,
-                  std::chrono::milliseconds timeout);
+                  std::chrono::milliseconds connect_timeout);
 
   std::string str() const override { return tcp_->str(); }
   const std::string& getPCIBusID() const override { return tcp_->getPCIBusID(); }
@@ -60,7 +61,7 @@ class AbortableDevice final : public gloo::transport::Device {
  private:
   const std::shared_ptr<gloo::transport::Device> tcp_;
   const std::vector<std::string> callers_;
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds connect_timeout_;
   std::mutex mutex_;
   std::weak_ptr<AbortableContext> context_;
   bool aborted_ = false;
