@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/signal_fd.h"
 #include "tests/support/stranger.h"
 #include "tests/support/time_limit.h"
@@ -105,6 +106,18 @@ TEST(GlooTransportTest, AMalformedMessageEndsOnlyItsPair) {
   const std::uint64_t for_no_buffer[] = {56, 1, 0x5107, 0, 8, 0};
   caller.Send(std::as_bytes(std::span(for_no_buffer)));
   EXPECT_THAT(FailureWith(1, *context), HasSubstr("localPendingRecv_"));
+}
+
+TEST(GlooTransportTest, AConnectionIsAwaitedAsLongAsItIsAllowedToTake) {
+  constexpr std::chrono::milliseconds kTimeout = 1s;
+  AbortableDevice device("127.0.0.1", {}, kTimeout);
+  const auto context = device.createContext(0, 2);
+  const auto& pair = context->createPair(1);
+  const SteadyTime start = std::chrono::steady_clock::now();
+  EXPECT_THROW(AwaitConnection(*pair), gloo::IoException);
+  const Duration waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(waited, kTimeout);
+  EXPECT_LT(waited, 4 * kTimeout);
 }
 
 }  // namespace

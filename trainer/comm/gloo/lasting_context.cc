@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <string_view>
@@ -18,6 +19,9 @@ namespace lockstep::train {
 namespace {
 
 namespace tcp = gloo::transport::tcp;
+
+// Gloo has a pair wait for its connection five times as long as it is told.
+constexpr int kWaitsTimesAsLong = 5;
 
 // What a peer sends may be malformed, and an answer to it may fail to be sent. Gloo's loop calls
 // handleReadWrite with the pair's lock, under which the exception has to be caught: whoever gets
@@ -62,7 +66,8 @@ std::shared_ptr<gloo::transport::Context> MakeLastingContext(
   LOCKSTEP_CHECK(tcp_device != nullptr, "gloo: found the device {}, expected one of TCP",
                  device->str());
   auto context = std::make_shared<LastingContext>(std::move(tcp_device), rank, size);
-  context->setTimeout(connect_timeout);
+  // 0 would be no timeout.
+  context->setTimeout(std::max(connect_timeout / kWaitsTimesAsLong, std::chrono::milliseconds(1)));
   return context;
 }
 
