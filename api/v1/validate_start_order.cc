@@ -63,12 +63,12 @@ std::optional<std::string> WhyNeverComplete(const TrainingJobSpec& spec, Role ro
 constexpr std::string_view kFrameworks[] = {kTensorFlowContainer, kPyTorchContainer, kJaxContainer};
 
 bool HasContainerOfFramework(const TrainingJobSpec& spec, Role role) {
-  static const Json::json_pointer kContainers("/spec/containers");
+  static const Json::json_pointer containers("/spec/containers");
   const auto replicas = spec.replica_specs.find(role);
   if (replicas == spec.replica_specs.end()) return false;
   const Json& tmpl = *replicas->second.tmpl;
-  if (!tmpl.contains(kContainers) || !tmpl.at(kContainers).is_array()) return false;
-  return std::ranges::any_of(tmpl.at(kContainers), [](const Json& container) {
+  if (!tmpl.contains(containers) || !tmpl.at(containers).is_array()) return false;
+  return std::ranges::any_of(tmpl.at(containers), [](const Json& container) {
     const auto name = container.find("name");
     return name != container.end() && name->is_string() &&
            std::ranges::find(kFrameworks, name->get_ref<const std::string&>()) !=
