@@ -8,7 +8,9 @@
 #include <ranges>
 #include <regex>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -229,6 +231,17 @@ void AddJobs(CLI::App& app, Flags& flags) {
       ->type_name("IMAGE");
 }
 
+// CLI11 takes a flag without its value for true, and an option's next argument for the value. Such
+// an argument is what a template leaves of a value that is not set. Returns the error, or "".
+std::string EmptyValueFault(std::span<const char* const> args) {
+  for (const std::string_view arg : args) {
+    if (!arg.starts_with("--") || arg.find('=') + 1 != arg.size()) continue;
+    return fmt::format("{}: found \"\", expected a value; without one, leave the flag out",
+                       arg.substr(0, arg.size() - 1));
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
@@ -248,6 +261,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
       ->type_name("debug|info|warning|error");
   app.footer("Logs are JSON, one object a line, on stderr.");
   try {
+    if (const std::string fault = EmptyValueFault(std::span(argv, argc)); !fault.empty()) {
+      throw CLI::ValidationError(fault);
+    }
     app.parse(argc, argv);
     if (const std::string fault = SettleNamespaces(flags.namespaces); !fault.empty()) {
       throw CLI::ValidationError(fault);

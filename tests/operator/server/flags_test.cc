@@ -46,6 +46,16 @@ std::string Help() {
   return GetCapturedStdout();
 }
 
+std::set<std::string> FlagsIn(const std::string& text, const std::regex& pattern) {
+  std::set<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+    found.insert((*it)[1]);
+  }
+  return found;
+}
+
+const std::regex kFlagInHelp(R"(\n +(?:-h,)?(--[a-z-]+))");
+
 TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   Flags flags;
   EXPECT_EQ(Parse({"--kubeconfig=/tmp/k",
@@ -149,11 +159,22 @@ TEST(FlagsTest, NamespacesThatCannotBeAreNamed) {
   // An unset variable must not make the operator serve all namespaces.
   EXPECT_THAT(ErrorOf({"--namespace=a,"}), HasSubstr("--namespace"));
   EXPECT_THAT(ErrorOf({"--namespace=a", "--namespace", ""}), HasSubstr("--namespace"));
-  EXPECT_THAT(ErrorOf({"--namespace=", "--kueue"}), HasSubstr("--namespace"));
   std::string many = "--namespace=n0";
   for (int i = 1; i <= 100; ++i) many += ",n" + std::to_string(i);
   EXPECT_THAT(ErrorOf({many.c_str()}),
               AllOf(HasSubstr("found 101 namespaces"), HasSubstr("at most 100")));
+}
+
+// Else `--leader-elect=` would be true, and `--controller-threads=` take the flag behind it.
+TEST(FlagsTest, AFlagWithoutTheValueThatItsEqualsSignAnnouncesIsNamed) {
+  const auto flags = FlagsIn(Help(), kFlagInHelp);
+  EXPECT_GT(flags.size(), 10u);
+  for (const std::string& flag : flags) {
+    const std::string empty = flag + "=";
+    for (const auto& args : {std::vector{empty.c_str()}, {empty.c_str(), "--kueue"}}) {
+      EXPECT_THAT(ErrorOf(args), HasSubstr(flag + ": found \"\", expected a value"));
+    }
+  }
 }
 
 TEST(FlagsTest, JobsAreKeptApartUnlessItIsSwitchedOff) {
@@ -191,18 +212,10 @@ TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
   EXPECT_THAT(ErrorOf({"extra"}), HasSubstr("extra"));
 }
 
-std::set<std::string> FlagsIn(const std::string& text, const std::regex& pattern) {
-  std::set<std::string> found;
-  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
-    found.insert((*it)[1]);
-  }
-  return found;
-}
-
 TEST(FlagsTest, TheDocumentListsEveryFlag) {
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/operator.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
-  auto flags = FlagsIn(Help(), std::regex(R"(\n +(?:-h,)?(--[a-z-]+))"));
+  auto flags = FlagsIn(Help(), kFlagInHelp);
   flags.erase("--help");
   flags.erase("--version");
   EXPECT_GT(flags.size(), 10u);
