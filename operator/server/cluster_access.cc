@@ -6,9 +6,9 @@
 
 namespace lockstep::server {
 
-absl::StatusOr<kube::RestConfig> FindCluster(const Flags& flags) {
+absl::StatusOr<kube::RestConfig> FindCluster(const Flags& flags, const std::string& directory) {
   if (!flags.kubeconfig.empty()) return kube::LoadKubeconfig(flags.kubeconfig);
-  auto config = kube::InClusterConfig();
+  auto config = kube::InClusterConfig(directory);
   if (absl::IsNotFound(config.status())) config = kube::LoadKubeconfig("");
   return config;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "base/read_file.h"
@@ -75,6 +76,17 @@ absl::StatusOr<Found> FindKubeconfig(const std::string& path) {
   return FindKubeconfig(home + "/.kube/config");
 }
 
+// Checks that the kubelet has mounted the file. Its absence is not NotFound, which says that this
+// is no pod.
+absl::Status CheckMounted(const std::string& path, std::string_view what) {
+  const absl::Status status = ReadFile(path, what).status();
+  if (!absl::IsNotFound(status)) return status;
+  return absl::FailedPreconditionError(
+      fmt::format("{}; every pod has this file unless automountServiceAccountToken is false: "
+                  "expected the file, or --kubeconfig",
+                  std::string(status.message())));
+}
+
 // An IPv6 address cannot be used (http_transport.cc); every API server's certificate contains this
 // name.
 std::string HostOf(const std::string& host) {
@@ -94,8 +106,8 @@ absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory) {
   config.token_file = directory + "/token";
   config.ca_file = directory + "/ca.crt";
   // A pod without a service account token cannot authenticate: fail early.
-  LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.token_file, "the service account's token").status());
-  LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.ca_file, "the service account's authority").status());
+  LOCKSTEP_RETURN_IF_ERROR(CheckMounted(config.token_file, "the service account's token"));
+  LOCKSTEP_RETURN_IF_ERROR(CheckMounted(config.ca_file, "the service account's authority"));
   if (auto text = ReadFile(directory + "/namespace", "the pod's namespace"); text.ok()) {
     while (text->ends_with('\n')) text->pop_back();
     if (!text->empty()) config.namespace_name = config.pod_namespace = *std::move(text);

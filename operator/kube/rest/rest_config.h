@@ -11,6 +11,9 @@
 
 namespace lockstep::kube {
 
+// Where Kubernetes mounts a pod's service account.
+inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
+
 // A program that prints credentials (client.authentication.k8s.io/v1 and v1beta1).
 struct ExecCredentialSource {
   std::string api_version, command, install_hint;
@@ -38,9 +41,9 @@ struct RestConfig {
 // the reverse, an authority with insecure_skip_tls_verify, or credentials without https.
 absl::Status CheckRestConfig(const RestConfig& config);
 
-// Reads a pod's environment and its service account's files in `directory`. NotFound outside a pod.
-absl::StatusOr<RestConfig> InClusterConfig(
-    const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
+// Reads a pod's environment and its service account's files in `directory`. NotFound outside a pod;
+// FailedPrecondition in a pod without a token or an authority.
+absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory = kServiceAccountDirectory);
 
 // An empty `path` means $KUBECONFIG (files merged as kubectl does), else ~/.kube/config. An empty
 // `context` selects the current one. Errors name the file and the entry.

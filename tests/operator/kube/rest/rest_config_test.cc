@@ -3,38 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <filesystem>
+#include <utility>
 
+#include "tests/support/scoped_env.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::kube {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Sets an environment variable for the duration of a test.
-class ScopedEnv {
- public:
-  ScopedEnv(const char* name, const std::string& value) : name_(name) {
-    const char* before = std::getenv(name);
-    if (before != nullptr) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~ScopedEnv() {
-    if (before_) {
-      setenv(name_, before_->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  ScopedEnv(const ScopedEnv&) = delete;
-  ScopedEnv& operator=(const ScopedEnv&) = delete;
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
 
 const char kTwoContexts[] = R"(
 apiVersion: v1
@@ -211,11 +191,19 @@ TEST_F(InClusterConfigTest, OutsideAPodNothingIsFound) {
   EXPECT_TRUE(absl::IsNotFound(InClusterConfig(directory_.path()).status()));
 }
 
-TEST_F(InClusterConfigTest, APodWithoutATokenGetsAnErrorThatSaysSo) {
+// NotFound would mean that there is no pod.
+TEST_F(InClusterConfigTest, APodWithoutATokenOrAnAuthorityGetsAnErrorThatSaysSo) {
   const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
       port("KUBERNETES_SERVICE_PORT", "443");
-  EXPECT_THAT(InClusterConfig("/no/such/place").status().ToString(),
-              HasSubstr("/no/such/place/token: the service account's token"));
+  for (const auto& [file, what] :
+       {std::pair("token", "account's token"), {"ca.crt", "account's authority"}}) {
+    std::filesystem::remove(directory_.At(file));
+    const absl::Status status = InClusterConfig(directory_.path()).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(status.ToString(), AllOf(HasSubstr(directory_.At(file)), HasSubstr(what),
+                                         HasSubstr("automountServiceAccountToken")));
+    WriteTextFile(directory_.At(file), "there again");
+  }
 }
 
 }  // namespace
