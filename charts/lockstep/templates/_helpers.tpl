@@ -72,6 +72,18 @@
 {{- with $placement }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
+{{/* The pods of jobs, as peers of a NetworkPolicy. Those on their node's network have the node's address, and no
+     selector finds them. */}}
+{{- define "lockstep.jobPods" -}}
+- namespaceSelector: {}
+  podSelector:
+    matchExpressions:
+      - {key: training.lockstep.dev/job-name, operator: Exists}
+{{- range .Values.networkPolicy.nodeCidrs }}
+- ipBlock: {cidr: {{ . | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* What finds the operator's pods. Never changes: a Deployment's selector cannot. */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
