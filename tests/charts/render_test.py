@@ -318,13 +318,32 @@ class SchemaTest(unittest.TestCase):
         self.assertIn("networkPolicy.apiServerPorts: found none",
                       self.refusal({"networkPolicy.enabled": True, "networkPolicy.apiServerPorts": None}))
 
+    def test_a_single_value_that_is_null_is_refused_by_name_or_counts_as_the_default(self):
+        """Else a flag and the right that it needs would say different things: `--leader-elect=` is true for the
+        operator, and no value is false for the template that renders the Role."""
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        single = {path: value for path, value in leaves(values) if not isinstance(value, (dict, list)) and
+                  path[0] not in ("resources", "podSecurityContext", "securityContext")}
+        may_be_null = {".".join(path) for path, value in single.items() if value == ""}
+        self.assertLess({"image.tag", "gangScheduler"}, may_be_null)
+        must_not = {path for path in single if ".".join(path) not in may_be_null}
+        for helm in HELMS:
+            with self.subTest(helm):
+                self.assertEqual(render({**EVERYTHING, **dict.fromkeys(may_be_null, "")}, helm=helm, hooks=True),
+                                 render({**EVERYTHING, **dict.fromkeys(may_be_null)}, helm=helm, hooks=True))
+                said = self.refusal(dict.fromkeys(".".join(path) for path in must_not), helm=helm)
+                named = {(*filter(None, place.split("/")), name)
+                         for place, names in re.findall(r"at '([^']*)': missing propert(?:y|ies) (.*)", said)
+                         for name in re.findall(r"'(\w+)'", names)}
+                self.assertEqual(must_not, named)
+
     def test_a_section_that_is_empty_is_refused_by_name_or_counts_as_one(self):
         """Else Helm names a place in a template."""
         values = yaml.safe_load((CHART / "values.yaml").read_text())
         sections = {key.rpartition(".")[0] for key in (".".join(path) for path, _ in leaves(values))} - {""}
         # Nothing stands for none: no requests, no limits.
         may_be_empty = {key for key in sections if key.partition(".")[0] in (
-            "resources", "podSecurityContext", "securityContext")} | {"podMonitor.trainerLimits", "trainer.gpuImage"}
+            "resources", "podSecurityContext", "securityContext")} | {"trainer.gpuImage"}
         for section in sorted(sections - may_be_empty):
             for helm in HELMS:
                 with self.subTest(section, helm=helm):
