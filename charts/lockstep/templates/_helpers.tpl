@@ -24,14 +24,23 @@
      made it, so it is one that nobody chooses; 60 characters with the "-worker-0" of a pod. */}}
 {{- define "lockstep.test" -}}
 {{- $fullname := include "lockstep.fullname" . -}}
-{{- printf "%s-test-%s" (include "lockstep.isServiceName" $fullname | empty | ternary "lockstep" $fullname) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5) -}}
+{{- printf "%s-test-%s" (include "lockstep.isServiceName" $fullname | empty | ternary "lockstep" $fullname) (include "lockstep.releaseHash" .) -}}
+{{- end -}}
+
+{{/* Five characters that depend on the release and its namespace. */}}
+{{- define "lockstep.releaseHash" -}}
+{{- printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 5 -}}
 {{- end -}}
 
 {{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
-     of its own: the name of what is cluster-wide says whose it is. */}}
+     of its own: the name of what is cluster-wide says whose it is. The hash tells `a-lockstep` in `team` from
+     `lockstep` in `team-a`. */}}
 {{- define "lockstep.kueueRole" -}}
-{{- with .Values.watchNamespaces }}{{ $.Release.Namespace }}-{{ end -}}
-{{- printf "%s-kueue" (include "lockstep.operator" .) -}}
+{{- $name := printf "%s-kueue" (include "lockstep.operator" .) -}}
+{{- with .Values.watchNamespaces -}}
+{{- $name = printf "%s-%s-%s" $.Release.Namespace $name (include "lockstep.releaseHash" $) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{/* "ClusterRole" or "Role": of which kind the roles for people are, if any. */}}
