@@ -74,7 +74,7 @@ class HookTest(unittest.TestCase):
     def setUp(self):
         server().kubectl("delete", "crd", CRD, "--ignore-not-found")
 
-    def test_a_job_that_succeeds_is_a_test_that_succeeds_and_leaves_nothing(self):
+    def test_a_job_that_succeeds_is_a_test_that_succeeds_and_leaves_no_rights(self):
         for helm in HELMS:
             with self.subTest(helm):
                 node, done = self.run_helm_test(helm, trainers_end_with=0)
@@ -82,9 +82,9 @@ class HookTest(unittest.TestCase):
                 self.assertRegex(done.stdout, r"Phase:\s+Succeeded")
                 self.assertEqual(0, node.waited[0], node.waited)
                 self.assertIn("Succeeded", node.waited[1])
-                self.assertEqual("", node.left)
+                self.assertEqual({f"trainingjob.training.lockstep.dev/{node.name}", f"pod/{node.name}"}, node.left)
 
-    def test_a_job_that_fails_is_a_test_that_fails_and_its_pod_says_why(self):
+    def test_a_job_that_fails_is_a_test_that_fails_and_stays_with_its_pods_which_say_why(self):
         for helm in HELMS:
             with self.subTest(helm):
                 node, done = self.run_helm_test(helm, trainers_end_with=10)
@@ -92,7 +92,8 @@ class HookTest(unittest.TestCase):
                 self.assertEqual(3, node.waited[0], node.waited)
                 self.assertIn(f"job {node.name} failed", node.waited[2])
                 self.assertIn("ReplicaFailed", node.waited[1] + node.waited[2])
-                self.assertIn(f"pod/{node.name}", node.left)
+                self.assertLessEqual({f"trainingjob.training.lockstep.dev/{node.name}", f"pod/{node.name}"},
+                                     node.left)
 
     def run_helm_test(self, helm, trainers_end_with):
         release = Release(helm, f"hook-{helm}-{trainers_end_with}")
@@ -113,9 +114,9 @@ class HookTest(unittest.TestCase):
             limit = "100s" if trainers_end_with == 0 else "30s"
             done = release.call("test", "lockstep", f"--timeout={limit}", check=False)
             kubelet.join()
-            node.left = server().kubectl(
+            node.left = set(server().kubectl(
                 "get", "trainingjobs,rolebindings,roles,serviceaccounts,pods", "-n", release.namespace,
-                "-o", "name", f"--field-selector=metadata.name={node.name}").strip()
+                "-o", "name", f"--field-selector=metadata.name={node.name}").splitlines())
             code, kept = server().call("GET", f"{jobs}/lockstep-test")
             self.assertEqual((200, somebodys["metadata"]["uid"]), (code, kept["metadata"].get("uid")),
                              "helm test has deleted somebody's job")

@@ -69,10 +69,10 @@
 {{- end -}}
 
 {{/* Where the pods of `helm test` may run: where the operator may. Affinity to other pods is left out, because
-     it is about the operator's own. */}}
+     it is about the operator's own, and so is the priority: a test must not evict anybody's pods. */}}
 {{- define "lockstep.placement" -}}
 {{- $placement := dict -}}
-{{- range $key := list "nodeSelector" "tolerations" "priorityClassName" -}}
+{{- range $key := list "nodeSelector" "tolerations" -}}
 {{- with get $.Values $key }}{{ $_ := set $placement $key . }}{{ end -}}
 {{- end -}}
 {{- with (.Values.affinity | default dict).nodeAffinity -}}

@@ -48,6 +48,8 @@ def run(cluster):
     with steps.step("the documented way back, and what it leaves", 120):
         cluster.kubectl("delete", "-f", MANIFEST)
         helm(cluster, "uninstall", "lockstep", "--wait", "--timeout", "60s")
+        cluster.kubectl("delete", "trainingjobs,pods", "-n", SYSTEM, "-l", "app.kubernetes.io/instance=lockstep",
+                        "--timeout=60s")  # of helm test, which leaves them
         expect_left(cluster, KEPT)
         steps.until("nothing of the job", lambda: [
             name for name in names(cluster, "-n", NAMESPACE, NAMESPACED) if job.name in name],
