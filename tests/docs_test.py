@@ -131,7 +131,8 @@ def faults_of_kubectl(words):
         yield "kubectl waits only 30 s for a job without --timeout"
 
 
-def faults_of_command(words, folder):
+def faults_of_command(words, folder, made):
+    """`made` are the files that the commands before it have written."""
     program = words[0]
     name = program.rsplit("/", 1)[-1]
     if name in PROGRAMS and ("/" not in program or "build/release/bin/" in program):
@@ -161,14 +162,15 @@ def faults_of_command(words, folder):
         yield f"{program} is neither ours nor one of {sorted(SYSTEM)}"
     for word in words[1:]:
         if word.startswith(("examples/", "tests/", "docs/", "tools/", "manifests/", "charts/")) or word.endswith(".yaml"):
-            if not (folder / word).exists():
+            if word not in made and not word.startswith("-") and not (folder / word).exists():
                 yield f"{word} does not exist in {folder}"
 
 
 def faults_of_block(block):
-    folder = ROOT
+    folder, made = ROOT, set()
     for words in commands(block):
-        yield from faults_of_command(words, folder)
+        made |= {name for sign, name in zip(words, words[1:]) if sign == ">"}
+        yield from faults_of_command(words, folder, made)
         if words[0] == "cd":
             folder = folder / words[1]
 

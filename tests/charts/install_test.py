@@ -12,7 +12,7 @@ import unittest
 import yaml
 
 from api_server import CRD, JOBS, ROOT, job, server
-from helm import CHART, HELMS, NAMESPACE, objects, render, run, set_flags
+from helm import CHART, HELMS, NAMESPACE, objects, program, render, run, set_flags
 from operator_test import eventually
 
 MANIFESTS = ROOT / "manifests"
@@ -216,6 +216,19 @@ class Release:
         """Whatever is left of it after a failure."""
         self.call("uninstall", "lockstep", check=False)
 
+    def shell(self, script):
+        """Runs commands of the documentation, as this helm's user."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            (path / "bin").mkdir()
+            (path / "bin" / "helm").symlink_to(program(self.helm))
+            (path / "charts").symlink_to(CHART.parent)
+            server().shell(script.replace("lockstep-system", self.namespace), cwd=path,
+                           env={**self.env, "PATH": f"{path / 'bin'}:{os.environ['PATH']}"})
+
+    def deployment(self):
+        return server().call("GET", f"/apis/apps/v1/namespaces/{self.namespace}/deployments/lockstep-operator")[1]
+
     def install(self, values=None, **options):
         return self.call("install", "lockstep", CHART, "--create-namespace", *set_flags(values or {}),
                          **options)
@@ -228,6 +241,13 @@ class Release:
             "roles,rolebindings,clusterroles,clusterrolebindings,customresourcedefinitions")
         return {(entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"])
                 for entry in json.loads(found)["items"]}
+
+
+def readme_block(part):
+    """The shell commands of charts/lockstep/README.md with this text among them."""
+    (block,) = (found for found in re.findall(r"^```sh\n([^`]*)```", (CHART / "README.md").read_text(), re.MULTILINE)
+                if part in found)
+    return block
 
 
 def without_prefetch(text):
@@ -350,9 +370,8 @@ class ReleaseTest(unittest.TestCase):
 
     def hand_the_crd_over(self, namespace):
         """By the commands of charts/lockstep/README.md."""
-        (block,) = re.findall(r"^```sh\n([^`]*--field-manager=helm[^`]*)```", (CHART / "README.md").read_text(),
-                              re.MULTILINE)
-        server().shell(block.replace("lockstep-system", namespace).replace("api/crd", str(CRD.parent)))
+        server().shell(readme_block("--field-manager=helm").replace("lockstep-system", namespace)
+                       .replace("api/crd", str(CRD.parent)))
 
     def test_values_can_be_kept_by_the_flag_of_the_notes_when_a_chart_has_a_new_section(self):
         notes = (CHART / "templates" / "NOTES.txt").read_text()
@@ -399,11 +418,70 @@ class ReleaseTest(unittest.TestCase):
                 for on, strategy in ((False, "Recreate"), (True, "Recreate"), (True, "RollingUpdate")):
                     release.call("upgrade", "lockstep", CHART,
                                  *set_flags({"leaderElection.enabled": on}))
-                    deployment = server().call("GET", f"/apis/apps/v1/namespaces/{release.namespace}"
-                                                      "/deployments/lockstep-operator")[1]
-                    self.assertEqual(strategy, deployment["spec"]["strategy"]["type"])
+                    self.assertEqual(strategy, release.deployment()["spec"]["strategy"]["type"])
                 release.call("uninstall", "lockstep")
                 self.remove_crd()
+
+    def test_an_operator_that_was_stopped_can_be_rolled_back_and_works_again(self):
+        """Helm 4 refuses to change a field that somebody else has set, as `kubectl scale` does."""
+        for helm in HELMS:
+            with self.subTest(helm):
+                release = self.release(helm, "stop")
+                release.install()
+                release.call("upgrade", "lockstep", CHART, *set_flags({"leaderElection.enabled": False}))
+                release.shell(readme_block("--for=delete"))
+                self.assertEqual(0, release.deployment()["spec"]["replicas"])
+                release.call("rollback", "lockstep", "1")
+                spec = release.deployment()["spec"]
+                self.assertEqual((1, "RollingUpdate"), (spec["replicas"], spec["strategy"]["type"]))
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def test_a_release_that_has_given_its_crd_up_can_go_back(self):
+        for helm in HELMS:
+            with self.subTest(helm):
+                release = self.release(helm, "back")
+                release.install()
+                self.give_the_crd_up_and_go_back(release)
+                # As an automatic rollback does, which leaves the release as a failed one.
+                self.give_the_crd_up_and_go_back(release, rolled_back=True)
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def give_the_crd_up_and_go_back(self, release, rolled_back=False):
+        release.call("upgrade", "lockstep", CHART, *set_flags({"crds.enabled": False, "replicas": 2}))
+        if rolled_back:
+            done = release.call("rollback", "lockstep", "1", check=False)
+            self.assertRegex(done.stderr, f"no CustomResourceDefinition.*{CRD_NAME}.* found|{CRD_NAME}.* not found")
+        self.assertEqual(2, release.deployment()["spec"]["replicas"])
+        release.shell(readme_block("--reset-values"))
+        self.assertIn("kind: CustomResourceDefinition", release.call("get", "manifest", "lockstep"))
+        self.assertEqual(1, release.deployment()["spec"]["replicas"])
+
+    def test_rights_can_pass_from_a_release_to_its_administrator_without_a_gap(self):
+        account = "lockstep-operator"
+        for helm in HELMS:
+            with self.subTest(helm):
+                release = self.release(helm, "rights")
+                self.addCleanup(self.remove_rights, release.namespace)
+                release.install()
+                release.shell(readme_block("resource-policy=keep"))
+                self.assertEqual({"rbac": {"create": False}},
+                                 json.loads(release.call("get", "values", "lockstep", "-ojson")))
+                for verb, what in (("list", "pods"), ("list", "nodes"), ("update", f"leases/{account}")):
+                    done = server().kubectl(
+                        "auth", "can-i", verb, what, "-n", release.namespace,
+                        f"--as=system:serviceaccount:{release.namespace}:{account}", check=False)
+                    self.assertEqual("yes", done.stdout.strip(), f"{verb} {what}: {done.stderr}")
+                self.assertIn(("ClusterRole", None, "lockstep-trainingjob-edit"), release.objects())
+                release.call("uninstall", "lockstep")
+                self.remove_rights(release.namespace)
+                self.remove_crd()
+
+    def remove_rights(self, namespace):
+        """Of a release of this namespace, which Helm has kept."""
+        server().kubectl("delete", "clusterroles,clusterrolebindings,roles,rolebindings", "-n", namespace,
+                         "-l", "app.kubernetes.io/managed-by=Helm")
 
     def test_operators_of_different_namespaces_can_share_a_namespace_and_a_name(self):
         """All with Kueue's rights, which are cluster-wide."""

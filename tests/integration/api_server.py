@@ -114,12 +114,13 @@ class Server:
             raise AssertionError(f"kubectl {' '.join(map(str, arguments))}: {done.stderr}")
         return done.stdout
 
-    def shell(self, script):
+    def shell(self, script, cwd=None, env=None):
         """Runs commands of the documentation, with this server's kubectl."""
+        env = env or os.environ
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            check=False, env={**os.environ, "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig),
-                              "PATH": f"{self._kubectl.parent}:{os.environ['PATH']}"})
+            check=False, cwd=cwd, env={**env, "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig),
+                                       "PATH": f"{self._kubectl.parent}:{env['PATH']}"})
         if done.returncode != 0:
             raise AssertionError(f"{script}: {done.stderr}")
 
