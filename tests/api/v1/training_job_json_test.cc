@@ -453,8 +453,9 @@ class JobSource {
     if (Flip()) status.replica_statuses[Role::kWorker] = {Small(), 2, 3, 4, 5};
     status.restarts = {Small(), Small(), 0, Small()};
     if (Flip()) {
-      status.progress = Progress{Small(), Small(), Real(), Real(), Real(), Real(),  Real(),
-                                 Real(),  Real(),  Real(), Real(), Real(), Small(), Instant()};
+      status.progress =
+          Progress{Small(), Small(), Real(), Real(), Real(),  Real(),  Real(),  Real(),
+                   Real(),  Real(),  Real(), Real(), Small(), Small(), Small(), Instant()};
     }
     if (Flip()) status.failure = Failure{Text(), Small(), Text(), Small(), Text(), Text()};
   }
