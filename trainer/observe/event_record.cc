@@ -41,6 +41,14 @@ void AppendFloat(std::string& out, std::uint64_t field, float value) {
   AppendLittleEndian(out, std::bit_cast<std::uint32_t>(value));
 }
 
+std::string EventOfStep(double wall_time, std::int64_t step) {
+  std::string event;
+  AppendDouble(event, 1, wall_time);
+  AppendTag(event, 2, Wire::kVarint);
+  AppendVarint(event, static_cast<std::uint64_t>(step));
+  return event;
+}
+
 // A CRC over data that contains CRCs is weak, so TFRecord rotates it and adds a constant.
 std::uint32_t MaskedCrc32c(std::string_view data) {
   return std::rotr(Crc32c(data), 15) + 0xA282EAD8u;
@@ -55,6 +63,16 @@ std::string EncodeVersionEvent(double wall_time) {
   return event;
 }
 
+std::string EncodeStartEvent(double wall_time, std::int64_t step) {
+  constexpr std::uint64_t kStart = 1;
+  std::string log;
+  AppendTag(log, 1, Wire::kVarint);
+  AppendVarint(log, kStart);
+  std::string event = EventOfStep(wall_time, step);
+  AppendBytes(event, 7, log);
+  return event;
+}
+
 std::string EncodeScalarEvent(double wall_time, std::int64_t step, std::string_view tag,
                               float value) {
   std::string scalar;
@@ -62,10 +80,7 @@ std::string EncodeScalarEvent(double wall_time, std::int64_t step, std::string_v
   AppendFloat(scalar, 2, value);
   std::string summary;
   AppendBytes(summary, 1, scalar);
-  std::string event;
-  AppendDouble(event, 1, wall_time);
-  AppendTag(event, 2, Wire::kVarint);
-  AppendVarint(event, static_cast<std::uint64_t>(step));
+  std::string event = EventOfStep(wall_time, step);
   AppendBytes(event, 5, summary);
   return event;
 }

@@ -42,7 +42,7 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
 class EventFile final : public SummaryWriter {
  public:
   EventFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {
-    buffer_ = FrameRecord(EncodeVersionEvent(WallTime()));
+    Mark(EncodeVersionEvent(WallTime()));
   }
   ~EventFile() override {
     Flush().IgnoreError();  // callers that need the status call Flush
@@ -50,6 +50,8 @@ class EventFile final : public SummaryWriter {
   }
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
+
+  void Begin(std::int64_t step) override { Mark(EncodeStartEvent(WallTime(), step)); }
 
   void Scalar(const std::string& tag, double value, std::int64_t step) override {
     buffer_ += FrameRecord(EncodeScalarEvent(WallTime(), step, tag, static_cast<float>(value)));
@@ -65,22 +67,29 @@ class EventFile final : public SummaryWriter {
     }
     size_ += static_cast<off_t>(buffer_.size());
     buffer_.clear();
+    marks_.clear();
     return absl::OkStatus();
   }
 
  private:
+  // Adds a record without which later ones are misread. So it is written again if it is dropped.
+  void Mark(const std::string& event) {
+    const std::string record = FrameRecord(event);
+    buffer_ += record;
+    marks_ += record;
+  }
+
   // Truncates a partially written record: a reader would never get past it.
   absl::Status Drop(int error) {
-    buffer_.clear();
+    buffer_ = marks_;
     if (::ftruncate(fd_, size_) != 0) return SystemError(errno, "truncate", path_);
     ::lseek(fd_, size_, SEEK_SET);
-    if (size_ == 0) buffer_ = FrameRecord(EncodeVersionEvent(WallTime()));
     return SystemError(error, "write", path_);
   }
 
   const int fd_;
   const std::string path_;
-  std::string buffer_;
+  std::string buffer_, marks_;
   off_t size_ = 0;  // of the file's whole records
 };
 

@@ -17,6 +17,10 @@ class SummaryWriter {
   // it. Errors name the path and the system's reason.
   static absl::StatusOr<std::unique_ptr<SummaryWriter>> Open(const std::string& directory);
   virtual ~SummaryWriter() = default;
+  // Call it before the first Scalar, and whenever a run goes on. `step`: the first one that is
+  // written from now on. If files of the folder have it or later ones already, because the run has
+  // gone back to a checkpoint, TensorBoard drops those.
+  virtual void Begin(std::int64_t step) = 0;
   virtual void Scalar(const std::string& tag, double value, std::int64_t step) = 0;
   // Writes the buffered records. On failure, drops them and truncates the file to whole records, so
   // that the writer stays usable. ResourceExhausted: the disk is full.

@@ -75,6 +75,7 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   if (IsRankZero() && summaries_ == nullptr) {
     summaries_ = OpenSummaries(session_.training().summaries.directory);
   }
+  if (IsRankZero() && summaries_ != nullptr) summaries_->Begin(state.step + 1);
   PublishState(state);
 }
 

@@ -20,6 +20,7 @@ std::string Hex(const std::string& bytes) {
 // Bytes of the messages as Python's tensorboard and protobuf packages serialise them.
 TEST(EventRecordTest, EventsAreThoseOfTensorBoard) {
   EXPECT_EQ(Hex(EncodeVersionEvent(1.5)), "09000000000000f83f1a0d627261696e2e4576656e743a32");
+  EXPECT_EQ(Hex(EncodeStartEvent(1.5, 81)), "09000000000000f83f10513a020801");
   EXPECT_EQ(Hex(EncodeScalarEvent(1.5, 300, "loss", 0.25f)),
             "09000000000000f83f10ac022a0d0a0b0a046c6f7373150000803e");
 }

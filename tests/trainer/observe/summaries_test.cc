@@ -104,6 +104,7 @@ TEST(SummaryWriterTest, FailedWriteLeavesWholeRecordsAndTheNextOneSucceeds) {
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit tight{130, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  writer->Begin(2);
   for (int step = 2; step < 10; ++step) writer->Scalar("loss", 0.5, step);
   const absl::Status status = writer->Flush();
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -116,8 +117,9 @@ TEST(SummaryWriterTest, FailedWriteLeavesWholeRecordsAndTheNextOneSucceeds) {
   writer->Scalar("loss", 0.5, 10);
   ASSERT_TRUE(writer->Flush().ok());
   const auto records = Records(ReadTextFile(path));
-  ASSERT_EQ(records.size(), 3u);
-  EXPECT_EQ(StepOf(records[2]), 10u);
+  ASSERT_EQ(records.size(), 4u) << "where the run has begun is not dropped";
+  EXPECT_EQ(StepOf(records[2]), 2u);
+  EXPECT_EQ(StepOf(records[3]), 10u);
 }
 
 }  // namespace

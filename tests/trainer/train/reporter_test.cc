@@ -88,6 +88,40 @@ class ReporterTest : public ::testing::Test {
   RunState state_;
 };
 
+class SummariesReporterTest : public ReporterTest {
+ protected:
+  SummariesReporterTest() : SummariesReporterTest(std::make_unique<TempDirectory>()) {}
+  std::string Summaries() const {
+    return ReadTextFile(std::filesystem::directory_iterator(folder_->path())->path());
+  }
+
+ private:
+  explicit SummariesReporterTest(std::unique_ptr<TempDirectory> folder)
+      : ReporterTest(0, WithSummaries(folder->path())), folder_(std::move(folder)) {}
+  static api::TrainingSpec WithSummaries(const std::string& directory) {
+    api::TrainingSpec training = SmallTraining();
+    training.summaries.directory = directory;
+    training.summaries.every_steps = 1;
+    return training;
+  }
+  const std::unique_ptr<TempDirectory> folder_;
+};
+
+// A reader of the file drops these steps.
+TEST_F(SummariesReporterTest, TheSummariesOfARunThatHasGoneBackSayAtWhichStepItGoesOn) {
+  constexpr char kStartAtOne[] = "\x10\x01\x3a\x02\x08\x01",
+                 kStartAtThree[] = "\x10\x03\x3a\x02\x08\x01";
+  for (int i = 0; i < 4; ++i) Step(milliseconds(20));
+  reporter_->Flush(state_);
+  EXPECT_THAT(Summaries(), testing::HasSubstr(kStartAtOne));
+  EXPECT_THAT(Summaries(), testing::Not(testing::HasSubstr(kStartAtThree)));
+  state_.step = 2;
+  reporter_->GenerationStarted({.generation = 2, .rank = 0, .members = {{}, {}}}, *strategy_,
+                               state_);
+  reporter_->Flush(state_);
+  EXPECT_THAT(Summaries(), testing::HasSubstr(kStartAtThree));
+}
+
 class SecondRankReporterTest : public ReporterTest {
  protected:
   SecondRankReporterTest() : ReporterTest(1) {}

@@ -82,6 +82,7 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       retry_in_(options_.look_every),
       skipped_before_(last_.skipped) {
   is_reported_ = last_.step < 0;
+  if (summaries_ != nullptr) summaries_->Begin(last_.step + 1);
 }
 
 // Returns true if the directory belongs to an earlier job and this job has not taken it over yet.
