@@ -168,6 +168,14 @@ class Session {
   // TakeParameters copies them back.
   void OfferParameters();
   void TakeParameters();
+  // A device with a queue waits for other ranks between two of its events. MarkPeerWait calls
+  // `queue`, which queues that: before the step's Update or, for the next step, after it.
+  // peer_waits: those of the oldest step without a result, in their order.
+  struct PeerWait {
+    std::shared_ptr<Event> begins, ends;
+  };
+  void MarkPeerWait(const std::function<void()>& queue);
+  const std::vector<PeerWait>& peer_waits() const;
   // The first error that Update was given since OpenGate; OK if none.
   const absl::Status& sum_failure() const { return sum_failure_; }
   // The loss's totals over the parts since BeginStep. Blocks.
@@ -229,6 +237,7 @@ class Session {
   struct BegunStep {
     StepResult result;  // valid after the event
     std::shared_ptr<Event> done;
+    std::vector<PeerWait> waits;
   };
 
   Session() = default;
@@ -303,6 +312,7 @@ class Session {
 
   std::array<BegunStep, kMostStepsBegun> begun_;  // a ring
   int first_begun_ = 0, begun_count_ = 0;
+  std::vector<PeerWait> peer_waits_;  // of the step that is begun next
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
   std::vector<float> targets_;        // of a part, too; empty if the loss reads labels

@@ -10,6 +10,7 @@ namespace lockstep::train {
 void Session::OpenGate(UpdateGate gate) {
   backend_->Synchronize();
   begun_count_ = 0;
+  peer_waits_.clear();
   sum_failure_ = absl::OkStatus();
   if (!only_evaluates_ && !backend_->IsHost()) {
     // A sum that failed has left anything there, also between the parameters, where no op writes.
@@ -124,6 +125,19 @@ UpdateMemory Session::MemoryOfUpdate() {
           .states_size = std::ssize(model_->states())};
 }
 
+void Session::MarkPeerWait(const std::function<void()>& queue) {
+  if (backend_->IsHost() || plan_.world == 1) return queue();
+  PeerWait wait{.begins = backend_->stream().Record(), .ends = nullptr};
+  queue();
+  wait.ends = backend_->stream().Record();
+  peer_waits_.push_back(std::move(wait));
+}
+
+const std::vector<Session::PeerWait>& Session::peer_waits() const {
+  LOCKSTEP_CHECK(begun_count_ > 0, "session: no step lacks a result");
+  return begun_[static_cast<std::size_t>(first_begun_)].waits;
+}
+
 void Session::Update(absl::Status summed) {
   LOCKSTEP_CHECK(begun_count_ < kMostStepsBegun, "session: {} steps lack a result", begun_count_);
   if (!summed.ok()) {
@@ -139,6 +153,7 @@ void Session::Update(absl::Status summed) {
       begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
   backend_->stream().Download(device_.result, &step.result, sizeof(step.result));
   step.done = backend_->IsHost() ? nullptr : backend_->stream().Record();
+  step.waits = std::exchange(peer_waits_, {});
 }
 
 void Session::OfferParameters() {

@@ -222,6 +222,7 @@ absl::Status ComputeAndSum(Session& session, Strategy& strategy, const Batch* ba
     LOCKSTEP_RETURN_IF_ERROR(
         stage.Train(phases, options.entered,
                     [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); }));
+    session.backend().Synchronize();  // what follows waits for peers
   }
   options.entered(api::StepPart::kPeers);
   const PhaseTimer timer(phases, Phase::kCommunication);

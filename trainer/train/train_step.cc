@@ -113,8 +113,20 @@ void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
     return;
   }
   if (site == UpdateSite::kThisRank) session.OfferParameters();
-  const absl::Status shared = strategy.BroadcastFirst(std::ssize(session.model().parameters()));
+  absl::Status shared;
+  session.MarkPeerWait(
+      [&] { shared = strategy.BroadcastFirst(std::ssize(session.model().parameters())); });
   if (site == UpdateSite::kRankZero && shared.ok()) session.TakeParameters();
+}
+
+// Of a step that is queued, the device may wait for other ranks. So the host does not wait for the
+// step as a whole, but for one part of it after the other, each in its phase.
+void AwaitPeers(const Session& session, PhaseClock& phases) {
+  for (const Session::PeerWait& wait : session.peer_waits()) {
+    wait.begins->Wait();
+    const PhaseTimer timer(phases, Phase::kCommunication);
+    wait.ends->Wait();
+  }
 }
 
 absl::Status NotFinite(const StepResult& result, std::int64_t step) {
@@ -155,7 +167,7 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
   absl::Status reduced;
   {
     const PhaseTimer timer(phases, Phase::kCommunication);
-    reduced = strategy.FinishGradients();
+    session.MarkPeerWait([&] { reduced = strategy.FinishGradients(); });
   }
   options.entered(api::StepPart::kCompute);  // on a host, the whole update: others may wait for it
   {
@@ -170,6 +182,7 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
 std::variant<StepTotals, LoopOutcome> EndStep(Session& session, Strategy& strategy,
                                               std::int64_t step, PhaseClock& phases) {
   const PhaseTimer timer(phases, Phase::kBackward);  // what a device with a queue still does
+  AwaitPeers(session, phases);
   const StepResult result = session.EndStep();
   switch (result.outcome) {
     case UpdateOutcome::kApplied:

@@ -3,18 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/train/snapshot.h"
+#include "trainer/train/stage_step.h"
 
 namespace lockstep::train {
 namespace {
@@ -156,6 +160,48 @@ TEST(StagesTest, OneMicroBatchIsEnough) {
   training.gradient_accumulation = 1;
   const Outcome whole = Train(training, {}).front();
   EXPECT_EQ(Train(training, {.stages = 3}).front().tensors, whole.tensors);
+}
+
+// The first stage's last backward pass is still in its device's queue when its host has nothing
+// left to do but to wait for its peers.
+TEST(StagesTest, WhatADeviceStillComputesIsNoTimeOfPeers) {
+  api::TrainingSpec training = ResidualTraining();
+  training.gradient_accumulation = 1;
+  LocalRendezvousHub hub(2);
+  lockstep::testing::FakeClock clock;
+  PhaseClock phases(clock);
+  std::promise<void> at_peers;
+  const auto step = [&](int index, PhaseClock& own) {
+    Rank rank(training, 2, hub, index, nullptr, "async-reference", nullptr, {.stages = 2});
+    Session& session = *rank.session;
+    session.model().InitializeParameters();
+    const auto membership = rank.rendezvous.Join(0, "");
+    ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+    session.OpenGate();
+    std::unique_ptr<Loader> loader;
+    if (index == 0) loader = Loader::Create(session.train_data(), session.TrainingReads(0));
+    int computes = 0;  // the third time, the output's gradient has come
+    const auto entered = [&](api::StepPart part) {
+      if (index > 0) return;
+      if (part == api::StepPart::kPeers && computes == 3) at_peers.set_value();
+      if (part != api::StepPart::kCompute || ++computes != 3) return;
+      session.backend().stream().Call([&] {
+        at_peers.get_future().wait_for(std::chrono::milliseconds(200));  // in vain
+        clock.Advance(std::chrono::hours(1));
+      });
+    };
+    EXPECT_FALSE(RunStageStep(session, *rank.strategy, loader.get(), {.entered = entered}, own));
+    EXPECT_TRUE(std::holds_alternative<StepTotals>(EndStep(session, *rank.strategy, 0, own)));
+  };
+  {
+    const std::jthread last([&] {
+      PhaseClock own(clock);
+      step(1, own);
+    });
+    step(0, phases);
+  }
+  EXPECT_EQ(phases.Read().Seconds(Phase::kBackward), 3600);
+  EXPECT_EQ(phases.Read().Seconds(Phase::kCommunication), 0);
 }
 
 TEST(StagesTest, PrecisionsOfSixteenBitsCrossTheBorders) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
@@ -396,6 +397,98 @@ TEST_P(QueuedSumsTest, AProcessThatEndsDoesNotWaitForThem) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, CollectiveOptions().least_timeout / 2);
   ended.set_value();
+}
+
+// One of two ranks on a device with a queue, which takes a step at a time.
+class QueuedRank {
+ public:
+  QueuedRank(LocalRendezvousHub& hub, int index, const std::string& device, bool is_central)
+      : rank_(SmallTraining(), 2, hub, index, nullptr, device, nullptr,
+              {.site = SiteOf(index, is_central)}) {}
+
+  void Connect() {
+    session().model().InitializeParameters();
+    const auto membership = rank_.rendezvous.Join(0, "");
+    ASSERT_TRUE(rank_.strategy->Connect(*membership, rank_.rendezvous.store()).ok());
+    loader_ = Loader::Create(session().train_data(),
+                             {.plan = session().plan(), .rank = membership->rank});
+    session().OpenGate();
+  }
+  void Begin(std::int64_t step) {
+    EXPECT_FALSE(BeginStep(session(), *rank_.strategy, *loader_, {.step = step}, phases_));
+  }
+  void End(std::int64_t step) {
+    const auto ended = EndStep(session(), *rank_.strategy, step, phases_);
+    EXPECT_TRUE(std::holds_alternative<StepTotals>(ended));
+  }
+  // Returns true once time that passes counts as the phase.
+  bool CountsAs(Phase phase) {
+    return lockstep::testing::Eventually([&] {
+      const double before = phases_.Read().Seconds(phase);
+      clock_.Advance(std::chrono::hours(1));
+      return phases_.Read().Seconds(phase) - before == 3600;
+    });
+  }
+  Session& session() { return *rank_.session; }
+  StrategyFaults& faults() { return rank_.faults; }
+
+ private:
+  static UpdateSite SiteOf(int index, bool is_central) {
+    if (!is_central) return UpdateSite::kEveryRank;
+    return index == 0 ? UpdateSite::kThisRank : UpdateSite::kRankZero;
+  }
+
+  Rank rank_;
+  std::unique_ptr<Loader> loader_;
+  lockstep::testing::FakeClock clock_;
+  PhaseClock phases_{clock_};
+};
+
+// By this a straggler is known: it computes while its peers wait for it.
+TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
+  LocalRendezvousHub hub(2);
+  std::promise<void> computed, peer_may_step;
+  const std::jthread second([&] {
+    QueuedRank peer(hub, 1, GetParam(), /*is_central=*/false);
+    peer.Connect();
+    peer_may_step.get_future().wait();
+    peer.Begin(0);
+    peer.End(0);
+  });
+  QueuedRank rank(hub, 0, GetParam(), /*is_central=*/false);
+  rank.Connect();
+  rank.session().backend().stream().Call([&] { computed.get_future().wait(); });
+  rank.Begin(0);
+  const std::jthread host([&] { rank.End(0); });
+  EXPECT_TRUE(rank.CountsAs(Phase::kBackward));
+  computed.set_value();
+  EXPECT_TRUE(rank.CountsAs(Phase::kCommunication));
+  peer_may_step.set_value();
+}
+
+TEST_P(QueuedSumsTest, SoIsTheTimeForWhichItWaitsForParameters) {
+  LocalRendezvousHub hub(2);
+  std::promise<void> updated;
+  const std::jthread first([&] {
+    QueuedRank leader(hub, 0, GetParam(), /*is_central=*/true);
+    leader.faults().before = [&, waits = true](At at) mutable {
+      if (at == At::kParameters && std::exchange(waits, false)) updated.get_future().wait();
+      return absl::OkStatus();
+    };
+    leader.Connect();
+    for (std::int64_t step = 0; step < 2; ++step) {
+      leader.Begin(step);
+      leader.End(step);
+    }
+  });
+  QueuedRank rank(hub, 1, GetParam(), /*is_central=*/true);
+  rank.Connect();
+  rank.Begin(0);
+  rank.Begin(1);
+  rank.End(0);
+  const std::jthread host([&] { rank.End(1); });
+  EXPECT_TRUE(rank.CountsAs(Phase::kCommunication));
+  updated.set_value();
 }
 
 // One rank on the CPU back end that takes a step at a time.
