@@ -144,10 +144,16 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
       LOCKSTEP_RETURN_IF_ERROR(CheckStepsPerEpoch(snapshot, session));
       continue;
     }
+    const std::string saved = found.contains(key) ? found[key].dump() : "nothing";
+    const bool is_product = key == "globalBatch" && session.training().batch_size.per_replica;
     return absl::FailedPreconditionError(fmt::format(
         "the checkpoint of step {} was saved with {} = {}, this job has {}: use another checkpoint "
-        "directory or the old setting",
-        snapshot.step, key, found.contains(key) ? found[key].dump() : "nothing", value.dump()));
+        "directory or {}",
+        snapshot.step, key, saved, value.dump(),
+        is_product ? fmt::format("set batchSize.global = {} instead of perReplica, which counts "
+                                 "for each replica and, with stages, for each pipeline",
+                                 saved)
+                   : "the old setting"));
   }
   return absl::OkStatus();
 }
@@ -201,10 +207,8 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
   // Earlier versions did not save it.
   const nlohmann::json saved_digest = snapshot.state.value("trainDigest", nlohmann::json(digest));
   if (!saved_digest.is_string()) {
-    return absl::DataLossError(
-        fmt::format("the manifest's run state: trainDigest is {}, expected "
-                    "a text",
-                    saved_digest.dump()));
+    return absl::DataLossError(fmt::format(
+        "the manifest's run state: trainDigest is {}, expected a text", saved_digest.dump()));
   }
   if (examples == plan.examples && (saved_digest == digest || session.train_digest() == 0)) {
     return absl::OkStatus();

@@ -1,5 +1,6 @@
 // Models that are cut into stages train as whole ones do.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::HasSubstr;
 using At = StrategyFaults::At;
 using TensorsOfAll = std::map<std::string, std::vector<float>>;
 
@@ -287,6 +289,29 @@ TEST_F(StagesCheckpointTest, ACheckpointGoesOnWithAnotherNumberOfStages) {
   RunJob(training, {});
   training.steps = 20;
   EXPECT_EQ(RunJob(training, {.stages = 4}), whole);
+}
+
+// The number of pipelines is another one, and the step means other samples.
+TEST_F(StagesCheckpointTest, WithABatchPerReplicaAnotherNumberOfStagesNeedsTheBatchAsAWhole) {
+  api::TrainingSpec training = ResidualTraining();
+  training.epochs.reset();
+  training.steps = 3;
+  training.batch_size = {.global = {}, .per_replica = 8};
+  RunJob(training, {.stages = 2, .pipelines = 2});
+  training.steps = 6;
+  LocalRendezvousHub hub(4);
+  const auto store = OpenStore(folder_, ++started_);
+  OnRanks(4, [&](int rank) {
+    const LoopOutcome outcome =
+        MakeRank(training, hub, rank, {.stages = 4}, store.get())->RunOnce();
+    if (rank > 0) return;
+    EXPECT_TRUE(absl::IsFailedPrecondition(outcome.reason)) << outcome.reason;
+    EXPECT_THAT(std::string(outcome.reason.message()),
+                HasSubstr("globalBatch = 16, this job has 8: use another checkpoint directory or "
+                          "set batchSize.global = 16 instead of perReplica"));
+  });
+  training.batch_size = {.global = 16, .per_replica = {}};
+  RunJob(training, {.stages = 4});
 }
 
 TEST_F(StagesCheckpointTest, ALostStageTakesAllBackToTheCheckpoint) {
