@@ -218,8 +218,8 @@ TRAINING_JOB = [
             'group_left () sum(rate(lockstep_trainer_time_seconds_total{TRAINER}[WINDOW]))', "{{phase}}")],
           stacked=True, minimum=0, maximum=1),
     Panel("Slowness of ranks", "The time that a step takes a rank without waiting for others, as a "
-          "multiple of the median of its stage, or of the other of two: a straggler is a row of another colour. On GPUs "
-          "all are green: the time that a device waits for gradients is part of `compute`.", "short",
+          "multiple of the median of its stage, or of the other of two: a straggler is a row of another colour.",
+          "short",
           [(slowness(), "rank {{rank}}")], kind="status-history", width=12,
           thresholds=[("green", None), ("yellow", 1.1), ("orange", 1.3), ("red", 2)]),
     Panel("Slowest ranks now", "The same, for the latest minutes.", "short",
@@ -231,7 +231,7 @@ TRAINING_JOB = [
           [(f"sum by ({OF_RANK}) (rate(lockstep_trainer_allreduce_bytes_total{{TRAINER}}[WINDOW]))",
             "rank {{rank}}")]),
     Panel("Waiting for gradients", "Part of a rank's time that communication is not hidden behind "
-          "computing. A straggler waits least; on GPUs, whose waits are part of `compute`, it is about 0.", "percentunit",
+          "computing. A straggler waits least.", "percentunit",
           [(time_rate("communication", OF_RANK), "rank {{rank}}")], minimum=0),
     Row("Faults and checkpoints"),
     Panel("Ranks", "How many train together, and how many there are to scrape.", "short",
