@@ -1406,7 +1406,7 @@ class LoggedJob(e2e_job.Job):
 
 
 class ParameterServersScenarioTest(unittest.TestCase):
-    """A job that has saved step 900 and done 960, and loses a pod."""
+    """A job that loses a pod by step 960, of which step 900 was saved."""
 
     LOST = {"hit-worker-1": ("hit-worker-1", "first batch of the generation", 960),
             "hit-worker-0": ("hit-worker-0", "first step of the generation", 961),
@@ -1414,8 +1414,16 @@ class ParameterServersScenarioTest(unittest.TestCase):
 
     def lose(self, pod, teller, message, step, goes_on=True):
         job = LoggedJob("hit")
-        job.logs["hit-worker-0"] = log(
-            ("first step of the generation", {"step": 1}), ("saved a checkpoint", {"step": 900}), ("epoch done", {"step": 960}))
+        job.logs["hit-worker-0"] = log(("first step of the generation", {"step": 1}))
+        logged, steps = job.records, iter(range(840, 960, 10))
+
+        def records(who):  # until the loss, it goes on between two looks
+            if not job.lost and who == "hit-worker-0":
+                at = next(steps)
+                job.logs[who] += log(("saved a checkpoint", {"step": at - 60}), ("epoch done", {"step": at}))
+            return logged(who)
+
+        job.records = records
 
         def after(lost):
             if lost == "hit-worker-0":

@@ -69,6 +69,8 @@ def lose(job, pod, what, disruptions):
         before, seen = job.lives(), 0 if teller == pod else len(job.said(teller, message))
         kept = ["saved a checkpoint", *([] if "ps" in pod else ["epoch done"])]
         least = job.steps.until(f"one of {kept}", lambda: reached(job, *kept))
+        # Once it is further, the servers have heard of that step.
+        job.steps.until(f"a later one than {least}", lambda: reached(job, *kept), lambda step: step > least)
         job.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
         job.steps.until("a new pod", job.lives, lambda lives: pod in lives and lives[pod][0] != before[pod][0])
         job.steps.until("one more disruption", job.restarts, lambda found: found == (0, disruptions))

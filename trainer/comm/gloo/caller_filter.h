@@ -1,8 +1,8 @@
 // Keeps strangers away from Gloo's ports. Gloo has a port for each peer, takes any caller for that
 // peer, and does not accept sockets from outside. So before one of Gloo's sockets listens, a socket
-// filter makes the kernel drop packets from addresses that are not the peer's. On a pod network no pod can complete a connection from an
-// address that is not its own. The proofs of GlooCommunicator detect a caller that has the peer's
-// address but not the job's token.
+// filter makes the kernel drop packets from addresses that are not the peer's. On a pod network no
+// pod can complete a connection from an address that is not its own. The proofs of GlooCommunicator
+// detect a caller that has the peer's address but not the job's token.
 #pragma once
 
 #include <linux/filter.h>
