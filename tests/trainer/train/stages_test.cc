@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <future>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -173,6 +174,7 @@ TEST(StagesTest, WhatADeviceStillComputesIsNoTimeOfPeers) {
   lockstep::testing::FakeClock clock;
   PhaseClock phases(clock);
   std::promise<void> at_peers;
+  std::latch ended(2);  // who leaves earlier may take what the other one still receives
   const auto step = [&](int index, PhaseClock& own) {
     Rank rank(training, 2, hub, index, nullptr, "async-reference", nullptr, {.stages = 2});
     Session& session = *rank.session;
@@ -194,6 +196,7 @@ TEST(StagesTest, WhatADeviceStillComputesIsNoTimeOfPeers) {
     };
     EXPECT_FALSE(RunStageStep(session, *rank.strategy, loader.get(), {.entered = entered}, own));
     EXPECT_TRUE(std::holds_alternative<StepTotals>(EndStep(session, *rank.strategy, 0, own)));
+    ended.arrive_and_wait();
   };
   {
     const std::jthread last([&] {

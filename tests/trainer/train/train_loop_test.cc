@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <latch>
 #include <limits>
 #include <memory>
 #include <span>
@@ -448,18 +449,23 @@ class QueuedRank {
 TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
   LocalRendezvousHub hub(2);
   std::promise<void> computed, peer_may_step;
+  std::latch ended(2);  // who leaves earlier may take what the other one still receives
   const std::jthread second([&] {
     QueuedRank peer(hub, 1, GetParam(), /*is_central=*/false);
     peer.Connect();
     peer_may_step.get_future().wait();
     peer.Begin(0);
     peer.End(0);
+    ended.arrive_and_wait();
   });
   QueuedRank rank(hub, 0, GetParam(), /*is_central=*/false);
   rank.Connect();
   rank.session().backend().stream().Call([&] { computed.get_future().wait(); });
   rank.Begin(0);
-  const std::jthread host([&] { rank.End(0); });
+  const std::jthread host([&] {
+    rank.End(0);
+    ended.arrive_and_wait();
+  });
   EXPECT_TRUE(rank.CountsAs(Phase::kBackward));
   computed.set_value();
   EXPECT_TRUE(rank.CountsAs(Phase::kCommunication));
@@ -469,6 +475,7 @@ TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
 TEST_P(QueuedSumsTest, SoIsTheTimeForWhichItWaitsForParameters) {
   LocalRendezvousHub hub(2);
   std::promise<void> updated;
+  std::latch ended(2);
   const std::jthread first([&] {
     QueuedRank leader(hub, 0, GetParam(), /*is_central=*/true);
     leader.faults().before = [&, waits = true](At at) mutable {
@@ -480,13 +487,17 @@ TEST_P(QueuedSumsTest, SoIsTheTimeForWhichItWaitsForParameters) {
       leader.Begin(step);
       leader.End(step);
     }
+    ended.arrive_and_wait();
   });
   QueuedRank rank(hub, 1, GetParam(), /*is_central=*/true);
   rank.Connect();
   rank.Begin(0);
   rank.Begin(1);
   rank.End(0);
-  const std::jthread host([&] { rank.End(1); });
+  const std::jthread host([&] {
+    rank.End(1);
+    ended.arrive_and_wait();
+  });
   EXPECT_TRUE(rank.CountsAs(Phase::kCommunication));
   updated.set_value();
 }
