@@ -129,6 +129,13 @@ void AwaitPeers(const Session& session, PhaseClock& phases) {
   }
 }
 
+// Once the gradients are summed, the device only updates. Without peers there is no such moment.
+StepResult AwaitUpdate(Session& session, PhaseClock& phases) {
+  const bool has_peers = !session.peer_waits().empty() || session.stage().count > 1;
+  const PhaseTimer timer(phases, has_peers ? Phase::kOptimizer : Phase::kBackward);
+  return session.EndStep();
+}
+
 absl::Status NotFinite(const StepResult& result, std::int64_t step) {
   return absl::OutOfRangeError(fmt::format(
       "step {}: found a loss of {} and a gradient norm of {}, expected finite numbers; "
@@ -183,7 +190,7 @@ std::variant<StepTotals, LoopOutcome> EndStep(Session& session, Strategy& strate
                                               std::int64_t step, PhaseClock& phases) {
   const PhaseTimer timer(phases, Phase::kBackward);  // what a device with a queue still does
   AwaitPeers(session, phases);
-  const StepResult result = session.EndStep();
+  const StepResult result = AwaitUpdate(session, phases);
   switch (result.outcome) {
     case UpdateOutcome::kApplied:
     case UpdateOutcome::kSkipped:

@@ -415,8 +415,18 @@ class QueuedRank {
                              {.plan = session().plan(), .rank = membership->rank});
     session().OpenGate();
   }
-  void Begin(std::int64_t step) {
-    EXPECT_FALSE(BeginStep(session(), *rank_.strategy, *loader_, {.step = step}, phases_));
+  // Calls `at_update` once the sums are queued, before the update is.
+  void Begin(std::int64_t step, const std::function<void()>& at_update = [] {}) {
+    int computes = 0;  // first the gradients, then the update
+    const auto entered = [&](api::StepPart part) {
+      if (part == api::StepPart::kCompute && ++computes == 2) at_update();
+    };
+    const StepOptions options{.step = step, .entered = entered};
+    EXPECT_FALSE(BeginStep(session(), *rank_.strategy, *loader_, options, phases_));
+  }
+  // Its device does nothing more until `goes_on` has a value.
+  void Hold(std::promise<void>& goes_on) {
+    session().backend().stream().Call([&goes_on] { goes_on.get_future().wait(); });
   }
   void End(std::int64_t step) {
     const auto ended = EndStep(session(), *rank_.strategy, step, phases_);
@@ -448,7 +458,7 @@ class QueuedRank {
 // By this a straggler is known: it computes while its peers wait for it.
 TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
   LocalRendezvousHub hub(2);
-  std::promise<void> computed, peer_may_step;
+  std::promise<void> computed, peer_may_step, updated;
   std::latch ended(2);  // who leaves earlier may take what the other one still receives
   const std::jthread second([&] {
     QueuedRank peer(hub, 1, GetParam(), /*is_central=*/false);
@@ -460,8 +470,8 @@ TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
   });
   QueuedRank rank(hub, 0, GetParam(), /*is_central=*/false);
   rank.Connect();
-  rank.session().backend().stream().Call([&] { computed.get_future().wait(); });
-  rank.Begin(0);
+  rank.Hold(computed);
+  rank.Begin(0, [&] { rank.Hold(updated); });
   const std::jthread host([&] {
     rank.End(0);
     ended.arrive_and_wait();
@@ -470,6 +480,8 @@ TEST_P(QueuedSumsTest, TheTimeForWhichADeviceWaitsForItsPeersIsCommunication) {
   computed.set_value();
   EXPECT_TRUE(rank.CountsAs(Phase::kCommunication));
   peer_may_step.set_value();
+  EXPECT_TRUE(rank.CountsAs(Phase::kOptimizer));
+  updated.set_value();
 }
 
 TEST_P(QueuedSumsTest, SoIsTheTimeForWhichItWaitsForParameters) {
