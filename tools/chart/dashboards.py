@@ -147,8 +147,7 @@ FLEET = [
             'trainingjob=~"$trainingjob", state="Failed"})', "")], kind="table", links=TO_JOB,
           columns=JOB_COLUMNS),
     Panel("Stragglers now", "Ranks by the time that a step takes them without waiting for others, as a "
-          "multiple of the median of their job, or stage, or of the other of two. Ranks on GPUs are alike: they wait within "
-          "`compute`.", "short",
+          "multiple of the median of their job, or stage, or of the other of two.", "short",
           [(f"topk(10, {slowness()})", "")], kind="table", links=TO_JOB,
           columns={**JOB_COLUMNS, "rank": "Rank"}),
     Panel("Jobs that lack replicas", "Jobs that have run and do not get back replicas that they require, by the time "
