@@ -29,6 +29,7 @@ void Heartbeat::Run(const std::stop_token& stop) {
 }
 
 void Heartbeat::Send() {
+  const std::lock_guard sends(sending_);
   const Target target = current_();
   if (!target.stream) return;
   proto::ReplicaMessage message;

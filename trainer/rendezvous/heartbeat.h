@@ -43,6 +43,7 @@ class Heartbeat {
   void SetIsSaved(bool is_saved) {
     if (is_saved_.exchange(is_saved) != is_saved) Send();
   }
+  bool is_saved() const { return is_saved_; }
 
  private:
   void Run(const std::stop_token& stop);
@@ -51,6 +52,7 @@ class Heartbeat {
   const Clock& clock_;
   const Duration every_;
   const std::function<Target()> current_;
+  std::mutex sending_;  // so that none overtakes a newer one
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::optional<proto::TrainerProgress> progress_;  // guarded by mutex_

@@ -20,6 +20,9 @@ namespace {
 // Waits poll the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
+// How long a process that ends waits for a leader that may hang or be out of reach.
+constexpr auto kTellsWithin = std::chrono::seconds(2);
+
 }  // namespace
 
 RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
@@ -57,12 +60,23 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
 }
 
 RendezvousClient::~RendezvousClient() {
+  const bool is_saved = heartbeat_->is_saved();
   heartbeat_.reset();  // before the stream that it uses
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::kIdle;  // no callback for an end that this destructor causes
   }
+  if (is_saved) TellOfSave();
   Disconnect();
+}
+
+// Waits until the leader has all messages. It would drop what it has not read of a stream that is
+// cancelled, and keep its group as it was.
+void RendezvousClient::TellOfSave() {
+  std::unique_lock lock(mutex_);
+  if (!stream_ || broken_) return;
+  stream_->HangUp();
+  changed_.wait_for(lock, kTellsWithin, [this] { return broken_; });
 }
 
 absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,

@@ -32,8 +32,12 @@ RendezvousStream::~RendezvousStream() {
 
 void RendezvousStream::Send(const proto::ReplicaMessage& message) {
   const std::lock_guard lock(mutex_);
-  if (hang_up_ || (message.has_heartbeat() && !outgoing_.empty())) return;
-  outgoing_.push_back(message);
+  if (hang_up_) return;
+  if (message.has_heartbeat() && !outgoing_.empty() && outgoing_.back().has_heartbeat()) {
+    outgoing_.back() = message;
+  } else {
+    outgoing_.push_back(message);
+  }
   changed_.notify_all();
 }
 
@@ -68,10 +72,11 @@ void RendezvousStream::Write() {
   for (;;) {
     changed_.wait(lock, [this] { return ended_ || hang_up_ || !outgoing_.empty(); });
     if (ended_ || outgoing_.empty()) break;
-    lock.unlock();
-    stream_->Write(outgoing_.front());  // a failure also ends the reading
-    lock.lock();
+    const proto::ReplicaMessage message = std::move(outgoing_.front());
     outgoing_.pop_front();
+    lock.unlock();
+    stream_->Write(message);  // a failure also ends the reading
+    lock.lock();
   }
   if (!ended_) {
     lock.unlock();

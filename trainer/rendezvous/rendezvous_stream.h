@@ -31,11 +31,11 @@ class RendezvousStream {
   RendezvousStream(const RendezvousStream&) = delete;
   RendezvousStream& operator=(const RendezvousStream&) = delete;
 
-  // Sends the message after the earlier ones. Drops it if the stream is broken, or if it is a
-  // heartbeat and an earlier message has yet to be sent: the next one says as much.
+  // Sends the message after the earlier ones, of which a heartbeat takes the place of one just
+  // before it that is not being sent yet: it says as much. Drops it if the stream is broken.
   void Send(const proto::ReplicaMessage& message);
-  // Half-closes the stream after the earlier messages. The server then ends it, which calls
-  // `broken`.
+  // Half-closes the stream after the earlier messages. The server then ends it, once it has taken
+  // all of them, which calls `broken`.
   void HangUp();
   // The other end, as gRPC names it. Requires: it has sent a message.
   std::string peer() const { return context_.peer(); }
@@ -53,7 +53,7 @@ class RendezvousStream {
       stream_;  // set by the reading thread before open_
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<proto::ReplicaMessage> outgoing_;  // the first is being written
+  std::deque<proto::ReplicaMessage> outgoing_;  // without the one that is being written
   bool open_ = false;                           // the stream can be written to
   bool hang_up_ = false;                        // nothing more is to be written than outgoing_
   bool ended_ = false;                          // the stream has ended; nothing more can be written

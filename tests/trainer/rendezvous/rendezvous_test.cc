@@ -409,6 +409,24 @@ TEST_F(RendezvousTest, MembersWaitForTheirLeaderToSaveForAnotherNumber) {
   EXPECT_EQ(Status().workers(), 4);
 }
 
+// No later heartbeat says it again.
+TEST_F(RendezvousTest, ALeaderThatEndsAtOnceHasSaidThatItHasSaved) {
+  roster_config_ = RosterFor(Resizable(0));
+  roster_config_.dead_after = options_.heartbeat_every = 1h;
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
+  JoinAll(replicas);
+  Status(4);
+  for (const auto& replica : replicas) ASSERT_TRUE(IsTold(*replica, 4));
+  replicas[0]->rendezvous->SetKeepsWorkers(true);
+  ASSERT_TRUE(testing::Eventually([&] { return Status().keeps_workers(); }));
+  replicas[0]->rendezvous->SetKeepsWorkers(false);
+  replicas[0]->rendezvous->StateIsSaved();
+  replicas[0].reset();
+  EXPECT_TRUE(testing::Eventually([&] { return Status().workers() == 4; }));
+}
+
 TEST_F(RendezvousTest, SurvivorsWaitForASuccessorBeyondTheDeadline) {
   options_.timeout = Slowed(2s);
   options_.successors_come = true;
