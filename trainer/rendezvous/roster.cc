@@ -132,8 +132,12 @@ Outbox Roster::Take(SessionId id, const proto::ReplicaMessage& message) {
 }
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
+  Outbox out;
+  if (!done_ && IsOfAnotherSize(join)) {
+    if (!BringsGroup(join)) return JoinOfAnotherSize(id);
+    TakeSizeOfGroup(join, out);
+  }
   const int rank = RankOf(join);
-  if (!done_ && IsOfAnotherSize(join)) return JoinOfAnotherSize(id);
   std::optional<Refusal> refusal = CheckMembership(join, rank);
   if (done_ && refusal) {
     // Without Rejected: it may have looked up this address before a leader of its own had it, and
@@ -145,7 +149,8 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   if (refusal) {
     Outgoing refused = Reject(id, refusal->reason);
     refused.log = std::move(refusal->log);
-    return {std::move(refused)};
+    out.push_back(std::move(refused));
+    return out;
   }
   const std::optional<SessionId> holder = Holder(rank);
   if (holder && *holder != id && IsOutdated(join, sessions_.at(*holder))) {
@@ -158,14 +163,13 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
              .log = fmt::format("process {} of {} is kept out: a later one has its place",
                                 join.incarnation(), who)}};
   }
-  Outbox out;
   Session& session = sessions_.at(id);
   if (InGeneration(session)) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
     EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
   }
   if (holder && *holder != id) Replace(*holder, join, out);
-  if (join.last_generation() > 0) NoteEarlierGroup();
+  if (join.last_generation() > 0) NoteEarlierGroup(join);
   TakeRank(id, session, rank);
   session.incarnation_id = join.incarnation();
   session.incarnation = {join.pod_started(), join.process_number()};
@@ -180,8 +184,11 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
 
 // A member of an earlier leader's generation has come, so all of them were there. Whoever does not
 // join again within kMovesWithin was lost together with that leader.
-void Roster::NoteEarlierGroup() {
-  if (generation_ > 0 || std::exchange(knows_earlier_group_, true)) return;
+void Roster::NoteEarlierGroup(const proto::Join& join) {
+  if (generation_ > 0) return;
+  earlier_generation_ = std::max(earlier_generation_, join.last_generation());
+  if (join.step() > 0) is_saved_ = false;
+  if (std::exchange(knows_earlier_group_, true)) return;
   after_loss_ = true;
   const std::string own = PodOf(config_.slots.front());
   for (const int rank : awaited_) {

@@ -87,8 +87,10 @@ class Roster {
   // Changes the number of workers. If a generation is active, tells its members, which then stop
   // after a step that all agree on. The size changes when the generation has ended and rank 0 has
   // said that the state is saved, or a worker that is too many is lost: until then, the members
-  // have the state, and a member that is lost, rank 0 as well, is waited for. Does nothing if the
-  // size is fixed, `workers` is not from 1 to 100,000, or training is done.
+  // have the state, and a member that is lost, rank 0 as well, is waited for. If members of an
+  // earlier leader's group bring their state, and that group had another number than the config, it
+  // is formed again as it was, and has this number. Does nothing if the size is fixed, `workers` is
+  // not from 1 to 100,000, or training is done.
   Outbox Resize(int workers, SteadyTime now);
   // The present number of slots, and of workers; both may be about to change. workers() is 0 if the
   // size is fixed.
@@ -157,7 +159,10 @@ class Roster {
   void TellMembersOfResize(Outbox& out) const;
   void TellLeaderOfResize(Outbox& out);
   void Settle(Outbox& out);
+  void TakeSize(int workers, Outbox& out);
   Outbox JoinOfAnotherSize(SessionId id);
+  bool BringsGroup(const proto::Join& join) const;
+  void TakeSizeOfGroup(const proto::Join& join, Outbox& out);
   Outbox Lose(SessionId id, const std::string& reason);
   Outbox Finish(SessionId id, std::uint64_t generation);
   Outbox Leave(SessionId id);
@@ -175,7 +180,7 @@ class Roster {
   void TakeRank(SessionId id, Session& session, int rank);
   void Erase(std::map<SessionId, Session>::iterator at);
   void UpdateAbsent();
-  void NoteEarlierGroup();
+  void NoteEarlierGroup(const proto::Join& join);
   bool IsBusy(int rank) const;
   bool IsStraggler(const Session& session, int rank) const;
   bool StaysBehind(const Session& session, int rank) const;
@@ -199,16 +204,17 @@ class Roster {
   std::set<int> busy_;    // the first few awaited ranks that still save or share their state
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
-  bool knows_earlier_group_ = false;  // an earlier leader had all members in a generation
-  bool after_loss_ = false;           // a member of the latest generation was lost, or its leader
-  std::map<int, Lost> lost_;          // ranks without a process since it was lost
+  bool knows_earlier_group_ = false;      // an earlier leader had all members in a generation
+  std::uint64_t earlier_generation_ = 0;  // the latest one that a member was in under that leader
+  bool after_loss_ = false;   // a member of the latest generation was lost, or its leader
+  std::map<int, Lost> lost_;  // ranks without a process since it was lost
   std::set<std::string> without_address_;
   SteadyTime now_{};  // the latest call's `now`
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
   proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
   bool keeps_workers_ = false;  // as rank 0 says
-  bool is_saved_ = true;        // what the latest generation had in memory, for another number
+  bool is_saved_ = true;        // what the latest group had in memory, for another number
 };
 
 }  // namespace lockstep::train

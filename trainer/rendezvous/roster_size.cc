@@ -50,11 +50,13 @@ void Roster::TellLeaderOfResize(Outbox& out) {
 // True while only the memory of the processes may have their state, so that a lost member is waited
 // for as ever, and the group does not start again without it. Where rank 0 is lost, its successor
 // gets the state from the others and saves it. The pod of a worker that is too many does not come
-// back.
+// back, once it is lost.
 bool Roster::KeepsWorkers() const {
   return !is_saved_ && std::ranges::none_of(lost_, [this](const auto& lost) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(lost.first)];
-    return slot.role == api::RoleName(api::Role::kWorker) && slot.index >= wanted_workers_;
+    const bool is_too_many =
+        slot.role == api::RoleName(api::Role::kWorker) && slot.index >= wanted_workers_;
+    return is_too_many && now_ >= lost.second.named_from;
   });
 }
 
@@ -78,13 +80,34 @@ Outbox Roster::JoinOfAnotherSize(SessionId id) {
   return {{.to = id, .message = Resized(config_.workers, /*is_coming=*/false)}};
 }
 
-// Changes the size once no generation is active and the state is saved. All who have joined or wait
-// must come back: they were told of another size.
+// True for a member of an earlier leader's group, which was of another size, and of which it may
+// have the latest state. This leader's pod knows only the number that its job is to have.
+bool Roster::BringsGroup(const proto::Join& join) const {
+  if (generation_ > 0 || join.step() <= 0) return false;
+  if (join.last_generation() <= earlier_generation_) return false;
+  const std::optional<SessionId> holder = Holder(RankOf(join));
+  return !holder || !IsOutdated(join, sessions_.at(*holder));
+}
+
+// The group is formed as it was, because only its members' memory may have the state, and keeps its
+// number until this leader is told another one.
+void Roster::TakeSizeOfGroup(const proto::Join& join, Outbox& out) {
+  wanted_workers_ = join.workers();
+  TakeSize(join.workers(), out);
+  knows_earlier_group_ = false;  // of that size
+}
+
+// Changes the size once no generation is active and the state is saved.
 void Roster::Settle(Outbox& out) {
   if (active_ || !IsResizing()) return;
   if (KeepsWorkers()) return TellLeaderOfResize(out);
   is_saved_ = true;
-  static_cast<RosterSize&>(config_) = config_.of_size(wanted_workers_);
+  TakeSize(wanted_workers_, out);
+}
+
+// All who have joined or wait must come back: they were told of another size.
+void Roster::TakeSize(int workers, Outbox& out) {
+  static_cast<RosterSize&>(config_) = config_.of_size(workers);
   const auto message = Resized(config_.workers, /*is_coming=*/false);
   const int most = static_cast<int>(config_.slots.size());
   for (auto& [id, session] : sessions_) {

@@ -47,8 +47,13 @@ class RosterSizeTest : public ::testing::Test {
   Outbox Join(SessionId id, int worker, int workers) {
     return Join(id, worker, workers, id, roster_.generation());
   }
+  // The process was in a generation of an earlier leader, and has its state.
+  Outbox Survive(SessionId id, int worker, int workers, std::uint64_t last_generation = 7) {
+    roster_.Connect(id, now_);
+    return Join(id, worker, workers, id, last_generation, /*step=*/500);
+  }
   Outbox Join(SessionId id, int worker, int workers, SessionId incarnation,
-              std::uint64_t last_generation) {
+              std::uint64_t last_generation, std::int64_t step = -1, std::int64_t pod_started = 0) {
     proto::ReplicaMessage message;
     proto::Join& join = *message.mutable_join();
     join.set_cluster_hash(SizeOf(workers).cluster_hash);
@@ -56,7 +61,8 @@ class RosterSizeTest : public ::testing::Test {
     join.set_job("mnist");
     join.set_role("worker");
     join.set_index(worker);
-    join.set_step(-1);
+    join.set_step(step);
+    join.set_pod_started(pod_started);
     join.set_incarnation(fmt::format("{} of {}", incarnation, worker));
     join.set_last_generation(last_generation);
     return roster_.Receive(id, message, now_);
@@ -212,6 +218,68 @@ TEST_F(RosterSizeTest, ALeaderWhoseStreamBreaksKeepsItsNumber) {
   EXPECT_TRUE(roster_.keeps_workers());
   Join(2, 1, 2);
   EXPECT_TRUE(roster_.active());
+}
+
+// The pod of the new leader was created for two workers, when the group had three.
+TEST_F(RosterSizeTest, ANewLeaderFormsTheGroupThatItsMembersBring) {
+  EXPECT_THAT(Told(Arrive(1, 0, 2)), IsEmpty());
+  EXPECT_THAT(Told(Survive(2, 1, 3)), ElementsAre("1:3")) << "it comes back as one of three";
+  EXPECT_EQ(roster_.workers(), 3);
+  EXPECT_THAT(Told(Join(1, 0, 3)), IsEmpty());
+  EXPECT_THAT(Told(roster_.Resize(2, now_)), ElementsAre("1:2 comes"));
+  EXPECT_EQ(roster_.workers(), 3) << "worker 2 may be looking for this leader";
+  Survive(3, 2, 3);
+  EXPECT_TRUE(roster_.active());
+  EXPECT_EQ(roster_.generation(), 8u);
+  EXPECT_EQ(roster_.workers(), 3);
+  Saved(1);
+  roster_.Disconnect(3, "left");
+  EXPECT_EQ(roster_.workers(), 2);
+}
+
+TEST_F(RosterSizeTest, ANewLeaderWaitsOnlyAWhileForAMemberThatIsTooMany) {
+  Arrive(1, 0, 2);
+  Survive(2, 1, 3);
+  Join(1, 0, 3);
+  roster_.Resize(2, now_);
+  EXPECT_EQ(roster_.workers(), 3);
+  proto::ReplicaMessage beat;
+  beat.mutable_heartbeat();
+  Outbox out;
+  for (int i = 0; i < 31; ++i) {
+    now_ += 1s;
+    for (const SessionId id : {SessionId{1}, SessionId{2}}) {
+      Outbox more = roster_.Receive(id, beat, now_);
+      out.insert(out.end(), more.begin(), more.end());
+    }
+    roster_.Tick(now_);
+  }
+  EXPECT_THAT(Told(out), ElementsAre("1:2", "2:2"));
+  EXPECT_EQ(roster_.workers(), 2);
+}
+
+TEST_F(RosterSizeTest, ANumberThatComesBeforeANewLeaderHasItsGroupWaitsForASave) {
+  Survive(2, 1, 2);
+  EXPECT_THAT(Told(roster_.Resize(3, now_)), IsEmpty());
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_THAT(Told(Arrive(1, 0, 2)), ElementsAre("1:3 comes", "2:3 comes"));
+  EXPECT_TRUE(roster_.active());
+}
+
+// Its pod was replaced when the others had gone on without it, as a group of two.
+TEST_F(RosterSizeTest, ANewLeaderFormsTheLatestOfTwoGroups) {
+  Survive(2, 1, 2, 8);
+  EXPECT_THAT(Told(Survive(3, 2, 3, 7)), ElementsAre("3:2"));
+  EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_THAT(Told(Survive(4, 3, 4, 9)), ElementsAre("2:4", "3:4"));
+  EXPECT_EQ(roster_.workers(), 4);
+}
+
+TEST_F(RosterSizeTest, AProcessThatIsOutdatedBringsNoGroup) {
+  roster_.Connect(2, now_);
+  Join(2, 1, 2, 2, /*last_generation=*/0, /*step=*/-1, /*pod_started=*/1);
+  EXPECT_THAT(Told(Survive(3, 1, 3)), ElementsAre("3:2"));
+  EXPECT_EQ(roster_.workers(), 2);
 }
 
 TEST_F(RosterSizeTest, WhoWaitsIsToldAtOnce) {
