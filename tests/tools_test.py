@@ -1818,6 +1818,12 @@ class GenCrdTest(unittest.TestCase):
             self.assertIn(f"has({now}) == has({before}) && (!has({now}) || {now} == {before}) || "
                           f"({now} == {value})", changed)
 
+    def test_only_the_fields_of_a_rule_count_as_changed_though_they_may_be_absent(self):
+        changed = self.gathered({"rule": "true", "message": "m"},
+                                {"rule": "self.?b.c.orValue(1) == 1", "message": "m"})[0][1]["rule"]
+        self.assertIn("has(self.spec.b) == has(oldSelf.spec.b) && ", changed)
+        self.assertNotIn("self.spec == oldSelf.spec", changed)
+
     def test_a_message_names_the_field(self):
         told = self.gathered({"rule": "self.spec.a == 1", "message": "m", "fieldPath": ".spec.a"},
                              {"rule": "true", "message": "n", "fieldPath": ".b"})[0][0]
