@@ -113,13 +113,13 @@ TEST_F(SummariesReporterTest, TheSummariesOfARunThatHasGoneBackSayAtWhichStepItG
                  kStartAtThree[] = "\x10\x03\x3a\x02\x08\x01";
   for (int i = 0; i < 4; ++i) Step(milliseconds(20));
   reporter_->Flush(state_);
-  EXPECT_THAT(Summaries(), testing::HasSubstr(kStartAtOne));
-  EXPECT_THAT(Summaries(), testing::Not(testing::HasSubstr(kStartAtThree)));
+  EXPECT_THAT(Summaries(), ::testing::HasSubstr(kStartAtOne));
+  EXPECT_THAT(Summaries(), ::testing::Not(::testing::HasSubstr(kStartAtThree)));
   state_.step = 2;
   reporter_->GenerationStarted({.generation = 2, .rank = 0, .members = {{}, {}}}, *strategy_,
                                state_);
   reporter_->Flush(state_);
-  EXPECT_THAT(Summaries(), testing::HasSubstr(kStartAtThree));
+  EXPECT_THAT(Summaries(), ::testing::HasSubstr(kStartAtThree));
 }
 
 class SecondRankReporterTest : public ReporterTest {
