@@ -32,7 +32,7 @@ TEST_F(VerbsTest, TheHelpEndsWithTheExitCodes) {
                   "  0                           Success\n" +
                   ExitCodesText({kExitNoAnswer, kExitInternalError, kExitUsage, kExitJobFailed})
                       .substr(std::string("Exit codes:\n").size())));
-  EXPECT_THAT(HelpOf("convert"), HasSubstr("\nUnsupported fields are listed on stderr.\n\nExit"));
+  EXPECT_THAT(HelpOf("convert"), HasSubstr("of other kinds, are listed on stderr.\n\nExit"));
 }
 
 TEST_F(VerbsTest, AVerbEndsWithACodeThatItDeclares) {
