@@ -31,8 +31,10 @@ struct ConvolutionExtents {
 // Throws CheckFailure as WindowsOf does.
 ConvolutionExtents ExtentsOf(const Conv2dSpec& spec);
 
-// oneDNN 3.2 has implementations of the weight gradient that give wrong numbers in some shapes.
-// Goes on to the first that does not; returns false if there is none.
+// oneDNN 3.2 has implementations of these passes that give wrong numbers in some shapes. Each goes
+// on to the first that does not; returns false if there is none.
+bool SkipBroken(dnnl::convolution_forward::primitive_desc& forward,
+                const ConvolutionExtents& extents);
 bool SkipBroken(dnnl::convolution_backward_weights::primitive_desc& weights,
                 const ConvolutionExtents& extents);
 

@@ -83,9 +83,10 @@ std::optional<Passes> Describe(const Device& device, const Conv2dSpec& spec) {
   const memory::desc x(e.x, type, Tag::nhwc), y(e.y, type, Tag::nhwc);
   const memory::desc weight(e.weight, type, Tag::any), gradient(e.weight, kFloat, Tag::any);
   const memory::desc bias = spec.bias ? memory::desc(e.bias, kFloat, Tag::x) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
-                                                          direct, x, weight, bias, y, e.strides,
-                                                          e.pad_begin, e.pad_end, attributes);
+  dnnl::convolution_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
+                                                    direct, x, weight, bias, y, e.strides,
+                                                    e.pad_begin, e.pad_end, attributes);
+  if (!SkipBroken(forward, e)) return std::nullopt;
   dnnl::convolution_backward_weights::primitive_desc weights(
       engine, direct, x, gradient, bias, y, e.strides, e.pad_begin, e.pad_end, forward, attributes);
   if (!SkipBroken(weights, e)) return std::nullopt;
