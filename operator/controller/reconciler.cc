@@ -7,6 +7,8 @@
 #include "base/status.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/blame.h"
+#include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
@@ -110,8 +112,11 @@ JobMemory& Reconciler::MemoryOf(const kube::Key& key, const kube::Cached<Observe
 }
 
 void Reconciler::NoteSigns(const kube::Key& key, const Observed& observed) {
+  if (IsForeign(observed.job)) return;
   const bool is_short = LacksReplicas(observed);
-  const api::RestartCounts restarts = RestartsSoFar(observed);
+  // Which restarts of a job that is being deleted are excused is no longer observed.
+  const api::RestartCounts restarts =
+      IsBeingDeleted(observed.job) ? observed.job.status.restarts : RestartsSoFar(observed);
   const std::lock_guard lock(mutex_);
   signs_[key].Update(is_short, restarts, observed.now);
 }

@@ -11,6 +11,7 @@
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/deleted_rule.h"
+#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
@@ -109,18 +110,21 @@ Readiness ReadinessOf(const Observed& observed) {
 }
 
 bool LacksReplicas(const Observed& observed) {
-  const std::string state = StateOf(observed.job.status);
-  if (state != kRunning && state != kRestarting) return false;
-  if (observed.job.spec.suspend || IsBeingDeleted(observed.job)) return false;
-  const std::vector<Replica> wanted = StartedReplicas(observed.job);
+  const api::TrainingJob& job = observed.job;
+  const std::string state = StateOf(job.status);
+  const bool has_run = state == kRunning || state == kRestarting;
+  if (!has_run && state != kPending) return false;
+  if (job.spec.suspend || IsBeingDeleted(job) || IsForeign(job)) return false;
+  const std::vector<Replica> wanted = StartedReplicas(job);
   const auto is_up = [&observed](const Replica& replica) { return IsUp(observed, replica); };
-  if (api::TraitsOf(observed.job.spec).trains_alone) {
-    return !wanted.empty() && std::ranges::none_of(wanted, is_up);
+  if (api::TraitsOf(job.spec).trains_alone) {
+    return has_run && !wanted.empty() && std::ranges::none_of(wanted, is_up);
   }
   const int members = GroupWorkers(observed).value_or(std::numeric_limits<int>::max());
   return std::ranges::any_of(wanted, [&](const Replica& replica) {
-    const bool is_new = replica.role == api::Role::kWorker && replica.index >= members;
-    return !is_new && !is_up(replica) && IsRequired(observed.job, replica);
+    const bool is_new = (replica.role == api::Role::kWorker && replica.index >= members) ||
+                        (!has_run && !HasBeenUp(job, replica.role));
+    return !is_new && !is_up(replica) && IsRequired(job, replica);
   });
 }
 

@@ -27,9 +27,10 @@ struct Readiness {
 Readiness ReadinessOf(const Observed& observed);
 
 // Returns true if a job that has run lacks replicas that it cannot go on without: its state is
-// Running or Restarting, and a replica that it requires is not up. A role that waits for others
-// lacks nothing yet, nor does a group that trains on until new workers are there. Of replicas that
-// train alone, none of those that have not completed is up.
+// Running or Restarting, and a replica that it requires is not up. While roles wait for others, it
+// is Pending, and lacks replicas of the roles that have been up before. A role that waits lacks
+// nothing yet, nor does a group that trains on until new workers are there. Of replicas that train
+// alone, none of those that have not completed is up.
 bool LacksReplicas(const Observed& observed);
 
 // Notes in the plan's status the roles whose wait is over: all that they depend on has got so far

@@ -227,6 +227,13 @@ TEST(LacksReplicasTest, OnlyAJobThatHasRunLacksWhatItRequires) {
   EXPECT_TRUE(LacksReplicas(one.Build())) << "its pod is gone";
   EXPECT_TRUE(LacksReplicas(one.Worker(0, kPending).Build()));
   EXPECT_FALSE(LacksReplicas(one.NoPods().Worker(0, kReady).Build()));
+  const auto manage = [&one](const std::string& by) {
+    one.NoPods().With([&by](Observed& observed) { observed.job.spec.managed_by = by; });
+  };
+  manage("kueue.x-k8s.io/multikueue");
+  EXPECT_FALSE(LacksReplicas(one.Build())) << "its pods are in another cluster";
+  manage("");
+  EXPECT_TRUE(LacksReplicas(one.Build()));
   one.NoPods().With([](Observed& observed) { observed.job.spec.suspend = true; });
   EXPECT_FALSE(LacksReplicas(one.Build()));
   EXPECT_FALSE(LacksReplicas(one.Write().Build()));
@@ -246,6 +253,13 @@ TEST(LacksReplicasTest, OptionalReplicasAndRolesThatWaitAreNotLacking) {
 
   Seen ordered(ServersFirst().RestartScope(api::RestartScope::kGang));
   ordered.Service().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Write();
+  Seen helpers(ServersFirst(api::DependencyStatus::kComplete));
+  EXPECT_FALSE(
+      LacksReplicas(helpers.Service().Pod(kPs, 0, kReady).Pod(kPs, 1, kPending).Write().Build()));
+  EXPECT_FALSE(
+      LacksReplicas(helpers.NoPods().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Write().Build()));
+  EXPECT_TRUE(LacksReplicas(helpers.NoPods().Pod(kPs, 0, kReady).Pod(kPs, 1, kPending).Build()))
+      << "it has been up, although the job is Pending while the workers wait";
   ordered.Worker(0, kReady).Worker(1, kReady).Write();
   ordered.NoPods().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Worker(0, testing::ExitedBefore(137));
   ordered.Worker(1, kReady).Write().NoPods();
