@@ -15,8 +15,7 @@ endif()
 # -O2, as distributions build; trainer/ asks for -O3, where loops are hot.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 # Reading headers is most of what compiling costs, so a library's sources are compiled several at a
-# time. That hides an include that is missing; the `lint` preset turns it off, and there clang-tidy
-# reads each source by itself.
+# time. That hides an include that is missing, until lint looks at few sources one by one.
 option(LOCKSTEP_UNITY "Compile the sources of a library several at a time" ON)
 set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)

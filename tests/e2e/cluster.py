@@ -54,7 +54,10 @@ class Cluster:
     def lock(self):
         """For as long as this process lives: nobody else uses this checkout's folder or the cluster of this name."""
         for path in LOCKS:
-            file = path.open("a")
+            try:
+                file = path.open("a")
+            except OSError as error:  # another user's, say
+                raise Failure(f"cannot open {path}, expected a file to lock: {error.strerror}") from None
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

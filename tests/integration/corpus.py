@@ -887,19 +887,11 @@ START_ORDER = [
         "PS": {**role(), "restartPolicy": "Always"},
         "Worker": {**role(), "dependsOn": [{"role": "PS", "status": "Complete"}]}}), "spec.replicaSpecs"),
     *(Bad(f"a chief that waits for the end of workers whose {name} waits for it",
-          ordered(container_name=name, Worker=None, Chief="Worker:Complete"), "spec.replicaSpecs")
+          ordered(container_name=name, Worker=None, Chief="Worker:Complete"), "spec.replicaSpecs", PROGRAM)
       for name in ("tensorflow", "pytorch", "jax")),
     Bad("workers of PyTorch that wait for the end of their chief",
         changed(ordered(container_name="pytorch", Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
-        "spec.replicaSpecs"),
-    Bad("workers of PyTorch that wait for helpers that wait for the end of the chief",
-        changed(ordered(container_name="pytorch", Chief=None, PS="Chief:Complete", Worker="PS:Ready"),
-                successPolicy="AllWorkers"), "spec.replicaSpecs"),
-    Bad("workers of PyTorch that wait for the end of a chief that is none", changed(job(), replicaSpecs={
-        "Chief": role(containers=[container("prepare")]),
-        "Worker": {**role(containers=[container("log"), container("pytorch")]),
-                   "dependsOn": [{"role": "Chief", "status": "Complete"}]}}, successPolicy="AllWorkers"),
-        "spec.replicaSpecs"),
+        "spec.replicaSpecs", PROGRAM),
 ]
 
 ELASTIC = [

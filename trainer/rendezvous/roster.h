@@ -125,8 +125,12 @@ class Roster {
   // Rank 0's activity; unknown while no generation is active.
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
   // Rank 0 could not save for another number of workers, and so the group keeps the one that it
-  // has, also in the next generation if all members can be in that.
-  bool keeps_workers() const { return keeps_workers_ && IsResizing() && KeepsWorkers(); }
+  // has, also in the next generation if all members can be in that. So does a group that forms
+  // again under another leading process: until it has formed, it cannot save either.
+  bool keeps_workers() const {
+    const bool forms_again = generation_ == 0 && !is_saved_;
+    return (keeps_workers_ || forms_again) && IsResizing() && KeepsWorkers();
+  }
   // True while rank 0's process says that it saves, also between generations.
   bool LeaderSaves() const;
 

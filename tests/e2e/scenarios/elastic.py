@@ -51,7 +51,8 @@ def of(records, message):
 
 
 def scale(job, size):
-    old, seen = job.lives(), len(job.records(LEADER))
+    old = job.lives()
+    seen = len(job.steps.until("the leader's log", lambda: job.records(LEADER)))
     job.kubectl("scale", "tj/grows", f"--replicas={size}")
     names = [f"grows-worker-{index}" for index in range(size)]
     job.steps.until(f"{size} pods", job.uids, lambda uids: sorted(uids) == names)

@@ -9,7 +9,7 @@ from steps import expect
 
 NAMESPACE = "e2e-failure"
 QUOTA = "few-pods"
-RETRY_SECONDS = 35  # a refused create is tried again after 30 s at the latest
+RETRY_SECONDS = 40  # a refused create is tried again after 36 s at the latest
 WEBHOOK = "nobody.e2e.lockstep.dev"
 CORDONED = []
 

@@ -82,7 +82,6 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       retry_in_(options_.look_every),
       skipped_before_(last_.skipped) {
   is_reported_ = last_.step < 0;
-  if (summaries_ != nullptr) summaries_->Begin(last_.step + 1);
 }
 
 // Returns true if the directory belongs to an earlier job and this job has not taken it over yet.
@@ -240,6 +239,8 @@ void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
 
 void Evaluator::Summarize(const EvaluationResult& result) {
   if (summaries_ == nullptr) return;
+  // Results of this step and later ones that an earlier process has written count no more.
+  if (!std::exchange(has_summarized_, true)) summaries_->Begin(result.step);
   summaries_->Scalar("test/loss", result.loss, result.step);
   summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", result.metric,
                      result.step);

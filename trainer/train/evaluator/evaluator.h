@@ -110,6 +110,7 @@ class Evaluator {
   std::optional<CheckpointFollower> follower_;
   std::optional<BestCheckpoint> best_;
   std::unique_ptr<SummaryWriter> summaries_;  // null: none
+  bool has_summarized_ = false;
   UnseenCheckpoints unseen_;
   std::int64_t leader_step_ = -1;  // see LeaderAnswer
   SteadyTime next_look_{}, next_ask_{};

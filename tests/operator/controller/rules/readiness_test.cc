@@ -253,7 +253,7 @@ TEST(LacksReplicasTest, OptionalReplicasAndRolesThatWaitAreNotLacking) {
 
   Seen ordered(ServersFirst().RestartScope(api::RestartScope::kGang));
   ordered.Service().Pod(kPs, 0, kReady).Pod(kPs, 1, kReady).Write();
-  Seen helpers(ServersFirst(api::DependencyStatus::kComplete));
+  Seen helpers(HelpersFirst());
   EXPECT_FALSE(
       LacksReplicas(helpers.Service().Pod(kPs, 0, kReady).Pod(kPs, 1, kPending).Write().Build()));
   EXPECT_FALSE(
