@@ -262,8 +262,10 @@ TEST_F(RosterSizeTest, ANumberThatComesBeforeANewLeaderHasItsGroupWaitsForASave)
   Survive(2, 1, 2);
   EXPECT_THAT(Told(roster_.Resize(3, now_)), IsEmpty());
   EXPECT_EQ(roster_.workers(), 2);
+  EXPECT_TRUE(roster_.keeps_workers()) << "it cannot save before it has formed";
   EXPECT_THAT(Told(Arrive(1, 0, 2)), ElementsAre("1:3 comes", "2:3 comes"));
   EXPECT_TRUE(roster_.active());
+  EXPECT_FALSE(roster_.keeps_workers()) << "now it can";
 }
 
 // Its pod was replaced when the others had gone on without it, as a group of two.
