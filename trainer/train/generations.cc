@@ -147,6 +147,11 @@ Exit SaveBefore(Exit exit, TrainLoop& loop) {
   return exit;
 }
 
+void NoteStop(const LoopOutcome& outcome, std::uint64_t generation, std::int64_t step) {
+  if (outcome.end != LoopEnd::kStopped) return;
+  LogInfo("the generation has stopped", {{"generation", generation}, {"step", step}});
+}
+
 // Goes on after the stop of another pod, whether or not the state is saved.
 void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
   if (stopped.reason.ok()) return;
@@ -185,10 +190,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       }
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
     }
-    if (outcome.end == LoopEnd::kStopped) {
-      LogInfo("the generation has stopped",
-              {{"generation", membership->generation}, {"step", loop.state.step}});
-    }
+    NoteStop(outcome, membership->generation, loop.state.step);
     if (std::optional<Exit> exit = LeaveWith(outcome, loop)) return *std::move(exit);
     if (outcome.end == LoopEnd::kStopped) {
       NoteStopOfOthers(outcome, loop.state.step);
