@@ -345,8 +345,6 @@ ROLES = [
     Bad("PS with MultiWorkerMirrored",
         job(strategy={"type": "MultiWorkerMirrored"},
             replicaSpecs={"Worker": role(), "PS": role()}), "spec.replicaSpecs.PS"),
-    Bad("PS with a strategy without its type",
-        job(strategy={}, replicaSpecs={"Worker": role(), "PS": role()}), "spec.replicaSpecs.PS"),
     Bad("a chief with Independent",
         job(strategy={"type": "Independent"}, replicaSpecs={"Chief": role(), "Worker": role()}),
         "spec.replicaSpecs.Chief"),
