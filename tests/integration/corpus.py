@@ -884,12 +884,6 @@ START_ORDER = [
     Bad("the end of helpers that are always started again", changed(job(), replicaSpecs={
         "PS": {**role(), "restartPolicy": "Always"},
         "Worker": {**role(), "dependsOn": [{"role": "PS", "status": "Complete"}]}}), "spec.replicaSpecs"),
-    *(Bad(f"a chief that waits for the end of workers whose {name} waits for it",
-          ordered(container_name=name, Worker=None, Chief="Worker:Complete"), "spec.replicaSpecs", PROGRAM)
-      for name in ("tensorflow", "pytorch", "jax")),
-    Bad("workers of PyTorch that wait for the end of their chief",
-        changed(ordered(container_name="pytorch", Chief=None, Worker="Chief:Complete"), successPolicy="AllWorkers"),
-        "spec.replicaSpecs", PROGRAM),
 ]
 
 ELASTIC = [
