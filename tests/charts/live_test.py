@@ -16,7 +16,8 @@ RULES = CHART / "rules" / "lockstep.yaml"
 # Until there is a GPU, only the linter looks at the first; the job has no servers, no Evaluator, no regression and no
 # variants, whose panels and rules monitoring_test.py asks.
 NOT_THERE = ("DCGM_", "lockstep_trainer_server_", "lockstep_trainer_evaluator_", "mean_absolute_error",
-             "lockstep_operator_job_diverged_variants")
+             "lockstep_operator_job_diverged_variants", "lockstep_operator_job_samples_lost",
+             "lockstep_operator_job_samples_duplicated")
 WINDOW = "5m"
 DIVERGED = "diverges"
 # What may be about to fire, all with a `for` because of it: rates over five minutes of a job that has run for one,
@@ -25,7 +26,8 @@ UNSETTLED = {("TrainingJobGoodputLow", NAME), ("TrainingJobInputStall", NAME), (
              ("TrainingJobsFailing", None)}
 # What alerts are about whose first query has no data here.
 ALERTS_ON = {"LockstepOperatorDown": "lockstep_operator_build_info",
-             "TrainingJobVariantDiverged": "lockstep_trainer_diverged"}
+             "TrainingJobVariantDiverged": "lockstep_trainer_diverged",
+             "TrainingJobSamplesLost": "lockstep_trainer_samples_lost"}
 LIMIT = re.compile(r"\s(?:>=|==|!=|>|<)\s(?![^(]*\))")  # outside parentheses
 
 
