@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1/containers.h"
 #include "api/v1/gpus.h"
 #include "api/v1/strategy_traits.h"
 
@@ -21,12 +22,7 @@ RestartScope DefaultRestartScope(const TrainingJob& job) {
 int DefaultProcessesPerPod(const TrainingJobSpec& spec) {
   int processes = 1;
   for (const Role role : {Role::kWorker, Role::kChief}) {
-    const auto replicas = spec.replica_specs.find(role);
-    if (replicas == spec.replica_specs.end()) continue;
-    const Json::json_pointer containers("/spec/containers");
-    const Json& pod = *replicas->second.tmpl;
-    if (!pod.contains(containers)) continue;
-    for (const Json& container : pod.at(containers)) {
+    for (const Json& container : ContainersOf(spec, role)) {
       processes = std::max(processes, GpusOf(container));
     }
   }

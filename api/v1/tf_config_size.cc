@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "api/v1/containers.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
@@ -27,12 +28,7 @@ std::size_t TfConfigSize(const TrainingJob& job, Role reader) {
 
 bool NeedsTfConfig(const TrainingJob& job, Role role) {
   if (UsesBundledTrainer(job)) return true;
-  const auto replicas = job.spec.replica_specs.find(role);
-  if (replicas == job.spec.replica_specs.end()) return false;
-  const Json::json_pointer containers("/spec/containers");
-  const Json& pod = *replicas->second.tmpl;
-  if (!pod.contains(containers) || !pod.at(containers).is_array()) return false;
-  return std::ranges::any_of(pod.at(containers), [](const Json& container) {
+  return std::ranges::any_of(ContainersOf(job.spec, role), [](const Json& container) {
     return container.is_object() && container.contains("name") &&
            container.at("name") == kTensorFlowContainer;
   });

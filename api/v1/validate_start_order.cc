@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/v1/containers.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/names.h"
 #include "api/v1/strategy_traits.h"
@@ -63,12 +64,7 @@ std::optional<std::string> WhyNeverComplete(const TrainingJobSpec& spec, Role ro
 constexpr std::string_view kFrameworks[] = {kTensorFlowContainer, kPyTorchContainer, kJaxContainer};
 
 bool HasContainerOfFramework(const TrainingJobSpec& spec, Role role) {
-  static const Json::json_pointer containers("/spec/containers");
-  const auto replicas = spec.replica_specs.find(role);
-  if (replicas == spec.replica_specs.end()) return false;
-  const Json& tmpl = *replicas->second.tmpl;
-  if (!tmpl.contains(containers) || !tmpl.at(containers).is_array()) return false;
-  return std::ranges::any_of(tmpl.at(containers), [](const Json& container) {
+  return std::ranges::any_of(ContainersOf(spec, role), [](const Json& container) {
     const auto name = container.find("name");
     return name != container.end() && name->is_string() &&
            std::ranges::find(kFrameworks, name->get_ref<const std::string&>()) !=
