@@ -169,6 +169,18 @@ class RendezvousTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
+  static bool IsTold(const Replica& replica, int workers) {
+    return testing::Eventually([&] { return replica.rendezvous->NewWorkers() == workers; });
+  }
+  // A group that has formed, and whose members have been told of another number of workers.
+  std::vector<std::unique_ptr<Replica>> GroupToldOf(int workers) {
+    std::vector<std::unique_ptr<Replica>> replicas;
+    for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
+    JoinAll(replicas);
+    Status(workers);
+    for (const auto& replica : replicas) EXPECT_TRUE(IsTold(*replica, workers));
+    return replicas;
+  }
 
   SystemClock clock_;
   RosterConfig roster_config_ = RosterFor(lockstep::testing::Worker(0, {"a:1", "b:1", "c:1"}));
@@ -361,21 +373,11 @@ TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
 
 // Survivors and their deadline.
 
-bool IsTold(const Replica& replica, int workers) {
-  return testing::Eventually([&] { return replica.rendezvous->NewWorkers() == workers; });
-}
-
 TEST_F(RendezvousTest, AGroupThatCannotSaveIsFormedAgainWithItsNumber) {
   roster_config_ = RosterFor(Resizable(0));
   StartLeader();
-  std::vector<std::unique_ptr<Replica>> replicas;
-  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
-  JoinAll(replicas);
-  Status(4);
-  for (const auto& replica : replicas) {
-    ASSERT_TRUE(IsTold(*replica, 4));
-    replica->rendezvous->SetKeepsWorkers(true);
-  }
+  std::vector<std::unique_ptr<Replica>> replicas = GroupToldOf(4);
+  for (const auto& replica : replicas) replica->rendezvous->SetKeepsWorkers(true);
   ASSERT_TRUE(testing::Eventually([&] { return Status().keeps_workers(); }));
   replicas[2].reset();
   ASSERT_TRUE(replicas[0]->ended.Wait());
@@ -393,11 +395,7 @@ TEST_F(RendezvousTest, AGroupThatCannotSaveIsFormedAgainWithItsNumber) {
 TEST_F(RendezvousTest, MembersWaitForTheirLeaderToSaveForAnotherNumber) {
   roster_config_ = RosterFor(Resizable(0));
   StartLeader();
-  std::vector<std::unique_ptr<Replica>> replicas;
-  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
-  JoinAll(replicas);
-  Status(4);
-  for (const auto& replica : replicas) ASSERT_TRUE(IsTold(*replica, 4));
+  std::vector<std::unique_ptr<Replica>> replicas = GroupToldOf(4);
   replicas[2].reset();
   ASSERT_TRUE(replicas[0]->ended.Wait());
   auto second = replicas[1]->JoinLater(7);
@@ -414,11 +412,7 @@ TEST_F(RendezvousTest, ALeaderThatEndsAtOnceHasSaidThatItHasSaved) {
   roster_config_ = RosterFor(Resizable(0));
   roster_config_.dead_after = options_.heartbeat_every = 1h;
   StartLeader();
-  std::vector<std::unique_ptr<Replica>> replicas;
-  for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(Resizable(i)));
-  JoinAll(replicas);
-  Status(4);
-  for (const auto& replica : replicas) ASSERT_TRUE(IsTold(*replica, 4));
+  std::vector<std::unique_ptr<Replica>> replicas = GroupToldOf(4);
   replicas[0]->rendezvous->SetKeepsWorkers(true);
   ASSERT_TRUE(testing::Eventually([&] { return Status().keeps_workers(); }));
   replicas[0]->rendezvous->SetKeepsWorkers(false);
