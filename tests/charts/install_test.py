@@ -446,7 +446,7 @@ class ReleaseTest(unittest.TestCase):
                 # As an automatic rollback does, which leaves the release as a failed one.
                 self.give_the_crd_up_and_go_back(release, rolled_back=True)
                 release.call("uninstall", "lockstep")
-                # Helm forgets what the revision before a failed rollback had made beyond the one gone back to.
+                # After a failed rollback, Helm leaves behind what only the later revision had.
                 server().kubectl("delete", "poddisruptionbudgets", "--all", f"--namespace={release.namespace}")
                 self.remove_crd()
 
