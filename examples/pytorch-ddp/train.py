@@ -5,6 +5,7 @@ torchrun gives each process its rank, the size of the world and where the first 
 0 tells the operator how far it is.
 """
 import argparse
+import gc
 import itertools
 import json
 import os
@@ -127,6 +128,9 @@ def main():
     run(training, read_set(arguments.data, "train"), arguments)
     found = accuracy(training.model.module, read_set(arguments.data, "t10k"))
     say(steps=training.step, accuracy=round(found, 4))
+    # The model holds the process group: its threads end only with both, and abort a Python that ends first.
+    del training
+    gc.collect()
     dist.destroy_process_group()
 
 
