@@ -1,7 +1,6 @@
 #include "trainer/comm/gradient_reducer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
@@ -21,7 +20,6 @@ class IdleReducer final : public GradientReducer {
   absl::Status Wait() override { return absl::OkStatus(); }
   absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
-  std::optional<double> ExposedSeconds() const override { return 0; }
 };
 
 class ThreadedReducer final : public GradientReducer {
@@ -60,10 +58,8 @@ class ThreadedReducer final : public GradientReducer {
 
   absl::Status Wait() override {
     Ready(0);
-    const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
     finished_.wait(lock, [&] { return done_ == buckets_.size() || !failure_.ok(); });
-    exposed_ += std::chrono::steady_clock::now() - start;
     if (!failure_.ok()) return failure_;
     done_ = 0;
     started_ = false;
@@ -73,11 +69,9 @@ class ThreadedReducer final : public GradientReducer {
 
   // On the caller's thread: there is nothing that the transfer could overlap with.
   absl::Status BroadcastFirst(std::int64_t floats) override {
-    const auto start = std::chrono::steady_clock::now();
     const absl::Status sent = communicator_.Broadcast(
         std::as_writable_bytes(buffer_.first(static_cast<std::size_t>(floats))), /*root=*/0);
     const std::lock_guard lock(mutex_);
-    exposed_ += std::chrono::steady_clock::now() - start;
     failure_.Update(sent);  // keeps the first
     return sent;
   }
@@ -85,11 +79,6 @@ class ThreadedReducer final : public GradientReducer {
   absl::Status status() const override {
     const std::lock_guard lock(mutex_);
     return failure_;
-  }
-
-  std::optional<double> ExposedSeconds() const override {
-    const std::lock_guard lock(mutex_);
-    return std::chrono::duration<double>(exposed_).count();
   }
 
  private:
@@ -126,8 +115,7 @@ class ThreadedReducer final : public GradientReducer {
   std::size_t done_ = 0;      // buckets of this step that are summed
   bool started_ = false, stopping_ = false;
   absl::Status failure_;  // permanent: the communicator is broken
-  std::chrono::steady_clock::duration exposed_{};
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;    // last: uses all of the above
 };
 
 class StreamReducer final : public GradientReducer {
@@ -180,7 +168,6 @@ class StreamReducer final : public GradientReducer {
 
   absl::Status status() const override { return collectives_.status(); }
   // The device waits, not the caller, and nothing here can tell for how long.
-  std::optional<double> ExposedSeconds() const override { return std::nullopt; }
 
  private:
   std::int64_t size() const { return buckets_.empty() ? 0 : buckets_.front().end; }

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,9 +56,6 @@ class GradientReducer {
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
   // The first failure of the sums and broadcasts that are done. Thread-safe.
   virtual absl::Status status() const = 0;
-  // Seconds that Wait() and BroadcastFirst() have blocked so far: communication that the backward
-  // pass did not hide. nullopt: the device waits instead, and for how long is not known.
-  virtual std::optional<double> ExposedSeconds() const = 0;
 };
 
 }  // namespace lockstep::train

@@ -93,12 +93,6 @@ class CollectiveStrategy final : public Strategy {
   void StepEnded(const absl::Status& summed) override {
     if (sums_) patience_.Note(summed).IgnoreError();
   }
-  std::optional<double> ExposedSeconds() const override {
-    if (!reducer_ || !past_exposed_seconds_) return past_exposed_seconds_;
-    const std::optional<double> exposed = reducer_->ExposedSeconds();
-    if (!exposed) return std::nullopt;
-    return *past_exposed_seconds_ + *exposed;
-  }
   std::string CommunicatorName() const override {
     if (!communicator_) return "none";
     return PassesThroughHost() ? communicator_->Name() : collectives_->Name();
@@ -120,7 +114,6 @@ class CollectiveStrategy final : public Strategy {
   }
 
   void LeaveGroup() {
-    past_exposed_seconds_ = ExposedSeconds();
     if (communicator_) communicator_->Abort();
     if (collectives_) collectives_->Abort();
     reducer_.reset();
@@ -134,7 +127,6 @@ class CollectiveStrategy final : public Strategy {
   Patience patience_;
   MemberCallers callers_;
   std::vector<GradientReducer::Bucket> buckets_;  // of the present group
-  std::optional<double> past_exposed_seconds_ = 0.0;
   GenerationStop stop_;
   std::unique_ptr<Communicator> communicator_;
   // Each uses the one before, so it is destroyed first.

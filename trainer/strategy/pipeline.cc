@@ -108,7 +108,6 @@ class PipelineStrategy final : public Strategy, public StageGroups {
     patience_.Note(summed).IgnoreError();
     peers_->StepEnded(summed);
   }
-  std::optional<double> ExposedSeconds() const override { return peers_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return all_->CommunicatorName(); }
   StageGroups* stages() override { return this; }
 

@@ -77,9 +77,6 @@ class Strategy {
   // FinishGradients returns, the sums of a device are not known yet. And when a wait at a StageLink
   // has failed in an evaluation.
   virtual void StepEnded(const absl::Status& summed) = 0;
-  // Seconds spent waiting in FinishGradients and BroadcastFirst since the replica started. nullopt:
-  // a device waits instead, and for how long is not known.
-  virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
   // Returns this rank's groups if the model is cut into stages, else null. GradientsReady,
   // FinishGradients and SumStatus then concern the ranks with the same stage, the other calls all

@@ -155,22 +155,6 @@ TEST_F(GradientReducerTest, DestroyedBetweenStepsItLeavesTheCommunicatorAlone) {
   EXPECT_FALSE(communicator_.aborted());
 }
 
-TEST_F(GradientReducerTest, OnlyTheWaitIsExposed) {
-  reducer_->Ready(60);
-  communicator_.WaitForCalls(1);
-  EXPECT_EQ(reducer_->ExposedSeconds(), 0);
-  communicator_.Hold(true);
-  constexpr auto kHeld = std::chrono::milliseconds(20);
-  std::jthread releaser([&] {
-    communicator_.WaitForCalls(2);
-    const auto until = std::chrono::steady_clock::now() + kHeld;
-    while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    communicator_.Hold(false);
-  });
-  ASSERT_TRUE(reducer_->Wait().ok());
-  EXPECT_GE(reducer_->ExposedSeconds().value(), 0.015);
-}
-
 TEST_F(GradientReducerTest, NothingIsAllocatedInAStep) {
   ASSERT_TRUE(reducer_->Wait().ok());
   const long before = Allocations();
@@ -189,7 +173,6 @@ TEST(GradientReducerOfOneTest, NeedsNoThreadAndKeepsTheGradients) {
   const auto reducer = GradientReducer::Create(communicator, buffer, {{0, 10}});
   reducer->Ready(5);
   EXPECT_TRUE(reducer->Wait().ok());
-  EXPECT_EQ(reducer->ExposedSeconds(), 0);
   EXPECT_EQ(buffer, std::vector<float>(10, 3));
 }
 

@@ -167,7 +167,6 @@ class FaultyStrategy final : public Strategy {
   }
   absl::Status SumStatus() const override { return failure_.ok() ? inner_->SumStatus() : failure_; }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
-  std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
   StageGroups* stages() override { return inner_->stages(); }
   void Abort(std::uint64_t generation) override { inner_->Abort(generation); }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -53,7 +52,6 @@ class ScriptedStrategy final : public Strategy {
   absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
   absl::Status Barrier() override { return absl::OkStatus(); }
   void StepEnded(const absl::Status& summed) override { ended.push_back(summed); }
-  std::optional<double> ExposedSeconds() const override { return 0; }
   std::string CommunicatorName() const override { return "scripted"; }
   void Abort(std::uint64_t) override {}
 
