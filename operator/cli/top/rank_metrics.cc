@@ -75,9 +75,9 @@ void Set(RankMetrics& rank, const Sample& sample) {
   if (sample.name == "remaining_seconds" && sample.value >= 0) {
     rank.remaining_seconds = std::min(sample.value, kMostCount);
   }
-  if (sample.name == "world_size" && sample.value >= 0 && sample.value <= kMostReplicas) {
-    rank.world = static_cast<int>(sample.value);
-  }
+  if (sample.value < 0 || sample.value > kMostReplicas) return;
+  if (sample.name == "world_size") rank.world = static_cast<int>(sample.value);
+  if (sample.name == "stage") rank.stage = static_cast<int>(sample.value);
 }
 
 }  // namespace

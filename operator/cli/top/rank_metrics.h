@@ -36,6 +36,7 @@ struct RankMetrics {
   int rank = 0;
   std::string replica;  // "worker-1"; not part of the metrics
   int world = 0;        // processes that train together; 0: not known yet
+  int stage = 0;        // of the model (strategy.stages); 0: the first, or the whole model
   double step = 0, total_steps = 0;
   double steps_done = 0;  // that this rank has taken part in
   PhaseSeconds seconds{};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace lockstep::cli {
@@ -19,6 +20,7 @@ RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
   RankTimes times;
   times.rank = after.rank;
   times.replica = after.replica;
+  times.stage = after.stage;
   times.step = after.step;
   if (before == nullptr || after.steps_done < before->steps_done) return times;
   for (std::size_t i = 0; i < kPhases.size(); ++i) {
@@ -37,19 +39,19 @@ double WorkForAStep(const RankTimes& rank) {
   return work / rank.steps;
 }
 
-// Of an even number, the faster of the two in the middle: of two ranks, the mean would hide that
-// one waits for the other nearly half of its time.
-void MarkStragglers(std::vector<RankTimes>& ranks) {
+// Of ranks with the same stage. Of an even number, the faster of the two in the middle: of two
+// ranks, the mean would hide that one waits for the other nearly half of its time.
+void MarkStragglers(std::vector<RankTimes>& ranks, int stage) {
   std::vector<double> works;
   for (const RankTimes& rank : ranks) {
-    if (rank.steps > 0) works.push_back(WorkForAStep(rank));
+    if (rank.steps > 0 && rank.stage == stage) works.push_back(WorkForAStep(rank));
   }
   if (works.size() < 2) return;
   std::ranges::sort(works);
   const double median = works[(works.size() - 1) / 2];
   if (median <= 0) return;
   for (RankTimes& rank : ranks) {
-    if (rank.steps <= 0) continue;
+    if (rank.steps <= 0 || rank.stage != stage) continue;
     const double more = WorkForAStep(rank) / median - 1;
     if (more > kSlow) rank.slow = more;
   }
@@ -86,7 +88,10 @@ StepTimes TimesBetween(const std::vector<RankMetrics>& before,
     const std::size_t size = std::max(lived, static_cast<std::size_t>(world));
     times.goodput = kept * static_cast<double>(lived) / static_cast<double>(size);
   }
-  if (world != 1) MarkStragglers(times.ranks);  // variants that train alone wait for nobody
+  if (world == 1) return times;  // variants that train alone wait for nobody
+  std::set<int> stages;
+  for (const RankTimes& rank : times.ranks) stages.insert(rank.stage);
+  for (const int stage : stages) MarkStragglers(times.ranks, stage);
   return times;
 }
 

@@ -14,6 +14,7 @@ TEST(RankMetricsTest, EachRankHasItsNumbers) {
       "lockstep_trainer_step{rank=\"2\"} 11\n"
       "lockstep_trainer_total_steps{rank=\"2\"} 100\n"
       "lockstep_trainer_world_size{rank=\"2\"} 4\n"
+      "lockstep_trainer_stage{rank=\"2\"} 1\n"
       "lockstep_trainer_steps_total{rank=\"2\"} 9\n"
       "lockstep_trainer_loss{rank=\"2\"} 0.25\n"
       "lockstep_trainer_loss{rank=\"3\"} Nan\n"
@@ -28,6 +29,7 @@ TEST(RankMetricsTest, EachRankHasItsNumbers) {
   EXPECT_EQ(ranks[0].step, 11);
   EXPECT_EQ(ranks[0].total_steps, 100);
   EXPECT_EQ(ranks[0].world, 4);
+  EXPECT_EQ(ranks[0].stage, 1);
   EXPECT_EQ(ranks[0].steps_done, 9);
   EXPECT_EQ(ranks[0].loss, 0.25);
   EXPECT_EQ(ranks[0].remaining_seconds, 150);

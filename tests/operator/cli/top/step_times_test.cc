@@ -55,6 +55,22 @@ TEST(StepTimesTest, OfTwoRanksTheSlowerOneIsComparedWithTheOther) {
   EXPECT_NEAR(*times.ranks[1].slow, 0.3, 1e-9);
 }
 
+TEST(StepTimesTest, AStageIsComparedWithItselfOnly) {
+  std::vector<RankMetrics> before, after;
+  for (int rank = 0; rank < 4; ++rank) {
+    before.push_back(Rank(rank, 0, {}, 4));
+    after.push_back(Rank(rank, 10, {0, rank % 2 == 0 ? 10.0 : 30.0}, 4));
+    before.back().stage = after.back().stage = rank % 2;
+  }
+  after[3].seconds[kCompute] = 45;
+  const StepTimes times = TimesBetween(before, after);
+  EXPECT_FALSE(times.ranks[0].slow);
+  EXPECT_FALSE(times.ranks[1].slow);
+  EXPECT_FALSE(times.ranks[2].slow);
+  ASSERT_TRUE(times.ranks[3].slow);
+  EXPECT_NEAR(*times.ranks[3].slow, 0.5, 1e-9);
+}
+
 TEST(StepTimesTest, VariantsThatTrainAloneAreNoStragglers) {
   const StepTimes times =
       TimesBetween({Rank(0, 0, {}, 1), Rank(1, 0, {}, 1), Rank(2, 0, {}, 1)},
