@@ -17,16 +17,21 @@ bool IsThere(const ObservedPod& pod) {
          !pod.node_is_unknown && !pod.node_is_in_outage;
 }
 
-// Returns true if the job has run, and a replica that it requires is not there now.
+// Returns true if a replica that the job requires, of a role that has been up, is not there now.
 bool LacksReplica(const Observed& observed) {
-  if (!IsTrue(observed.job.status, kRunning)) return false;
-  return std::ranges::any_of(RequiredPods(observed), [](const ObservedPod* pod) {
+  const api::TrainingJob& job = observed.job;
+  return std::ranges::any_of(WantedReplicas(job), [&observed, &job](const Replica& replica) {
+    if (!IsRequired(job, replica) || !HasBeenUp(job, replica.role)) return false;
+    const ObservedPod* pod = FindPod(observed, replica);
     return pod == nullptr || !IsThere(*pod);
   });
 }
 
+// Returns true if the pod's restarts may yet be charged: also after a scale-down has removed its
+// index.
 bool IsCharged(const Observed& observed, const ObservedPod& pod) {
-  return pod.role != api::Role::kEvaluator && !pod.is_gone && !IsObsolete(observed, pod);
+  return pod.role != api::Role::kEvaluator && !pod.is_gone &&
+         pod.attempt == observed.job.status.attempt && !IsCounted(observed, pod);
 }
 
 // Excuses what is beyond backoffLimit, of restarts that this process has not seen.

@@ -307,6 +307,40 @@ TEST_F(SeenCausesTest, ANewOperatorFailsNoJobForRestartsThatTheOneBeforeExcused)
   EXPECT_EQ(world_.Job()->status.state, "Failed") << "the next one counts";
 }
 
+// A scale-down removes the index of a pod that still ends.
+TEST_F(SeenCausesTest, NorAreRestartsThatWereExcusedWhenAScaleDownRemovesTheirPod) {
+  World world(Job("j")
+                  .Workers(3)
+                  .ElasticTorch(1, 3)
+                  .RestartScope(api::RestartScope::kPod)
+                  .BackoffLimit(6)
+                  .Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1", "j-worker-2"}) {
+    world.SetPod(name, "Running");
+  }
+  world.Settle();
+  for (int restarts = 1; restarts <= 7; ++restarts) {  // their node was started again
+    world.client.Modify(kube::kPodKind, {"default", "j-worker-2"}, [&](kube::Object& pod) {
+      kube::Object& container = pod["status"]["containerStatuses"][0];
+      container["restartCount"] = restarts;
+      container["lastState"] = {{"terminated", {{"exitCode", 255}, {"reason", "Unknown"}}}};
+    });
+    world.Settle();
+  }
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+  });
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.restarts.application, 0);
+  world.client.Modify(kube::kPodKind, {"default", "j-worker-1"}, [](kube::Object& pod) {
+    pod["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z";
+    pod["metadata"]["deletionGracePeriodSeconds"] = 30;
+  });
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Running");
+}
+
 TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsChargedIfNothingExplainsIt) {
   RestartServer(1, "Error");
   world_.Settle();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rfc3339.h"
 #include "operator/controller/rules/status.h"
 #include "tests/operator/controller/world.h"
 
@@ -60,6 +61,36 @@ TEST(StartOrderWorldTest, WorkersFollowTheServersAndTheJobRuns) {
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Running");
   EXPECT_THAT(world.EventReasons(), ElementsAre("RoleStarted", "Running"));
+}
+
+// Those who lost it have only others to wait for.
+TEST(StartOrderWorldTest, ALossExplainsItsPeersRestartsWhileARoleStillWaits) {
+  World world(ServersFirst(DependencyStatus::kComplete)
+                  .RestartScope(api::RestartScope::kPod)
+                  .BackoffLimit(6)
+                  .Build());
+  world.Settle();
+  world.SetPod("j-ps-0", "Running");
+  world.SetPod("j-ps-1", "Running");
+  world.Settle();
+  world.clock.Advance(std::chrono::hours(1));
+  world.client.Remove(kube::kPodKind, {"default", "j-ps-0"});
+  world.Settle();  // its successor finds no node
+  for (int restarts = 1; restarts <= 7; ++restarts) {
+    world.clock.Advance(std::chrono::seconds(20));
+    world.client.Modify(kube::kPodKind, {"default", "j-ps-1"}, [&](kube::Object& pod) {
+      kube::Object& container = pod["status"]["containerStatuses"][0];
+      container["restartCount"] = restarts;
+      container["lastState"] = {{"terminated",
+                                 {{"exitCode", 1},
+                                  {"reason", "Error"},
+                                  {"finishedAt", FormatRfc3339(WholeSeconds(world.clock.Now()))}}}};
+    });
+    world.Settle();
+    world.clock.Advance(std::chrono::seconds(20));  // long enough for a cause to show
+    world.Settle();
+  }
+  EXPECT_EQ(world.Job()->status.state, "Pending");
 }
 
 // Neither a new operator nor a server that is not ready for a while takes the note back.
