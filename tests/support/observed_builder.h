@@ -34,7 +34,8 @@ inline PodState Exited(int code, std::string reason = "", std::optional<Time> at
                        .reason = reason,
                        .message = "last words",
                        .progress = std::nullopt,
-                       .finished_at = at};
+                       .finished_at = at,
+                       .started_at = Time(std::chrono::seconds(1'700'000'000))};  // Seen's `now`
   };
 }
 // Exited, and observed for Settings::settling, so the failure is judged at once.

@@ -147,17 +147,33 @@ bool HasReportedSteps(const Observed& observed, Time since) {
          progress->update_time.value_or(observed.now) >= since;
 }
 
+// Returns since when the replicas have run; while roles wait for others, those of the roles that
+// have been up. nullopt: none has.
+std::optional<Time> RunningSince(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (IsTrue(job.status, kRunning)) {
+    return FindCondition(job.status, kRunning)->last_transition_time;
+  }
+  std::optional<Time> since;
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod) || !HasBeenUp(job, pod.role)) continue;
+    const auto& began = pod.termination ? pod.termination->started_at : pod.running_since;
+    since = std::max(since, began);  // nullopt is less than any time
+  }
+  return since;
+}
+
 // Returns true if the replicas have run long enough for the back-off to start over. Where steps are
 // reported they are the better measure; see NoteProgress.
 bool WasHealthy(const Observed& observed) {
-  if (!IsTrue(observed.job.status, kRunning)) return false;
-  Time since = FindCondition(observed.job.status, kRunning)->last_transition_time;
-  if (observed.last_restart) {  // it may have left Running true
+  std::optional<Time> since = RunningSince(observed);
+  if (!since) return false;
+  if (observed.last_restart) {  // it may have left them running
     const Duration delay =
         RestartDelay(observed.settings, observed.job.status.restarts.since_progress);
-    since = std::max(since, *observed.last_restart + delay);
+    since = std::max(*since, *observed.last_restart + delay);
   }
-  return observed.now - since >= kHealthyRun && !HasReportedSteps(observed, since);
+  return observed.now - *since >= kHealthyRun && !HasReportedSteps(observed, *since);
 }
 
 // Returns true if one of the replicas was lost in the latest incident already: its successor has

@@ -70,9 +70,9 @@ bool IsFinal(const std::string& restart_policy, int exit_code) {
 
 // A runtime that could not start the container gives the epoch, and the kubelet none for one that
 // it did not get to.
-bool HasStartTime(const Object& terminated) {
+std::optional<Time> StartTime(const Object& terminated) {
   const std::optional<Time> started = ParseRfc3339(TextMember(terminated, "startedAt"));
-  return started && *started > Time{};
+  return started && *started > Time{} ? started : std::nullopt;
 }
 
 // Returns true if people can read nothing more in the message than `progress` says. A program of
@@ -92,7 +92,7 @@ Termination ReadTermination(const Object& terminated) {
                   .progress = std::nullopt,
                   .results = {},
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt")),
-                  .has_run = HasStartTime(terminated)};
+                  .started_at = StartTime(terminated)};
   end.progress = api::ProgressFromMessage(end.message);
   end.results = api::ResultsFromMessage(end.message);
   const bool is_for_people =
@@ -314,7 +314,7 @@ bool HasEnded(const ObservedPod& pod) {
 
 bool MayHaveStarted(const ObservedPod& pod) {
   return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kSucceeded ||
-         pod.running_since || (pod.termination && pod.termination->has_run) || pod.last_end;
+         pod.running_since || (pod.termination && pod.termination->started_at) || pod.last_end;
 }
 
 bool WasEndedByNode(const ObservedPod& pod) {

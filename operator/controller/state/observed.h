@@ -37,7 +37,7 @@ struct Termination {
   std::optional<api::Progress> progress;         // the trainer's last report, if the message is one
   std::vector<api::VariantResult> results = {};  // of an Independent job's pod, likewise
   std::optional<Time> finished_at;
-  bool has_run = true;  // false: the kubelet ended the container before it had started
+  std::optional<Time> started_at;  // nullopt: the kubelet ended the container before it had started
   bool operator==(const Termination&) const = default;
 };
 

@@ -515,7 +515,7 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
   Seen evicted = with_third([](ObservedPod& pod) {
     pod.phase = PodPhase::kFailed;
     pod.reason = "Evicted";
-    pod.termination = Termination{.exit_code = 137, .has_run = false};
+    pod.termination = Termination{.exit_code = 137};
   });
   EXPECT_EQ(evicted.Write().Build().job.status.attempt, 0);
   // One whose second container keeps the pod Pending has started.
@@ -914,6 +914,22 @@ TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
   Seen seen(Gang());
   seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
   seen.Later(std::chrono::minutes(11)).Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
+  EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+}
+
+TEST(RestartRuleTest, SoDoesThatOfARoleForWhichOthersWait) {
+  Seen seen(Job("j")
+                .Workers(2)
+                .Chief()
+                .RestartScope(RestartScope::kGang)
+                .DependsOn(Role::kChief, Role::kWorker, api::DependencyStatus::kComplete));
+  // All of them have ended, as those of a gang do.
+  seen.Service().Worker(0, Exited(1)).Worker(1, Exited(137)).With([](Observed& observed) {
+    observed.job.status.running_roles = {Role::kWorker};
+    observed.job.status.restarts.since_progress = 4;
+  });
+  seen.Later(std::chrono::minutes(11)).Write();
   EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
   EXPECT_FALSE(seen.Build().job.status.next_retry_time);
 }

@@ -249,7 +249,7 @@ TEST(ObservedTest, AnEndWithoutAStartIsNoRun) {
     Object end = ExitOf(128);
     end["terminated"]["startedAt"] = started;
     const ObservedPod pod = *ObservePod(PodWith("Never", "Failed", end));
-    EXPECT_FALSE(pod.termination->has_run) << started;
+    EXPECT_FALSE(pod.termination->started_at) << started;
     EXPECT_FALSE(MayHaveStarted(pod)) << started;
   }
   EXPECT_TRUE(MayHaveStarted(*ObservePod(PodWith("Never", "Failed", ExitOf(128)))));
