@@ -239,11 +239,16 @@ void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
 
 void Evaluator::Summarize(const EvaluationResult& result) {
   if (summaries_ == nullptr) return;
+  const auto add = [this](std::int64_t step, double loss, double metric) {
+    summaries_->Scalar("test/loss", loss, step);
+    summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", metric, step);
+  };
   // Results of this step and later ones that an earlier process has written count no more.
-  if (!std::exchange(has_summarized_, true)) summaries_->Begin(result.step);
-  summaries_->Scalar("test/loss", result.loss, result.step);
-  summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", result.metric,
-                     result.step);
+  // TensorBoard drops a later step when an earlier one comes, so the latest result follows again.
+  const bool is_late = result.step < last_.step;
+  if (!std::exchange(has_summarized_, true) || is_late) summaries_->Begin(result.step);
+  add(result.step, result.loss, result.metric);
+  if (is_late) add(last_.step, last_.loss, last_.metric);
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
     LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
   }

@@ -14,6 +14,8 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_file_system.h"
+#include "tests/support/temp_directory.h"
+#include "tests/trainer/observe/event_file.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/train/snapshot.h"
 
@@ -22,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 constexpr std::int64_t kLastStep = 20;  // SmallTraining: 4 epochs of 5 steps
@@ -146,6 +149,27 @@ TEST_F(EvaluatorTest, OnceTrainingHasEndedTheLastCheckpointIsFirst) {
   EXPECT_EQ(last_.step, kLastStep);
   EXPECT_EQ(last_.loss, last.loss);
   EXPECT_EQ(last_.skipped, 0);
+}
+
+// A reader drops the steps that are not before the one that it comes to.
+TEST_F(EvaluatorTest, ResultsThatComeAfterTheLastStepsHideItFromNoReader) {
+  for (const std::int64_t step : {5, 10, 15, 20}) Save(step);
+  const TempDirectory folder;
+  api::TrainingSpec training = FollowedTraining();
+  training.summaries.directory = folder.path();
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  const std::vector<std::string> files = FilesIn(folder.At("eval"));
+  ASSERT_EQ(files.size(), 1u);
+  std::map<std::string, std::vector<std::uint64_t>> curves;
+  for (const std::string& event : Records(ReadTextFile(files[0]))) {
+    for (const std::string tag : {"test/loss", "test/accuracy"}) {
+      if (event.find(tag) == std::string::npos) continue;
+      std::erase_if(curves[tag], [&](std::uint64_t step) { return step >= StepOf(event); });
+      curves[tag].push_back(StepOf(event));
+    }
+  }
+  EXPECT_THAT(curves, ElementsAre(Pair("test/accuracy", ElementsAre(5, 10, 15, kLastStep)),
+                                  Pair("test/loss", ElementsAre(5, 10, 15, kLastStep))));
 }
 
 // The job waits for the Evaluator's end only so long.
