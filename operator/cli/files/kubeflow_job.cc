@@ -12,6 +12,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "base/status.h"
+#include "operator/cli/files/parts.h"
 
 namespace lockstep::cli {
 namespace {
@@ -22,52 +23,6 @@ constexpr char kKubeflowApi[] = "kubeflow.org/v1";
 constexpr char kKubeflowManager[] = "kubeflow.org/training-operator";
 // The ports that have another name here.
 constexpr const char* kRenamedPorts[] = {"pytorchjob-port", "jaxjob-port"};
-
-// Consumes the members of an object and notes those that were not taken.
-class Parts {
- public:
-  Parts(api::Json object, std::string path, std::vector<std::string>& notes)
-      : object_(std::move(object)), path_(std::move(path)), notes_(notes) {
-    if (!object_.is_object()) object_ = api::Json::object();
-  }
-
-  std::optional<api::Json> Take(const char* name) {
-    const auto it = object_.find(name);
-    if (it == object_.end()) return std::nullopt;
-    api::Json value = std::move(*it);
-    object_.erase(it);
-    if (value.is_null()) return std::nullopt;
-    return value;
-  }
-  // Copies a field unchanged.
-  void Move(const char* name, OrderedJson& to) { MoveAs(name, name, to); }
-  void MoveAs(const char* name, const char* new_name, OrderedJson& to) {
-    if (auto value = Take(name)) to[new_name] = OrderedJson::parse(value->dump());
-  }
-  Parts Section(const char* name) {
-    return {Take(name).value_or(api::Json::object()), Path(name), notes_};
-  }
-  void Note(const std::string& text) { notes_.push_back(text); }
-  void NoteField(const char* name, const std::string& text) {
-    Note(fmt::format("{}: {}", Path(name), text));
-  }
-  std::string Path(const std::string& name) const {
-    return path_.empty() ? name : fmt::format("{}.{}", path_, name);
-  }
-  const api::Json& rest() const { return object_; }
-  std::vector<std::string>& notes() const { return notes_; }
-  void NoteRest() {
-    for (const auto& [name, value] : object_.items()) {
-      Note(fmt::format("{}: has no equivalent in a TrainingJob and is left out", Path(name)));
-    }
-    object_ = api::Json::object();
-  }
-
- private:
-  api::Json object_;
-  std::string path_;
-  std::vector<std::string>& notes_;
-};
 
 std::string Lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -300,16 +255,29 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
                  "becomes spec.elastic: set maxReplicas to the most workers that the job may have");
 }
 
+// Kubeflow ends such a job when all workers have ended; an elastic one when any has.
+bool HasOnlyWorkers(const OrderedJson& to) {
+  return !to.at("replicaSpecs").contains("Chief") && WorkersOf(to) > 1;
+}
+
 void ConvertPyTorch(Parts& spec, OrderedJson& to) {
   ConvertProcesses(spec, "nprocPerNode", to);
   to["replicaSpecs"] = ConvertReplicas(spec.Section("pytorchReplicaSpecs"), "OnFailure");
   if (auto elastic = spec.Take("elasticPolicy")) {
     ConvertElastic({*elastic, spec.Path("elasticPolicy"), spec.notes()}, to);
+    if (HasOnlyWorkers(to)) {
+      spec.Note(
+          "spec.successPolicy: Kubeflow ends the job when any worker has succeeded, Lockstep when "
+          "worker 0 has");
+    }
+  } else if (HasOnlyWorkers(to)) {
+    to["successPolicy"] = "AllWorkers";
   }
 }
 
 void ConvertJax(Parts& spec, OrderedJson& to) {
   to["replicaSpecs"] = ConvertReplicas(spec.Section("jaxReplicaSpecs"), "Never");
+  if (HasOnlyWorkers(to)) to["successPolicy"] = "AllWorkers";
 }
 
 OrderedJson ConvertMetadata(const api::Json& object) {
@@ -377,6 +345,12 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
     converted.notes.emplace_back(
         "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
         "only that one, as Kubeflow does");
+  }
+  if (object.contains("metadata") && !kube::TextMember(object.at("metadata"), "uid").empty()) {
+    converted.notes.push_back(fmt::format(
+        "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
+        "delete it first, or give the TrainingJob another name",
+        kube::TextMember(object, "kind")));
   }
   converted.object["apiVersion"] = api::kApiVersion;
   converted.object["kind"] = api::kKind;

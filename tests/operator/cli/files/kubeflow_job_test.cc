@@ -55,7 +55,7 @@ TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
   job["spec"]["runPolicy"]["suspend"] = true;
   const auto converted = ConvertKubeflowJob(job);
   ASSERT_TRUE(converted.ok()) << converted.status();
-  EXPECT_THAT(converted->notes, IsEmpty());
+  EXPECT_THAT(converted->notes, ElementsAre(HasSubstr("this TFJob is on a cluster")));
   EXPECT_EQ(converted->object.at("apiVersion"), "training.lockstep.dev/v1");
   EXPECT_EQ(Json::parse(converted->object.at("metadata").dump()),
             (Json{{"name", "mnist"}, {"namespace", "team"}, {"labels", {{"team", "vision"}}}}));
@@ -146,12 +146,33 @@ TEST(KubeflowJobTest, AJaxJobKeepsItsWorkers) {
   ASSERT_TRUE(IsKubeflowJob(job));
   const auto converted = ConvertKubeflowJob(job);
   ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_EQ(Spec(*converted).at("successPolicy"), "AllWorkers");
   const Json made = Spec(*converted).at("replicaSpecs").at("Worker");
   EXPECT_EQ(made.at("replicas"), 3);
   EXPECT_EQ(made.at("restartPolicy"), "Never") << "Kubeflow's default";
   EXPECT_EQ(made.at("template").at("spec").at("containers").at(0).at("ports").at(0).at("name"),
             "cluster");
   EXPECT_THAT(converted->notes, ElementsAre(HasSubstr("spec.restartScope")));
+}
+
+TEST(KubeflowJobTest, WorkersWithoutAMasterSucceedTogether) {
+  Json job = PyTorchJob();
+  EXPECT_FALSE(Spec(*ConvertKubeflowJob(job)).contains("successPolicy"));
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  EXPECT_EQ(Spec(*ConvertKubeflowJob(job)).at("successPolicy"), "AllWorkers");
+  job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 1;
+  EXPECT_FALSE(Spec(*ConvertKubeflowJob(job)).contains("successPolicy"));
+  const Json tensorflow = TfJob({{"Worker", Replica(3)}});
+  EXPECT_FALSE(Spec(*ConvertKubeflowJob(tensorflow)).contains("successPolicy"))
+      << "worker 0 decides there, too";
+}
+
+TEST(KubeflowJobTest, OfAJobOnAClusterTheNoteSaysThatItsPodsAreInTheWay) {
+  Json job = PyTorchJob();
+  EXPECT_THAT(ConvertKubeflowJob(job)->notes, Not(Contains(HasSubstr("metadata.name"))));
+  job["metadata"]["uid"] = "7";
+  EXPECT_THAT(ConvertKubeflowJob(job)->notes,
+              Contains(HasSubstr("metadata.name: this PyTorchJob is on a cluster")));
 }
 
 TEST(KubeflowJobTest, AnElasticPolicyBecomesElasticWithScopePod) {
@@ -165,11 +186,13 @@ TEST(KubeflowJobTest, AnElasticPolicyBecomesElasticWithScopePod) {
   const Json spec = Spec(*converted);
   EXPECT_EQ(spec.at("elastic"), (Json{{"minReplicas", 1}, {"maxReplicas", 5}}));
   EXPECT_EQ(spec.at("restartScope"), "Pod");
+  EXPECT_FALSE(spec.contains("successPolicy")) << "of an elastic job, one worker is enough";
   EXPECT_EQ(spec.at("strategy").at("processesPerPod"), 2);
   EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("maxRestarts"))));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("HorizontalPodAutoscaler")));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvBackend: \"etcd\"")));
   EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.elasticPolicy.rdzvHost")));
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("spec.successPolicy")));
   EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("restartScope"))));
 }
 
