@@ -51,8 +51,8 @@ LAYERS = {
     "operator/cli": ["base", "api/*", "operator/kube/*", "operator/controller/*", "operator/local",
                      "operator/cli/*"],
     "operator/server": ["base", "api/v1", "operator/kube", "operator/kube/rest", "operator/kube/runtime",
-                        "operator/controller", "operator/controller/children", "operator/health", "operator/metrics",
-                        "operator/progress"],
+                        "operator/controller", "operator/controller/children", "operator/controller/state",
+                        "operator/health", "operator/metrics", "operator/progress"],
     "operator": ["base", "operator/server"],  # main.cc
 
     "trainer/core": ["base"],

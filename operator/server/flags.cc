@@ -16,6 +16,7 @@
 
 #include "api/v1/names.h"
 #include "base/http_server.h"
+#include "operator/controller/state/settings.h"
 
 namespace lockstep::server {
 namespace {
@@ -247,8 +248,9 @@ std::string EmptyValueFault(std::span<const char* const> args) {
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
   app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
-  flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
-  flags.trainer_gpu_image = "lockstep-trainer:" LOCKSTEP_VERSION "-cuda";
+  const controller::TrainerImages images = controller::DefaultTrainerImages();
+  flags.trainer_image = images.cpu;
+  flags.trainer_gpu_image = images.gpu;
   // The last value counts, as in other Kubernetes programs: overlays append their own.
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);

@@ -18,8 +18,11 @@ struct TrainerImages {
   auto operator<=>(const TrainerImages&) const = default;
 };
 
+// Returns those of this version, as `make images` names them.
+TrainerImages DefaultTrainerImages();
+
 struct Settings {
-  TrainerImages trainer_images = {"lockstep-trainer:latest", "lockstep-trainer:latest-cuda"};
+  TrainerImages trainer_images = DefaultTrainerImages();
   // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the schedulerName of a
   // scheduler-plugins instance.
   std::string gang_scheduler_name;

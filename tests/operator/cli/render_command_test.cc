@@ -19,6 +19,16 @@ TEST(RenderCommandTest, PrintsWhatTheOperatorWouldCreate) {
   }
 }
 
+TEST(RenderCommandTest, TheBundledTrainersImageIsTheOneOfThisVersion) {
+  const TempDirectory folder;
+  ASSERT_EQ(testing::RunProgram(folder.path(), {"init", "job.yaml"}).code, 0);
+  const std::string said = testing::RunProgram(folder.path(), {"--version"}).out;  // "lockstep 1.2"
+  const std::string version = said.substr(said.find(' ') + 1);
+  const Ended rendered = testing::RunProgram(folder.path(), {"render", "job.yaml"});
+  EXPECT_EQ(rendered.code, 0) << rendered.err;
+  EXPECT_THAT(rendered.out, HasSubstr("image: lockstep-trainer:" + version));
+}
+
 TEST(RenderCommandTest, AFaultyJobIsAUsageErrorWithoutOutput) {
   const TempDirectory folder;
   WriteTextFile(folder.At("job.yaml"), testing::ShellJob("job", 2, "exit 0"));

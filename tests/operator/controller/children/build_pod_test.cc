@@ -382,7 +382,7 @@ TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   const Object spec = Pod(Job("j").Workers(1).Training())["spec"];
   const Object& container = spec["containers"][0];
   EXPECT_EQ(container["name"], "trainer");
-  EXPECT_EQ(container["image"], "lockstep-trainer:latest");
+  EXPECT_EQ(container["image"], DefaultTrainerImages().cpu);
   EXPECT_EQ(container["command"], Object::array({"lockstep-trainer"}));
   EXPECT_EQ(container["terminationMessagePolicy"], "FallbackToLogsOnError");
   EXPECT_EQ(container["volumeMounts"][0]["mountPath"], "/dev/shm");
