@@ -777,6 +777,13 @@ class ImageBaseTest(unittest.TestCase):
         self.assertIn("found no package coreutils", done.stderr)
 
 
+def os_release(folder, codename):
+    """The path of a file like /etc/os-release, which this writes."""
+    path = folder / "os-release"
+    path.write_text(f'NAME="Debian GNU/Linux"\nVERSION_CODENAME={codename}\n' if codename else "NAME=Arch\n")
+    return str(path)
+
+
 class ImagesTest(unittest.TestCase):
     """With a Docker engine that has one image of Debian and makes nothing of it, and programs of no content."""
 
@@ -789,7 +796,7 @@ class ImagesTest(unittest.TestCase):
         "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
     }
 
-    def make(self, libc, *arguments, other=None, wants=""):
+    def make(self, libc, *arguments, other=None, wants="", release="bookworm"):
         """With the image's root file system for arm64 there already, if it was made of `other`. The engine builds only
         if its arguments have what it `wants`."""
         with tempfile.TemporaryDirectory() as name:
@@ -802,14 +809,16 @@ class ImagesTest(unittest.TestCase):
                 write_program(folder / "path" / program, script)
             DebianImage(folder / "path/docker.tar", libc=libc)
             write_program(folder / "build/release/bin/lockstep-trainer", "")
-            for path in ("tools/images", "tools/image-base", "docker/trainer/Dockerfile", "CMakeLists.txt"):
+            for path in ("tools/images", "tools/image-base", "tools/kube/base-image.sh", "docker/trainer/Dockerfile",
+                         "CMakeLists.txt"):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(TOOLS.parent / path, folder / path)
             write_program(folder / "tools/image-records",
                           'while [ "$1" != --headers ]; do shift; done; grep -q /usr/include/a.h "$2"')
             return subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
-                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants})
+                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants,
+                                       "OS_RELEASE": os_release(folder, release)})
 
     def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
         done = self.make("2.38-1")
@@ -839,6 +848,11 @@ class ImagesTest(unittest.TestCase):
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertEqual("", done.stdout)
         self.assertIn("found glibc 2.36 in debian:bookworm-slim, expected 2.38 or later", done.stderr)
+
+    def test_the_base_is_of_the_release_on_which_the_programs_were_linked(self):
+        for release, base in (("bookworm", "debian:bookworm-slim"), ("trixie", "debian:trixie-slim")):
+            done = self.make("2.41-1", wants=f"org.opencontainers.image.base.name={base} ", release=release)
+            self.assertEqual(0, done.returncode, done.stderr)
 
 
 class InContainerTest(unittest.TestCase):
@@ -964,10 +978,48 @@ class CiRunTest(unittest.TestCase):
         self.assertIn("passed (skipped: cuda_kernels python.types); ", said)
 
 
+class BaseImageTest(unittest.TestCase):
+    """tools/kube/base-image.sh with a debootstrap and an engine that write down what they are asked."""
+
+    def call(self, verb, release):
+        """(what it printed, what was asked, the files of the image)"""
+        folder = temporary_folder(self)
+        said, image = folder / "said", folder / "image.tar"
+        said.touch()
+        write_program(folder / "debootstrap", f"""echo "debootstrap $*" >>{said}
+mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
+        write_program(folder / "docker", f"""echo "docker $*" >>{said}; cat >{image}""")
+        done = subprocess.run([TOOLS / "kube/base-image.sh", verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              check=False, env={"PATH": f"{folder}:/usr/bin:/bin", "TMPDIR": str(folder),
+                                                "OS_RELEASE": os_release(folder, release)})
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual([], list(folder.glob("tmp.*")))
+        if not image.exists():
+            return done.stdout, said.read_text(), []
+        with tarfile.open(image) as tar:
+            return done.stdout, said.read_text(), tar.getnames()
+
+    def test_it_is_of_this_machines_release(self):
+        for release, name in (("bookworm", "bookworm"), ("trixie", "trixie"), ("noble", "bookworm"), (None, "bookworm")):
+            with self.subTest(release):
+                self.assertEqual(f"debian:{name}-slim\n", self.call("name", release)[0])
+                _, said, names = self.call("make", release)
+                self.assertRegex(said, rf"debootstrap --variant=minbase {name} /")
+                self.assertRegex(said, rf"docker import .* debian:{name}-slim\n")
+                self.assertIn("./etc/dpkg/dpkg.cfg.d/slim", names)
+                self.assertNotIn("./usr/share/doc/bash", names)
+
+    def test_another_releases_packages_are_not_mixed_in(self):
+        sources = {"./etc/apt/sources.list", "./etc/apt/sources.list.d/debian.sources"}
+        self.assertEqual(set(), sources & set(self.call("make", "noble")[2]))
+        there = {name for name in sources if pathlib.Path(name[1:]).is_file()}
+        self.assertEqual(there, sources & set(self.call("make", "trixie")[2]))
+
+
 class DockerEngineTest(unittest.TestCase):
     """tools/kube/docker-engine.sh with an engine that runs and has no image, for a user who is not root."""
 
-    def call(self, pulls, **environment):
+    def call(self, pulls, release="bookworm", **environment):
         folder = temporary_folder(self)
         said = folder / "said"
         write_program(folder / "docker", f"""echo "$*" >>{said}
@@ -976,7 +1028,8 @@ case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;;
         write_program(folder / "debootstrap", f"echo debootstrap >>{said}")
         result = subprocess.run(
             [TOOLS / "kube" / "docker-engine.sh"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, check=False, env={"PATH": f"{folder}:/usr/bin:/bin", **environment})
+            stderr=subprocess.PIPE, text=True, check=False,
+            env={"PATH": f"{folder}:/usr/bin:/bin", "OS_RELEASE": os_release(folder, release), **environment})
         return result, said.read_text()
 
     def test_another_image_than_the_default_one_is_pulled(self):
@@ -996,6 +1049,11 @@ case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;;
         self.assertNotIn("pull", said)
         self.assertIn("must be root", result.stderr)  # to make it
         self.assertEqual(3, result.returncode, ".ci/run's excuse")
+
+    def test_the_default_one_is_of_this_machines_release(self):
+        result, said = self.call(pulls=False, release="trixie", BASE_IMAGE="debian:trixie-slim")
+        self.assertNotIn("pull", said)
+        self.assertEqual(3, result.returncode, result.stderr)
 
 
 class KubeVersionsTest(unittest.TestCase):

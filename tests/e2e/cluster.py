@@ -24,6 +24,8 @@ OPERATOR = "deployment/lockstep-operator"
 LEASE = "lockstep-operator"
 OF_IMAGE = "e2e.lockstep.dev/image"  # annotation of the Deployment: the image that its pods were started from
 CLUSTER_SH = ROOT / "tools/kube/cluster.sh"
+BASE_IMAGE = os.environ.get("BASE_IMAGE") or subprocess.run(
+    [ROOT / "tools/kube/base-image.sh", "name"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 LOCKS = (OUT / "lock", pathlib.Path(tempfile.gettempdir(), f"{NAME}.lock"))
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine())
 WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
@@ -46,7 +48,8 @@ class Cluster:
         SHARED.mkdir(exist_ok=True)
         # A file of its own: the user's current context stays what it was.
         self.kubeconfig = OUT / "kubeconfig"
-        self.env = dict(os.environ, KUBECONFIG=str(self.kubeconfig))
+        # The base image is named for tools of an earlier commit, too, whose default may be another release's.
+        self.env = dict(os.environ, KUBECONFIG=str(self.kubeconfig), BASE_IMAGE=BASE_IMAGE)
         self.built = pathlib.Path(subprocess.run(
             [ROOT / "tools/kube/control-plane.sh", "where"], check=True, text=True,
             stdout=subprocess.PIPE).stdout.strip())

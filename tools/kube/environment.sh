@@ -17,7 +17,7 @@ export KUBE_CACHE=${KUBE_CACHE:-$LOCKSTEP_DEPS_DIR/kube/$K8S_VERSION-$(short_has
 node_image() {
   local folder=$1
   echo "kindest/node:v$K8S_VERSION-$({
-    echo "$versions ${BASE_IMAGE:-debian:bookworm-slim}"
+    echo "$versions ${BASE_IMAGE:-$("$folder/base-image.sh" name)}"
     cat "$folder"/{control-plane.sh,node-image.sh} "$folder"/kindnetd/*
   } | short_hash)"
 }

@@ -2,13 +2,13 @@
 operator do."""
 import os
 
+from cluster import BASE_IMAGE
 from job import Job, make_namespace, program_job, training_job
 from steps import Skipped, expect
 
 OWN, OTHER = "e2e-policy", "e2e-strangers"
 # (worker, port, what it is for): what the replicas listen on at ports that are known; the leader alone has the first.
 PORTS = ((0, "2222", "rendezvous"), (0, "8080", "metrics"), (1, "8080", "metrics"))
-DEBIAN = os.environ.get("BASE_IMAGE", "debian:bookworm-slim")
 PROBES = 5  # each takes up to three seconds
 ENGINE = os.environ.get("E2E_POLICY_ENGINE")  # what to apply to a cluster whose network enforces none
 
@@ -17,7 +17,7 @@ def run(cluster):
     steps = cluster.steps
     with steps.step("the operator, two namespaces, a stranger in each", 150):
         cluster.install()
-        cluster.load_images(DEBIAN)
+        cluster.load_images(BASE_IMAGE)
         for namespace in (OWN, OTHER):
             make_namespace(cluster, namespace)
             cluster.apply(stranger(namespace))
@@ -60,7 +60,7 @@ def clean_up(cluster):
 def stranger(namespace):
     """A pod that does nothing, with a shell that opens connections, which the trainer's image has not."""
     spec = program_job("stranger", "sleep 3600")["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
-    spec["containers"][0]["image"] = DEBIAN
+    spec["containers"][0]["image"] = BASE_IMAGE
     spec["securityContext"]["runAsUser"] = 65532
     return {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "stranger", "namespace": namespace, "labels": {"app": "stranger"}},

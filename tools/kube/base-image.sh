@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The Debian image that images are made of, unless $BASE_IMAGE names another one: that of this machine's release,
+# since programs need the C library that they were linked with. On any other system, Debian 12's.
+#   base-image.sh name  print its name
+#   base-image.sh make  make it from packages, without a registry; needs root, debootstrap and a Docker engine
+set -euo pipefail
+
+usage() { sed -n '4,5s/^# *//p' "$0" >&2; exit 2; }
+[ $# = 1 ] || usage
+codename=$(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${VERSION_CODENAME:-}") || true
+case $codename in
+  bookworm | trixie) suite=$codename ;;
+  *) suite=bookworm ;;
+esac
+name=debian:$suite-slim
+
+make_image() {
+  local root file
+  root=$(mktemp -d)
+  # shellcheck disable=SC2064 # the folder of now
+  trap "rm -rf '$root' '$root.log'" EXIT
+  debootstrap --variant=minbase "$suite" "$root" >"$root.log" || { tail "$root.log" >&2; exit 1; }
+  # what the slim images leave out
+  rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,man,info,locale,lintian}/*
+  printf 'path-exclude=/usr/share/%s/*\n' doc man info locale lintian > "$root/etc/dpkg/dpkg.cfg.d/slim"
+  # security updates too, where this machine is of the same release and takes them
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
+    [ "$suite" != "$codename" ] || [ ! -f "$file" ] || install -D -m 644 "$file" "$root$file"
+  done
+  tar -C "$root" -c . | docker import --change 'CMD ["bash"]' - "$name" >/dev/null
+}
+
+case $1 in
+  name) echo "$name" ;;
+  make) make_image ;;
+  *) usage ;;
+esac
