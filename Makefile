@@ -110,7 +110,8 @@ images-arm64:
 	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@tools/images --arch arm64
 
-## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing, an hour
+## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing; needs root,
+##                  takes an hour
 e2e:
 	@tools/kube/docker-engine.sh
 	@$(MAKE) --no-print-directory images

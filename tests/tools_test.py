@@ -1016,6 +1016,15 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         self.assertEqual(there, sources & set(self.call("make", "trixie")[2]))
 
 
+class RaiseLimitTest(unittest.TestCase):
+    def test_a_limit_is_never_lowered(self):
+        limit = temporary_folder(self) / "max_user_instances"
+        for found, expected in (("128", "1024"), ("1024", "1024"), ("8192", "8192")):
+            limit.write_text(found + "\n")
+            subprocess.run([TOOLS / "kube/raise-limit.sh", limit, "1024"], check=True)
+            self.assertEqual(expected + "\n", limit.read_text())
+
+
 class DockerEngineTest(unittest.TestCase):
     """tools/kube/docker-engine.sh with an engine that runs and has no image, for a user who is not root."""
 
