@@ -1,4 +1,9 @@
 # Every third-party package, found once. tools/setup installs them.
+
+# Not beside the programs of the PATH: an active conda environment would give its own fmt or gRPC, which do not fit
+# the system's other libraries. For packages elsewhere there is CMAKE_PREFIX_PATH.
+set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
+
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -55,3 +60,5 @@ target_link_libraries(gloo_imported INTERFACE ${GLOO_LIBRARY} Threads::Threads)
 if(LOCKSTEP_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
+
+unset(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH)

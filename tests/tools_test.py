@@ -281,6 +281,30 @@ class PresetsTest(unittest.TestCase):
             self.assertIn("No tests were found", done.stdout, preset)
 
 
+class DependenciesTest(unittest.TestCase):
+    def test_no_library_is_taken_from_where_a_program_on_the_path_lies(self):
+        """As of an active conda environment, which brings fmt and others of its own."""
+        folder = temporary_folder(self)
+        names = re.findall(r"^ *find_package\((\S+)", (TOOLS.parent / "cmake/Dependencies.cmake").read_text(), re.MULTILINE)
+        self.assertIn("fmt", names)
+        for name in names:
+            config = folder / "conda/lib/cmake" / name / f"{name}Config.cmake"
+            config.parent.mkdir(parents=True, exist_ok=True)
+            config.write_text(f'message(FATAL_ERROR "{name} is taken from conda")\n')
+        for program in ("protoc", "grpc_cpp_plugin"):
+            write_program(folder / "conda/bin" / program, "exit 1")
+        (folder / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
+project(probe LANGUAGES CXX)
+include({TOOLS.parent}/cmake/Dependencies.cmake)
+""")
+        done = subprocess.run(["cmake", "-S", folder, "-B", folder / "build", "-DLOCKSTEP_ONEDNN=OFF", "-DLOCKSTEP_BUILD_TESTS=ON"],
+                              text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "PATH": f"{folder}/conda/bin:{os.environ['PATH']}"})
+        self.assertEqual(0, done.returncode, done.stdout)
+        taken = [line for line in (folder / "build/CMakeCache.txt").read_text().splitlines() if "/conda/" in line]
+        self.assertEqual([], taken)
+
+
 LISTS = 3  # of wheels that `tools/setup peers` installs: TensorFlow, ONNX Runtime, JAX
 
 
