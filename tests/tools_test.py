@@ -1179,6 +1179,15 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(0, self.call().returncode)
         self.assertIn("kind create cluster --name probe --image node:test", self.said.read_text())
 
+    def test_the_nodes_of_one_that_could_not_be_created_stay(self):
+        """Else kind deletes them, and with them what tells why."""
+        self.program("kind", 'if [ "$1" = create ]; then cat >/dev/null; exit 1; fi')
+        self.program("kubectl", "")
+        result = self.call()
+        self.assertEqual(1, result.returncode)
+        self.assertRegex(self.said.read_text(), "kind create cluster .* --retain\n")
+        self.assertRegex(result.stderr, "cluster.sh down probe deletes them\n")
+
     RULE = "DOCKER-USER -i br-lockstep ! -o br-lockstep -j REJECT"
 
     def engine(self, nodes=""):
@@ -1328,6 +1337,20 @@ class ScenarioClusterTest(unittest.TestCase):
             with self.assertRaisesRegex(Failure, "expected lockstep-trainer:.* that was made here"):
                 self.call(e2e_cluster.Cluster.load_own_images, docker_image=ours)
 
+    def test_what_tells_why_begins_with_the_logs_of_the_nodes(self):
+        """And ends without those of pods where the API server does not answer."""
+        folder = temporary_folder(self) / "smoke"
+        silent = subprocess.CalledProcessError(1, "kubectl", stderr="connection refused")
+
+        def collect(cluster):
+            with self.assertRaisesRegex(Failure, "connection refused"):
+                cluster.collect(folder)
+
+        with unittest.mock.patch.object(e2e_cluster, "ROOT", folder.parent), contextlib.redirect_stdout(io.StringIO()):
+            called = self.call(collect, kubectl=silent)
+        self.assertEqual(f"timeout 60 kind export logs --name {self.NAME} {folder}/nodes", called[0])
+        self.assertIn("kubectl --request-timeout=20s get nodes -o wide", called)
+
     def test_an_operator_of_another_image_is_started_again(self):
         def deployment(**annotations):
             return json.dumps({"metadata": {"annotations": annotations}})
@@ -1434,7 +1457,14 @@ class ScenarioRunTest(unittest.TestCase):
 
         with unittest.mock.patch.object(e2e_run, "prepare", interrupted):
             code, said, asked = self.call(smoke=lambda _: None)
-        self.assertEqual((130, ["lock", "stop"]), (code, asked))
+        self.assertEqual((130, ["lock", "collect", "stop"]), (code, asked))
+        self.assertIn("e2e: 0 passed, 1 failed, 0 skipped", said)
+
+    def test_a_cluster_that_cannot_be_prepared_says_why_before_it_is_deleted(self):
+        code, said, asked = self.call(fails="load_own_images", smoke=lambda _: None)
+        self.assertEqual((1, ["lock", "start", "load_own_images", "collect", "stop"]), (code, asked))
+        self.assertIn("still there", self.failures["cluster"])
+        self.assertRegex(said, "cluster +failed: see build/e2e/cluster\n")
         self.assertIn("e2e: 0 passed, 1 failed, 0 skipped", said)
 
 

@@ -32,6 +32,7 @@ WORKERS = 3  # a job of two has its pods apart, and there is a node for a succes
 SHARED = OUT / "shared"  # which every node has as /shared: as good as a network's file system
 SHARED_ON_NODE = "/shared"
 REMOVAL_SECONDS = 80  # a trainer may take 30 to end
+EXPORT_SECONDS = 60  # of the nodes' logs
 
 VERSION = re.search(r"^project\(lockstep VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(),
                     re.MULTILINE).group(1)
@@ -268,6 +269,9 @@ class Cluster:
         }
         folder.mkdir(parents=True, exist_ok=True)
         with self.steps.step(f"what tells why, into {folder.relative_to(ROOT)}", 180):
+            # The nodes' journals first: they tell of an API server that does not answer.
+            self.call("timeout", EXPORT_SECONDS, self.program("kind"), "export", "logs", "--name", NAME, folder / "nodes",
+                      check=False)
             for name, arguments in wanted.items():
                 try:
                     found = self.kubectl("--request-timeout=20s", *arguments, check=False)
