@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "ctest", "curl", "cut", "docker", "echo", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "ctest", "curl", "cut", "docker", "echo", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "python3", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options, as a glob.
 PROGRAMS = {"lockstep": "operator/cli/*.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/server/flags.cc"}
@@ -44,6 +44,9 @@ NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPu
 REASON_ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 # Made by a build, and the last part of a path that stands for yours.
 MADE = ("build/",)
+# A pip that is not a virtual environment's, which Debian's Python refuses; in a Dockerfile it is another Python's.
+BARE_PIP = re.compile(r"(?<![\w/.-])pip3? install\b")
+DOCKERFILE = re.compile(r"^```Dockerfile\n.*?^```", re.MULTILINE | re.DOTALL)
 YOURS = re.compile(r"^((observed_)?your_|YOUR|SCENARIO|DIR)")
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
@@ -276,6 +279,12 @@ class DocsTest(unittest.TestCase):
                 faults = [f"{page}: {fault}" for fault in faults_of_block(block)]
                 self.assertEqual([], faults, block)
         self.assertGreater(count, 5)
+
+    def test_pip_installs_into_a_virtual_environment(self):
+        for page in PAGES:
+            text = DOCKERFILE.sub("", (ROOT / page).read_text())
+            self.assertEqual([], [line for line in text.splitlines() if BARE_PIP.search(line)], page)
+        self.assertRegex("by `pip install jax`", BARE_PIP)
 
     def test_the_readme_opens_with_run_and_test(self):
         first = blocks((ROOT / "README.md").read_text())[0]
