@@ -809,11 +809,13 @@ def os_release(folder, codename):
 
 
 class ImagesTest(unittest.TestCase):
-    """With a Docker engine that has one image of Debian and makes nothing of it, and programs of no content."""
+    """With a Docker engine that has one image of Debian and makes nothing of it, and programs of no content. None of
+    them leaves a container."""
 
     PROGRAMS = {
         "uname": "echo x86_64",
-        "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
+        "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; create) echo 1; touch "$0.1" ;; '
+                  'export) cp "$0.tar" "$3" ;; rm) rm "$0.$2" ;; esac',
         "cmake": "",
         "ldd": "",
         "ninja": 'case "$*" in *" inputs "*) echo a.o ;; *" deps a.o") echo "    /usr/include/a.h" ;; esac',
@@ -831,7 +833,8 @@ class ImagesTest(unittest.TestCase):
                 (stage / "made-of-arm64").write_text(other + "\n")
             for program, script in self.PROGRAMS.items():
                 write_program(folder / "path" / program, script)
-            DebianImage(folder / "path/docker.tar", libc=libc)
+            if libc:
+                DebianImage(folder / "path/docker.tar", libc=libc)
             write_program(folder / "build/release/bin/lockstep-trainer", "")
             for path in ("tools/images", "tools/image-base", "tools/kube/base-image.sh", "docker/trainer/Dockerfile",
                          "CMakeLists.txt"):
@@ -839,10 +842,12 @@ class ImagesTest(unittest.TestCase):
                 shutil.copy(TOOLS.parent / path, folder / path)
             write_program(folder / "tools/image-records",
                           'while [ "$1" != --headers ]; do shift; done; grep -q /usr/include/a.h "$2"')
-            return subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
+            done = subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
                                   env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants,
                                        "OS_RELEASE": os_release(folder, release)})
+            self.assertFalse((folder / "path/docker.1").exists(), "a container is left")
+            return done
 
     def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
         done = self.make("2.38-1")
@@ -873,10 +878,59 @@ class ImagesTest(unittest.TestCase):
         self.assertEqual("", done.stdout)
         self.assertIn("found glibc 2.36 in debian:bookworm-slim, expected 2.38 or later", done.stderr)
 
+    def test_a_base_that_cannot_be_exported_is_a_failure(self):
+        self.assertEqual(1, self.make(libc=None).returncode)
+
     def test_the_base_is_of_the_release_on_which_the_programs_were_linked(self):
         for release, base in (("bookworm", "debian:bookworm-slim"), ("trixie", "debian:trixie-slim")):
             done = self.make("2.41-1", wants=f"org.opencontainers.image.base.name={base} ", release=release)
             self.assertEqual(0, done.returncode, done.stderr)
+
+
+class ImageCheckTest(unittest.TestCase):
+    """tests/e2e/images_test with an engine in which all is well with an image, but for what a test says."""
+
+    IMAGE = "lockstep-trainer:0.1.0"
+    FILES = ("usr/share/doc/nlohmann-json3-dev/copyright", "usr/share/doc/libcli11-dev/copyright",
+             "var/lib/dpkg/status.d/libgrpc++1.51")
+    PACKAGES = ("lockstep-trainer", "libc6", "libgrpc++1.51", "nlohmann-json3-dev", "libcli11-dev")
+
+    def call(self, *faults):
+        """(its exit code, what it printed, what is left in the engine). A fault is a case of the engine's."""
+        folder = temporary_folder(self)
+        engine = folder / "engine"
+        engine.mkdir()
+        (folder / "bill.json").write_text(json.dumps({"packages": [{"name": name} for name in self.PACKAGES]}))
+        with tarfile.open(folder / "image.tar", "w") as tar:
+            for name in self.FILES:
+                DebianImage.add(tar, name, "")
+        cases = (*faults, '"run "*--version) echo 0.1.0', '"run "*--help) echo Usage', f'"run "*.spdx.json) cat {folder}/bill.json',
+                 '"run "*)', '"image inspect "*User*) echo 65532:65532', '"image inspect "*image.version*) echo 0.1.0',
+                 '"image inspect "*base.name*) echo debian:test', '"image inspect "*Id*) echo "$5 $4"',
+                 '"image inspect "*Size*) echo 1000000', '"image inspect "*)', f'create*) touch {engine}/container; echo container',
+                 f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{self.IMAGE}") rm {engine}/again')
+        write_program(folder / "path/docker", 'case "$*" in\n' + " ;;\n".join(cases) + " ;;\nesac")
+        write_program(folder / "tools/images", f"touch {engine}/again")
+        (folder / "tests/e2e").mkdir(parents=True)
+        shutil.copy(TOOLS.parent / "tests/e2e/images_test", folder / "tests/e2e")
+        done = subprocess.run([folder / "tests/e2e/images_test", self.IMAGE], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False,
+                              env={"PATH": f"{folder}/path:/usr/bin:/bin", "BASE_IMAGE": "debian:test", "TMPDIR": str(folder)})
+        return done.returncode, done.stdout, [path.name for path in engine.iterdir()]
+
+    def test_an_image_with_which_all_is_well_passes_and_nothing_is_left(self):
+        self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 1 MB\n", []), self.call())
+
+    def test_a_check_that_fails_leaves_nothing(self):
+        for fault, expected in (('"image inspect "*Id*) echo sha256:1', "was taken from the engine's cache"),
+                                ('"image inspect "*Layers*) echo "$5"', "made again, it has other layers"),
+                                ("export*) exit 1", "not look like a tar archive")):
+            with self.subTest(fault):
+                code, said, left = self.call(fault)
+                self.assertNotEqual(0, code, said)
+                self.assertIn(expected, said)
+                self.assertNotIn("licence", said, "another check was made of what is not there")
+                self.assertEqual([], left)
 
 
 class InContainerTest(unittest.TestCase):
