@@ -911,6 +911,7 @@ class ImageCheckTest(unittest.TestCase):
                  f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{self.IMAGE}") rm {engine}/again')
         write_program(folder / "path/docker", 'case "$*" in\n' + " ;;\n".join(cases) + " ;;\nesac")
         write_program(folder / "tools/images", f"touch {engine}/again")
+        write_program(folder / "path/git", "exit 1")
         (folder / "tests/e2e").mkdir(parents=True)
         shutil.copy(TOOLS.parent / "tests/e2e/images_test", folder / "tests/e2e")
         done = subprocess.run([folder / "tests/e2e/images_test", self.IMAGE], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
