@@ -197,7 +197,8 @@ class KeysTest(unittest.TestCase):
             self.assertLessEqual(self.LABELS.items(), labels.items())
 
     def test_a_pod_keeps_the_labels_that_it_is_found_by_and_takes_each_annotation(self):
-        spec = of_kind(render(self.MORE), "Deployment")["spec"]
+        annotated = self.MORE | {"podMonitor.enabled": False, "serviceMonitor.enabled": False}
+        spec = of_kind(render(annotated), "Deployment")["spec"]
         pod, selector = spec["template"], spec["selector"]["matchLabels"]
         self.assertLessEqual(selector.items(), pod["metadata"]["labels"].items())
         self.assertEqual({"prometheus.io/scrape": "true", **self.MORE["podAnnotations"]},
