@@ -180,10 +180,11 @@ class DashboardsTest(unittest.TestCase):
 
     def test_gpus_are_shown_with_and_without_honor_labels(self):
         """Without, the exporter's own pod is `pod`, and the one that uses the GPU `exported_pod`."""
-        own = 'namespace="n", pod="{}-worker-0", gpu="0"'
-        renamed = ('namespace="gpus", pod="exporter-1", exported_namespace="{}", exported_pod="{}-worker-0", '
-                   'gpu="0"')
-        labels = [own.format("honored"), renamed.format("n", "renamed"), renamed.format("other", "foreign")]
+        own = 'namespace="n", pod="{}", gpu="0"'
+        renamed = 'namespace="gpus", pod="exporter-1", exported_namespace="{}", exported_pod="{}", gpu="0"'
+        shown = [f"{name}-{role}-0" for name in ("honored", "renamed") for role in ("worker", "evaluator")]
+        labels = [*map(own.format, shown[:2]), *(renamed.format("n", pod) for pod in shown[2:]),
+                  renamed.format("other", "foreign-worker-0")]
         panels = {title: query for title, query in queries(made()["training-job"]) if OTHER_JOBS in query}
         self.assertEqual(6, len(panels))
         cases = []
@@ -194,13 +195,19 @@ class DashboardsTest(unittest.TestCase):
                 "interval": "1m",
                 "input_series": [{"series": f"{metric}{{{of}}}", "values": "1x5"} for of in labels],
                 "promql_expr_test": [{"expr": query, "eval_time": "3m", "exp_samples": [
-                    {"labels": f'{{gpu="0", pod="{name}-worker-0"}}', "value": 1}
-                    for name in ("honored", "renamed")]}]})
+                    {"labels": f'{{gpu="0", pod="{pod}"}}', "value": 1} for pod in shown]}]})
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "test.yaml"
             path.write_text(yaml.safe_dump({"tests": cases}))
             done = promtool("test", "rules", path)
         self.assertEqual(0, done.returncode, done.stdout)
+
+    def test_the_page_names_what_the_exporter_must_be_told_to_count(self):
+        """Its own lists of counters lack some or all of these."""
+        asked = set(re.findall(r"DCGM_FI_PROF_\w+", " ".join(query for _, query in queries(made()["training-job"]))))
+        self.assertEqual(3, len(asked))
+        page = (ROOT / "docs" / "monitoring.md").read_text()
+        self.assertEqual(asked, set(re.findall(r"DCGM_FI_PROF_\w+", page)))
 
     def test_jobs_of_operators_side_by_side_are_added_up(self):
         """Each has its own namespaces; but of one operator a former leader's series may linger."""

@@ -11,8 +11,8 @@ ROW_WIDTH = 24
 MATCHERS = {
     "OPERATOR": 'job=~"$job", instance=~"$instance"',
     "TRAINER": 'job=~"$job", instance=~"$instance", namespace=~"$namespace", trainingjob=~"$trainingjob"',
-    "DCGM": 'namespace=~"$namespace", pod=~"($trainingjob)-(chief|worker)-[0-9]+"',
-    "RENAMED": 'exported_namespace=~"$namespace", exported_pod=~"($trainingjob)-(chief|worker)-[0-9]+"',
+    "DCGM": 'namespace=~"$namespace", pod=~"($trainingjob)-(chief|worker|evaluator)-[0-9]+"',
+    "RENAMED": 'exported_namespace=~"$namespace", exported_pod=~"($trainingjob)-(chief|worker|evaluator)-[0-9]+"',
 }
 OF_JOB = "namespace, trainingjob"
 OF_RANK = "namespace, trainingjob, rank"
@@ -279,7 +279,7 @@ TRAINING_JOB = [
            ("max(lockstep_trainer_evaluator_leader_checkpoint_step{TRAINER})", "saved")]),
     Row("GPUs (from DCGM's exporter)"),
     Panel("SMs active", "Part of the time that a multiprocessor had work, which `GPU utilization` does "
-          "not say.", "percentunit",
+          "not say. The exporter's own lists of counters lack it: add DCGM_FI_PROF_SM_ACTIVE.", "percentunit",
           [(of_gpus("avg", "DCGM_FI_PROF_SM_ACTIVE"), "{{pod}} {{gpu}}")], maximum=1),
     Panel("Tensor cores active", "Part of the time that tensor cores worked.", "percentunit",
           [(of_gpus("avg", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"), "{{pod}} {{gpu}}")], maximum=1),
