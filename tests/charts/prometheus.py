@@ -37,9 +37,10 @@ def discovered(pods, namespaces):
             labels[f"__meta_kubernetes_pod_labelpresent_{meta(name)}"] = "true"
         for container in pod["spec"]["containers"]:
             for port in container.get("ports", []):
-                if address:
-                    targets.append({"targets": [f"{address}:{port['containerPort']}"], "labels": {
-                        **labels, "__meta_kubernetes_pod_container_port_name": port.get("name", "")}})
+                if address:  # a test's pods share one, and listen at their host's ports
+                    targets.append({"targets": [f"{address}:{port.get('hostPort', port['containerPort'])}"], "labels": {
+                        **labels, "__meta_kubernetes_pod_container_port_name": port.get("name", ""),
+                        "__meta_kubernetes_pod_container_port_number": str(port["containerPort"])}})
     return targets
 
 

@@ -378,8 +378,11 @@ class MonitoringObjectsTest(unittest.TestCase):
         spec = of_kind(render(EVERYTHING), "PodMonitor", "lockstep-trainer")["spec"]
         self.assertEqual((50000, 32, 1024, "16MB"), (spec["sampleLimit"], spec["labelLimit"],
                                                      spec["labelValueLengthLimit"], spec["bodySizeLimit"]))
+        endpoint = spec["podMetricsEndpoints"][0]
         self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"}],
-                         spec["podMetricsEndpoints"][0]["metricRelabelings"])
+                         endpoint["metricRelabelings"])
+        self.assertIn({"sourceLabels": ["__meta_kubernetes_pod_container_port_number"], "regex": "8080",
+                       "action": "keep"}, endpoint["relabelings"])
 
     def test_an_older_prometheus_operator_is_not_given_the_field_that_it_lacks(self):
         values = EVERYTHING | {"podMonitor.trainerLimits.bodySize": ""}

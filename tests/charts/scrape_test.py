@@ -14,9 +14,9 @@ TOO_LONG = f'lockstep_trainer_step{{phase="{"x" * 2000}"}} 7\n'
 
 
 class Pod(http.server.ThreadingHTTPServer):
-    """Serves a text as its metrics, or sends the reader to the address `elsewhere`."""
+    """Serves a text as the metrics of its container's `port`, or sends the reader to the address `elsewhere`."""
 
-    def __init__(self, namespace, name, labels, text, elsewhere=None):
+    def __init__(self, namespace, name, labels, text, elsewhere=None, port=8080):
         class Answer(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 self.send_response(302 if elsewhere else 200)
@@ -30,7 +30,7 @@ class Pod(http.server.ThreadingHTTPServer):
                 pass
 
         super().__init__(("127.0.0.1", 0), Answer)
-        port = {"name": "metrics", "containerPort": self.server_port}
+        port = {"name": "metrics", "containerPort": port, "hostPort": self.server_port}
         self.object = {"metadata": {"namespace": namespace, "name": name, "labels": labels},
                        "spec": {"containers": [{"name": "main", "ports": [port]}]},
                        "status": {"phase": "Running", "podIP": "127.0.0.1"}}
@@ -46,7 +46,8 @@ class ScrapeTest(unittest.TestCase):
         pods = [Pod(OPERATOR_NAMESPACE, "operator", operator, "lockstep_operator_build_info 1\n"),
                 Pod("tenant", "impostor", operator, FORGED),
                 Pod("tenant", "forger", trainer, FORGED),
-                Pod("tenant", "waster", trainer, TOO_LONG)]
+                Pod("tenant", "waster", trainer, TOO_LONG),
+                Pod("tenant", "own-image", trainer, "own_metric 1\n", port=9400)]
         # One that admits only Prometheus, which does not look for it.
         private = Pod("other", "private", {}, "lockstep_trainer_step 8\n")
         pods += [private, Pod("tenant", "redirector", trainer, "", f"http://127.0.0.1:{private.server_port}/metrics")]
@@ -81,6 +82,10 @@ class ScrapeTest(unittest.TestCase):
 
     def test_of_a_pod_that_serves_too_much_nothing_is_taken(self):
         self.assertIn("waster", self.pods_of("up == 0"))
+
+    def test_metrics_of_a_users_own_image_are_left_to_the_user(self):
+        """A job's NetworkPolicy admits scrapers to the bundled trainer's port alone: the target would be down for ever."""
+        self.assert_pods({"forger", "waster", "redirector"}, 'up{job="lockstep-trainer"}')
 
     def test_a_redirect_is_not_followed(self):
         self.assert_pods({"waster", "redirector"}, "up == 0")
