@@ -53,7 +53,7 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, upgrade  # noqa: E402
+from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, strategies, upgrade  # noqa: E402
 from steps import Failure, Steps  # noqa: E402
 
 
@@ -1526,6 +1526,24 @@ class ScenarioRunTest(unittest.TestCase):
 def log(*records):
     """Records of a trainer: (message, its fields)."""
     return [{"message": message, **fields} for message, fields in records]
+
+
+class StrategiesScenarioTest(unittest.TestCase):
+    def test_what_another_strategy_says_is_refused(self):
+        def group(name):
+            _, _, ranks, said = strategies.RUN[name]
+            said = {"world": ranks, **said}
+            return [{"rank": rank, **said, **({"stage": rank % 2} if "stages" in said else {})} for rank in range(ranks)]
+
+        for name, (_, _, ranks, said) in strategies.RUN.items():
+            strategies.check_group(group(name), ranks, said)
+        for name, found in (("central", "mirrored"), ("mirrored", "central"), ("stages", "both"), ("both", "stages")):
+            _, _, ranks, said = strategies.RUN[name]
+            with self.subTest(f"{found} instead of {name}"), self.assertRaises(Failure):
+                strategies.check_group(group(found), ranks, said)
+        one_stage = [{**record, "stage": 0} for record in group("stages")]
+        with self.assertRaises(Failure):
+            strategies.check_group(one_stage, 4, strategies.RUN["stages"][3])
 
 
 class ElasticScenarioTest(unittest.TestCase):

@@ -65,13 +65,19 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   const bool evaluates = session_.training().evaluation.enabled;
   if (evaluates && state.evaluated_step >= 0) SetEvaluation(state);
   step_began_ = clock_.SteadyNow();
-  LogInfo("the generation has started", {{"generation", generation_},
-                                         {"rank", rank_},
-                                         {"world", membership.world()},
-                                         {"communicator", communicator},
-                                         {"device", session_.backend().Device()},
-                                         {"step", state.step},
-                                         {"totalSteps", session_.total_steps()}});
+  nlohmann::json fields = {{"generation", generation_},
+                           {"rank", rank_},
+                           {"world", membership.world()},
+                           {"communicator", communicator},
+                           {"device", session_.backend().Device()},
+                           {"step", state.step},
+                           {"totalSteps", session_.total_steps()}};
+  if (session_.stage().count > 1) {
+    fields["stage"] = session_.stage().index;
+    fields["stages"] = session_.stage().count;
+  }
+  if (session_.update_site() != UpdateSite::kEveryRank) fields["updatedBy"] = "rank 0";
+  LogInfo("the generation has started", fields);
   if (IsRankZero() && summaries_ == nullptr) {
     summaries_ = OpenSummaries(session_.training().summaries.directory);
   }
