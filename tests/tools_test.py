@@ -1711,6 +1711,33 @@ class UpgradeScenarioTest(unittest.TestCase):
             self.assertEqual({"build", "operator.cc", "tools"} | files, {path.name for path in sources.iterdir()})
 
 
+    def test_a_version_whose_crd_was_never_installed_is_passed_over(self):
+        self.repository = temporary_folder(self)
+        self.git("init", "-q")
+        crd = upgrade.CRD.relative_to(upgrade.ROOT)
+        (self.repository / crd).parent.mkdir(parents=True)
+        commits = [self.commit(text, **{str(crd): text}) for text in ("good", "broken", "better", "best")]
+        self.commit("other")
+
+        def call(*command, **_):
+            return self.git(*command[1:])
+
+        def kubectl(*_, stdin):
+            said = {"broken": "x is invalid: rules[1]: Forbidden", "gone": "no connection"}
+            raise subprocess.CalledProcessError(1, "kubectl", stderr=said.get(stdin, "AlreadyExists"))
+
+        cluster = unittest.mock.Mock(call=call, kubectl=kubectl)
+        with unittest.mock.patch.object(upgrade, "CRD", upgrade.ROOT / crd):
+            self.assertEqual(commits[2], self.git("rev-parse", "--short", upgrade.previous_commit(cluster)))
+            self.git("reset", "-q", "--hard", commits[2])
+            self.assertEqual(commits[0], self.git("rev-parse", "--short", upgrade.previous_commit(cluster)))
+            cluster.steps.say.assert_called_once()
+            self.commit("gone", **{str(crd): "gone"})
+            self.commit("new", **{str(crd): "new"})
+            with self.assertRaises(subprocess.CalledProcessError):
+                upgrade.previous_commit(cluster)
+
+
 class NetworkPolicyScenarioTest(unittest.TestCase):
     def reaches(self, answer):
         def kubectl(*_, **__):

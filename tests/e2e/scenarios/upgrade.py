@@ -2,10 +2,11 @@
 order, while jobs run: not one pod is touched."""
 import os
 import shutil
+import subprocess
 
 from cluster import CRD, MANIFESTS, OPERATOR, OUT, ON_CONTROL_PLANE, ROOT, SYSTEM
 from job import Job, make_namespace, program_job, training_job
-from steps import expect
+from steps import Failure, expect
 
 NAMESPACE = "e2e-upgrade"
 SOURCES = OUT / "previous"
@@ -57,8 +58,7 @@ def clean_up(cluster):
 
 def build_previous(cluster):
     """The commit, of which there is an image with the tag `previous` and a tree in SOURCES."""
-    commit = os.environ.get("E2E_PREVIOUS") or cluster.call(
-        "git", "log", "-1", "--format=%H", "--first-parent", "--", CRD) + "^"
+    commit = os.environ.get("E2E_PREVIOUS") or previous_commit(cluster)
     commit = cluster.call("git", "rev-parse", "--short", commit)
     # From nothing: its files are as old as the commit, and what an earlier run built of another one may be newer.
     # ccache has what that one's had in common.
@@ -72,6 +72,24 @@ def build_previous(cluster):
     cluster.call(SOURCES / "tools/build", "release", os.cpu_count(), *programs, quiet=False)
     cluster.call(SOURCES / "tools/images", "--tag", TAG, "operator")
     return commit
+
+
+def previous_commit(cluster):
+    """The one before the last change of the CRD. Those whose CRD the API server does not take were never installed
+    anywhere, and are passed over."""
+    path = CRD.relative_to(ROOT)
+    for commit in cluster.call("git", "log", "--format=%H", "--first-parent", "--", path).split():
+        try:
+            cluster.kubectl("create", "--dry-run=server", "-f", "-",
+                            stdin=cluster.call("git", "show", f"{commit}^:{path}"))
+        except subprocess.CalledProcessError as error:
+            if "is invalid" in error.stderr:
+                cluster.steps.say(f"the CRD before {commit} is one that the API server does not take")
+                continue
+            if "AlreadyExists" not in error.stderr:  # which is only said of a valid one
+                raise
+        return f"{commit}^"
+    raise Failure("found no commit whose CRD the API server takes, expected one before the last change of the CRD")
 
 
 def start(cluster, manifest):
