@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -17,6 +19,7 @@
 #include "tests/support/folders.h"
 #include "tests/support/http_request.h"
 #include "tests/support/ipv6.h"
+#include "tests/support/temp_directory.h"
 
 namespace lockstep::train {
 namespace {
@@ -249,6 +252,36 @@ TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),
             Types(exported, R"(^# TYPE (\S+) (\S+))"));
+}
+
+TEST(MetricsServerTest, TheDocumentSaysHowManySeriesThereAre) {
+  std::string page = ReadTextFile(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
+  std::ranges::replace(page, '\n', ' ');
+  const auto count = [](const MetricsServer& server, const std::string& pattern) {
+    const std::string exported = Scrape(server);
+    const std::regex series("\n" + pattern);
+    return std::distance(std::sregex_iterator(exported.begin(), exported.end(), series), {});
+  };
+  const auto group = StartServer();
+  for (const int rank : {0, 1}) {
+    ReplicaMetrics metrics;
+    metrics.rank = rank;
+    group->Update(rank, metrics);
+  }
+  const auto leading = count(*group, R"(lockstep_[^ ]*rank="0")");
+  const auto other = count(*group, R"(lockstep_[^ ]*rank="1")");
+  EXPECT_THAT(page,
+              HasSubstr(fmt::format("There are {} series per rank, {} more for the leading rank",
+                                    other, leading - other)));
+  EXPECT_THAT(page, HasSubstr(fmt::format("{} in all", leading)));
+  const auto server = StartServer();
+  server->UpdateServer({});
+  EXPECT_THAT(page, HasSubstr(fmt::format("{} series with the label `server`",
+                                          count(*server, R"(lockstep_[^ ]*server="0")"))));
+  const auto evaluator = StartServer();
+  evaluator->UpdateEvaluator({});
+  EXPECT_THAT(page, HasSubstr(fmt::format("that of an Evaluator {} without a label",
+                                          count(*evaluator, "lockstep_[a-z_]+ "))));
 }
 
 TEST(MetricsServerTest, HealthAndUnknownPages) {
