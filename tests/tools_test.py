@@ -1143,6 +1143,37 @@ case "$1 $2" in "image inspect") exit 1 ;; "pull "*) exit {0 if pulls else 1} ;;
         self.assertNotIn("pull", said)
         self.assertEqual(3, result.returncode, result.stderr)
 
+    def asked_by_root(self, docker_io):
+        """What raise-limit.sh and apt-get are asked, in words, where nothing is installed and the package docker.io has
+        these programs. Ends before an engine is started: apt-get has no other program, and the PATH has no mount."""
+        folder = temporary_folder(self)
+        said, path = folder / "said", folder / "path"
+        shutil.copytree(TOOLS / "kube", folder / "kube")
+        write_program(folder / "kube/raise-limit.sh", f'echo "limit $*" >>{said}')
+        write_program(path / "apt-get", f"""echo "apt-get $*" >>{said}
+case "$*" in *docker.io*) cd {path} && for name in {" ".join(docker_io)}; do ln -s false $name; done ;; *docker-cli*) exit 1 ;; esac""")
+        write_program(path / "id", "echo 0")
+        write_program(path / "sed", "echo ffffffffffffffff")  # the capabilities: all of them
+        for name in ("bash", "dirname", "false", "ln"):
+            (path / name).symlink_to(shutil.which(name))
+        done = subprocess.run([folder / "kube/docker-engine.sh"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, env={"PATH": str(path)})
+        self.assertEqual(3, done.returncode, done.stderr)
+        return [line.split() for line in said.read_text().splitlines()]
+
+    def test_a_client_is_installed_where_the_engines_package_has_none(self):
+        for docker_io, expected in ((("dockerd",), True), (("dockerd", "docker"), False)):
+            with self.subTest(docker_io):
+                asked = self.asked_by_root(docker_io)
+                self.assertTrue(any("docker.io" in words for words in asked), asked)
+                self.assertEqual(expected, any("docker-cli" in words for words in asked), asked)
+
+    def test_the_limits_that_are_raised_are_the_kernels(self):
+        limits = [pathlib.Path(words[1]) for words in self.asked_by_root(("dockerd",)) if words[0] == "limit"]
+        self.assertEqual(["max_user_instances", "max_user_watches"], [path.name for path in limits])
+        for path in limits:
+            self.assertTrue(path.is_file(), path)
+
 
 class KubeVersionsTest(unittest.TestCase):
     """Where the programs of a kind cluster land, and the tag of its node image."""
