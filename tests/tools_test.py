@@ -1060,7 +1060,9 @@ class CiRunTest(unittest.TestCase):
 class BaseImageTest(unittest.TestCase):
     """tools/kube/base-image.sh with a debootstrap and an engine that write down what they are asked."""
 
-    def call(self, verb, release):
+    SOURCES = {"./etc/apt/sources.list", "./etc/apt/sources.list.d/debian.sources"}
+
+    def call(self, verb, release, **environment):
         """(what it printed, what was asked, the files of the image)"""
         folder = temporary_folder(self)
         said, image = folder / "said", folder / "image.tar"
@@ -1070,7 +1072,7 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         write_program(folder / "docker", f"""echo "docker $*" >>{said}; cat >{image}""")
         done = subprocess.run([TOOLS / "kube/base-image.sh", verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               check=False, env={"PATH": f"{folder}:/usr/bin:/bin", "TMPDIR": str(folder),
-                                                "OS_RELEASE": os_release(folder, release)})
+                                                "OS_RELEASE": os_release(folder, release), **environment})
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual([], list(folder.glob("tmp.*")))
         if not image.exists():
@@ -1088,11 +1090,23 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
                 self.assertIn("./etc/dpkg/dpkg.cfg.d/slim", names)
                 self.assertNotIn("./usr/share/doc/bash", names)
 
+    def test_another_release_is_made_if_that_is_asked_for(self):
+        self.assertEqual("debian:bookworm-slim\n", self.call("name", "trixie", BASE_SUITE="bookworm")[0])
+        _, said, names = self.call("make", "trixie", BASE_SUITE="bookworm")
+        self.assertRegex(said, "debootstrap --variant=minbase bookworm /")
+        self.assertRegex(said, "docker import .* debian:bookworm-slim\n")
+        self.assertEqual(set(), self.SOURCES & set(names))
+
+    def test_a_release_that_cannot_be_made_is_refused_by_name(self):
+        done = subprocess.run([TOOLS / "kube/base-image.sh", "name"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False, env={"PATH": "/usr/bin:/bin", "BASE_SUITE": "sid"})
+        self.assertEqual((2, ""), (done.returncode, done.stdout))
+        self.assertIn("found BASE_SUITE=sid, expected bookworm or trixie", done.stderr)
+
     def test_another_releases_packages_are_not_mixed_in(self):
-        sources = {"./etc/apt/sources.list", "./etc/apt/sources.list.d/debian.sources"}
-        self.assertEqual(set(), sources & set(self.call("make", "noble")[2]))
-        there = {name for name in sources if pathlib.Path(name[1:]).is_file()}
-        self.assertEqual(there, sources & set(self.call("make", "trixie")[2]))
+        self.assertEqual(set(), self.SOURCES & set(self.call("make", "noble")[2]))
+        there = {name for name in self.SOURCES if pathlib.Path(name[1:]).is_file()}
+        self.assertEqual(there, self.SOURCES & set(self.call("make", "trixie")[2]))
 
 
 class RaiseLimitTest(unittest.TestCase):
@@ -1206,6 +1220,19 @@ class KubeVersionsTest(unittest.TestCase):
             self.assertNotEqual(image, self.names()[1])
             image = self.names()[1]
         self.assertNotEqual(image, self.names(BASE_IMAGE="debian:trixie-slim")[1])
+
+    def test_a_node_is_of_debian_12_whatever_this_machine_is(self):
+        """Unless another image is named. The engine's script is asked for the same base."""
+        write_program(self.folder / "docker", "")
+        write_program(self.folder / "kube/docker-engine.sh", '"${0%/*}/base-image.sh" name')
+        images = set()
+        for release in ("bookworm", "trixie"):
+            env = {"OS_RELEASE": os_release(self.folder, release)}
+            images.add(self.names(**env)[1])
+            said = subprocess.run([self.folder / "kube/node-image.sh"], check=True, text=True, stdout=subprocess.PIPE,
+                                  env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder), **env}).stdout
+            self.assertEqual(["debian:bookworm-slim", f"node-image: have {self.names(**env)[1]}"], said.splitlines())
+        self.assertEqual(1, len(images), images)
 
     def test_each_script_means_the_same_image(self):
         """With an engine that has it already."""
@@ -1389,6 +1416,15 @@ class ScenarioClusterTest(unittest.TestCase):
 
     def test_one_that_another_checkout_left_is_deleted_first(self):
         self.assertEqual([f"cluster.sh down {self.NAME}", f"cluster.sh create {self.NAME} 3"], self.start("kind-other"))
+
+    def test_its_nodes_are_the_same_whatever_images_are_made_of(self):
+        folder, tags = temporary_folder(self), set()
+        for base in ("debian:bookworm-slim", "debian:trixie-slim"):
+            with unittest.mock.patch.multiple(e2e_cluster, OUT=folder, SHARED=folder / "shared", BASE_IMAGE=base):
+                env = e2e_cluster.Cluster(e2e_run.Steps()).env
+            tags.add(subprocess.run(["bash", "-euc", '. "$0/environment.sh"; node_image "$0"', TOOLS / "kube"], check=True,
+                                    text=True, stdout=subprocess.PIPE, env=env).stdout)
+        self.assertEqual(1, len(tags), tags)
 
     def test_each_thing_is_removed_whatever_becomes_of_the_others(self):
         stays = subprocess.CalledProcessError(1, "kubectl")
@@ -1725,7 +1761,7 @@ class UpgradeScenarioTest(unittest.TestCase):
         folder = temporary_folder(self)
         self.repository = folder / "repository"
         write_program(self.repository / "tools/build", self.BUILD)
-        write_program(self.repository / "tools/images", "")
+        write_program(self.repository / "tools/images", 'echo "$BASE_IMAGE" >"${0%/*}/../build/base"')
         self.git("init", "-q")
         older, newer = self.commit("older"), self.commit("newer", other="")
 
@@ -1736,9 +1772,10 @@ class UpgradeScenarioTest(unittest.TestCase):
         sources = folder / "previous"
         for commit, program, files in ((newer, "newer", {"other"}), (older, "older", set())):
             with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit), \
-                    unittest.mock.patch.object(upgrade, "SOURCES", sources):
+                    unittest.mock.patch.multiple(upgrade, SOURCES=sources, BASE_IMAGE="debian:test"):
                 self.assertEqual(commit, upgrade.build_previous(unittest.mock.Mock(call=call)))
             self.assertEqual(program, (sources / "build/program").read_text())
+            self.assertEqual("debian:test\n", (sources / "build/base").read_text())
             self.assertEqual({"build", "operator.cc", "tools"} | files, {path.name for path in sources.iterdir()})
 
 

@@ -49,8 +49,7 @@ class Cluster:
         SHARED.mkdir(exist_ok=True)
         # A file of its own: the user's current context stays what it was.
         self.kubeconfig = OUT / "kubeconfig"
-        # The base image is named for tools of an earlier commit, too, whose default may be another release's.
-        self.env = dict(os.environ, KUBECONFIG=str(self.kubeconfig), BASE_IMAGE=BASE_IMAGE)
+        self.env = dict(os.environ, KUBECONFIG=str(self.kubeconfig))
         self.built = pathlib.Path(subprocess.run(
             [ROOT / "tools/kube/control-plane.sh", "where"], check=True, text=True,
             stdout=subprocess.PIPE).stdout.strip())

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # The Debian image that images are made of, unless $BASE_IMAGE names another one: that of this machine's release,
-# since programs need the C library that they were linked with. On any other system, Debian 12's.
+# since programs need the C library that they were linked with. On any other system, Debian 12's. $BASE_SUITE names
+# another release, bookworm or trixie.
 #   base-image.sh name  print its name
 #   base-image.sh make  make it from packages, without a registry; needs root, debootstrap and a Docker engine
 set -euo pipefail
 
-usage() { sed -n '4,5s/^# *//p' "$0" >&2; exit 2; }
+usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 [ $# = 1 ] || usage
 codename=$(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${VERSION_CODENAME:-}") || true
-case $codename in
-  bookworm | trixie) suite=$codename ;;
-  *) suite=bookworm ;;
+suite=${BASE_SUITE:-$codename}
+case $suite in
+  bookworm | trixie) ;;
+  *) [ -z "${BASE_SUITE:-}" ] || { echo "base-image: found BASE_SUITE=$suite, expected bookworm or trixie" >&2; exit 2; }
+    suite=bookworm ;;
 esac
 name=debian:$suite-slim
 

@@ -13,11 +13,15 @@ export LOCKSTEP_DEPS_DIR
 versions="$ETCD_VERSION $COREDNS_VERSION $CONTAINERD_VERSION $KIND_VERSION $PROVISIONER_VERSION"
 export KUBE_CACHE=${KUBE_CACHE:-$LOCKSTEP_DEPS_DIR/kube/$K8S_VERSION-$(short_hash <<<"$versions")}
 
+# The Debian of nodes, unless $BASE_IMAGE names an image. This machine's is none for them: systemd 257, Debian 13's,
+# takes cgroups of version 1, which docker-engine.sh may have mounted, only if its command line says so.
+NODE_SUITE=bookworm
+
 # node_image FOLDER: the tag of the node image that the scripts in FOLDER make, another one for each version of them.
 node_image() {
   local folder=$1
   echo "kindest/node:v$K8S_VERSION-$({
-    echo "$versions ${BASE_IMAGE:-$("$folder/base-image.sh" name)}"
+    echo "$versions ${BASE_IMAGE:-$(BASE_SUITE=$NODE_SUITE "$folder/base-image.sh" name)}"
     cat "$folder"/{control-plane.sh,node-image.sh} "$folder"/kindnetd/*
   } | short_hash)"
 }

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from cluster import CRD, MANIFESTS, OPERATOR, OUT, ON_CONTROL_PLANE, ROOT, SYSTEM
+from cluster import BASE_IMAGE, CRD, MANIFESTS, OPERATOR, OUT, ON_CONTROL_PLANE, ROOT, SYSTEM
 from job import Job, make_namespace, program_job, training_job
 from steps import Failure, expect
 
@@ -70,7 +70,8 @@ def build_previous(cluster):
     archive.unlink()
     programs = ("lockstep", "lockstep-operator")
     cluster.call(SOURCES / "tools/build", "release", os.cpu_count(), *programs, quiet=False)
-    cluster.call(SOURCES / "tools/images", "--tag", TAG, "operator")
+    # The base is named, because that commit's default may be of another release than this machine.
+    cluster.call("env", f"BASE_IMAGE={BASE_IMAGE}", SOURCES / "tools/images", "--tag", TAG, "operator")
     return commit
 
 
