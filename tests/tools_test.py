@@ -185,12 +185,15 @@ class BuildTest(unittest.TestCase):
         self.folder = temporary_folder(self)
         (self.folder / "tools").mkdir()
         shutil.copy(TOOLS / "build", self.folder / "tools/build")
+        self.dependencies = self.folder / "cmake/Dependencies.cmake"
+        self.dependencies.parent.mkdir()
+        shutil.copy(TOOLS.parent / "cmake/Dependencies.cmake", self.dependencies)
         self.cmake("touch build/release/build.ninja")
         self.program("ninja", "")
         self.program("c++", "echo compiler 12")
 
     def program(self, name, script):
-        write_program(self.folder / name, script)
+        write_program(self.folder / "path" / name, script)
 
     def cmake(self, configure):
         self.program("cmake", f"""[ "$1" != --list-presets ] || {{ printf 'Presets:\\n  "release"\\n  "dev"\\n'; exit; }}
@@ -200,12 +203,12 @@ echo configured >>"$0.log"; {configure}""")
         done = subprocess.run([(tree or self.folder) / "tools/build", *(arguments or ("release", "1"))],
                               stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False,
-                              env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
+                              env={"PATH": f"{self.folder}/path:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
         self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
     def configured(self):
-        return len((self.folder / "cmake.log").read_text().splitlines())
+        return len((self.folder / "path/cmake.log").read_text().splitlines())
 
     def test_what_was_made_here_is_kept(self):
         self.build()
@@ -227,13 +230,25 @@ echo configured >>"$0.log"; {configure}""")
         self.assertIn("/elsewhere", self.build(deps="/elsewhere"))
         self.assertEqual(2, self.configured())
 
+    def test_what_was_made_when_libraries_were_looked_for_on_the_path_is_made_again(self):
+        """CMake takes what it has found once, fmt of a conda environment say, before it looks anywhere."""
+        rule, text = "CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF", self.dependencies.read_text()
+        self.assertIn(f"\nset({rule})\n", text)
+        self.dependencies.write_text(text.replace(f"set({rule})\n", ""))
+        self.build()
+        self.dependencies.write_text(text)
+        self.assertIn(f",{rule}: it is made again", self.build())
+        self.assertEqual(2, self.configured())
+        self.dependencies.write_text(text + "# as before\n")
+        self.assertEqual("", self.build())
+
     def test_what_an_interrupted_removal_has_left_is_not_built_on(self):
         self.build()
         (self.folder / "build/release/object").touch()
         self.program("c++", "echo compiler 14")
         self.program("rm", 'for last; do :; done; test ! -e "$last" || ! /bin/rm -f "$last/.made-with"')
         self.build(code=1)
-        (self.folder / "rm").unlink()
+        (self.folder / "path/rm").unlink()
         self.build()
         self.assertEqual(2, self.configured())
         self.assertFalse((self.folder / "build/release/object").exists())
