@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/rare.h"
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
 #include "operator/controller/failed_actions.h"
@@ -146,8 +147,8 @@ struct JobMemory {
   FailedCreates failed_creates;
   FailedActions failed_actions;
   UnstartedPods unstarted_pods;
-  std::optional<RefusedStatus> refused_status;
-  std::optional<UnansweredWrite> unanswered_write;
+  Rare<RefusedStatus> refused_status;
+  Rare<UnansweredWrite> unanswered_write;
   TokenGuard token_secret;
   Guard network_policy;
   // Since when every pod that was seen has been configured to report to this operator as it is

@@ -374,7 +374,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   if (asked != nullptr && !is_evaluator) return said;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(job));
   if (leader == nullptr || IsActive(*leader)) return std::nullopt;
-  const std::optional<Termination>& end = leader->termination;
+  const Rare<Termination>& end = leader->termination;
   return end && end->progress ? end->progress : said;
 }
 

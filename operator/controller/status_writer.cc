@@ -62,7 +62,8 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   if (plan.status != written) {
     if (absl::Status error = WriteStatus(plan, context); !error.ok()) {
       NoteRefusal(plan.status, error, context);
-      if (MayHaveHappened(error)) context.memory.unanswered_write = {plan, context.moment};
+      if (MayHaveHappened(error))
+        context.memory.unanswered_write = UnansweredWrite{plan, context.moment};
       return error;
     }
     NoteWritten(plan, context.moment, context.memory);
@@ -157,7 +158,7 @@ void StatusWriter::NoteRefusal(const api::TrainingJobStatus& status, const absl:
         fmt::format("the job is {}, but the API server refuses the status that says so: {}",
                     StateOf(status), Shortened(std::string(error.message()), kQuoted)));
   }
-  context.memory.refused_status = {status, context.job->value.job.status};
+  context.memory.refused_status = RefusedStatus{status, context.job->value.job.status};
 }
 
 }  // namespace lockstep::controller

@@ -29,13 +29,14 @@ inline const PodState kReady = [](controller::ObservedPod& pod) {
 inline PodState Exited(int code, std::string reason = "", std::optional<Time> at = {}) {
   return [=](controller::ObservedPod& pod) {
     pod.phase = code == 0 ? controller::PodPhase::kSucceeded : controller::PodPhase::kFailed;
-    pod.termination = {.exit_code = code,
-                       .signal = 0,
-                       .reason = reason,
-                       .message = "last words",
-                       .progress = std::nullopt,
-                       .finished_at = at,
-                       .started_at = Time(std::chrono::seconds(1'700'000'000))};  // Seen's `now`
+    pod.termination = controller::Termination{
+        .exit_code = code,
+        .signal = 0,
+        .reason = reason,
+        .message = "last words",
+        .progress = std::nullopt,
+        .finished_at = at,
+        .started_at = Time(std::chrono::seconds(1'700'000'000))};  // Seen's `now`
   };
 }
 // Exited, and observed for Settings::settling, so the failure is judged at once.

@@ -36,7 +36,7 @@ bool HasDiverged(const Observed& observed, const PodFailure& failure) {
   if (failure.cause != PodFailureCause::kPermanent || !api::UsesBundledTrainer(observed.job)) {
     return false;
   }
-  const std::optional<Termination>& end = failure.pod->termination;
+  const Rare<Termination>& end = failure.pod->termination;
   return end && end->exit_code == api::kExitDiverged;
 }
 

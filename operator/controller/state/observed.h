@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/v1/training_job.h"
+#include "base/rare.h"
 #include "operator/controller/state/observed_pod_group.h"
 #include "operator/controller/state/observed_workload.h"
 #include "operator/controller/state/progress_source.h"
@@ -66,9 +67,9 @@ struct ObservedPod {
   int attempt = 0;
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
-  std::optional<Termination> termination;  // of the main container; absent while it runs
-  std::optional<Termination> last_end;     // of the container's previous run
-  int last_run = 0;                        // the number of that run, from 0
+  Rare<Termination> termination;  // of the main container; absent while it runs
+  Rare<Termination> last_end;     // of the container's previous run
+  int last_run = 0;               // the number of that run, from 0
   // By the kubelet, of the main container and of init containers that have not succeeded. Like a
   // sidecar's end, its restart is no failure of the replica.
   int restart_count = 0;
