@@ -10,6 +10,7 @@ import http.server
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -54,7 +55,7 @@ e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
 from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, strategies, upgrade  # noqa: E402
-from steps import Failure, Steps  # noqa: E402
+from steps import Failure, Skipped, Steps  # noqa: E402
 
 
 def temporary_folder(test):
@@ -1072,6 +1073,49 @@ class CiRunTest(unittest.TestCase):
         self.assertIn("passed (skipped: cuda_kernels python.types); ", said)
 
 
+class PolicydImageTest(unittest.TestCase):
+    """tools/kube/policyd-image.sh with an engine that writes down what it is asked."""
+
+    def setUp(self):
+        self.folder = temporary_folder(self)
+        shutil.copytree(TOOLS / "kube", self.folder / "kube")
+        write_program(self.folder / "kube/docker-engine.sh", "")
+        write_program(self.folder / "go", "")
+
+    def call(self, has_image=True, run=0):
+        """What it ended with, the tag that it printed, and what the engine was asked. `run` is what a container ends
+        with."""
+        write_program(self.folder / "docker", f"""echo "$1" >>{self.folder}/asked
+case "$1" in image) exit {int(not has_image)} ;; run) echo "ipset: no such thing" >&2; exit {run} ;; esac""")
+        (self.folder / "asked").write_text("")
+        done = subprocess.run(
+            [self.folder / "kube/policyd-image.sh"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder), "TMPDIR": str(self.folder)})
+        self.said = done.stderr
+        self.assertEqual([], list(self.folder.glob("tmp.*")))
+        return done.returncode, done.stdout.splitlines()[-1:], (self.folder / "asked").read_text().split()
+
+    def test_it_is_built_where_there_is_none(self):
+        code, (tag,), asked = self.call(has_image=False)
+        self.assertRegex(tag, "^lockstep-policyd:[0-9a-f]{8}$")
+        self.assertEqual((0, ["image", "build", "run"]), (code, asked))
+        self.assertEqual((0, [tag], ["image", "run"]), self.call())
+
+    def test_other_sources_are_another_image(self):
+        tags = [self.call()[1]]
+        for path in ("policyd/main.go", "policyd/go.mod", "policyd/go.sum", "policyd-image.sh"):
+            with (self.folder / "kube" / path).open("a") as file:
+                file.write("\n")
+            self.assertNotIn(self.call()[1], tags)
+            tags.append(self.call()[1])
+
+    def test_a_kernel_that_cannot_is_another_end_than_an_engine_that_cannot(self):
+        self.assertEqual((3, []), self.call(run=1)[:2])
+        self.assertEqual("ipset: no such thing\n"
+                         "policyd-image: this machine's kernel lacks what the message above names\n", self.said)
+        self.assertEqual((125, []), self.call(run=125)[:2])
+
+
 class BaseImageTest(unittest.TestCase):
     """tools/kube/base-image.sh with a debootstrap and an engine that write down what they are asked."""
 
@@ -1845,6 +1889,48 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
             network_policy.expect_reached(said, job, all_of_them)
             with self.assertRaises(Failure):
                 network_policy.expect_reached(said, job, not all_of_them)
+
+
+    def start_policyd(self, image):
+        """What was applied, with a policyd-image.sh that prints or raises `image`."""
+        applied = []
+
+        def kubectl(verb, *_, stdin=None):
+            if verb == "apply":
+                applied.append(stdin)
+
+        network_policy.start_policyd(unittest.mock.Mock(
+            steps=unittest.mock.Mock(**{"left.return_value": 60}), kubectl=kubectl,
+            call=unittest.mock.Mock(side_effect=[image] if isinstance(image, str) else image)))
+        return applied
+
+    def test_policyd_runs_from_the_image_that_was_made(self):
+        manifest, = self.start_policyd("policyd-image: building\nlockstep-policyd:0a1b2c3d")
+        self.assertRegex(manifest, "\n +image: lockstep-policyd:0a1b2c3d\n")
+        self.assertNotIn("IMAGE", manifest.partition("\n")[2])
+
+    def test_it_is_skipped_only_where_the_kernel_cannot(self):
+        with self.assertRaisesRegex(Skipped, "ipset: Kernel error"):
+            self.start_policyd(subprocess.CalledProcessError(3, "policyd-image.sh", stderr="ipset: Kernel error\n"))
+        with self.assertRaises(subprocess.CalledProcessError):
+            self.start_policyd(subprocess.CalledProcessError(1, "policyd-image.sh", stderr="no such module\n"))
+
+    def test_a_rule_that_policyd_leaves_behind_fails_the_scenario(self):
+        cluster = unittest.mock.Mock(**{"items.return_value": [{"metadata": {"name": name}} for name in "ab"]})
+        with unittest.mock.patch.object(network_policy, "ENGINE", network_policy.POLICYD):
+            cluster.call.side_effect = ["-P FORWARD ACCEPT", "-P FORWARD ACCEPT"]
+            network_policy.clean_up(cluster)
+            cluster.call.side_effect = ["-P FORWARD ACCEPT", "-A FORWARD -j KUBE-ROUTER-FORWARD"]
+            with self.assertRaisesRegex(Failure, r'found \["b"\]'):
+                network_policy.clean_up(cluster)
+
+    def test_policies_are_enforced_once_two_connections_in_a_row_fail(self):
+        for answers, enforced in ((["open", "shut", "open", "shut", "shut"], True), (itertools.cycle(["shut", "open"]), False)):
+            clock = itertools.count()
+            with unittest.mock.patch.object(network_policy, "reaches", side_effect=(one == "open" for one in answers)), \
+                    unittest.mock.patch.object(network_policy, "Job"), \
+                    unittest.mock.patch.object(network_policy.time, "monotonic", side_effect=lambda: next(clock)):
+                self.assertEqual(enforced, network_policy.is_enforced(unittest.mock.Mock()))
 
 
 class LifecycleScenarioTest(unittest.TestCase):

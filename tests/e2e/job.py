@@ -68,13 +68,13 @@ def apart(job):
          "labelSelector": {"matchLabels": {JOB_LABEL: job}}}]}}
 
 
-def training_job(name, workers=2, steps=ENDLESS, claim=None, **spec):
+def training_job(name, workers=2, steps=ENDLESS, claim=None, cpu="500m", **spec):
     """A small network on generated data. With `claim` it saves there. `spec` replaces
     fields of the job's own."""
     training = {
         "model": {"name": "simple-cnn"}, "dataset": {"format": "synthetic"},
         "batchSize": {"global": 128}, "steps": steps, "evaluation": {"enabled": False}}
-    container = {"name": "trainer", "resources": resources("500m", "256Mi")}
+    container = {"name": "trainer", "resources": resources(cpu, "256Mi")}
     pod = {"affinity": apart(name), "containers": [container]}
     if claim:
         training["checkpoint"] = {"directory": "/checkpoints", "everySteps": SAVED_EVERY}

@@ -1,43 +1,56 @@
-"""A job's NetworkPolicy, by whatever enforces it: strangers reach no port of a replica, peers and the
+"""A job's NetworkPolicy, by policyd or whatever else enforces it: strangers reach no port of a replica, peers and the
 operator do."""
 import os
+import subprocess
+import time
 
-from cluster import BASE_IMAGE
+from cluster import BASE_IMAGE, ROOT
 from job import Job, make_namespace, program_job, training_job
-from steps import Skipped, expect
+from steps import PATIENCE, Skipped, expect
 
 OWN, OTHER = "e2e-policy", "e2e-strangers"
 # (worker, port, what it is for): what the replicas listen on at ports that are known; the leader alone has the first.
 PORTS = ((0, "2222", "rendezvous"), (0, "8080", "metrics"), (1, "8080", "metrics"))
-PROBES = 5  # each takes up to three seconds
-ENGINE = os.environ.get("E2E_POLICY_ENGINE")  # what to apply to a cluster whose network enforces none
+CPU = "200m"  # of a replica: two jobs train at once, and shall leave two cores some time for all the rest
+ENFORCED_IN = 30  # seconds, before it is said that nothing enforces policies
+# What enforces policies: the manifest that the user names; else policyd, if the nodes' network is tools/kube's own.
+POLICYD, POLICYD_IMAGE = ROOT / "tools/kube/policyd/daemonset.yaml", ROOT / "tools/kube/policyd-image.sh"
+FOREIGN = os.environ.get("E2E_POLICY_ENGINE")
+ENGINE = FOREIGN or (None if os.environ.get("KIND_NODE_IMAGE") else POLICYD)
+CANNOT = 3  # policyd-image.sh's word for: not on this machine
+RULES = "KUBE-ROUTER"  # is in the names of policyd's chains on a node
 
 
 def run(cluster):
     steps = cluster.steps
+    if ENGINE == POLICYD:
+        with steps.step("policyd on all nodes (its image is made where there is none)", 1800):
+            start_policyd(cluster)
     with steps.step("the operator, two namespaces, a stranger in each", 150):
         cluster.install()
         cluster.load_images(BASE_IMAGE)
         for namespace in (OWN, OTHER):
             make_namespace(cluster, namespace)
             cluster.apply(stranger(namespace))
-        if ENGINE:
-            cluster.kubectl("apply", "-f", ENGINE)
+        if FOREIGN:
+            cluster.kubectl("apply", "-f", FOREIGN)
         for namespace in (OWN, OTHER):
             cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/stranger",
                             "--timeout=90s")
     open_job, job = Job(cluster, OWN, "open"), Job(cluster, OWN, "shut")
     with steps.step("a job without a policy: strangers reach its ports", 150):
-        open_job.apply(training_job("open", networkPolicy="None"))
+        open_job.apply(training_job("open", cpu=CPU, networkPolicy="None"))
         for index in (0, 1):
             open_job.await_training(f"open-worker-{index}")
         expect_reached(cluster, open_job, True)
-    with steps.step("whether this cluster's network enforces policies at all", 90):
+    with steps.step("whether policies are enforced on this cluster at all", 150):
         if not is_enforced(cluster):
-            raise Skipped("the network of this cluster does not enforce NetworkPolicies; "
+            expect(not ENGINE, f"that {ENGINE} enforces NetworkPolicies",
+                   f"that a policy which admits nobody keeps no stranger out for {ENFORCED_IN} s")
+            raise Skipped("the network of KIND_NODE_IMAGE does not enforce NetworkPolicies; "
                           "E2E_POLICY_ENGINE names a manifest of something that does")
     with steps.step("a job with one trains, and tells the operator its progress", 180):
-        job.apply(training_job("shut"))
+        job.apply(training_job("shut", cpu=CPU))
         for index in (0, 1):
             job.await_training(f"shut-worker-{index}")
         job.await_step_beyond(0)
@@ -54,7 +67,28 @@ def run(cluster):
 
 
 def clean_up(cluster):
-    cluster.remove(("namespace", OWN), ("namespace", OTHER), *([("-f", ENGINE)] if ENGINE else []))
+    engine = [("-f", ENGINE, "--cascade=foreground")] if ENGINE else []  # until its pods are gone, too
+    cluster.remove(("namespace", OWN), ("namespace", OTHER), *engine)
+    if ENGINE == POLICYD:
+        left = [name for name in nodes(cluster) if RULES in cluster.call("docker", "exec", name, "iptables-save")]
+        expect(not left, "no node with rules of policyd, which has ended", left)
+
+
+def start_policyd(cluster):
+    try:
+        image = cluster.call(POLICYD_IMAGE).splitlines()[-1]
+    except subprocess.CalledProcessError as error:
+        if error.returncode != CANNOT:
+            raise
+        raise Skipped(f"policyd cannot run on this machine: {error.stderr.strip()}") from None
+    cluster.load_images(image)
+    cluster.kubectl("apply", "-f", "-", stdin=POLICYD.read_text().replace("image: IMAGE", f"image: {image}"))
+    cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/policyd",
+                    f"--timeout={cluster.steps.left():.0f}s")
+
+
+def nodes(cluster):
+    return [node["metadata"]["name"] for node in cluster.items("nodes")]
 
 
 def stranger(namespace):
@@ -92,16 +126,19 @@ def expect_reached(cluster, job, wanted):
 def is_enforced(cluster):
     """Whether a policy that lets nobody in keeps a stranger from a job without one of its own."""
     listener = Job(cluster, OTHER, "listener")
-    listener.apply(training_job("listener", workers=1, networkPolicy="None"))
+    listener.apply(training_job("listener", workers=1, cpu=CPU, networkPolicy="None"))
     listener.await_training("listener-worker-0")
     ip = address(listener, "listener-worker-0")
     cluster.apply({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": {"name": "nobody", "namespace": OTHER},
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
+    end = time.monotonic() + ENFORCED_IN * PATIENCE
     try:  # a policy takes a moment to reach the nodes; one connection may fail for another reason
-        found = [reaches(cluster, OWN, ip, "8080") for _ in range(PROBES)]
-        return not any(found[-2:])
+        while time.monotonic() < end:
+            if not any(reaches(cluster, OWN, ip, "8080") for _ in range(2)):
+                return True
+        return False
     finally:
         cluster.kubectl("-n", OTHER, "delete", "networkpolicy", "nobody")
         listener.delete()
