@@ -39,7 +39,7 @@ func enforce() error {
 	defer stop()
 
 	config := options.NewKubeRouterConfig()
-	config.EnableIPv4 = true // and not IPv6, which these clusters have not
+	config.EnableIPv4 = true // these clusters have no IPv6
 	tables, sets, err := netpol.NewIPTablesHandlers(config)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func enforce() error {
 
 	beats := make(chan *healthcheck.ControllerHeartbeat)
 	go func() {
-		for range beats { // which the controller waits to be taken
+		for range beats { // the controller blocks until each is received
 		}
 	}()
 	var running sync.WaitGroup
