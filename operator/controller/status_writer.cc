@@ -62,8 +62,9 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   if (plan.status != written) {
     if (absl::Status error = WriteStatus(plan, context); !error.ok()) {
       NoteRefusal(plan.status, error, context);
-      if (MayHaveHappened(error))
+      if (MayHaveHappened(error)) {
         context.memory.unanswered_write = UnansweredWrite{plan, context.moment};
+      }
       return error;
     }
     NoteWritten(plan, context.moment, context.memory);

@@ -346,7 +346,7 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
         "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
         "only that one, as Kubeflow does");
   }
-  if (object.contains("metadata") && !kube::TextMember(object.at("metadata"), "uid").empty()) {
+  if (!kube::Uid(object).empty()) {
     converted.notes.push_back(fmt::format(
         "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
         "delete it first, or give the TrainingJob another name",
