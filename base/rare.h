@@ -17,7 +17,10 @@ class Rare {
   Rare(T value) : value_(std::make_unique<T>(std::move(value))) {}  // NOLINT: as std::optional
   Rare(const Rare& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
   Rare(Rare&& other) noexcept = default;
-  Rare& operator=(const Rare& other) { return *this = Rare(other); }
+  Rare& operator=(const Rare& other) {
+    if (this != &other) *this = Rare(other);
+    return *this;
+  }
   Rare& operator=(Rare&& other) noexcept = default;
   ~Rare() = default;
 
