@@ -20,9 +20,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-INTERVAL = 5.0  # seconds between two reports; the newest is sent
+INTERVAL = 5.0  # seconds between two reports
 TIMEOUT = 5.0  # seconds for one try
 FIRST_PAUSE = 0.1  # seconds before a report is sent again; doubles up to INTERVAL
 LONGEST_LAST_PAUSE = 0.5  # seconds, while the program's end waits
@@ -46,13 +46,36 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _operator = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
 
+class _Report(NamedTuple):
+    metrics: dict[str, int | float]
+    seconds_left: int | None = None
+
+    def then(self, later: _Report) -> _Report:
+        """Both in one, which tells the operator what one after the other would, the time left included."""
+        metrics = {**self.metrics, **later.metrics}
+        step, total = later.metrics.get("current_step", 0), metrics.get("total_steps", math.inf)
+        if step > total and "total_steps" not in later.metrics:  # the total of other work
+            del metrics["total_steps"]
+        return _Report(metrics, self.seconds_left if later.seconds_left is None else later.seconds_left)
+
+    def body(self) -> bytes:
+        status: dict[str, Any] = {
+            "metrics": [{"name": name, "value": str(value)} for name, value in self.metrics.items()]}
+        step, total = (self.metrics.get(name) for name in ("current_step", "total_steps"))
+        if step is not None and total:
+            status["progressPercentage"] = max(0, min(100, int(step * 100 // total)))
+        if self.seconds_left is not None:
+            status["estimatedRemainingSeconds"] = self.seconds_left
+        return json.dumps({"trainerStatus": status}).encode()
+
+
 class Reporter:
     """Sends reports on a thread of its own: an operator that does not answer costs a training step nothing."""
 
     def __init__(self, url: str, token_file: str, interval: float = INTERVAL) -> None:
         self._url, self._token_file, self._interval = url, token_file, interval
         self._changed = threading.Condition()
-        self._next: bytes | None = None
+        self._next: _Report | None = None
         self._due = 0.0  # when it may be sent, of time.monotonic()
         self._busy = self._ending = self._has_warned = False
         self._first: tuple[int, float] | None = None  # step that was reported, and when, of time.monotonic()
@@ -68,10 +91,11 @@ class Reporter:
         done = step - self._first[0]
         return round((now - self._first[1]) / done * max(0, total - step)) if done else None
 
-    def put(self, status: dict[str, Any]) -> None:
-        body = json.dumps({"trainerStatus": status}).encode()
+    def put(self, metrics: dict[str, int | float], seconds_left: int | None = None) -> None:
+        """A number that waits to be sent stays until one of the same name replaces it."""
+        report = _Report(metrics, seconds_left)
         with self._changed:
-            self._next = body
+            self._next = self._next.then(report) if self._next is not None else report
             self._changed.notify_all()
 
     def flush(self, seconds: float = LAST_WORDS) -> bool:
@@ -85,9 +109,9 @@ class Reporter:
     def _run(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            body = self._take()
+            report = self._take()
             try:
-                settled = self._send(body)
+                settled = self._send(report.body())
             except Exception:  # training goes on, and so do its reports
                 settled = False
             with self._changed:
@@ -95,19 +119,19 @@ class Reporter:
                 pause = FIRST_PAUSE if settled else min(2 * pause, longest)
                 if not settled:
                     self._due = time.monotonic() + pause
-                    self._next = self._next or body  # the newest that is known
+                    self._next = report.then(self._next) if self._next is not None else report
                 elif not self._ending:
                     self._due = time.monotonic() + self._interval
                 self._busy = False
                 self._changed.notify_all()
 
-    def _take(self) -> bytes:
+    def _take(self) -> _Report:
         with self._changed:
             while True:
                 left = self._due - time.monotonic()
                 if self._next is not None and left <= 0:
-                    body, self._next, self._busy = self._next, None, True
-                    return body
+                    report, self._next, self._busy = self._next, None, True
+                    return report
                 self._changed.wait(None if self._next is None else left)
 
     def _send(self, body: bytes) -> bool:
@@ -148,7 +172,7 @@ _reporter: Reporter | None = None
 def report_progress(step: int | None = None, total: int | None = None, *, loss: float | None = None,
                     accuracy: float | None = None, epoch: float | None = None,
                     remaining_seconds: float | None = None, **metrics: float) -> bool:
-    """Reports what is given. Call it at every step: the newest report is sent every five seconds, and at the end.
+    """Reports what is given. Call it at every step: the newest numbers are sent every five seconds, and at the end.
 
     The time left is that at the pace so far, unless the program says it (`remaining_seconds`).
 
@@ -165,18 +189,13 @@ def report_progress(step: int | None = None, total: int | None = None, *, loss: 
     numbers = {"current_epoch": epoch, "loss": loss, "accuracy": accuracy, **metrics}
     known = {"current_step": step, "total_steps": total,
              **{name: _finite(float, value) for name, value in numbers.items()}}
-    status: dict[str, Any] = {
-        "metrics": [{"name": name, "value": str(value)} for name, value in known.items() if value is not None]}
-    if step is not None and total:
-        status["progressPercentage"] = max(0, min(100, step * 100 // total))
     try:
         if _reporter is None:
             _reporter = Reporter(url, token_file)
         if seconds is None and step is not None and total:
             seconds = _reporter.seconds_left(step, total)
-        if seconds is not None:
-            status["estimatedRemainingSeconds"] = max(0, min(LONGEST, seconds))
-        _reporter.put(status)
+        _reporter.put({name: value for name, value in known.items() if value is not None},
+                      None if seconds is None else max(0, min(LONGEST, seconds)))
     except Exception:  # such as: no thread can be started
         return False
     return True

@@ -73,6 +73,10 @@ class ReportTest(unittest.TestCase):
         self.operator = Operator(codes)
         self.addCleanup(self.operator.stop)
 
+    def metrics(self):
+        """Of each report that has come."""
+        return [{metric["name"]: metric["value"] for metric in seen["metrics"]} for _, _, seen in self.operator.seen]
+
     def environment(self, **others):
         return {"KUBEFLOW_TRAINER_SERVER_URL": self.operator.url,
                 "KUBEFLOW_TRAINER_SERVER_TOKEN": str(self.token), **others}
@@ -89,7 +93,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(("/x/status", "Bearer s3cret"), (path, authorization))
         self.assertEqual(100, last["progressPercentage"])
         self.assertEqual({"current_step": "500", "total_steps": "500", "loss": "0.002"},
-                         {metric["name"]: metric["value"] for metric in last["metrics"]})
+                         self.metrics()[-1])
         self.assertLessEqual(len(self.operator.seen), 3, "the first one, perhaps another, and the last")
 
     def test_the_time_left_is_that_at_the_pace_since_the_first_step(self):
@@ -134,10 +138,10 @@ print(report.report_progress(step=Scalar(7), total=14.0, loss=Scalar(0.5), accur
     def test_an_answer_that_is_none_does_not_end_the_reports(self):
         self.start((None, None, None))
         reporter = self.reporter()
-        for percentage in (1, 2):
-            reporter.put({"progressPercentage": percentage})
+        for step in (1, 2):
+            reporter.put({"current_step": step})
             self.assertTrue(reporter.flush(20))
-        self.assertEqual([1, 1, 1, 1, 2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
+        self.assertEqual([{"current_step": step} for step in "11112"], self.metrics())
 
     def test_nothing_is_imported_while_it_reports(self):
         program = """
@@ -210,12 +214,61 @@ assert report._reporter.flush(20) and len(sent) == 2
 
     def test_reports_between_two_that_are_sent_are_left_out(self):
         reporter = self.reporter()
-        reporter.put({"progressPercentage": 1})
+        reporter.put({"current_step": 1})
         self.operator.came.acquire()
-        for percentage in range(2, 50):
-            reporter.put({"progressPercentage": percentage})
+        for step in range(2, 50):
+            reporter.put({"current_step": step})
         self.assertTrue(reporter.flush(20))
-        self.assertEqual([1, 49], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
+        self.assertEqual([{"current_step": "1"}, {"current_step": "49"}], self.metrics())
+
+    def test_what_was_said_between_two_reports_is_in_the_second(self):
+        reporter = self.reporter()
+        reporter.put({"current_step": 1})
+        self.operator.came.acquire()
+        reporter.put({"current_step": 60, "total_steps": 60, "loss": 0.25}, 0)
+        reporter.put({"test_loss": 0.5})
+        reporter.put({"test_loss": 0.75, "test_accuracy": 0.97})
+        self.assertTrue(reporter.flush(20))
+        self.assertEqual({"current_step": "60", "total_steps": "60", "loss": "0.25", "test_loss": "0.75",
+                          "test_accuracy": "0.97"}, self.metrics()[-1])
+        last = self.operator.seen[-1][2]
+        self.assertEqual((100, 0), (last["progressPercentage"], last["estimatedRemainingSeconds"]))
+
+    def test_what_is_said_during_a_try_that_fails_is_added_to_it(self):
+        reporter = self.reporter()
+        bodies, under_way, fails = [], threading.Event(), threading.Event()
+
+        def send(body):
+            bodies.append(json.loads(body))
+            under_way.set()
+            fails.wait()
+            return len(bodies) > 1
+
+        reporter._send = send
+        reporter.put({"current_step": 1, "loss": 0.5})
+        under_way.wait()
+        reporter.put({"current_step": 2})
+        fails.set()
+        self.assertTrue(reporter.flush(20))
+        self.assertEqual([{"name": "current_step", "value": "2"}, {"name": "loss", "value": "0.5"}],
+                         bodies[1]["trainerStatus"]["metrics"])
+
+    def test_an_evaluation_after_the_last_step_hides_neither_it_nor_its_loss(self):
+        self.run_program("for step in range(1, 61): report.report_progress(step=step, total=60, loss=1 / step)\n"
+                         "report.report_progress(step=60, total=60, loss=None)\n"  # as a Trainer's last log
+                         "report.report_progress(test_accuracy=0.97)")
+        self.assertEqual({"current_step": "60", "total_steps": "60", "loss": str(1 / 60), "test_accuracy": "0.97"},
+                         self.metrics()[-1])
+        self.assertEqual(100, self.operator.seen[-1][2]["progressPercentage"])
+
+    def test_a_total_that_the_step_exceeds_was_of_other_work(self):
+        reporter = self.reporter()
+        reporter.put({})
+        self.operator.came.acquire()
+        reporter.put({"current_step": 100, "total_steps": 100})
+        reporter.put({"current_step": 150})
+        self.assertTrue(reporter.flush(20))
+        self.assertEqual({"metrics": [{"name": "current_step", "value": "150"}]}, self.operator.seen[-1][2])
 
     def test_an_operator_that_does_not_lead_is_asked_again_and_a_refusal_is_final(self):
         for codes, tries in (((503,) * 6, 7), ((503,), 2), ((401,), 1), ((429,), 2)):
@@ -228,12 +281,12 @@ assert report._reporter.flush(20) and len(sent) == 2
     def test_what_could_not_be_sent_is_kept_until_it_can(self):
         self.token.unlink()
         reporter = self.reporter()
-        for percentage in (1, 2):
-            reporter.put({"progressPercentage": percentage})
+        for step in (1, 2):
+            reporter.put({"current_step": step, f"number{step}": step})
             self.assertFalse(reporter.flush(0.3))
         self.token.write_text("s3cret")
         self.assertTrue(reporter.flush(20))
-        self.assertEqual([2], [seen["progressPercentage"] for _, _, seen in self.operator.seen])
+        self.assertEqual([{"current_step": "2", "number1": "1", "number2": "2"}], self.metrics())
         self.operator.stop()
         reporter.put({})
         self.assertFalse(reporter.flush(0.3))
