@@ -12,6 +12,8 @@ from typing import Any
 from lockstep.errors import InvalidJob
 
 PYTHON = ("python3", "-u")  # unbuffered, so that the log has each line at once
+IPYTHON = {"get_ipython", "display", "__IPYTHON__"}  # which it adds to the builtins of a notebook
+HIDDEN = {"exit", "quit"}  # which it takes away from them
 MOST_BYTES = 120_000  # Linux starts no program with an argument of 128 KiB
 
 # Writes the program into a file, since launchers and multiprocessing run files, and becomes the launcher.
@@ -96,7 +98,10 @@ def _check_names(function: Callable[..., object], source: str) -> None:
         raise InvalidJob(f"{name}: found the decorator {found}, expected none: the source runs without its module")
     plain = ast.unparse(ast.fix_missing_locations(_WithoutAnnotations().visit(tree)))
     used, defined = _globals(symtable.symtable(plain, name, "exec"))
-    missing = sorted(used - defined - set(dir(builtins)) - {"__name__", "__file__"})
+    missing = sorted(used - defined - (set(dir(builtins)) - IPYTHON) - HIDDEN - {"__name__", "__file__"})
+    if "get_ipython" in missing:  # as which IPython compiles such lines
+        raise InvalidJob(f"{name}: found a line for IPython, such as !pip or %time, expected Python; packages belong "
+                         "into the image")
     if missing:
         raise InvalidJob(f"{name}: found {', '.join(missing)} of the module around it, expected imports and "
                          "definitions inside the function, or arguments")

@@ -1,4 +1,5 @@
 """Functions are packed so that the program does what the function does, or are refused with a reason."""
+import builtins
 import json
 import os
 import pathlib
@@ -6,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from lockstep import InvalidJob, TrainingJob
 
@@ -151,6 +153,31 @@ class FunctionTest(unittest.TestCase):
             with self.assertRaises(InvalidJob) as raised:
                 TrainingJob.from_function(function, image="x", name="f", args=args)
             self.assertIn(said, str(raised.exception))
+
+    def test_the_builtins_of_a_notebook_are_not_those_of_the_container(self):
+        def installs():
+            get_ipython().system("pip install foo")  # noqa: F821: what IPython makes of !pip install foo
+
+        def shows():
+            display(1)  # noqa: F821
+
+        def asks():
+            return __IPYTHON__  # noqa: F821
+
+        def ends():
+            exit(0)
+
+        added = {name: None for name in ("get_ipython", "display", "__IPYTHON__")}
+        with unittest.mock.patch.multiple(builtins, create=True, **added), \
+                unittest.mock.patch.object(builtins, "exit"):
+            del builtins.exit
+            for function, said in ((installs, "installs: found a line for IPython, such as !pip or %time"),
+                                   (shows, "shows: found display of the module around it"),
+                                   (asks, "asks: found __IPYTHON__ of the module around it")):
+                with self.assertRaises(InvalidJob) as raised:
+                    TrainingJob.from_function(function, image="x")
+                self.assertIn(said, str(raised.exception))
+            run(TrainingJob.from_function(ends, image="x"))
 
     def test_a_function_without_source_is_named(self):
         names = {}
