@@ -28,8 +28,8 @@ def command_of(function: Callable[..., object], args: Mapping[str, object], laun
     if len(program.encode()) > MOST_BYTES:
         raise InvalidJob(f"{function.__name__}: found {len(program.encode())} bytes of source and arguments, expected "
                          f"at most {MOST_BYTES}; put the program into the image, and data into a volume")
-    # Kubernetes replaces $(NAME) in a command, and $$ by $.
-    return ["python3", "-c", BOOTSTRAP, f"{function.__name__}.py", program.replace("$", "$$"), *launcher]
+    # Kubernetes replaces $(NAME) in a command, and $$ by $. A file queue.py would be imported in place of the library's.
+    return ["python3", "-c", BOOTSTRAP, f"run-{function.__name__}.py", program.replace("$", "$$"), *launcher]
 
 
 def program_of(function: Callable[..., object], args: Mapping[str, object]) -> str:

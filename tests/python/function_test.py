@@ -105,6 +105,14 @@ class FunctionTest(unittest.TestCase):
         run(TrainingJob.from_function(countdown, image="x", args={"number": 3}))
         run(TrainingJob.from_function(inside, image="x", args={"number": 3}))
 
+    def test_a_function_may_have_the_name_of_a_module(self):
+        def queue():
+            from concurrent.futures import ThreadPoolExecutor  # which imports queue
+
+            print(ThreadPoolExecutor().submit(abs, -3).result())
+
+        self.assertEqual("3\n", run(TrainingJob.from_function(queue, image="x")).stdout)
+
     def test_a_text_of_several_lines_inside_is_left_as_it_is(self):
         def indented(path: str) -> None:
             text = """
