@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import operator
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
@@ -243,14 +244,17 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _counts(replicas: int | Mapping[str, int]) -> dict[str, int]:
-    if isinstance(replicas, int):
-        return {"Worker": replicas}
+    if not isinstance(replicas, Mapping):
+        replicas = {"Worker": replicas}
     roles = {role.lower(): role for role in ROLES}
     counts = {}
     for name, count in replicas.items():
         if name.lower() not in roles:
             raise InvalidJob(f"replicas: found the role {name!r}, expected some of {', '.join(ROLES)}")
-        counts[roles[name.lower()]] = count
+        try:
+            counts[roles[name.lower()]] = operator.index(count)  # it may be NumPy's
+        except TypeError as error:
+            raise InvalidJob(f"replicas: found {count!r} for {name}, expected a whole number") from error
     return counts
 
 

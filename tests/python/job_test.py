@@ -102,11 +102,23 @@ class BuilderTest(unittest.TestCase):
         for arguments, said in (
                 ({}, "image: found none, expected the image of your program, or `training`"),
                 ({"image": "x", "replicas": {"Master": 1}}, "found the role 'Master', expected some of Chief, Worker"),
+                ({"image": "x", "replicas": "2"}, "replicas: found '2' for Worker, expected a whole number"),
+                ({"image": "x", "replicas": {"chief": 1.0}}, "replicas: found 1.0 for chief, expected a whole number"),
                 ({"image": "x", "command": "python3 a.py"}, "command: found 'python3 a.py', expected a list of texts"),
                 ({"image": "x", "env": {"A": 1}}, "env: found 1 for A, expected a text")):
             with self.assertRaises(InvalidJob) as raised:
                 TrainingJob("bad", **arguments)
             self.assertIn(said, str(raised.exception))
+
+    def test_numbers_of_replicas_may_be_of_any_type_of_whole_numbers(self):
+        class Whole:  # as NumPy's
+            def __index__(self):
+                return 2
+
+        for replicas in (Whole(), {"worker": Whole()}):
+            self.assertEqual({"Worker": {"replicas": 2}}, TrainingJob(
+                "j", replicas=replicas, training=Training(model="mlp", dataset="/data", batch_size=8, epochs=1)).spec[
+                    "replicaSpecs"])
 
     def test_the_options_of_a_function_are_those_of_a_job(self):
         parameters = inspect.signature(TrainingJob).parameters
