@@ -16,13 +16,16 @@ from urllib.parse import quote, urlencode
 
 import kubernetes.client
 import kubernetes.config
+import kubernetes.config.kube_config
 import urllib3
+import yaml
 
 from lockstep import _watch
 from lockstep.errors import ApiError
 
 Object = dict[str, Any]
 
+HOME_KUBECONFIG = "~/.kube/config"
 ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
 CONNECT_SECONDS = 10.0
@@ -44,25 +47,31 @@ def connect(kubeconfig: str | None, context: str | None) -> tuple[Any, str]:
     As kubectl: a kubeconfig if there is one, else the service account of the pod that this program runs in.
     """
     named = kubeconfig or os.environ.get("KUBECONFIG")
-    wanted = named or context or pathlib.Path("~/.kube/config").expanduser().exists()
+    wanted = named or context or pathlib.Path(HOME_KUBECONFIG).expanduser().exists()
     try:
         if wanted:
-            contexts, active = kubernetes.config.list_kube_config_contexts(named)
-            if context is not None:
-                active = next((one for one in contexts if one["name"] == context), None)
-                if active is None:
-                    raise ApiError(f"context: found {context!r}, expected one of "
-                                   f"{', '.join(one['name'] for one in contexts)}")
-            api_client = kubernetes.config.new_client_from_config(config_file=named, context=context)
-            return api_client, active["context"].get("namespace") or "default"
+            file = named or HOME_KUBECONFIG
+            namespace = _namespace_of(file, context)
+            return kubernetes.config.new_client_from_config(config_file=file, context=context), namespace
         configuration = kubernetes.client.Configuration()
         kubernetes.config.load_incluster_config(client_configuration=configuration)
-    except kubernetes.config.ConfigException as error:
-        where = named or "~/.kube/config, and no service account of a pod"
+    except (kubernetes.config.ConfigException, yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        where = named or f"{HOME_KUBECONFIG}, and no service account of a pod"
         raise ApiError(f"found no configuration of a cluster in {where}: {error}") from error
-    namespace = ACCOUNT / "namespace"
-    return (kubernetes.client.ApiClient(configuration),
-            namespace.read_text().strip() if namespace.exists() else "default")
+    own = ACCOUNT / "namespace"
+    return kubernetes.client.ApiClient(configuration), own.read_text().strip() if own.exists() else "default"
+
+
+def _namespace_of(kubeconfig: str, context: str | None) -> str:
+    """Of a context, which needs no current one beside it; of the current one for None."""
+    config = kubernetes.config.kube_config.KubeConfigMerger(kubeconfig).config
+    if config is None:
+        raise kubernetes.config.ConfigException("there is no such file")
+    field, name = ("context", context) if context is not None else ("current-context", config["current-context"])
+    names = [one["name"] for one in config["contexts"].value]
+    if name not in names:
+        raise ApiError(f"{field}: found {name!r}, expected one of {', '.join(names)}")
+    return config["contexts"].get_with_name(name)["context"].safe_get("namespace") or "default"
 
 
 class Stream:

@@ -458,6 +458,28 @@ class ConfigurationTest(unittest.TestCase):
             with self.assertRaisesRegex(lockstep.ApiError, "context: found 'nothing', expected one of test, other"):
                 Client(kubeconfig=path, context="nothing")
 
+    def test_a_context_needs_no_current_one(self):
+        config = json.loads(server().kubeconfig.read_text())
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "kubeconfig")
+            for current, said in ((None, "Expected key current-context"),
+                                  ("removed", "current-context: found 'removed', expected one of test")):
+                path.write_text(json.dumps({**config, "current-context": current}))
+                self.assertEqual("default", Client(kubeconfig=path, context="test").namespace)
+                with self.assertRaisesRegex(lockstep.ApiError, said):
+                    Client(kubeconfig=path)
+
+    def test_what_is_no_kubeconfig_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "kubeconfig")
+            for written in (b"a: [", b"\xff", b""):
+                path.write_bytes(written)
+                with self.assertRaisesRegex(lockstep.ApiError, f"found no configuration of a cluster in {path}: "):
+                    Client(kubeconfig=path)
+            for other, said in ((folder, "Is a directory"), (path.with_name("none"), "there is no such file")):
+                with self.assertRaisesRegex(lockstep.ApiError, f"in {other}: .*{said}"):
+                    Client(kubeconfig=other)
+
     def test_without_any_configuration_it_says_where_it_looked(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, HOME=folder):
             for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
