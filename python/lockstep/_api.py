@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import socket
 import threading
 import time
@@ -30,6 +31,8 @@ ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
+LINE_FEED = re.compile(rb"\n")
+REDRAW = re.compile(rb"\n|(?<=\r)")  # the second, which has no length, is tried where there is no line feed
 LONGEST_LINE = 16 << 20  # bytes; an object of the API server has at most a few MiB
 MOST_TRIES = 5  # of a request that a busy server puts off
 PAGE = 500  # objects of a list in one answer
@@ -83,20 +86,32 @@ class Stream:
     def lines(self, longest: int = LONGEST_LINE) -> Iterator[bytes]:
         """Lines, of which those of more than `longest` bytes are cut there. Raises urllib3's errors when the
         connection is lost."""
+        return (line for line, _ in self._split(LINE_FEED, longest))
+
+    def drawn_lines(self, longest: int) -> Iterator[tuple[bytes, bool]]:
+        """(a line, whether it is the first after a line feed), where a carriage return ends a line, too, and stays in
+        it: a progress bar ends each redraw so, and has a line feed only when it is full."""
+        return self._split(REDRAW, longest)
+
+    def _split(self, ends: re.Pattern[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
         held = bytearray()  # of the line that has yet to end
+        is_first = True
+        last = b""  # a carriage return, of which only the next part says what it is
         for part in self._response.stream(amt=None):
+            part = last + part
+            last = b"\r" if part.endswith(b"\r") else b""
+            part = part[:len(part) - len(last)]
             begin = 0
-            while begin < len(part):
-                end = part.find(b"\n", begin)
-                stop = len(part) if end < 0 else end
-                held += part[begin:min(stop, begin + longest - len(held))]
-                if end < 0:
-                    break
-                yield bytes(held)
+            for end in ends.finditer(part):
+                held += part[begin:min(end.start(), begin + longest - len(held))]
+                yield bytes(held), is_first
                 held.clear()
-                begin = end + 1
+                is_first = bool(end.group())
+                begin = end.end()
+            held += part[begin:begin + longest - len(held)]
+        held += last[:longest - len(held)]
         if held:
-            yield bytes(held)
+            yield bytes(held), is_first
 
     def interrupt(self) -> None:
         """Ends a read that waits. Closing the answer would wait for the read."""

@@ -36,6 +36,16 @@ class _Log(NamedTuple):
         return f"{self.role}-{self.number}"
 
 
+class _Place(NamedTuple):
+    """Of what has come of a log."""
+    time: str  # that the kubelet wrote in front of a line
+    redraw: int  # of the line, from 0 on
+
+    @property
+    def order(self) -> tuple[tuple[str, str], int]:
+        return _order_of_time(self.time), self.redraw
+
+
 def pods_of(api: Api, job: TrainingJob, namespace: str, role: str | None, index: int | None) -> Collection:
     """The pods with a job's name, of one role or replica."""
     labels = {"job-name": job.name, "job-uid": job.uid, "role": role, "replica-index": index}
@@ -72,7 +82,7 @@ def read(api: Api, namespace: str, pods: Collection, container: str | None, tail
 
 def _lines_of(stream: Stream, log: _Log) -> Iterator[str]:
     try:
-        for line in stream.lines(LONGEST_LINE):
+        for line, _ in stream.drawn_lines(LONGEST_LINE):
             yield f"{log.replica}: {line.decode(errors='replace')}"
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
@@ -188,12 +198,12 @@ class Follower:
     def _read(self, log: _Log) -> None:
         """Goes on after the last line if the log ends while the container runs: the API server ends a log that it
         has lost the kubelet of like any other."""
-        after = ""
+        after = _Place("", 0)
         pause = _watch.FIRST_PAUSE
         while not self._stopped.is_set():
             try:
-                for stamp, text in self._stamped(log, after):
-                    after = stamp
+                for place, text in self._placed(log, after):
+                    after = place or after
                     pause = _watch.FIRST_PAUSE
                     self._put(f"{log.replica}: {text}")
                 if self._abandons.is_set() or not self._runs(log):
@@ -228,10 +238,11 @@ class Follower:
         pod = self._pod(log)
         return pod is not None and _log_of(pod, log.container) == log and _is_running(pod, log)
 
-    def _stamped(self, log: _Log, after: str) -> Iterator[tuple[str, str]]:
-        """(the time of a line, the line) of those that are later."""
+    def _placed(self, log: _Log, after: _Place) -> Iterator[tuple[_Place | None, str]]:
+        """(its place, a line) of those that are later. The kubelet's own words have no place."""
         query = {"container": log.container, "follow": True, "timestamps": True,
-                 "tailLines": None if after else self._tail, "sinceTime": _whole_seconds(after) if after else None}
+                 "tailLines": None if after.time else self._tail,
+                 "sinceTime": _whole_seconds(after.time) if after.time else None}
         stream = self._api.stream(_path(self._namespace, log), query=query, silence_seconds=None)
         with self._lock:
             self._streams[log] = stream
@@ -242,13 +253,18 @@ class Follower:
             pod = self._pod(log)
             if self._stopped.is_set() or (pod is not None and _log_of(pod, log.container) != log):
                 return
-            for line in stream.lines(LONGEST_LINE):
-                whole = line.decode(errors="replace")
-                stamp, _, text = whole.partition(" ")
-                if not TIME.match(stamp):  # the kubelet's own words
-                    yield after, whole
-                elif _order_of_time(stamp) > _order_of_time(after):
-                    yield stamp, text
+            place: _Place | None = None
+            for line, is_first in stream.drawn_lines(LONGEST_LINE):
+                text = line.decode(errors="replace")
+                if not is_first:
+                    place = place and _Place(place.time, place.redraw + 1)
+                elif TIME.match(text):
+                    time, _, text = text.partition(" ")
+                    place = _Place(time, 0)
+                else:
+                    place = None
+                if place is None or place.order > after.order:
+                    yield place, text
         finally:
             with self._lock:
                 del self._streams[log]

@@ -1,6 +1,9 @@
 """How a followed log goes on, and which containers have one."""
 import re
 import unittest
+import unittest.mock
+
+import urllib3
 
 from lockstep import _api, _logs, errors
 
@@ -11,6 +14,47 @@ def pod(**status):
                          "ownerReferences": [{"kind": "TrainingJob", "uid": "j", "controller": True}]},
             "spec": {"containers": [{"name": "main"}]},
             "status": {"containerStatuses": [{"name": "main", "restartCount": 2, **status}]}}
+
+
+class Answer:
+    """Gives its parts one by one, and is a lost connection at None."""
+
+    def __init__(self, *parts):
+        self.parts = list(parts)
+
+    def stream(self, amt):
+        while self.parts:
+            part = self.parts.pop(0)
+            if part is None:
+                raise urllib3.exceptions.ProtocolError("lost")
+            yield part
+
+    def close(self):
+        pass
+
+    release_conn = close
+
+
+class Api:
+    """Of a pod that runs until its last log is asked for."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    def stream(self, path, *, query, silence_seconds):
+        self.asked.append(query)
+        return _api.Stream(self.answers.pop(0))
+
+    def call(self, method, path):
+        return pod(state={"running" if self.answers else "terminated": {}})
+
+
+def followed(api):
+    """The lines that a follower of the pod passes."""
+    follower = _logs.Follower(api, "default", None, None, None, None)
+    follower._read(_logs._log_of(pod(state={"running": {}}), None))
+    return list(follower._lines.queue)
 
 
 class LogsTest(unittest.TestCase):
@@ -53,14 +97,31 @@ class LogsTest(unittest.TestCase):
             self.assertIsNone(_logs._log_of(strange, None), (label, value[:9]))
 
     def test_a_line_without_an_end_is_cut(self):
-        class Answer:
-            def stream(self, amt):
-                yield b"a\nb"
-                for _ in range(16):
-                    yield b"x" * 5000
-                yield b"\n\nend"
+        answer = Answer(b"a\nb", *[b"x" * 5000] * 16, b"\n\nend")
+        self.assertEqual([b"a", b"b" + b"x" * 8191, b"", b"end"], list(_api.Stream(answer).lines(longest=8192)))
 
-        self.assertEqual([b"a", b"b" + b"x" * 8191, b"", b"end"], list(_api.Stream(Answer()).lines(longest=8192)))
+    def test_a_progress_bar_is_seen_before_its_line_ends(self):
+        answer = Answer(b"a\r", b"\nbar\r", b"10%\r20", b"%\r\r", b"30%", b"\r\nb\r")
+        lines = _api.Stream(answer).drawn_lines(longest=8192)
+        self.assertEqual([(b"a\r", True), (b"bar\r", True), (b"10%\r", False)], [next(lines) for _ in range(3)])
+        self.assertEqual([b"%\r\r", b"30%", b"\r\nb\r"], answer.parts)
+        self.assertEqual([(b"20%\r", False), (b"\r", False), (b"30%\r", False), (b"b\r", True)], list(lines))
+        answer = Answer(*[b"x" * 5000] * 16, b"\r", b"50%\r", b"{'loss': 1}\n")
+        self.assertEqual([b"x" * 8192, b"50%\r", b"{'loss': 1}"],
+                         [line for line, _ in _api.Stream(answer).drawn_lines(longest=8192)])
+
+    def test_a_progress_bar_goes_on_where_its_connection_was_lost(self):
+        first, second = b"2026-01-31T12:00:00.25Z ", b"2026-01-31T12:00:00.5Z "
+        with unittest.mock.patch("lockstep._watch.FIRST_PAUSE", 0.01):
+            api = Api(Answer(first + b"begun\n" + second + b"bar\r", b"10%\r20", None),
+                      Answer(first + b"begun\n" + second + b"bar\r10%\r20%\r" + second + b"30%\n",
+                             b"unable to retrieve container logs\n", None),
+                      Answer(first + b"begun\n" + second + b"bar\r10%\r20%\r" + second + b"30%\nend\n"))
+            lines = followed(api)
+        self.assertEqual(["begun", "bar\r", "10%\r", "20%\r", second.decode() + "30%",
+                          "unable to retrieve container logs", "end"],
+                         [line.removeprefix("worker-1: ") for line in lines])
+        self.assertEqual([None] + ["2026-01-31T12:00:00Z"] * 2, [query["sinceTime"] for query in api.asked])
 
     def test_a_name_cannot_lead_out_of_its_folder(self):
         for name in ("", ".", ".."):

@@ -178,6 +178,15 @@ class RequestsTest(unittest.TestCase):
         gone = (404, status(404, "not found"), {})
         self.assertEqual(["worker-1: b"], list(self.client(*found, gone, [b"b\n"], gone, gone, gone).logs("j")))
 
+    def test_a_log_of_a_progress_bar_has_its_end(self):
+        bar = b"\r".join(b"%5d/20000" % step for step in range(20_000))
+        pods = {"metadata": {"resourceVersion": "5"}, "items": [worker(0)]}
+        client = self.client((200, {**JOB, "spec": {"replicaSpecs": {"Worker": {}}}}, {}), (200, pods, {}),
+                             (200, bar + b"\r{'loss': 1}\n", {}))
+        lines = list(client.logs("j"))
+        self.assertEqual(["worker-0: 19999/20000\r", "worker-0: {'loss': 1}"], lines[-2:])
+        self.assertEqual(20_001, len(lines))
+
     def test_a_lost_connection_does_not_end_a_wait_with_a_time_limit(self):
         client = self.client(LOST, LOST, (200, DONE, {}))
         self.assertTrue(client.wait("j", timeout=20 * SLOWNESS).status.succeeded)
