@@ -64,8 +64,7 @@ struct Settings {
   Duration completion_hold = std::chrono::seconds(1);
   // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
   // how many at once after a pause. Writes that change only counts have a limit of their own, of
-  // the same size. Writes of one kind are also as far apart as a write takes on average, but not
-  // more than 0.1 s.
+  // the same size. While the API server is slow, writes are further apart: see StatusThrottle.
   double status_rate = 50;
   int status_burst = 50;
   // The delay between restarts without progress: the first is immediate, the second waits this
