@@ -59,6 +59,9 @@ struct Settings {
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.
   Duration status_interval = std::chrono::seconds(10);
+  // How long a change of a child that asks for no action at once may wait, so that the changes of a
+  // job's many pods are looked at together.
+  Duration change_hold = std::chrono::milliseconds(50);
   // How long the status write that records a worker's success may wait, so that workers that
   // succeed at almost the same time are written together.
   Duration completion_hold = std::chrono::seconds(1);
