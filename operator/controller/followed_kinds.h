@@ -23,8 +23,12 @@ class ChangeHandlers {
  public:
   virtual void JobChanged(const kube::Cached<ObservedJob>* before,
                           const kube::Cached<ObservedJob>* after) = 0;
-  // Of a child, whatever its kind: it has the job that owns it looked at.
+  // Of a child, whatever its kind: it has the job that owns it looked at; for one that is new,
+  // which the job has created and knows of, within Settings::change_hold.
   virtual void ChildChanged(const kube::Identity* before, const kube::Identity* after) = 0;
+  // As ChildChanged, but also for a change after which the pod is well.
+  virtual void PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,
+                          const kube::Cached<std::optional<ObservedPod>>* after) = 0;
   virtual void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) = 0;
 
  protected:
@@ -44,6 +48,7 @@ struct FollowedKind {
                      const kube::Cached<Value>* after)>
       handler;
   Duration watch_timeout = Duration::zero();  // as in kube::WatchOptions
+  typename kube::Informer<Value>::Updater updater = nullptr;
 };
 
 // A watch of nodes that do not change ends within a minute, so that it shows that it works.
@@ -59,13 +64,14 @@ void ForEachFollowedKind(const Settings& settings, Visit visit) {
                                   .label = "",
                                   .fields = {},
                                   .reader = ObserveJob,
-                                  .handler = &ChangeHandlers::JobChanged});
+                                  .handler = &ChangeHandlers::JobChanged,
+                                  .updater = ObserveJobAgain});
   visit(FollowedKind<std::optional<ObservedPod>>{.kind = kube::kPodKind,
                                                  .store = &Stores::pods,
                                                  .label = api::kLabelJobUid,
                                                  .fields = PodFields(),
                                                  .reader = ObservePod,
-                                                 .handler = &ChangeHandlers::ChildChanged});
+                                                 .handler = &ChangeHandlers::PodChanged});
   visit(FollowedKind<std::monostate>{
       .kind = kube::kServiceKind,
       .store = &Stores::services,

@@ -20,6 +20,23 @@ int MostOfANamespace(int workers) {
   return std::max(1, workers - std::max(1, workers / 8));
 }
 
+// Returns true if no look at the pod's job can tell the two apart: a kubelet or a network plug-in
+// has written what is not observed.
+bool LooksTheSame(const kube::Cached<std::optional<ObservedPod>>& before,
+                  const kube::Cached<std::optional<ObservedPod>>& after) {
+  return before.uid == after.uid && before.owner_uid == after.owner_uid &&
+         before.owner_kind == after.owner_kind && before.being_deleted == after.being_deleted &&
+         before.value == after.value;
+}
+
+// Returns false if the pod is lost, is about to be, or has lost its program since `before`, which
+// is null for a new pod: the job must act.
+bool IsWell(const ObservedPod* before, const ObservedPod& pod) {
+  const int restarts = before == nullptr ? 0 : before->restart_count;
+  return !HasFailed(pod) && !pod.being_deleted && !pod.disruption_target &&
+         pod.restart_count == restarts;
+}
+
 JobControllerOptions Agreeing(JobControllerOptions options) {
   options.settings.job_tokens = options.tokens != nullptr;
   return options;
@@ -59,6 +76,7 @@ Stores JobController::Follow(kube::Client& client) {
         client, followed.kind,
         followed.kind.namespaced ? Served(options_) : std::vector<std::string>{""}, reflector,
         followed.reader);
+    informer->SetUpdater(followed.updater);
     informer->SetHandler([this, handler = followed.handler](const auto* before, const auto* after) {
       handler(*this, before, after);
     });
@@ -77,17 +95,36 @@ void JobController::JobChanged(const kube::Cached<ObservedJob>* before,
   Enqueue((after == nullptr ? before : after)->key);
 }
 
-void JobController::EnqueueOwner(const kube::Identity& child) {
+void JobController::EnqueueOwner(const kube::Identity& child, Duration hold) {
   // Otherwise somebody else has set our label on it.
   if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
-  Enqueue({child.key.namespace_name, child.owner_name});
+  const kube::Key job{child.key.namespace_name, child.owner_name};
+  if (hold > Duration::zero() && IsOpen(job.namespace_name)) {
+    queue_.AddSoon(job, hold);
+  } else {
+    Enqueue(job);
+  }
 }
 
-void JobController::ChildChanged(const kube::Identity* before, const kube::Identity* after) {
+void JobController::ReportChange(const kube::Identity* before, const kube::Identity* after,
+                                 Duration hold) {
   const bool is_taken_away =
       before != nullptr && after != nullptr && before->owner_uid != after->owner_uid;
   if (after == nullptr || is_taken_away) EnqueueOwner(*before);
-  if (after != nullptr) EnqueueOwner(*after);
+  if (after != nullptr) EnqueueOwner(*after, hold);
+}
+
+void JobController::ChildChanged(const kube::Identity* before, const kube::Identity* after) {
+  ReportChange(before, after, before == nullptr ? options_.settings.change_hold : Duration::zero());
+}
+
+void JobController::PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,
+                               const kube::Cached<std::optional<ObservedPod>>* after) {
+  if (before != nullptr && after != nullptr && LooksTheSame(*before, *after)) return;
+  const ObservedPod* was = before != nullptr && before->value ? &*before->value : nullptr;
+  const ObservedPod* is = after != nullptr && after->value ? &*after->value : nullptr;
+  const bool can_wait = is != nullptr && IsWell(was, *is);
+  ReportChange(before, after, can_wait ? options_.settings.change_hold : Duration::zero());
 }
 
 void JobController::NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
@@ -114,6 +151,8 @@ bool JobController::IsReady(const std::string& node) const {
 
 // Scans all pods: nodes change rarely, and an index by node would cost memory for every pod.
 void JobController::AddJobsOn(const std::function<bool(const std::string& node)>& affects) {
+  const auto is_open = [](const auto& entry) { return entry.second.load(); };
+  if (std::ranges::none_of(open_, is_open)) return;  // at the start each node is news
   for (const auto& pod : stores_.pods->List()) {
     if (!pod->value || pod->value->node.empty() || !affects(pod->value->node)) continue;
     EnqueueOwner(*pod);

@@ -91,8 +91,12 @@ class JobController final : ChangeHandlers {
   void JobChanged(const kube::Cached<ObservedJob>* before,
                   const kube::Cached<ObservedJob>* after) override;
   void ChildChanged(const kube::Identity* before, const kube::Identity* after) override;
+  void PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,
+                  const kube::Cached<std::optional<ObservedPod>>* after) override;
   void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override;
-  void EnqueueOwner(const kube::Identity& child);
+  // `hold`: for how long the job's other changes may be waited for.
+  void ReportChange(const kube::Identity* before, const kube::Identity* after, Duration hold);
+  void EnqueueOwner(const kube::Identity& child, Duration hold = Duration::zero());
   bool IsReady(const std::string& node) const;
   bool NodesAreCurrent() const;
   void AddJobsOn(const std::function<bool(const std::string& node)>& affects);

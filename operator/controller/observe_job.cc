@@ -174,7 +174,32 @@ bool KeepsChildren(const Object& object) {
                              [](const Object& finalizer) { return finalizer == "orphan"; });
 }
 
+// Sets what is not in the spec.
+void ObserveMetadata(const Object& object, ObservedJob& observed) {
+  TrimMetadata(observed.job.metadata);
+  observed.owned_metadata = HeldMetadata(object);
+  observed.keeps_children = KeepsChildren(object);
+}
+
 }  // namespace
+
+ObservedJob ObserveJobAgain(Object object, const ObservedJob& before) {
+  const std::int64_t generation = kube::Int64Member(kube::Member(object, "metadata"), "generation");
+  const bool is_same = generation > 0 && generation == before.job.metadata.generation;
+  // Whether a spec that is not valid as it stands is usable depends on the status, too.
+  if (!is_same || before.invalid || before.kept_size) return ObserveJob(object);
+  Object spec = std::exchange(object["spec"], {{"replicaSpecs", Object::object()}});
+  auto read = api::TrainingJobFromServer(object);
+  if (!read.ok()) {
+    object["spec"] = std::move(spec);
+    return ObserveJob(object);
+  }
+  ObservedJob observed;
+  observed.job = *std::move(read);
+  observed.job.spec = before.job.spec;
+  ObserveMetadata(object, observed);
+  return observed;
+}
 
 ObservedJob ObserveJob(const Object& object) {
   auto read = api::TrainingJobFromServer(object);
@@ -189,9 +214,7 @@ ObservedJob ObserveJob(const Object& object) {
   } else {
     observed.job = Unreadable(object);
   }
-  TrimMetadata(observed.job.metadata);
-  observed.owned_metadata = HeldMetadata(object);
-  observed.keeps_children = KeepsChildren(object);
+  ObserveMetadata(object, observed);
   if (valid.ok()) {
     PackSpec(observed.job.spec);
   } else {

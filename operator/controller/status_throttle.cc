@@ -7,6 +7,8 @@ namespace {
 
 // The longest interval between deferrable status writes, however slow the API server is.
 constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
+// How much farther apart reports are than counts.
+constexpr int kReportsApart = 4;
 
 }  // namespace
 
@@ -16,8 +18,9 @@ StatusThrottle::StatusThrottle(const Settings& settings)
 
 Duration StatusThrottle::Wait(const kube::Key& job, const Plan& plan, SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  FairTurns& turns = plan.only_counts ? count_turns_ : report_turns_;
-  return turns.Wait(job, now, std::min(write_time_, kFarthestTurns));
+  const Duration apart = std::min(write_time_, kFarthestTurns);
+  if (plan.only_counts) return count_turns_.Wait(job, now, apart);
+  return report_turns_.Wait(job, now, kReportsApart * apart);
 }
 
 void StatusThrottle::Forget(const kube::Key& job) {

@@ -29,6 +29,7 @@ class Process {
     options.settings.restart_backoff_limit = std::chrono::milliseconds(5);
     options.settings.settling = std::chrono::milliseconds(20);
     options.settings.status_interval = std::chrono::milliseconds(1);
+    options.settings.change_hold = std::chrono::milliseconds(0);  // likewise
     options.retry = {.initial = std::chrono::milliseconds(1),
                      .limit = std::chrono::milliseconds(5)};
     options.watch_retry = {.initial = std::chrono::milliseconds(1),

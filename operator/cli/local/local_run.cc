@@ -42,6 +42,7 @@ controller::JobControllerOptions ControllerOptions(const std::string& namespace_
   options.instance = "lockstep-run";
   options.tokens = &tokens;
   options.settings.status_interval = kStatusInterval;
+  options.settings.change_hold = Duration::zero();  // a look costs no server anything
   options.settings.settling = kSettling;
   if (reports != nullptr) {
     options.reports = &reports->reports();

@@ -1,5 +1,7 @@
 #include "operator/controller/rules/attempt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -30,6 +32,17 @@ void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restart
     int& charged = pod.role == api::Role::kEvaluator ? restarts.evaluator : restarts.application;
     charged += ChargedRestarts(pod);
   }
+}
+
+// The next attempt has no pods yet. Those of the closed one would seem to have vanished from it, or
+// to have completed (HasCompleted).
+void ForgetCounts(api::TrainingJobStatus& status) {
+  int wanted = 0;
+  for (auto& [role, counts] : status.replica_statuses) {
+    counts = {.desired = counts.desired};
+    wanted += counts.desired;
+  }
+  status.ready_replicas = fmt::format("{}/{}", status.completed_indexes.size(), wanted);
 }
 
 }  // namespace
@@ -105,10 +118,9 @@ void CloseAttempt(const Observed& observed, api::TrainingJobStatus& status) {
   status.started_roles.clear();  // the next attempt starts in the same order
   status.running_roles.clear();
   status.group_workers.reset();
-  // The next attempt has no completed replicas yet; see HasCompleted.
-  for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;
   ForgetCompleted(observed.job, status);
   if (HasOtherStrategy(observed)) ForgetAllCompleted(status);
+  ForgetCounts(status);
 }
 
 void AnnounceNextAttempt(const Observed& observed, const std::string& reason,

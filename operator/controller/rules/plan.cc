@@ -5,9 +5,11 @@
 namespace lockstep::controller {
 namespace {
 
-bool IsGuard(const Action& action) {
+// Returns true if the action creates what the job's pods cannot do without.
+bool IsForPods(const Action& action) {
   return std::holds_alternative<CreateTokenSecret>(action) ||
-         std::holds_alternative<CreateNetworkPolicy>(action);
+         std::holds_alternative<CreateNetworkPolicy>(action) ||
+         std::holds_alternative<CreateService>(action);
 }
 
 }  // namespace
@@ -18,15 +20,14 @@ bool MakesPods(const Plan& plan) {
 }
 
 bool IsCreate(const Action& action) {
-  return IsGuard(action) || std::holds_alternative<CreateService>(action) ||
-         std::holds_alternative<CreatePod>(action) ||
+  return IsForPods(action) || std::holds_alternative<CreatePod>(action) ||
          std::holds_alternative<CreatePodGroup>(action) ||
          std::holds_alternative<CreateWorkload>(action);
 }
 
 int StageOf(const Action& action) {
   if (!IsCreate(action)) return 0;
-  return IsGuard(action) ? 1 : 2;
+  return IsForPods(action) ? 1 : 2;
 }
 
 }  // namespace lockstep::controller

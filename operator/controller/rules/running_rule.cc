@@ -159,8 +159,12 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
     return false;
   }
   if (MustWaitForOldMembers(observed)) return false;
-  if (!observed.has_service && !HasConflict(observed, observed.job.metadata.name)) {
-    plan.actions.emplace_back(CreateService{});
+  if (!observed.has_service) {
+    if (!HasConflict(observed, observed.job.metadata.name)) {
+      plan.actions.emplace_back(CreateService{});
+    } else if (NeedsService(observed.job)) {
+      return false;
+    }
   }
   if (!AddPodGroup(observed, plan)) return false;
   bool complete = true;
@@ -172,14 +176,15 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
   for (const Replica& replica : wanted) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
+    // No more of a role can be created before the job is observed again.
+    if (planned[replica.role] > observed.settings.most_actions) continue;
     if (IsNameTaken(observed, replica)) continue;
     if (must_ask_first && replica.role == api::Role::kWorker) continue;
     if (replica.role == api::Role::kEvaluator &&
         (IsEvaluatorGone(observed) || MustEvaluatorWait(observed, plan))) {
       continue;
     }
-    // No more of a role can be created before the job is observed again.
-    if (planned[replica.role]++ > observed.settings.most_actions) continue;
+    ++planned[replica.role];
     pods.push_back(
         {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }

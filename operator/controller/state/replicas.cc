@@ -44,6 +44,12 @@ int ReplicaCount(const api::TrainingJob& job, api::Role role) {
   return spec == job.spec.replica_specs.end() ? 0 : spec->second.replicas;
 }
 
+bool NeedsService(const api::TrainingJob& job) {
+  int count = 0;
+  for (const auto& [role, spec] : job.spec.replica_specs) count += spec.replicas;
+  return count > 1;
+}
+
 std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
   std::vector<Replica> replicas;
   for (const auto& [role, spec] : job.spec.replica_specs) {

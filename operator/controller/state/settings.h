@@ -59,13 +59,15 @@ struct Settings {
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.
   Duration status_interval = std::chrono::seconds(10);
+  // How long a change of a child that asks for no action at once may wait, so that the changes of a
+  // job's many pods are looked at together.
+  Duration change_hold = std::chrono::milliseconds(50);
   // How long the status write that records a worker's success may wait, so that workers that
   // succeed at almost the same time are written together.
   Duration completion_hold = std::chrono::seconds(1);
   // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
   // how many at once after a pause. Writes that change only counts have a limit of their own, of
-  // the same size. Writes of one kind are also as far apart as a write takes on average, but not
-  // more than 0.1 s.
+  // the same size. While the API server is slow, writes are further apart: see StatusThrottle.
   double status_rate = 50;
   int status_burst = 50;
   // The delay between restarts without progress: the first is immediate, the second waits this

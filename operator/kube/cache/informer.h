@@ -24,6 +24,8 @@ class Informer final : public AnyInformer {
   // Extracts the cached value from an object. If it throws, the error is logged, and the store
   // keeps what it had of the object.
   using Reader = std::function<Value(Object object)>;
+  // As Reader, of an object of which the store has `before`, with the same uid.
+  using Updater = std::function<Value(Object object, const Value& before)>;
   // Called after the store has changed, on the thread of the object's namespace, so namespaces may
   // call concurrently. `before` is null for a new object, `after` for a deleted one. If an object
   // was recreated and the deletion was missed, reports the deletion before the addition.
@@ -42,7 +44,8 @@ class Informer final : public AnyInformer {
     }
   }
 
-  // Requires: Start() has not been called.
+  // Requires for these: Start() has not been called.
+  void SetUpdater(Updater update) { update_ = std::move(update); }
   void SetHandler(OnChange on_change) { on_change_ = std::move(on_change); }
   void SetSyncHandler(std::function<void()> on_sync) override { on_sync_ = std::move(on_sync); }
   void Start() override {
@@ -102,7 +105,7 @@ class Informer final : public AnyInformer {
     void OnPage(std::vector<Object> items) override {
       for (Object& item : items) {
         Key key = KeyOf(item);
-        if (Ptr read = informer.Read(std::move(item))) {
+        if (Ptr read = informer.Read(std::move(item), nullptr)) {
           listed.push_back(std::move(read));
         } else {
           unread.insert(std::move(key));
@@ -132,7 +135,7 @@ class Informer final : public AnyInformer {
 
     void Apply(WatchEvent event, const std::string& version) {
       if (event.type == WatchEvent::Type::kBookmark) return;
-      const auto known = informer.store_.Find(KeyOf(event.object));
+      const auto known = informer.store_.Get(KeyOf(event.object));
       if (known && IsOlderVersion(version, known->resource_version)) return;
       switch (event.type) {
         case WatchEvent::Type::kBookmark:
@@ -142,7 +145,7 @@ class Informer final : public AnyInformer {
           break;
         case WatchEvent::Type::kAdded:
         case WatchEvent::Type::kModified:
-          if (const Ptr read = informer.Read(std::move(event.object))) informer.Upsert(read);
+          if (const Ptr read = informer.Read(std::move(event.object), known)) informer.Upsert(read);
           break;
       }
     }
@@ -157,10 +160,12 @@ class Informer final : public AnyInformer {
   };
 
   // Null if the reader throws: a broken invariant in one object must not stop the others.
-  Ptr Read(Object object) const {
+  Ptr Read(Object object, const Ptr& before) const {
     Identity identity = IdentityOf(object);
+    const bool is_update = update_ && before && before->uid == identity.uid;
     try {
-      Value value = reader_(std::move(object));
+      Value value =
+          is_update ? update_(std::move(object), before->value) : reader_(std::move(object));
       return std::make_shared<const Cached<Value>>(std::move(identity), std::move(value));
     } catch (const std::exception& error) {
       LogError("an object cannot be read; it is passed over",
@@ -192,6 +197,7 @@ class Informer final : public AnyInformer {
 
   const Kind kind_;
   const Reader reader_;
+  Updater update_;  // may be empty
   OnChange on_change_;
   std::function<void()> on_sync_;
   Store<Value> store_;

@@ -27,12 +27,22 @@ void WorkQueue::AddAfter(const Key& key, Duration delay) {
 }
 
 void WorkQueue::AddWithin(const Key& key, Duration delay) {
+  AddWish(key, {delay, false});
+}
+
+void WorkQueue::AddSoon(const Key& key, Duration delay) {
+  AddWish(key, {delay, true});
+}
+
+void WorkQueue::AddWish(const Key& key, const Wish& wish) {
   std::unique_lock lock(mutex_);
   if (processing_.contains(key)) {
-    const auto [wish, is_new] = wished_.try_emplace(key, delay);
-    if (!is_new) wish->second = std::min(wish->second, delay);
-  } else if (!failures_.contains(key)) {
-    const Wakeup wakeup = AddAfterLocked(key, delay);
+    const auto [known, is_new] = wished_.try_emplace(key, wish);
+    if (is_new) return;
+    known->second.delay = std::min(known->second.delay, wish.delay);
+    known->second.also_if_failed |= wish.also_if_failed;
+  } else if (wish.also_if_failed || !failures_.contains(key)) {
+    const Wakeup wakeup = AddAfterLocked(key, wish.delay);
     UnlockAndNotify(lock, wakeup);
   }
 }
@@ -116,8 +126,10 @@ void WorkQueue::Done(const Key& key) {
   if (dirty_.contains(key)) PutReadyLocked(key);
   const auto wished = wished_.extract(key);
   Wakeup for_wish = nullptr;
-  // A key that has failed is retried, which is the look that was wished for.
-  if (!wished.empty() && !failures_.contains(key)) for_wish = AddAfterLocked(key, wished.mapped());
+  // A key that has failed is retried, which is the look that AddWithin wished for.
+  if (!wished.empty() && (wished.mapped().also_if_failed || !failures_.contains(key))) {
+    for_wish = AddAfterLocked(key, wished.mapped().delay);
+  }
   const Wakeup for_ready = NextLocked() == turns_.end() ? nullptr : ForReadyLocked();
   UnlockAndNotify(lock, for_ready);
   if (for_wish != nullptr) for_wish->notify_one();

@@ -54,6 +54,8 @@ class WorkQueue {
   // processing may have begun too early to see the reason for this call; if the processing fails,
   // the retry will see it, and nothing is added.
   void AddWithin(const Key& key, Duration delay);
+  // As AddWithin, but adds a key that has failed, too, however far off its retry is.
+  void AddSoon(const Key& key, Duration delay);
   // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);
   // Drops the key's failure count and pending delay, but not a pending Add. Call it after a
@@ -72,6 +74,12 @@ class WorkQueue {
   WorkQueueStats Stats() const;
 
  private:
+  // What AddWithin and AddSoon were called with.
+  struct Wish {
+    Duration delay;
+    bool also_if_failed;
+  };
+  void AddWish(const Key& key, const Wish& wish);
   // The condition to notify after unlocking, since the thread that wakes up needs the lock; null:
   // none.
   using Wakeup = std::condition_variable*;
@@ -108,7 +116,7 @@ class WorkQueue {
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first
   std::map<Key, int> failures_;
-  std::map<Key, Duration> wished_;  // delays that AddWithin got for keys in processing_
+  std::map<Key, Wish> wished_;  // of keys in processing_
   bool shut_down_ = false;
   std::int64_t adds_ = 0, retries_ = 0;
   WorkQueueObserver* observer_ = nullptr;

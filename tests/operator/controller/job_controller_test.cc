@@ -143,6 +143,47 @@ TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   EXPECT_FALSE(controller.IsOpen("default")) << "nobody would write what is reported now";
 }
 
+// A kubelet writes several statuses of each pod that starts, and a look at a job copies its pods.
+TEST(JobControllerTest, ChangesThatAskForNothingAreLookedAtTogether) {
+  const SystemClock clock;
+  const DnsAddresses addresses;
+  NoProgress progress;
+  HookedClient client;
+  JobControllerOptions options;
+  options.workers = 1;  // looks come in the order of changes
+  options.settings.change_hold = std::chrono::hours(1);
+  JobController controller(client, addresses, progress, clock, options);
+  controller.Start();
+  for (const char* name : {"j", "other", "last"}) {
+    const api::TrainingJob job = Job(name).Workers(2).BackoffLimit(6).Build();
+    ASSERT_TRUE(client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+  }
+  const auto state_of = [&client](const char* name) {
+    return client.Get(kTrainingJobKind, {"default", name})->value("/status/state"_json_pointer, "");
+  };
+  ASSERT_TRUE(Eventually([&] {
+    return client.Objects(kube::kPodKind).size() == 6 && state_of("j") == "Pending" &&
+           state_of("other") == "Pending" && state_of("last") == "Pending";
+  }));
+  client.Modify(kTrainingJobKind, {"default", "last"},
+                [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  // Then the statuses that the others got before have been looked at.
+  ASSERT_TRUE(Eventually([&] { return state_of("last") == "Suspended"; }));
+  const auto set = [&client](const char* name, const kube::Object& status) {
+    client.Modify(kube::kPodKind, {"default", name},
+                  [&status](kube::Object& pod) { pod["status"] = status; });
+  };
+  const kube::Object ready = {{{"type", "Ready"}, {"status", "True"}}};
+  for (const char* name : {"j-worker-0", "j-worker-1"}) {
+    set(name, {{"phase", "Running"}, {"conditions", ready}});
+  }
+  set("other-worker-0", {{"phase", "Failed"}});
+  ASSERT_TRUE(Eventually([&] { return state_of("other") == "Restarting"; }));
+  EXPECT_EQ(state_of("j"), "Pending");
+  set("j-worker-1", {{"phase", "Failed"}});
+  EXPECT_TRUE(Eventually([&] { return state_of("j") == "Restarting"; })) << "this asks for a look";
+}
+
 // Nothing of the job or of its pod's node changes when the outage ends.
 TEST(JobControllerTest, JobsOnUnreadyNodesAreLookedAtWhenAWideOutageEnds) {
   const SystemClock clock;

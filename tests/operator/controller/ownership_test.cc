@@ -121,6 +121,24 @@ TEST(OwnershipTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
             world.Job()->metadata.uid);
 }
 
+// They would not find each other, fail, and cost the job its restarts.
+TEST(OwnershipTest, NoPodOfManyStartsWhileAnotherHasTheNameOfTheirService) {
+  for (const int workers : {1, 2}) {
+    World world(Job("j").Workers(workers).Build());
+    world.client.Add(kube::kServiceKind, {{"metadata", {{"name", "j"}, {"namespace", "default"}}}});
+    world.Settle();
+    world.clock.Advance(seconds(1));
+    world.Settle();
+    EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
+    EXPECT_THAT(world.Pods(), SizeIs(workers == 1 ? 1 : 0)) << "a single one has nobody to find";
+    world.client.Remove(kube::kServiceKind, {"default", "j"});
+    world.clock.Advance(seconds(61));
+    world.Settle();
+    EXPECT_THAT(world.Pods(), SizeIs(workers));
+    EXPECT_THAT(world.client.Objects(kube::kServiceKind), SizeIs(1));
+  }
+}
+
 // Pods of somebody else that have the names of a job's.
 void TakeNames(World& world, int count) {
   for (int i = 0; i < count; ++i) {

@@ -341,6 +341,27 @@ TEST_F(SeenCausesTest, NorAreRestartsThatWereExcusedWhenAScaleDownRemovesTheirPo
   EXPECT_EQ(world.Job()->status.state, "Running");
 }
 
+// Its peers of the attempt that a loss has just closed are no workers that have vanished from the
+// next one.
+TEST(GoneWorkersTest, AnOptionalWorkerThatNeverStartedRestartsNobody) {
+  World world(Job("j").Workers(4).ElasticTorch(2, 4).Build());
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+  world.clock.Advance(seconds(20));
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.ready_replicas, "4/4");
+  world.SetPod("j-worker-1", "Failed", 137);
+  world.Settle();
+  ASSERT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Job()->status.ready_replicas, "0/4");
+  world.client.Modify(kube::kPodKind, {"default", "j-worker-3"}, [](kube::Object& pod) {
+    pod["status"] = {{"phase", "Failed"}, {"reason", "UnexpectedAdmissionError"}};
+  });
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
 TEST_F(SeenCausesTest, AKubeletsRestartOfAPeerIsChargedIfNothingExplainsIt) {
   RestartServer(1, "Error");
   world_.Settle();

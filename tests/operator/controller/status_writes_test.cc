@@ -161,8 +161,8 @@ TEST(StatusWritesTest, ASlowServersTurnsAreFartherApart) {
     if (is_first) jobs.world.clock.Advance(seconds(8));
     return absl::OkStatus();
   });
-  EXPECT_THAT(jobs.Reconcile(), ElementsAre(seconds(2), seconds(10), milliseconds(100),
-                                            milliseconds(200), milliseconds(300)));
+  EXPECT_THAT(jobs.Reconcile(), ElementsAre(seconds(2), seconds(10), milliseconds(400),
+                                            milliseconds(800), milliseconds(1200)));
 }
 
 TEST(StatusWritesTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsReported) {

@@ -206,7 +206,12 @@ class World {
                              if (!IsSelected(followed.label, event.object)) return;
                              const kube::Key changed = kube::KeyOf(event.object);
                              const auto before = store->Get(changed);
-                             See(*store, event, followed.reader);
+                             See(*store, event, [&](const kube::Object& object) {
+                               const bool is_update =
+                                   followed.updater && before && before->uid == kube::Uid(object);
+                               return is_update ? followed.updater(object, before->value)
+                                                : followed.reader(object);
+                             });
                              followed.handler(*this, before.get(), store->Get(changed).get());
                            }});
           });
@@ -215,6 +220,9 @@ class World {
     void JobChanged(const kube::Cached<controller::ObservedJob>* /*before*/,
                     const kube::Cached<controller::ObservedJob>* /*after*/) override {}
     void ChildChanged(const kube::Identity* /*before*/, const kube::Identity* /*after*/) override {}
+    void PodChanged(
+        const kube::Cached<std::optional<controller::ObservedPod>>* /*before*/,
+        const kube::Cached<std::optional<controller::ObservedPod>>* /*after*/) override {}
     void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override {
       node_health.Note(before, after);
     }

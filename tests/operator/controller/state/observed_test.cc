@@ -420,6 +420,32 @@ TEST(ObservedTest, AJobThatCannotBeReadStillSaysWhoseItIsAndWhenItMayGo) {
   EXPECT_EQ(MakePlan(observed).actions, std::vector<Action>{DeleteJob{}});
 }
 
+// Most changes of a job are statuses that the operator itself has written.
+TEST(ObservedTest, OfAJobWhoseSpecHasNotChangedTheSpecIsNotReadAgain) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(2).Build());
+  job["metadata"]["generation"] = 1;
+  const ObservedJob before = ObserveJob(job);
+  const auto workers = [](const ObservedJob& observed) {
+    return observed.job.spec.replica_specs.at(api::Role::kWorker).replicas;
+  };
+  job["status"]["state"] = "Running";
+  job["metadata"]["resourceVersion"] = "9";
+  const ObservedJob after = ObserveJobAgain(job, before), whole = ObserveJob(job);
+  EXPECT_EQ(after.job, whole.job);
+  EXPECT_EQ(after.owned_metadata, whole.owned_metadata);
+  EXPECT_FALSE(after.invalid);
+  job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 3;
+  EXPECT_EQ(workers(ObserveJobAgain(job, before)), 2) << "as if the server had not counted it";
+  Object unreadable = job;
+  unreadable["status"] = 7;
+  EXPECT_TRUE(ObserveJobAgain(unreadable, before).invalid);
+  EXPECT_EQ(ObserveJobAgain(unreadable, before).invalid, ObserveJob(unreadable).invalid);
+  job["metadata"]["generation"] = 2;
+  EXPECT_EQ(workers(ObserveJobAgain(job, before)), 3);
+  const ObservedJob none = ObserveJob(Object::object());
+  EXPECT_EQ(workers(ObserveJobAgain(job, none)), 3);
+}
+
 // One tenant's objects must not fill the memory of an operator that serves others too.
 TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
   api::TrainingJob job = Job("j").Workers(1).Build();

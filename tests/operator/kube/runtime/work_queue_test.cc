@@ -169,6 +169,21 @@ TEST_F(WorkQueueTest, WhatIsWantedWithinATimeShortensNoBackOff) {
   EXPECT_EQ(queue.Stats().next_due, seconds(10)) << "the retry that succeeds need not have seen it";
 }
 
+// Its retry may be minutes away.
+TEST_F(WorkQueueTest, WhatIsWantedSoonWaitsForNoRetry) {
+  queue.AddRateLimited(kA);
+  queue.AddSoon(kA, std::chrono::milliseconds(1));
+  EXPECT_EQ(queue.Stats().next_due, std::chrono::milliseconds(1));
+  clock.Advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(queue.TryGet(), kA);
+  queue.AddWithin(kA, std::chrono::milliseconds(7));
+  queue.AddSoon(kA, std::chrono::milliseconds(5));
+  queue.AddSoon(kA, std::chrono::milliseconds(9));
+  queue.AddRateLimited(kA);
+  queue.Done(kA);
+  EXPECT_EQ(queue.Stats().next_due, std::chrono::milliseconds(5));
+}
+
 TEST_F(WorkQueueTest, AForgottenKeyWaitsForNothing) {
   queue.AddAfter(kA, std::chrono::years(68));
   queue.AddAfter(kB, seconds(5));
