@@ -178,6 +178,14 @@ class DashboardsTest(unittest.TestCase):
             ids = [panel["id"] for panel in dashboard["panels"]]
             self.assertEqual(len(ids), len(set(ids)))
 
+    def test_a_status_history_is_drawn_for_any_range(self):
+        """Grafana draws none of more points than half its width in pixels, and by default asks for a point per pixel."""
+        found = {panel["title"]: panel.get("maxDataPoints") for dashboard in made().values()
+                 for panel in dashboard["panels"] if panel["type"] == "status-history"}
+        self.assertIn("Slowness of ranks", found)
+        for title, points in found.items():
+            self.assertTrue(points and points <= 100, f"{title}: {points}")
+
     def test_gpus_are_shown_with_and_without_honor_labels(self):
         """Without, the exporter's own pod is `pod`, and the one that uses the GPU `exported_pod`."""
         own = 'namespace="n", pod="{}", gpu="0"'

@@ -479,7 +479,9 @@ def panels(described):
             "id": number, "type": panel.kind, "title": panel.title, "description": panel.description,
             "datasource": datasource(), "gridPos": {"h": panel.height, "w": panel.width, "x": x, "y": y},
             "fieldConfig": field_config(panel), "options": options(panel), "targets": targets(panel),
-            "transformations": transformations(panel)})
+            "transformations": transformations(panel),
+            # Grafana asks for a point per pixel, but draws no status history of more than one for two pixels.
+            **({"maxDataPoints": 100} if panel.kind == "status-history" else {})})
         x += panel.width
     return made
 
