@@ -1121,18 +1121,19 @@ class BaseImageTest(unittest.TestCase):
 
     SOURCES = {"./etc/apt/sources.list", "./etc/apt/sources.list.d/debian.sources"}
 
-    def call(self, verb, release, **environment):
+    def call(self, verb, release, code=0, **environment):
         """(what it printed, what was asked, the files of the image)"""
         folder = temporary_folder(self)
         said, image = folder / "said", folder / "image.tar"
         said.touch()
         write_program(folder / "debootstrap", f"""echo "debootstrap $*" >>{said}
 mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
+        write_program(folder / "chroot", f"""echo "chroot $*" >>{said}; exit ${{CHROOT_CODE:-0}}""")
         write_program(folder / "docker", f"""echo "docker $*" >>{said}; cat >{image}""")
         done = subprocess.run([TOOLS / "kube/base-image.sh", verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               check=False, env={"PATH": f"{folder}:/usr/bin:/bin", "TMPDIR": str(folder),
                                                 "OS_RELEASE": os_release(folder, release), **environment})
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(code, done.returncode, done.stderr)
         self.assertEqual([], list(folder.glob("tmp.*")))
         if not image.exists():
             return done.stdout, said.read_text(), []
@@ -1163,9 +1164,19 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         self.assertIn("found BASE_SUITE=sid, expected bookworm or trixie", done.stderr)
 
     def test_another_releases_packages_are_not_mixed_in(self):
-        self.assertEqual(set(), self.SOURCES & set(self.call("make", "noble")[2]))
+        _, said, names = self.call("make", "noble")
+        self.assertEqual(set(), self.SOURCES & set(names))
+        self.assertNotIn("chroot", said)
         there = {name for name in self.SOURCES if pathlib.Path(name[1:]).is_file()}
         self.assertEqual(there, self.SOURCES & set(self.call("make", "trixie")[2]))
+
+    @unittest.skipUnless(any(pathlib.Path(name[1:]).is_file() for name in SOURCES), "needs Debian's sources of packages")
+    def test_it_has_the_updates_that_this_machine_takes(self):
+        """debootstrap installs the packages of the release's beginning, or of its latest point release."""
+        self.assertRegex(self.call("make", "trixie")[1], "chroot .* apt-get update\nchroot .* apt-get upgrade --yes\n"
+                                                         "docker import")
+        said = self.call("make", "trixie", code=1, CHROOT_CODE="1")[1]
+        self.assertNotIn("docker", said, "without its updates it is none")
 
 
 class RaiseLimitTest(unittest.TestCase):

@@ -18,18 +18,29 @@ esac
 name=debian:$suite-slim
 
 make_image() {
-  local root file
+  local root file updates=no
   root=$(mktemp -d)
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$root' '$root.log'" EXIT
   debootstrap --variant=minbase "$suite" "$root" >"$root.log" || { tail "$root.log" >&2; exit 1; }
+  printf 'path-exclude=/usr/share/%s/*\n' doc man info locale lintian > "$root/etc/dpkg/dpkg.cfg.d/slim"
+  # Security updates too, where this machine is of the same release and takes them: debootstrap installs none, and
+  # packages of this image end up in those that are made of it.
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
+    [ "$suite" = "$codename" ] && [ -f "$file" ] || continue
+    install -D -m 644 "$file" "$root$file"
+    updates=yes
+  done
+  if [ $updates = yes ]; then
+    { chroot "$root" apt-get update &&
+      DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get upgrade --yes; } >"$root.log" 2>&1 || {
+      tail "$root.log" >&2
+      echo "base-image: could not update the packages of $name from this machine's sources" >&2
+      exit 1
+    }
+  fi
   # what the slim images leave out
   rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,man,info,locale,lintian}/*
-  printf 'path-exclude=/usr/share/%s/*\n' doc man info locale lintian > "$root/etc/dpkg/dpkg.cfg.d/slim"
-  # security updates too, where this machine is of the same release and takes them
-  for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
-    [ "$suite" != "$codename" ] || [ ! -f "$file" ] || install -D -m 644 "$file" "$root$file"
-  done
   tar -C "$root" -c . | docker import --change 'CMD ["bash"]' - "$name" >/dev/null
 }
 
