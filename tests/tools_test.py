@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import fcntl
 import functools
+import getpass
 import gzip
 import hashlib
 import http.server
@@ -200,11 +201,11 @@ class BuildTest(unittest.TestCase):
         self.program("cmake", f"""[ "$1" != --list-presets ] || {{ printf 'Presets:\\n  "release"\\n  "dev"\\n'; exit; }}
 echo configured >>"$0.log"; {configure}""")
 
-    def build(self, *arguments, deps="/deps", tree=None, code=0):
+    def build(self, *arguments, deps="/deps", tree=None, code=0, user=None, **environment):
         done = subprocess.run([(tree or self.folder) / "tools/build", *(arguments or ("release", "1"))],
                               stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, check=False,
-                              env={"PATH": f"{self.folder}/path:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
+                              stderr=subprocess.PIPE, text=True, check=False, user=user,
+                              env={"PATH": f"{self.folder}/path:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps, **environment})
         self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
@@ -268,6 +269,30 @@ echo configured >>"$0.log"; {configure}""")
             self.assertFalse((copy / "build/release/object").exists())
         self.assertEqual(2, self.configured())
 
+    def test_root_by_sudo_does_not_take_a_users_build_from_its_owner(self):
+        """In a container or by CI, root may: there is nobody whom this locks out."""
+        self.build()
+        self.program("id", "echo 0")
+        self.program("stat", 'case "$*" in *%U*) echo nadia ;; *) echo 1000 ;; esac')
+        said = self.build(deps="/elsewhere", code=2, SUDO_UID="1000")
+        self.assertEqual("build: found build/release of nadia, whom root would lock out of it: call make without sudo, in a "
+                         "clone of root's own, or after `rm -rf build/release`\n", said)
+        self.assertEqual(1, self.configured())
+        self.build("dev", "1", SUDO_UID="1000")
+        self.assertIn("it is made again", self.build(deps="/elsewhere"))
+        self.assertIn("it is made again", self.build(SUDO_UID="1001"))
+
+    def test_a_build_of_another_user_is_left_as_it_is(self):
+        """It could be moved away, but not removed."""
+        self.build()
+        made = self.folder / "build/release"
+        self.folder.chmod(0o777)
+        self.folder.joinpath("build").chmod(0o777)
+        made.chmod(0o555)
+        said = self.build(deps="/elsewhere", code=2, user=None if os.getuid() else 65534)
+        self.assertRegex(said, f"^build: found build/release of {getpass.getuser()}, expected one that .* may write to: ")
+        self.assertTrue((made / ".made-with").exists())
+        self.assertFalse(made.with_suffix(".old").exists())
 
     def test_wrong_arguments_are_named_and_make_no_folder(self):
         for arguments, said in ((["relaese"], "found preset 'relaese', expected one of: release dev"),
