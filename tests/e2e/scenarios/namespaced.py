@@ -28,11 +28,15 @@ def run(cluster):
         own.await_state("Succeeded")
         expect(not other.status() and not other.uids(), "nothing done for it", other.found())
     with steps.step("it may do nothing outside", 30):
+        def may(verb, kind, namespace):
+            return cluster.kubectl("auth", "can-i", verb, kind, "-n", namespace, f"--as={ACCOUNT}", check=False)
         for verb, kind in (("list", "pods"), ("create", "pods"), ("list", "trainingjobs"),
                            ("create", "secrets"), ("list", "nodes")):
-            said = cluster.kubectl("auth", "can-i", verb, kind, "-n", OTHER, f"--as={ACCOUNT}",
-                                   check=False)
+            said = may(verb, kind, OTHER)
             expect(said == "no", f"no right to {verb} {kind} in {OTHER}", said)
+        # An account that does not exist has no rights either.
+        said = may("list", "pods", OWN)
+        expect(said == "yes", f"a right to list pods in {OWN}", said)
     with steps.step("nothing of it is in the namespace of an operator for all", 30):
         found = cluster.find("namespace", SYSTEM)
         expect(found is None, f"no namespace {SYSTEM}", found)
