@@ -1147,7 +1147,7 @@ class BaseImageTest(unittest.TestCase):
     SOURCES = {"./etc/apt/sources.list", "./etc/apt/sources.list.d/debian.sources"}
 
     def call(self, verb, release, code=0, **environment):
-        """(what it printed, what was asked, the files of the image)"""
+        """(what it printed, what was asked, the files of the image with their modes)"""
         folder = temporary_folder(self)
         said, image = folder / "said", folder / "image.tar"
         said.touch()
@@ -1161,19 +1161,20 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         self.assertEqual(code, done.returncode, done.stderr)
         self.assertEqual([], list(folder.glob("tmp.*")))
         if not image.exists():
-            return done.stdout, said.read_text(), []
+            return done.stdout, said.read_text(), {}
         with tarfile.open(image) as tar:
-            return done.stdout, said.read_text(), tar.getnames()
+            return done.stdout, said.read_text(), {file.name: file.mode for file in tar}
 
     def test_it_is_of_this_machines_release(self):
         for release, name in (("bookworm", "bookworm"), ("trixie", "trixie"), ("noble", "bookworm"), (None, "bookworm")):
             with self.subTest(release):
                 self.assertEqual(f"debian:{name}-slim\n", self.call("name", release)[0])
-                _, said, names = self.call("make", release)
+                _, said, files = self.call("make", release)
                 self.assertRegex(said, rf"debootstrap --variant=minbase {name} /")
                 self.assertRegex(said, rf"docker import .* debian:{name}-slim\n")
-                self.assertIn("./etc/dpkg/dpkg.cfg.d/slim", names)
-                self.assertNotIn("./usr/share/doc/bash", names)
+                self.assertIn("./etc/dpkg/dpkg.cfg.d/slim", files)
+                self.assertNotIn("./usr/share/doc/bash", files)
+                self.assertEqual(0o755, files["."], "programs may run as any user")
 
     def test_another_release_is_made_if_that_is_asked_for(self):
         self.assertEqual("debian:bookworm-slim\n", self.call("name", "trixie", BASE_SUITE="bookworm")[0])

@@ -20,6 +20,7 @@ name=debian:$suite-slim
 make_image() {
   local root file updates=no
   root=$(mktemp -d)
+  chmod 755 "$root" # it becomes the image's /
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$root' '$root.log'" EXIT
   debootstrap --variant=minbase "$suite" "$root" >"$root.log" || { tail "$root.log" >&2; exit 1; }
