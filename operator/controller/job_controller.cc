@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operator/controller/state/kinds.h"
+#include "operator/kube/denial.h"
 
 namespace lockstep::controller {
 namespace {
@@ -198,8 +199,11 @@ bool JobController::HasSynced() const {
 JobControllerStats JobController::Stats() const {
   JobControllerStats stats;
   for (const auto& informer : informers_) {
-    stats.caches.push_back(
-        {informer->kind(), informer->HasSynced(), informer->size(), informer->Feeds()});
+    std::vector<kube::FeedState> feeds = informer->Feeds();
+    const bool synced = std::ranges::all_of(feeds, [](const kube::FeedState& feed) {
+      return feed.synced && !kube::IsDenial(feed.last_error);
+    });
+    stats.caches.push_back({informer->kind(), synced, informer->size(), std::move(feeds)});
   }
   stats.queue = queue_.Stats();
   stats.successes = controller_.successes();

@@ -43,7 +43,7 @@ struct JobControllerOptions {
 struct JobControllerStats {
   struct Cache {
     kube::Kind kind;
-    bool synced = false;  // in all namespaces
+    bool synced = false;  // in all namespaces, of which none is denied now
     std::size_t objects = 0;
     std::vector<kube::FeedState> feeds;  // one per namespace
   };

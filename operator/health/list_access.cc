@@ -6,6 +6,8 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "operator/kube/denial.h"
+
 namespace lockstep::health {
 namespace {
 
@@ -60,7 +62,7 @@ std::optional<absl::Status> ListAccess::AskFor(const Asked& asked, const std::st
         client_.List(asked.kind, {.namespace_name = namespace_name, .limit = 1, .keep = &keep})
             .status();
     if (answer.ok()) return answer;
-    if (!absl::IsPermissionDenied(answer) && !absl::IsNotFound(answer)) return std::nullopt;
+    if (!kube::IsDenial(answer)) return std::nullopt;
     refused += fmt::format("{}{}{}{}: {}", refused.empty() ? "" : "; ", asked.kind.plural,
                            namespace_name.empty() ? "" : " in ", namespace_name,
                            std::string(answer.message()));

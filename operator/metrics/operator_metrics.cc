@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "api/v1/conditions.h"
+#include "operator/kube/denial.h"
 #include "operator/kube/silence.h"
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/recoveries.h"
@@ -83,9 +84,10 @@ struct OperatorMetrics::Recorded {
       prometheus::BuildGauge()
           .Name("lockstep_operator_watch_last_event_timestamp_seconds")
           .Help(
-              "When a watch last brought an event, bookmarks included, or ended in order, or else "
-              "when the first one began; of several namespaces the watch that has been quiet "
-              "longest.")
+              "When a watch last brought an event, bookmarks included, ended in order or was "
+              "denied, "
+              "or else when the first one began; of several namespaces the watch that has been "
+              "quiet longest.")
           .Register(registry);
   Histogram& queue_durations =
       OneHistogram(registry, "lockstep_operator_workqueue_queue_duration_seconds",
@@ -145,6 +147,12 @@ struct OperatorMetrics::Recorded {
     NoteLocked(resource, namespace_name, now);
   }
 
+  // A denial is no silence: the server hears us. Lists that nobody goes on to watch do not count.
+  void NoteDenial(const std::string& resource, const std::string& namespace_name, double now) {
+    const std::lock_guard lock(mutex);
+    if (last_events[resource].contains(namespace_name)) NoteLocked(resource, namespace_name, now);
+  }
+
   void NoteLocked(const std::string& resource, const std::string& namespace_name, double now) {
     auto& of_namespaces = last_events[resource];
     if (of_namespaces.empty()) {  // start the counters of its ends at 0
@@ -200,6 +208,8 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,
             {"resource", kind.plural},
             {"code", absl::StatusCodeToString(result.code())}})
       .Increment();
+  const bool reads = verb == kube::Verb::kWatch || verb == kube::Verb::kList;
+  if (reads && kube::IsDenial(result)) recorded_->NoteDenial(kind.plural, namespace_name, Now());
   if (verb != kube::Verb::kWatch) {
     recorded_->request_durations.Add({{"verb", verb_name}}, kRequestBuckets).Observe(Seconds(took));
   } else if (!absl::IsCancelled(result)) {

@@ -353,7 +353,7 @@ OPERATOR = [
             "lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR} "
             "and on (job, instance) lockstep_operator_leader{OPERATOR} == 1)",
             "{{namespace}}/{{job}} {{resource}}")]),
-    Panel("Caches", "Objects in them; a cache that is not filled counts as 0.", "short",
+    Panel("Caches", "Objects in them; a cache that is not filled, or that has lost a namespace, counts as 0.", "short",
           [("max by (resource) (lockstep_operator_cache_objects{OPERATOR} * on (job, instance, resource) "
             "lockstep_operator_cache_synced{OPERATOR})", "{{resource}}")]),
     Row("Process"),

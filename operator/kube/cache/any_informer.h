@@ -16,7 +16,7 @@ namespace lockstep::kube {
 struct FeedState {
   std::string namespace_name;  // empty: all namespaces
   bool synced = false;
-  absl::Status last_error;  // Ok if the latest list or watch succeeded
+  absl::Status last_error;  // see Reflector::last_error
 };
 
 class AnyInformer {

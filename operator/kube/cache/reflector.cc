@@ -165,6 +165,7 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
 
 void Reflector::OnEvent(WatchEvent event) {
   heard_ = std::chrono::steady_clock::now();
+  if (!saw_event_) NoteEnd(absl::OkStatus());  // an earlier watch's error is over
   const std::string version = ResourceVersion(event.object);
   // Versions of one watch only grow; one that is not newer is a duplicate (etcd #15271).
   if (!IsOlderVersion(sink_.Version(), version)) return;

@@ -69,7 +69,7 @@ class Reflector {
   bool HasSynced() const { return synced_; }
   // Blocks until HasSynced(); false if stopped first.
   bool WaitForSync();
-  // Returns Ok if the latest list or watch succeeded, or if none has ended yet.
+  // Ok if the latest list or watch succeeded or has brought an event, or if none has ended yet.
   absl::Status last_error() const;
   // True if synced and, within `limit`, the server has completed a list, sent an event, or ended a
   // watch without an error, as it does when the watch's time is over. The sink then knows every

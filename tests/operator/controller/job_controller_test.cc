@@ -120,6 +120,37 @@ TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   operator_.reset();  // before what its client asks
 }
 
+// It stays open, since the server may have denied it for a moment only.
+TEST_F(NamespacesTest, OneThatIsLostLaterCountsAsNotSyncedUntilItIsBack) {
+  std::atomic<bool> is_lost{false};
+  client_.SetBefore([&is_lost](const HookedClient::Call& call) {
+    return is_lost && call.namespace_name == "b" ? absl::PermissionDeniedError("watch b: forbidden")
+                                                 : absl::OkStatus();
+  });
+  StartOperator({"a", "b"});
+  const auto synced = [&] {
+    const auto caches = operator_->Stats().caches;
+    return std::ranges::count_if(caches, &JobControllerStats::Cache::synced);
+  };
+  EXPECT_TRUE(Eventually([&] { return synced() == 3; }));
+  is_lost = true;
+  EXPECT_TRUE(Eventually([&] {
+    client_.EndWatches(absl::OkStatus());
+    return synced() == 0;
+  }));
+  EXPECT_TRUE(operator_->HasSynced());
+  EXPECT_TRUE(operator_->IsOpen("b"));
+  Submit("j");
+  EXPECT_TRUE(Eventually([&] { return StateOf("a", "j") == "Succeeded"; }));
+  EXPECT_EQ(Pods("b"), 0);
+  EXPECT_EQ(synced(), 0);
+  is_lost = false;
+  EXPECT_TRUE(Eventually([&] { return StateOf("b", "j") == "Succeeded"; }));
+  EXPECT_TRUE(Eventually([&] { return synced() == 3; }))
+      << "events come, though no watch has ended";
+  operator_.reset();  // before what its client asks
+}
+
 // A program may report every second, and each look at a job of many pods is costly.
 TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   const SystemClock clock;

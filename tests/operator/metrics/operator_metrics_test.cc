@@ -238,6 +238,30 @@ TEST_F(OperatorMetricsTest, AWatchThatNeverBringsAnythingIsOldFromItsFirstStart)
   EXPECT_NE(LineOf(Text(), kLastEvent), first);
 }
 
+// It would be silent for good, and hide whether those of other namespaces are.
+TEST_F(OperatorMetricsTest, AWatchThatTheServerDeniesIsNotSilent) {
+  metrics.OnWatchEvent(kPodKind, "gone");
+  for (const Verb verb : {Verb::kWatch, Verb::kList}) {
+    for (const absl::Status& end :
+         {absl::PermissionDeniedError("403"), absl::NotFoundError("404")}) {
+      const std::string before = LineOf(Text(), kLastEvent);
+      clock.Advance(std::chrono::minutes(20));
+      metrics.OnWatchEvent(kPodKind, "team-a");
+      EXPECT_EQ(LineOf(Text(), kLastEvent), before);
+      metrics.OnCall(verb, kPodKind, "gone", absl::UnavailableError("no answer"), {});
+      EXPECT_EQ(LineOf(Text(), kLastEvent), before);
+      metrics.OnCall(verb, kPodKind, "gone", end, {});
+      EXPECT_NE(LineOf(Text(), kLastEvent), before) << end;
+    }
+  }
+}
+
+// As by an operator that does not lead yet.
+TEST_F(OperatorMetricsTest, WhereNobodyWatchesADenialIsNoSign) {
+  metrics.OnCall(Verb::kList, kPodKind, "gone", absl::PermissionDeniedError("403"), {});
+  EXPECT_EQ(LineOf(Text(), kLastEvent), "");
+}
+
 TEST_F(OperatorMetricsTest, TheStartOfTheProcessStaysTheSame) {
   const std::string begin = "process_start_time_seconds ";
   const std::string first = LineOf(Text(), begin);
