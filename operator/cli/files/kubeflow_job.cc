@@ -241,7 +241,14 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
   const bool has_servers = to["replicaSpecs"].contains("PS");
   if (has_servers) to["strategy"] = {{"type", "ParameterServer"}};
   if (const auto policy = spec.Take("successPolicy"); policy && *policy != api::Json("")) {
-    to["successPolicy"] = OrderedJson::parse(policy->dump());
+    if (to["replicaSpecs"].contains("Chief")) {
+      spec.NoteField("successPolicy",
+                     fmt::format("{} is left out: Kubeflow ignores it in a TFJob with a Chief or "
+                                 "Master, whose success is the job's here, too",
+                                 policy->dump()));
+    } else {
+      to["successPolicy"] = OrderedJson::parse(policy->dump());
+    }
   }
   const auto dynamic = spec.Take("enableDynamicWorker");
   if (!dynamic || *dynamic != api::Json(true)) return;

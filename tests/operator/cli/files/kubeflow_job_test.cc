@@ -50,7 +50,6 @@ TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
   job["metadata"]["labels"] = {{"team", "vision"}};
   job["metadata"]["annotations"] = {{"kubectl.kubernetes.io/last-applied-configuration", "{}"}};
   job["status"] = {{"conditions", Json::array()}};
-  job["spec"]["successPolicy"] = "AllWorkers";
   job["spec"]["runPolicy"]["schedulingPolicy"] = {{"minAvailable", 4}, {"queue", "research"}};
   job["spec"]["runPolicy"]["suspend"] = true;
   const auto converted = ConvertKubeflowJob(job);
@@ -64,7 +63,6 @@ TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
       (Json{{"suspend", true},
             {"strategy", {{"type", "ParameterServer"}}},
             {"replicaSpecs", {{"Chief", Replica(1)}, {"PS", Replica(2)}, {"Worker", Replica(4)}}},
-            {"successPolicy", "AllWorkers"},
             {"runPolicy",
              {{"cleanPodPolicy", "None"},
               {"backoffLimit", 3},
@@ -165,6 +163,24 @@ TEST(KubeflowJobTest, WorkersWithoutAMasterSucceedTogether) {
   const Json tensorflow = TfJob({{"Worker", Replica(3)}});
   EXPECT_FALSE(Spec(*ConvertKubeflowJob(tensorflow)).contains("successPolicy"))
       << "worker 0 decides there, too";
+}
+
+// Kubeflow's operator looks at it only if there is neither.
+TEST(KubeflowJobTest, BesideAChiefOrMasterASuccessPolicyIsLeftOut) {
+  for (const char* role : {"Chief", "Master", "Evaluator"}) {
+    Json job = TfJob({{role, Replica(1)}, {"PS", Replica(1)}, {"Worker", Replica(2)}});
+    job["spec"]["successPolicy"] = "AllWorkers";
+    const auto converted = ConvertKubeflowJob(job);
+    ASSERT_TRUE(converted.ok()) << converted.status();
+    const bool has_effect = role == std::string("Evaluator");
+    EXPECT_EQ(Spec(*converted).value("successPolicy", ""), has_effect ? "AllWorkers" : "") << role;
+    if (has_effect) {
+      EXPECT_THAT(converted->notes, IsEmpty());
+    } else {
+      EXPECT_THAT(converted->notes,
+                  ElementsAre(HasSubstr("spec.successPolicy: \"AllWorkers\" is left out")));
+    }
+  }
 }
 
 TEST(KubeflowJobTest, OfAJobOnAClusterTheNoteSaysThatItsPodsAreInTheWay) {
