@@ -12,6 +12,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "base/status.h"
+#include "operator/cli/files/master_host.h"
 #include "operator/cli/files/parts.h"
 
 namespace lockstep::cli {
@@ -352,6 +353,12 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
     converted.notes.emplace_back(
         "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
         "only that one, as Kubeflow does");
+  }
+  if (RenameMasterHost(object, made)) {
+    converted.notes.push_back(
+        fmt::format("spec.replicaSpecs: the host name {0}-master-0 is replaced by {0}-chief-0, "
+                    "the Master's here",
+                    kube::Name(object)));
   }
   if (!kube::Uid(object).empty()) {
     converted.notes.push_back(fmt::format(
