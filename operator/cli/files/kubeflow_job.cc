@@ -312,6 +312,23 @@ OrderedJson InReadingOrder(const OrderedJson& spec) {
   return ordered;
 }
 
+// What to know of a job that has been on a cluster before the TrainingJob is created there.
+void NoteOnCluster(const kube::Object& object, std::vector<std::string>& notes) {
+  const std::string kind = kube::TextMember(object, "kind");
+  const kube::Object& status = kube::Member(object, "status");
+  for (const char* end : {"Succeeded", "Failed"}) {
+    if (!kube::IsTrueCondition(kube::ConditionOf(status, end))) continue;
+    notes.push_back(fmt::format(
+        "status: this {} has ended ({}): the TrainingJob, once created, runs it again", kind, end));
+  }
+  if (!kube::Uid(object).empty()) {
+    notes.push_back(fmt::format(
+        "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
+        "delete it first, or give the TrainingJob another name",
+        kind));
+  }
+}
+
 absl::Status CheckResult(const OrderedJson& object) {
   const auto job = api::TrainingJobFromJson(api::Json::parse(object.dump()));
   if (!job.ok()) return job.status();
@@ -360,12 +377,7 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
                     "the Master's here",
                     kube::Name(object)));
   }
-  if (!kube::Uid(object).empty()) {
-    converted.notes.push_back(fmt::format(
-        "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
-        "delete it first, or give the TrainingJob another name",
-        kube::TextMember(object, "kind")));
-  }
+  NoteOnCluster(object, converted.notes);
   converted.object["apiVersion"] = api::kApiVersion;
   converted.object["kind"] = api::kKind;
   converted.object["metadata"] = ConvertMetadata(object);

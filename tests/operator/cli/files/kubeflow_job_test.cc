@@ -240,6 +240,23 @@ TEST(KubeflowJobTest, BesideAChiefOrMasterASuccessPolicyIsLeftOut) {
   }
 }
 
+// Kubeflow keeps such jobs, and `kubectl get` prints them among those that run.
+TEST(KubeflowJobTest, OfAJobThatHasEndedTheNoteSaysThatItWouldRunAgain) {
+  Json job = PyTorchJob();
+  const auto notes_with = [&job](const char* type, const char* status) {
+    job["status"] = {
+        {"conditions",
+         {{{"type", "Created"}, {"status", "True"}}, {{"type", type}, {"status", status}}}}};
+    return ConvertKubeflowJob(job)->notes;
+  };
+  EXPECT_THAT(notes_with("Succeeded", "True"),
+              Contains("status: this PyTorchJob has ended (Succeeded): the TrainingJob, once "
+                       "created, runs it again"));
+  EXPECT_THAT(notes_with("Failed", "True"), Contains(HasSubstr("has ended (Failed)")));
+  EXPECT_THAT(notes_with("Failed", "False"), Not(Contains(HasSubstr("has ended"))));
+  EXPECT_THAT(notes_with("Running", "True"), Not(Contains(HasSubstr("has ended"))));
+}
+
 TEST(KubeflowJobTest, OfAJobOnAClusterTheNoteSaysThatItsPodsAreInTheWay) {
   Json job = PyTorchJob();
   EXPECT_THAT(ConvertKubeflowJob(job)->notes, Not(Contains(HasSubstr("metadata.name"))));
