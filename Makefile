@@ -6,6 +6,8 @@ RUN_FLAGS ?=
 BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 E2E ?=
+# Of images; empty: the version. Not the environment's TAG, which may be of something else.
+TAG :=
 BIN := build/$(PRESET)/bin
 BUILD_NEEDS := $(if $(filter cuda,$(PRESET)),cuda,build)
 
@@ -92,29 +94,30 @@ bench: build
 	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
 
-## make images      the operator's and the trainer's container images; needs a Docker engine
+## make images      the operator's and the trainer's container images, of the tag TAG (the version); needs a Docker
+##                  engine
 images:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator lockstep-trainer
-	@images=$$(tools/images --preset $(PRESET)) && PRESET=$(PRESET) tests/e2e/images_test $$images
+	@images=$$(tools/images --preset $(PRESET) $(TAG:%=--tag %)) && PRESET=$(PRESET) tests/e2e/images_test $$images
 
 ## make images-cuda  the trainer's image for GPUs, from NVIDIA's wheels (1.2 GB are fetched once)
 images-cuda:
 	@tools/setup cuda
 	@tools/build cuda $(JOBS) lockstep-trainer
-	@images=$$(tools/images trainer-cuda) && PRESET=cuda tests/e2e/images_test $$images
+	@images=$$(tools/images $(TAG:%=--tag %) trainer-cuda) && PRESET=cuda tests/e2e/images_test $$images
 
 ## make images-arm64  the same for 64-bit ARM, cross-compiled
 images-arm64:
 	@tools/setup aarch64
 	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
-	@tools/images --arch arm64
+	@tools/images --arch arm64 $(TAG:%=--tag %)
 
 ## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing; needs root,
 ##                  takes an hour
 e2e:
 	@tools/kube/docker-engine.sh
-	@$(MAKE) --no-print-directory images
+	@$(MAKE) --no-print-directory images TAG=
 	@tools/setup data
 	@tools/setup chart
 	@[ -n "$$KIND_NODE_IMAGE" ] || tools/setup kube

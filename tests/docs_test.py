@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "ctest", "curl", "cut", "docker", "echo", "export", "grep", "helm", "kill", "kind", "kubectl", "pip", "python3", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "ctest", "curl", "cut", "docker", "echo", "export", "git", "grep", "helm", "kill", "kind", "kubectl", "pip", "python3", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options, as a glob.
 PROGRAMS = {"lockstep": "operator/cli/*.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/server/flags.cc"}
@@ -49,6 +49,7 @@ BARE_PIP = re.compile(r"(?<![\w/.-])pip3? install\b")
 DOCKERFILE = re.compile(r"^```Dockerfile\n.*?^```", re.MULTILINE | re.DOTALL)
 YOURS = re.compile(r"^((observed_)?your_|YOUR|SCENARIO|DIR)")
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
+VARIABLE = re.compile(r"^([A-Z0-9_]+) [?:]=", re.MULTILINE)
 
 
 def blocks(text):
@@ -144,9 +145,10 @@ def faults_of_command(words, folder, made):
         if not any(f"lockstep_test({name}\n" in path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt")):
             yield f"there is no test program {name}"
     elif program == "make":
-        for target in words[1:]:
-            if "=" not in target and target not in declared(TARGET, "Makefile"):
-                yield f"make has no target {target}"
+        for word in words[1:]:
+            name, is_variable, _ = word.partition("=")
+            if name not in declared(VARIABLE if is_variable else TARGET, "Makefile"):
+                yield f"make has no {'variable' if is_variable else 'target'} {name}"
     elif program.startswith("tools/"):
         if not (ROOT / program).is_file():
             yield f"{program} does not exist"
@@ -452,7 +454,7 @@ class DocsTest(unittest.TestCase):
                 self.assertTrue(re.search(rf'Log{level.capitalize()}\(\s*"{re.escape(message)}"', code), level)
 
     def test_wrong_commands_are_found(self):
-        for line in ("make no-such-target", "lockstep fly examples/mnist.yaml",
+        for line in ("make no-such-target", "make images NO_SUCH=1", "lockstep fly examples/mnist.yaml",
                      "lockstep run examples/mnist.yaml --no-such-option", "tools/no-such-tool",
                      "lockstep run examples/no-such.yaml", "tools/setup nothing", "frobnicate",
                      "cat $(tools/no-such-tool)", "make build && make nothing",

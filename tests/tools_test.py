@@ -895,19 +895,31 @@ class ImagesTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("lockstep-trainer:", done.stdout)
 
+    def test_an_image_of_another_tag_is_of_the_same_version(self):
+        done = self.make("2.38-1", "--tag", "0.0.1-g123", wants=f" VERSION={e2e_cluster.VERSION} ")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual("lockstep-trainer:0.0.1-g123\n", done.stdout)
+
+    def test_make_gives_images_the_tag(self):
+        for target in ("images", "images-cuda", "images-arm64"):
+            for tag, expected in (("x", True), ("", False)):
+                with self.subTest(target, tag=tag):
+                    done = subprocess.run(["make", "-n", "-C", TOOLS.parent, target, f"TAG={tag}"], stdout=subprocess.PIPE,
+                                          text=True, check=True)
+                    said = re.search("tools/images .*", done.stdout).group()
+                    (self.assertIn if expected else self.assertNotIn)("--tag x", said)
+
     def test_how_to_make_one_image_of_both_architectures_is_printed_once_both_are_there(self):
-        version = re.search(r"^project\(lockstep VERSION (\S+)", (TOOLS.parent / "CMakeLists.txt").read_text(),
-                            re.MULTILINE).group(1)
-        done = self.make("2.38-1", other=f"version {version}, revision unknown")
+        done = self.make("2.38-1", other=f"version {e2e_cluster.VERSION}, revision unknown")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("docker buildx build --platform linux/amd64,linux/arm64 --build-arg "
-                      f"VERSION={version} --tag lockstep-trainer:{version} --push build/images/trainer\n",
+                      f"VERSION={e2e_cluster.VERSION} --tag lockstep-trainer:{e2e_cluster.VERSION} --push build/images/trainer\n",
                       done.stderr)
         self.assertNotIn("buildx", self.make("2.38-1").stderr)
         done = self.make("2.38-1", other="version 0.0.9, revision unknown")
         self.assertNotIn("buildx", done.stderr)
         self.assertIn("rootfs-arm64 is of version 0.0.9, revision unknown, this one of version "
-                      f"{version}, revision unknown", done.stderr)
+                      f"{e2e_cluster.VERSION}, revision unknown", done.stderr)
 
     def test_no_layer_of_an_earlier_build_is_taken_if_that_is_asked_for(self):
         self.assertEqual(0, self.make("2.38-1", "--no-cache", wants=" --no-cache ").returncode)
@@ -936,7 +948,7 @@ class ImageCheckTest(unittest.TestCase):
              "var/lib/dpkg/status.d/libgrpc++1.51")
     PACKAGES = ("lockstep-trainer", "libc6", "libgrpc++1.51", "nlohmann-json3-dev", "libcli11-dev")
 
-    def call(self, *faults):
+    def call(self, *faults, image=IMAGE):
         """(its exit code, what it printed, what is left in the engine). A fault is a case of the engine's."""
         folder = temporary_folder(self)
         engine = folder / "engine"
@@ -949,19 +961,29 @@ class ImageCheckTest(unittest.TestCase):
                  '"run "*)', '"image inspect "*User*) echo 65532:65532', '"image inspect "*image.version*) echo 0.1.0',
                  '"image inspect "*base.name*) echo debian:test', '"image inspect "*Id*) echo "$5 $4"',
                  '"image inspect "*Size*) echo 1000000', '"image inspect "*)', f'create*) touch {engine}/container; echo container',
-                 f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{self.IMAGE}") rm {engine}/again')
+                 f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{image.rpartition("/")[2]}") rm {engine}/again')
         write_program(folder / "path/docker", 'case "$*" in\n' + " ;;\n".join(cases) + " ;;\nesac")
         write_program(folder / "tools/images", f"touch {engine}/again")
         write_program(folder / "path/git", "exit 1")
         (folder / "tests/e2e").mkdir(parents=True)
         shutil.copy(TOOLS.parent / "tests/e2e/images_test", folder / "tests/e2e")
-        done = subprocess.run([folder / "tests/e2e/images_test", self.IMAGE], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([folder / "tests/e2e/images_test", image], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False,
                               env={"PATH": f"{folder}/path:/usr/bin:/bin", "BASE_IMAGE": "debian:test", "TMPDIR": str(folder)})
         return done.returncode, done.stdout, [path.name for path in engine.iterdir()]
 
     def test_an_image_with_which_all_is_well_passes_and_nothing_is_left(self):
         self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 1 MB\n", []), self.call())
+
+    def test_a_tag_may_say_more_than_the_version(self):
+        image = "registry.example:5000/lockstep-trainer:1a2b3c4"
+        self.assertEqual((0, f"images_test: {image}: ok, 1 MB\n", []), self.call(image=image))
+
+    def test_the_version_is_that_of_the_label(self):
+        for label in ("0.2.0", ""):
+            code, said, _ = self.call(f'"image inspect "*image.version*) echo {label}')
+            self.assertEqual((1, f"images_test: {self.IMAGE}: --version printed '0.1.0', expected its label version, '{label}', in it\n"),
+                             (code, said))
 
     def test_a_check_that_fails_leaves_nothing(self):
         for fault, expected in (('"image inspect "*Id*) echo sha256:1', "was taken from the engine's cache"),

@@ -6,6 +6,8 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cstddef>
 #include <map>
 #include <sstream>
@@ -46,8 +48,51 @@ bool IsText(const std::string& bytes) {
   return true;
 }
 
+// yaml-cpp reads each of the escapes "\N" and "\_" as the last byte of its character alone. In a
+// text that is UTF-8 otherwise, a byte that continues no character is one of these.
+std::string CompleteEscapes(const std::string& bytes) {
+  std::string text;
+  int rest = 0;  // bytes that continue the character
+  for (const char byte : bytes) {
+    const int ones = std::countl_one(static_cast<unsigned char>(byte));
+    const bool continues = ones == 1;
+    if (continues && rest == 0) text += '\xC2';
+    rest = std::max((continues ? rest : ones) - 1, 0);
+    text += byte;
+  }
+  return text;
+}
+
+// Requires an escape "\uXXXX" at `at`.
+unsigned CodeUnit(std::string_view json, std::size_t at) {
+  unsigned unit = 0;
+  std::from_chars(json.data() + at + 2, json.data() + at + 6, unit, 16);
+  return unit;
+}
+
+// JSON writes a character beyond U+FFFF as two escapes, of which yaml-cpp refuses each. Makes them
+// one of YAML's. Requires JSON, where each backslash begins an escape, and no surrogate is alone.
+std::string JoinSurrogates(std::string_view json) {
+  std::string joined;
+  for (std::size_t at = 0; at < json.size();) {
+    const std::size_t length = json[at] == '\\' ? 2 : 1;
+    const unsigned high = json.substr(at, 2) == "\\u" ? CodeUnit(json, at) : 0;
+    if (high >= 0xD800 && high <= 0xDBFF) {
+      const unsigned low = CodeUnit(json, at + 6);
+      joined += fmt::format("\\U{:08X}", 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00));
+      at += 12;
+    } else {
+      joined += json.substr(at, length);
+      at += length;
+    }
+  }
+  return joined;
+}
+
 class JsonBuilder final : public YAML::EventHandler {
  public:
+  // `is_text`: whether the stream is UTF-8.
+  explicit JsonBuilder(bool is_text) : is_text_(is_text) {}
   std::vector<Json> Take() { return std::move(documents_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -76,8 +121,8 @@ class JsonBuilder final : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& text) override {
-    if (!IsText(text)) Refuse(mark, "found bytes that are not UTF-8");
+                const std::string& bytes) override {
+    const std::string text = Text(mark, bytes);
     if (ExpectsKey()) {
       SetKey(mark, text);
       return;
@@ -108,6 +153,13 @@ class JsonBuilder final : public YAML::EventHandler {
     bool has_key = false;
     std::string key;
   };
+
+  std::string Text(const YAML::Mark& mark, const std::string& bytes) const {
+    if (IsText(bytes)) return bytes;
+    std::string text = CompleteEscapes(bytes);
+    if (!is_text_ || !IsText(text)) Refuse(mark, "found bytes that are not UTF-8");
+    return text;
+  }
 
   bool ExpectsKey() const {
     return !stack_.empty() && stack_.back().node.json.is_object() && !stack_.back().has_key;
@@ -186,6 +238,7 @@ class JsonBuilder final : public YAML::EventHandler {
     }
   }
 
+  bool is_text_;
   std::vector<Json> documents_;
   std::vector<OpenNode> stack_;
   std::map<YAML::anchor_t, Node> anchors_;
@@ -200,8 +253,11 @@ absl::StatusOr<std::vector<Json>> ParseYaml(std::string_view text, std::string_v
     return absl::InvalidArgumentError(
         fmt::format("{}: found {} bytes, expected at most {}", source, text.size(), kLongestText));
   }
-  std::istringstream stream{std::string(text)};
-  JsonBuilder builder;
+  std::string yaml(text);
+  const bool is_text = IsText(yaml);
+  if (Json::accept(yaml)) yaml = JoinSurrogates(yaml);
+  std::istringstream stream(std::move(yaml));
+  JsonBuilder builder(is_text);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {

@@ -12,6 +12,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "base/status.h"
+#include "operator/cli/files/master_host.h"
 #include "operator/cli/files/parts.h"
 
 namespace lockstep::cli {
@@ -241,7 +242,14 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
   const bool has_servers = to["replicaSpecs"].contains("PS");
   if (has_servers) to["strategy"] = {{"type", "ParameterServer"}};
   if (const auto policy = spec.Take("successPolicy"); policy && *policy != api::Json("")) {
-    to["successPolicy"] = OrderedJson::parse(policy->dump());
+    if (to["replicaSpecs"].contains("Chief")) {
+      spec.NoteField("successPolicy",
+                     fmt::format("{} is left out: Kubeflow ignores it in a TFJob with a Chief or "
+                                 "Master, whose success is the job's here, too",
+                                 policy->dump()));
+    } else {
+      to["successPolicy"] = OrderedJson::parse(policy->dump());
+    }
   }
   const auto dynamic = spec.Take("enableDynamicWorker");
   if (!dynamic || *dynamic != api::Json(true)) return;
@@ -304,6 +312,23 @@ OrderedJson InReadingOrder(const OrderedJson& spec) {
   return ordered;
 }
 
+// What to know of a job that has been on a cluster before the TrainingJob is created there.
+void NoteOnCluster(const kube::Object& object, std::vector<std::string>& notes) {
+  const std::string kind = kube::TextMember(object, "kind");
+  const kube::Object& status = kube::Member(object, "status");
+  for (const char* end : {"Succeeded", "Failed"}) {
+    if (!kube::IsTrueCondition(kube::ConditionOf(status, end))) continue;
+    notes.push_back(fmt::format(
+        "status: this {} has ended ({}): the TrainingJob, once created, runs it again", kind, end));
+  }
+  if (!kube::Uid(object).empty()) {
+    notes.push_back(fmt::format(
+        "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
+        "delete it first, or give the TrainingJob another name",
+        kind));
+  }
+}
+
 absl::Status CheckResult(const OrderedJson& object) {
   const auto job = api::TrainingJobFromJson(api::Json::parse(object.dump()));
   if (!job.ok()) return job.status();
@@ -346,12 +371,13 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
         "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
         "only that one, as Kubeflow does");
   }
-  if (!kube::Uid(object).empty()) {
-    converted.notes.push_back(fmt::format(
-        "metadata.name: this {} is on a cluster, and its pods have the names of the TrainingJob's: "
-        "delete it first, or give the TrainingJob another name",
-        kube::TextMember(object, "kind")));
+  if (RenameMasterHost(object, made)) {
+    converted.notes.push_back(
+        fmt::format("spec.replicaSpecs: the host name {0}-master-0 is replaced by {0}-chief-0, "
+                    "the Master's here",
+                    kube::Name(object)));
   }
+  NoteOnCluster(object, converted.notes);
   converted.object["apiVersion"] = api::kApiVersion;
   converted.object["kind"] = api::kKind;
   converted.object["metadata"] = ConvertMetadata(object);

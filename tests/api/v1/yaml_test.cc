@@ -192,6 +192,23 @@ TEST(YamlTest, BytesThatAreNoTextAreRefusedWhereTheyStand) {
   EXPECT_TRUE(ParseYaml("a: é€😀", "job.yaml").ok());
 }
 
+// U+0085 and U+00A0, for which YAML has escapes of their own.
+TEST(YamlTest, ReadsTheEscapesOfYaml) {
+  EXPECT_EQ(Parse(R"("\_: é\_\_€\N😀\N": "\_")"),
+            (Json{{"\u00a0: é\u00a0\u00a0€\u0085😀\u0085", "\u00a0"}}));
+  EXPECT_THAT(Fault("- \"\\_\"\n- \xa0\n"),
+              HasSubstr("job.yaml:1:3: found bytes that are not UTF-8"))
+      << "what else is in the text cannot be told from it";
+}
+
+TEST(YamlTest, ReadsThePairsOfEscapesOfJson) {
+  EXPECT_EQ(Parse(R"({"\ud83d\ude00": ["\uD83D\uDE00\\ud83d\udbff\udfff\"", "\ud800\udc00"]})"),
+            (Json{{"😀", {"😀\\ud83d\U0010FFFF\"", "\U00010000"}}}));
+  EXPECT_EQ(Parse(R"(a: '\ud83d\ude00')"), (Json{{"a", R"(\ud83d\ude00)"}}));
+  EXPECT_THAT(Fault(R"({"a": "\ud83d"})"), HasSubstr("job.yaml:1:"));
+  EXPECT_THAT(Fault(R"({"a": "\ud83d\ude00", "a": 1})"), HasSubstr("duplicate key \"a\""));
+}
+
 TEST(YamlTest, ADocumentThatNothingStartsIsRefused) {
   for (const char* bad : {",V", "]", "}", "a: 1\n---\n,"}) {
     EXPECT_THAT(Fault(bad), HasSubstr("job.yaml:")) << bad;

@@ -50,7 +50,6 @@ TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
   job["metadata"]["labels"] = {{"team", "vision"}};
   job["metadata"]["annotations"] = {{"kubectl.kubernetes.io/last-applied-configuration", "{}"}};
   job["status"] = {{"conditions", Json::array()}};
-  job["spec"]["successPolicy"] = "AllWorkers";
   job["spec"]["runPolicy"]["schedulingPolicy"] = {{"minAvailable", 4}, {"queue", "research"}};
   job["spec"]["runPolicy"]["suspend"] = true;
   const auto converted = ConvertKubeflowJob(job);
@@ -64,7 +63,6 @@ TEST(KubeflowJobTest, ATensorFlowJobKeepsItsRolesAndPolicies) {
       (Json{{"suspend", true},
             {"strategy", {{"type", "ParameterServer"}}},
             {"replicaSpecs", {{"Chief", Replica(1)}, {"PS", Replica(2)}, {"Worker", Replica(4)}}},
-            {"successPolicy", "AllWorkers"},
             {"runPolicy",
              {{"cleanPodPolicy", "None"},
               {"backoffLimit", 3},
@@ -134,6 +132,63 @@ TEST(KubeflowJobTest, APyTorchJobsMasterIsTheChief) {
   EXPECT_EQ(spec.at("replicaSpecs").at("Worker").at("replicas"), 3);
 }
 
+// A PyTorchJob called mnist, whose workers have this argument.
+Json WithArgument(const std::string& argument) {
+  Json job = PyTorchJob();
+  job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"] =
+      Json::array({argument});
+  return job;
+}
+
+TEST(KubeflowJobTest, ProgramsAreToldTheMastersNewHostName) {
+  Json job = WithArgument("--rdzv_endpoint=mnist-master-0:29500");
+  Json& pod = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"];
+  pod["containers"][0]["command"] = {"sh", "-c", "ping mnist-master-0 && a tcp://mnist-master-0/x"};
+  pod["containers"][0]["env"] = {{{"name", "HOSTS"}, {"value", "mnist-worker-0,mnist-master-0"}},
+                                 {{"name", "IP"}, {"valueFrom", Json::object()}}};
+  pod["initContainers"] = {
+      {{"name", "wait"}, {"image", "a"}, {"args", Json::array({"mnist-master-0"})}}};
+  const auto converted = ConvertKubeflowJob(job);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_THAT(converted->notes, Contains("spec.replicaSpecs: the host name mnist-master-0 is "
+                                         "replaced by mnist-chief-0, the Master's here"));
+  const Json roles = Spec(*converted).at("replicaSpecs");
+  EXPECT_EQ(roles.at("/Worker/template/spec/containers/0/args/0"_json_pointer),
+            "--rdzv_endpoint=mnist-chief-0:29500");
+  const Json& chief = roles.at("/Chief/template/spec"_json_pointer);
+  EXPECT_EQ(chief.at("/containers/0/command/2"_json_pointer),
+            "ping mnist-chief-0 && a tcp://mnist-chief-0/x");
+  EXPECT_EQ(chief.at("/containers/0/env/0/value"_json_pointer), "mnist-worker-0,mnist-chief-0");
+  EXPECT_EQ(chief.at("/initContainers/0/args/0"_json_pointer), "mnist-chief-0");
+}
+
+TEST(KubeflowJobTest, OtherNamesThanTheMastersStay) {
+  for (const char* other :
+       {"my-mnist-master-0:1", "a.mnist-master-0", "mnist-master-01", "mnist-master-0-old",
+        "mnist-master-0.team.svc", "/logs/mnist-master-0", "mnist-master-0/checkpoints",
+        "mnist-master-1", "mnist2-master-0", "mnist-worker-0"}) {
+    const auto converted = ConvertKubeflowJob(WithArgument(other));
+    ASSERT_TRUE(converted.ok()) << converted.status();
+    EXPECT_EQ(
+        Spec(*converted).at("/replicaSpecs/Worker/template/spec/containers/0/args/0"_json_pointer),
+        other);
+    EXPECT_THAT(converted->notes, Not(Contains(HasSubstr("host name")))) << other;
+  }
+}
+
+TEST(KubeflowJobTest, OnlyAMasterHasItsHostName) {
+  Json replica = Replica(1);
+  replica["template"]["spec"]["containers"][0]["args"] = Json::array({"mnist-master-0"});
+  for (const auto& [role, expected] :
+       {std::pair("MASTER", "mnist-chief-0"), std::pair("Chief", "mnist-master-0")}) {
+    const auto converted = ConvertKubeflowJob(TfJob({{role, replica}}));
+    ASSERT_TRUE(converted.ok()) << converted.status();
+    EXPECT_EQ(
+        Spec(*converted).at("/replicaSpecs/Chief/template/spec/containers/0/args/0"_json_pointer),
+        expected);
+  }
+}
+
 TEST(KubeflowJobTest, AJaxJobKeepsItsWorkers) {
   Json worker = Replica(3);
   worker.erase("restartPolicy");
@@ -165,6 +220,41 @@ TEST(KubeflowJobTest, WorkersWithoutAMasterSucceedTogether) {
   const Json tensorflow = TfJob({{"Worker", Replica(3)}});
   EXPECT_FALSE(Spec(*ConvertKubeflowJob(tensorflow)).contains("successPolicy"))
       << "worker 0 decides there, too";
+}
+
+// Kubeflow's operator looks at it only if there is neither.
+TEST(KubeflowJobTest, BesideAChiefOrMasterASuccessPolicyIsLeftOut) {
+  for (const char* role : {"Chief", "Master", "Evaluator"}) {
+    Json job = TfJob({{role, Replica(1)}, {"PS", Replica(1)}, {"Worker", Replica(2)}});
+    job["spec"]["successPolicy"] = "AllWorkers";
+    const auto converted = ConvertKubeflowJob(job);
+    ASSERT_TRUE(converted.ok()) << converted.status();
+    const bool has_effect = role == std::string("Evaluator");
+    EXPECT_EQ(Spec(*converted).value("successPolicy", ""), has_effect ? "AllWorkers" : "") << role;
+    if (has_effect) {
+      EXPECT_THAT(converted->notes, IsEmpty());
+    } else {
+      EXPECT_THAT(converted->notes,
+                  ElementsAre(HasSubstr("spec.successPolicy: \"AllWorkers\" is left out")));
+    }
+  }
+}
+
+// Kubeflow keeps such jobs, and `kubectl get` prints them among those that run.
+TEST(KubeflowJobTest, OfAJobThatHasEndedTheNoteSaysThatItWouldRunAgain) {
+  Json job = PyTorchJob();
+  const auto notes_with = [&job](const char* type, const char* status) {
+    job["status"] = {
+        {"conditions",
+         {{{"type", "Created"}, {"status", "True"}}, {{"type", type}, {"status", status}}}}};
+    return ConvertKubeflowJob(job)->notes;
+  };
+  EXPECT_THAT(notes_with("Succeeded", "True"),
+              Contains("status: this PyTorchJob has ended (Succeeded): the TrainingJob, once "
+                       "created, runs it again"));
+  EXPECT_THAT(notes_with("Failed", "True"), Contains(HasSubstr("has ended (Failed)")));
+  EXPECT_THAT(notes_with("Failed", "False"), Not(Contains(HasSubstr("has ended"))));
+  EXPECT_THAT(notes_with("Running", "True"), Not(Contains(HasSubstr("has ended"))));
 }
 
 TEST(KubeflowJobTest, OfAJobOnAClusterTheNoteSaysThatItsPodsAreInTheWay) {
