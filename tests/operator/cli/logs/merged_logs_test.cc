@@ -158,6 +158,33 @@ TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
             "worker-1 | as on DOS\n");
 }
 
+// The main one's log follows, from its beginning, once it has started.
+TEST_F(MergedLogsTest, AnInitContainerThatHasFailedStandsForTheMainOne) {
+  const Object waits = {{"waiting", {{"reason", "PodInitializing"}}}};
+  pods_ = {Pod("worker", 0, waits)};
+  pods_[0]["status"]["initContainerStatuses"] = {{{"name", "fetch"}, {"state", kEnded}}};
+  logs_ = {{"j-worker-0", At(1, "access denied")}};
+  int looks = 0;
+  looked_ = [&] {
+    if (asked_.size() == 1) {
+      pods_ = {Pod("worker", 0, kEnded)};
+      logs_ = {{"j-worker-0", At(2, "step 1")}};
+    }
+    ended_ = asked_.size() > 1 || ++looks == 1000;
+  };
+  MergedLogsOptions options;
+  options.log.follow = true;
+  options.log.tail_lines = 7;
+  EXPECT_EQ(Print(options), "worker-0 | access denied\nworker-0 | step 1\n");
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(errors_,
+            "lockstep: worker-0: the main container has not started; this is the log of the init "
+            "container fetch, which has failed\n");
+  ASSERT_EQ(asked_.size(), 2u);
+  EXPECT_THAT(asked_[0], HasSubstr("container=fetch"));
+  EXPECT_THAT(asked_[1], AllOf(HasSubstr("container=trainer"), Not(HasSubstr("tailLines"))));
+}
+
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
   pods_ = {Pod("worker", 0, kRunning),
            Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
