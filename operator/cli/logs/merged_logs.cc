@@ -250,10 +250,10 @@ absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
 }
 
 // Programs redraw a line by a carriage return: each redraw gets a line of its own. Without a prefix
-// it could pass for another replica's. Returns at least one line.
-std::vector<std::string> RedrawsOf(const std::string& line) {
-  std::vector<std::string> redraws = absl::StrSplit(line, '\r', absl::SkipEmpty());
-  if (redraws.empty()) redraws.emplace_back();
+// it could pass for another replica's. A line that is whole has at least one.
+std::vector<std::string> RedrawsOf(const LogMerge::Line& line) {
+  std::vector<std::string> redraws = absl::StrSplit(line.text, '\r', absl::SkipEmpty());
+  if (redraws.empty() && line.ends && !line.continues) redraws.emplace_back();
   return redraws;
 }
 
@@ -266,10 +266,10 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
   while (const std::optional<LogMerge::Line> line = merge.Next()) {
     const std::string time = options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "";
     if (options.index) {
-      printer.Print(time + line->text + '\n');
+      printer.Print((line->continues ? "" : time) + line->text + (line->ends ? "\n" : ""));
       continue;
     }
-    for (const std::string& redraw : RedrawsOf(line->text)) {
+    for (const std::string& redraw : RedrawsOf(*line)) {
       prefix.Print(collector.NameOf(line->source));
       printer.Print(time + redraw + '\n');
     }
