@@ -36,6 +36,19 @@ TEST(MainTest, RequiresOneVerb) {
   EXPECT_EQ(RunProgram("/", {"validate"}).code, 2) << "FILE is missing";
 }
 
+TEST(MainTest, AClusterWithoutLockstepIsNamed) {
+  const testing::FakeCluster cluster(404, "404 page not found\n");
+  for (const char* verb : {"status", "describe", "top", "logs", "suspend", "resume"}) {
+    const testing::Ended ended = RunProgram("/", {verb, "j", "--kubeconfig", cluster.kubeconfig()});
+    EXPECT_EQ(ended.code, 1) << verb;
+    EXPECT_THAT(ended.err,
+                ::testing::EndsWith("404 page not found (404): found a cluster that knows no "
+                                    "training.lockstep.dev/v1 TrainingJob, expected one where "
+                                    "Lockstep is installed\n"))
+        << verb;
+  }
+}
+
 // The program takes a code that its verb does not declare for one of its own faults.
 TEST(MainTest, EachVerbOfAClusterDeclaresHowItEndsWithoutAnAnswer) {
   const testing::FakeCluster cluster(403, R"({"kind": "Status", "code": 403, "message": "no"})");
