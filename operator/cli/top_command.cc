@@ -90,7 +90,7 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
-  Screen screen(out, /*in_place=*/options.output == "text");
+  Screen screen(out, /*in_place=*/options.output == "text", /*repeats=*/true);
   RanksBefore before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
