@@ -148,7 +148,7 @@ absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command =
       app.add_subcommand("logs", "Print the log of a TrainingJob's replica, or of all replicas");
-  AddJobArgument(*command, options.job);
+  AddJobArgument(*command, options.job)->required();
   command
       ->add_option("--role", options.role,
                    "The replica's role [the leading replica's, or worker if --index > 0; with "

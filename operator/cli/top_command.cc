@@ -64,8 +64,7 @@ std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& w
 CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   CLI::App* command = app.add_subcommand(
       "top", "Show what the replicas of TrainingJobs spend their time on: input, compute, …");
-  command->add_option("JOB", options.job, "Show this job only, and each of its replicas")
-      ->type_name(kJobType);
+  AddJobArgument(*command, options.job, "Show this job only, and each of its replicas");
   CLI::Option* work_dir =
       command
           ->add_option("--work-dir", options.work_dir,
