@@ -24,7 +24,7 @@ constexpr int kMostTail = 100'000;
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
   CLI::App* command = app.add_subcommand(
       "describe", "Explain a TrainingJob: what it waits for, why it failed, its replicas, events");
-  AddJobArgument(*command, options.job);
+  AddJobArgument(*command, options.job)->required();
   command
       ->add_option("--tail", options.tail,
                    "Print this many of the last lines of the log of the "

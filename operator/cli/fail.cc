@@ -9,7 +9,9 @@
 #include <cstring>
 #include <string>
 
+#include "api/v1/names.h"
 #include "base/printable.h"
+#include "operator/kube/server_errors.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,7 +34,14 @@ ExitCode Fail(const ExitCode& code, const absl::Status& status) {
 }
 
 ExitCode FailOnCluster(const ExitCode& code, const absl::Status& status) {
-  Tell(fmt::format("lockstep: {}", std::string(status.message())));
+  std::string why(status.message());
+  if (kube::IsOfUnknownKind(status)) {
+    why += fmt::format(
+        ": found a cluster that knows no {} TrainingJob, expected one where Lockstep "
+        "is installed",
+        api::kApiVersion);
+  }
+  Tell(fmt::format("lockstep: {}", why));
   return code;
 }
 

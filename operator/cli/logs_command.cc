@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "operator/cli/cluster/cluster_access.h"
+#include "operator/cli/cluster/pod_state.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/logs/log_printer.h"
@@ -22,7 +23,6 @@
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/controller/state/main_container.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
@@ -114,6 +114,7 @@ absl::Status PrintOne(const ClusterAccess& access, const LogsOptions& options,
                             FindLog(*access.client, access.namespace_name, options));
   kube::PodLogOptions log = asked;
   log.container = source.container;
+  if (source.is_init) TellOfInitLog(source.pod.name, source.container);
   LogPrinter printer(stdout);
   const absl::Status read = access.client->ReadPodLog(
       source.pod, log, {}, [&printer](const std::string& text) { printer.Print(text); });
@@ -147,7 +148,7 @@ absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command =
       app.add_subcommand("logs", "Print the log of a TrainingJob's replica, or of all replicas");
-  AddJobArgument(*command, options.job);
+  AddJobArgument(*command, options.job)->required();
   command
       ->add_option("--role", options.role,
                    "The replica's role [the leading replica's, or worker if --index > 0; with "
@@ -163,7 +164,8 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
       ->excludes(index);
   command
       ->add_option("-c,--container", options.container,
-                   "The container [the main one, whose exit code decides the pod's outcome]")
+                   "The container [the main one, whose exit code decides the pod's outcome, or the "
+                   "init container that has failed before it]")
       ->type_name("NAME");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
@@ -206,9 +208,8 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
         key.name, StateName(observed.job.status)));
   }
   if (!pod.ok()) return pod.status();
-  LogSource source{key, options.container};
-  if (source.container.empty()) source.container = controller::MainContainerName(*pod);
-  return source;
+  if (!options.container.empty()) return LogSource{key, options.container};
+  return LogSource{key, ContainerToBlame(*pod), !InitContainerToBlame(*pod).empty()};
 }
 
 ExitCode RunLogs(const LogsOptions& options) {

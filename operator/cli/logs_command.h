@@ -32,6 +32,7 @@ ExitCode RunLogs(const LogsOptions& options);
 struct LogSource {
   kube::Key pod;
   std::string container;
+  bool is_init = false;  // it stands for the main container, which it keeps from starting
   bool operator==(const LogSource&) const = default;
 };
 

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/descriptor.h"
 #include "base/descriptor_limit.h"
+#include "base/printable.h"
+#include "base/suggest.h"
 #include "operator/cli/completion_command.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
@@ -17,6 +21,26 @@
 
 namespace lockstep::cli {
 namespace {
+
+// Says what is wrong with the first word, of which CLI11 would only say that it is no verb; empty:
+// nothing.
+std::string FaultOfFirstWord(const CLI::App& app, const std::vector<Verb>& verbs,
+                             const std::string& word) {
+  std::vector<std::string> names;
+  const bool is_option = word.starts_with('-');
+  if (is_option) {
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->check_name(word)) return "";
+      names.push_back(option->get_name());
+    }
+  } else {
+    for (const Verb& verb : verbs) names.push_back(verb.command->get_name());
+    if (std::ranges::find(names, word) != names.end()) return "";
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return fmt::format("lockstep: found the {} \"{}\", {}\n", is_option ? "option" : "verb",
+                     Printable(word), SuggestName(word, known));
+}
 
 int Main(int argc, char** argv) {
   CLI::App app("Distributed training jobs: the same YAML on a cluster and on this machine.",
@@ -32,6 +56,11 @@ int Main(int argc, char** argv) {
       },
       "Print the exit codes of all verbs as JSON and exit");
   if (AnswerCompletion(app, {argv + 1, argv + argc})) return kExitDone.code;
+  if (const std::string fault = argc > 1 ? FaultOfFirstWord(app, verbs, argv[1]) : "";
+      !fault.empty()) {
+    std::fputs(fault.c_str(), stderr);
+    return kExitUsage.code;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "operator/local/volumes.h"
@@ -12,8 +13,27 @@ namespace lockstep::cli {
 
 namespace fs = std::filesystem;
 
-void AddJobArgument(CLI::App& command, std::string& job) {
-  command.add_option("JOB", job, "The job's name")->type_name(kJobType)->required();
+namespace {
+
+// Leaves the name of TYPE/NAME, as kubectl prints and takes it. Returns what is wrong with it.
+std::string KeepName(std::string& job) {
+  const std::size_t slash = job.find('/');
+  if (slash == std::string::npos) return "";
+  const std::string type = job.substr(0, std::min(slash, job.find('.')));
+  if ((type != "tj" && type != "trainingjob" && type != "trainingjobs") ||
+      slash + 1 == job.size()) {
+    return fmt::format("found \"{}\", expected a job's name, or tj/ and its name", job);
+  }
+  job.erase(0, slash + 1);
+  return "";
+}
+
+}  // namespace
+
+CLI::Option* AddJobArgument(CLI::App& command, std::string& job, const std::string& description) {
+  return command.add_option("JOB", job, description)
+      ->transform(CLI::Validator(KeepName, ""))
+      ->type_name(kJobType);
 }
 
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options) {
@@ -60,7 +80,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
 void AddOutputOption(CLI::App& command, std::string& output,
                      const std::vector<std::string>& choices, const std::string& description) {
   output = choices.front();
-  command.add_option("--output", output, description)
+  command.add_option("-o,--output", output, description)
       ->check(CLI::IsMember(choices))
       ->type_name(fmt::format("{}", fmt::join(choices, "|")));
 }

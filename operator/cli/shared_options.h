@@ -11,7 +11,8 @@
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace lockstep::cli {
 
@@ -22,8 +23,10 @@ inline constexpr char kFileType[] = "FILE", kFolderType[] = "FOLDER";
 inline constexpr char kJobType[] = "JOB", kNamespaceType[] = "NAMESPACE",
                       kContextType[] = "CONTEXT";
 
-// Adds JOB, which is required. Parsing fills `job`, which must outlive the command.
-void AddJobArgument(CLI::App& command, std::string& job);
+// Adds JOB, which may have kubectl's form tj/NAME. Parsing fills `job`, which must outlive the
+// command, with the name alone.
+CLI::Option* AddJobArgument(CLI::App& command, std::string& job,
+                            const std::string& description = "The job's name");
 
 // Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options);

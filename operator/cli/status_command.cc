@@ -110,11 +110,11 @@ absl::Status NoneFailed(const Jobs& jobs) {
 CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   CLI::App* command =
       app.add_subcommand("status", "Show the TrainingJobs of a cluster and their progress");
-  command->add_option("JOB", options.job, "Show this job only, in more detail")
-      ->type_name(kJobType);
+  CLI::Option* job = AddJobArgument(*command, options.job, "Show this job only, in more detail");
   AddClusterOptions(*command, options.cluster);
-  command->add_flag("-A,--all-namespaces", options.all_namespaces,
-                    "Show the jobs of all namespaces");
+  command
+      ->add_flag("-A,--all-namespaces", options.all_namespaces, "Show the jobs of all namespaces")
+      ->excludes(job);
   command->add_flag_function(
       "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
       "Keep the table up to date until all jobs have ended [if stdout is a terminal]");

@@ -61,7 +61,7 @@ std::string NoteOn(const api::TrainingJob& job) {
 CLI::App* AddSuspendCommand(CLI::App& app, SuspendOptions& options) {
   CLI::App* command =
       app.add_subcommand("suspend", "Stop the pods of a TrainingJob until it is resumed");
-  AddJobArgument(*command, options.job);
+  AddJobArgument(*command, options.job)->required();
   AddClusterOptions(*command, options.cluster);
   return command;
 }
@@ -69,7 +69,7 @@ CLI::App* AddSuspendCommand(CLI::App& app, SuspendOptions& options) {
 CLI::App* AddResumeCommand(CLI::App& app, SuspendOptions& options) {
   CLI::App* command =
       app.add_subcommand("resume", "Start the pods of a suspended TrainingJob again");
-  AddJobArgument(*command, options.job);
+  AddJobArgument(*command, options.job)->required();
   AddClusterOptions(*command, options.cluster);
   return command;
 }

@@ -64,8 +64,7 @@ std::function<absl::StatusOr<SeenJobs>()> LookAtRunToItsEnd(const std::string& w
 CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
   CLI::App* command = app.add_subcommand(
       "top", "Show what the replicas of TrainingJobs spend their time on: input, compute, …");
-  command->add_option("JOB", options.job, "Show this job only, and each of its replicas")
-      ->type_name(kJobType);
+  AddJobArgument(*command, options.job, "Show this job only, and each of its replicas");
   CLI::Option* work_dir =
       command
           ->add_option("--work-dir", options.work_dir,
@@ -90,7 +89,7 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
-  Screen screen(out, /*in_place=*/options.output == "text");
+  Screen screen(out, /*in_place=*/options.output == "text", /*repeats=*/true);
   RanksBefore before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);

@@ -24,4 +24,12 @@ bool ExceedsQuota(const absl::Status& status) {
          status.message().find("exceeded quota: ") != absl::string_view::npos;
 }
 
+bool IsOfUnknownKind(const absl::Status& status) {
+  const auto says = [&status](absl::string_view text) {
+    return status.message().find(text) != absl::string_view::npos;
+  };
+  return absl::IsNotFound(status) &&
+         (says("404 page not found") || says("could not find the requested resource"));
+}
+
 }  // namespace lockstep::kube

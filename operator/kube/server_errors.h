@@ -16,4 +16,8 @@ bool IsOverloaded(const absl::Status& error);
 // differs.
 bool ExceedsQuota(const absl::Status& status);
 
+// True if `status` says that the server has no objects of such a kind, and not that an object of
+// the kind does not exist, which has the same code.
+bool IsOfUnknownKind(const absl::Status& status);
+
 }  // namespace lockstep::kube

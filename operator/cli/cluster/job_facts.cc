@@ -13,7 +13,6 @@
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/controller/state/main_container.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
@@ -69,10 +68,13 @@ const Object* PodToBlame(const JobFacts& facts) {
 std::optional<ReplicaLog> LogToBlame(const JobFacts& facts, const LogReader& read_log) {
   const Object* pod = PodToBlame(facts);
   if (pod == nullptr) return std::nullopt;
-  ReplicaLog log{.replica = ReplicaName(*pod), .text = {}, .error = {}};
-  const bool previous = KubeletRestarts(*pod) > 0 && !MainHasEnded(*pod);
-  absl::StatusOr<std::string> text =
-      read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);
+  ReplicaLog log{.replica = ReplicaName(*pod),
+                 .container = ContainerToBlame(*pod),
+                 .is_init = !InitContainerToBlame(*pod).empty(),
+                 .text = {},
+                 .error = {}};
+  const bool previous = KubeletRestarts(*pod) > 0 && !HasEnded(*pod, log.container);
+  absl::StatusOr<std::string> text = read_log(kube::KeyOf(*pod), log.container, previous);
   if (!text.ok()) {
     log.error = std::string(text.status().message());
     return log;

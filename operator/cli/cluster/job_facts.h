@@ -14,9 +14,11 @@
 namespace lockstep::cli {
 
 struct ReplicaLog {
-  std::string replica;  // "worker-1"
-  std::string text;     // its last lines; ends with a line feed unless empty
-  std::string error;    // why there are none; empty if there are
+  std::string replica;    // "worker-1"
+  std::string container;  // whose log it is
+  bool is_init = false;   // it is an init container
+  std::string text;       // its last lines; ends with a line feed unless empty
+  std::string error;      // why there are none; empty if there are
 };
 
 struct JobFacts {
@@ -38,7 +40,7 @@ absl::StatusOr<JobFacts> ReadFactsAsAllowed(kube::Client& client, const kube::Ke
 // Sets the events of the job and its pods, or why they cannot be read.
 void ReadEvents(kube::Client& client, JobFacts& facts);
 
-// Reads the last lines of a pod's main container; `previous`: those from before its last restart.
+// Reads the last lines of a pod's container; `previous`: those from before its last restart.
 using LogReader = std::function<absl::StatusOr<std::string>(
     const kube::Key& pod, const std::string& container, bool previous)>;
 

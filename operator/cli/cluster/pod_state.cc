@@ -31,6 +31,18 @@ const Object& ContainerStatus(const Object& pod, const std::string& name) {
   return none;
 }
 
+constexpr char kCrashLoop[] = "CrashLoopBackOff";
+
+std::string WaitsFor(const Object& container_status) {
+  return TextMember(Member(Member(container_status, "state"), "waiting"), "reason");
+}
+
+// Null if the container has not ended yet.
+const Object& LatestEnd(const Object& container_status) {
+  const Object& ended = Member(Member(container_status, "state"), "terminated");
+  return ended.is_object() ? ended : Member(Member(container_status, "lastState"), "terminated");
+}
+
 const Object& MainStatus(const Object& pod) {
   return ContainerStatus(pod, controller::MainContainerName(pod));
 }
@@ -95,12 +107,27 @@ std::string PodState(const Object& pod) {
   return phase.empty() ? "Pending" : phase;
 }
 
+std::string InitContainerToBlame(const Object& pod) {
+  if (HasLog(pod, controller::MainContainerName(pod), false)) return "";
+  for (const Object& init : kube::ListMember(Member(pod, "status"), "initContainerStatuses")) {
+    if (kube::IntMember(LatestEnd(init), "exitCode") != 0 || WaitsFor(init) == kCrashLoop) {
+      return TextMember(init, "name");
+    }
+  }
+  return "";
+}
+
+std::string ContainerToBlame(const Object& pod) {
+  std::string init = InitContainerToBlame(pod);
+  return init.empty() ? controller::MainContainerName(pod) : init;
+}
+
 int RestartsOf(const Object& pod, const std::string& container) {
   return kube::IntMember(ContainerStatus(pod, container), "restartCount");
 }
 
 int KubeletRestarts(const Object& pod) {
-  return RestartsOf(pod, controller::MainContainerName(pod));
+  return RestartsOf(pod, ContainerToBlame(pod));
 }
 
 bool HasLog(const Object& pod, const std::string& container, bool previous) {
@@ -115,17 +142,15 @@ bool IsRunning(const Object& pod, const std::string& container) {
   return Member(Member(ContainerStatus(pod, container), "state"), "running").is_object();
 }
 
-bool MainHasEnded(const Object& pod) {
-  return Member(Member(MainStatus(pod), "state"), "terminated").is_object();
+bool HasEnded(const Object& pod, const std::string& container) {
+  return Member(Member(ContainerStatus(pod, container), "state"), "terminated").is_object();
 }
 
 bool IsInTrouble(const Object& pod) {
-  const Object& status = Member(pod, "status");
-  const Object& state = Member(MainStatus(pod), "state");
-  const std::string waits_for = TextMember(Member(state, "waiting"), "reason");
-  return TextMember(status, "phase") == "Failed" ||
-         kube::IntMember(Member(state, "terminated"), "exitCode") != 0 ||
-         waits_for == "CrashLoopBackOff";
+  const Object& blamed = ContainerStatus(pod, ContainerToBlame(pod));
+  const Object& ended = Member(Member(blamed, "state"), "terminated");
+  return TextMember(Member(pod, "status"), "phase") == "Failed" ||
+         kube::IntMember(ended, "exitCode") != 0 || WaitsFor(blamed) == kCrashLoop;
 }
 
 }  // namespace lockstep::cli

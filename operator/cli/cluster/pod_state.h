@@ -12,7 +12,14 @@ namespace lockstep::cli {
 // available", "Terminating", with the cluster's own reasons and messages.
 std::string PodState(const kube::Object& pod);
 
-// The restarts of a container, or of the main one, by the kubelet. Init containers count.
+// The init container that keeps the main one from starting: the first one whose latest end was an
+// error, or that the kubelet waits to start again; empty: there is none.
+std::string InitContainerToBlame(const kube::Object& pod);
+
+// The container whose log tells of the pod's trouble: InitContainerToBlame, else the main one.
+std::string ContainerToBlame(const kube::Object& pod);
+
+// The restarts of a container, or of the one to blame, by the kubelet.
 int RestartsOf(const kube::Object& pod, const std::string& container);
 int KubeletRestarts(const kube::Object& pod);
 
@@ -22,11 +29,11 @@ bool HasLog(const kube::Object& pod, const std::string& container, bool previous
 // True if the container runs now.
 bool IsRunning(const kube::Object& pod, const std::string& container);
 
-// True if the main container has ended, for now.
-bool MainHasEnded(const kube::Object& pod);
+// True if the container has ended, for now.
+bool HasEnded(const kube::Object& pod, const std::string& container);
 
-// True if the pod or its main container has ended with an error, or its kubelet waits before it
-// starts the container again.
+// True if the pod or its container to blame has ended with an error, or the kubelet waits before
+// it starts the container again.
 bool IsInTrouble(const kube::Object& pod);
 
 }  // namespace lockstep::cli

@@ -20,7 +20,7 @@ FollowedLog::FollowedLog(kube::RestClient& client, PodContainer container, int r
       container_(std::move(container)),
       log_(std::move(log)),
       pause_(pause),
-      lines_(std::move(pass)),
+      lines_(std::move(pass), /*redraws=*/true),
       restarts_(restarts) {
   log_.container = container_.name;
   log_.timestamps = true;  // by which lines that were read before are known

@@ -23,7 +23,7 @@ class FollowedLog {
  public:
   // `log` says what to read of the present container, which has been restarted `restarts` times,
   // and whether to follow it. The lines of a container that starts later are all read. `pass` gets
-  // each line once, with its time and its line feed. It waits for `pause` before it reads again.
+  // each line once, as from a ResumedLog with redraws. It waits for `pause` before it reads again.
   FollowedLog(kube::RestClient& client, PodContainer container, int restarts,
               kube::PodLogOptions log, Duration pause, std::function<void(std::string_view)> pass);
 

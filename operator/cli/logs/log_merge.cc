@@ -25,25 +25,28 @@ int LogMerge::AddSource() {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-void LogMerge::Add(int source, std::string_view text) {
+void LogMerge::Add(int source, std::string_view piece) {
   std::unique_lock lock(mutex_);
   Source& to = sources_[static_cast<std::size_t>(source)];
-  while (!text.empty()) {
-    changed_.wait(lock, [&] { return to.bytes < MostWaiting(sources_.size()); });
-    const std::size_t end = text.find('\n');
-    to.partial += text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    // A line without an end must not fill the memory.
-    if (end != std::string_view::npos || to.partial.size() >= MostWaiting(sources_.size())) {
-      AddLine(to, std::exchange(to.partial, {}));
-    }
+  changed_.wait(lock, [&] { return to.bytes < MostWaiting(sources_.size()); });
+  const bool ends = piece.ends_with('\n');
+  if (ends) piece.remove_suffix(1);
+  const bool continues = std::exchange(to.goes_on, !ends);
+  const std::size_t space = std::min(piece.find(' '), piece.size());
+  const std::optional<Time> time = continues ? std::nullopt : ParseRfc3339(piece.substr(0, space));
+  if (time) {
+    piece.remove_prefix(std::min(space + 1, piece.size()));
+    to.latest = std::max(to.latest, *time);  // clocks may be set back
   }
+  to.bytes += piece.size() + 1;
+  to.lines.push_back(
+      {{source, to.latest, std::string(piece), continues, ends}, std::chrono::steady_clock::now()});
+  changed_.notify_all();
 }
 
 void LogMerge::End(int source) {
   const std::scoped_lock lock(mutex_);
   Source& from = sources_[static_cast<std::size_t>(source)];
-  if (!from.partial.empty()) AddLine(from, std::exchange(from.partial, {}));
   from.ended = true;
   changed_.notify_all();
 }
@@ -54,25 +57,14 @@ void LogMerge::Close() {
   changed_.notify_all();
 }
 
-void LogMerge::AddLine(Source& source, std::string text) {
-  const std::size_t space = text.find(' ');
-  const std::optional<Time> time = ParseRfc3339(std::string_view(text).substr(0, space));
-  if (time) {
-    text.erase(0, space == std::string::npos ? text.size() : space + 1);
-    source.latest = std::max(source.latest, *time);  // clocks may be set back
-  }
-  source.bytes += text.size() + 1;
-  source.lines.push_back({source.latest, std::chrono::steady_clock::now(), std::move(text)});
-  changed_.notify_all();
-}
-
 std::optional<std::size_t> LogMerge::Earliest() const {
   std::optional<std::size_t> earliest;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (sources_[i].lines.empty()) continue;
-    if (!earliest || sources_[i].lines.front().time < sources_[*earliest].lines.front().time) {
-      earliest = i;
-    }
+    const auto time_of = [this](std::size_t each) {
+      return sources_[each].lines.front().line.time;
+    };
+    if (!earliest || time_of(i) < time_of(*earliest)) earliest = i;
   }
   return earliest;
 }
@@ -104,8 +96,7 @@ std::optional<LogMerge::Line> LogMerge::Next() {
       changed_.wait_until(lock, ready);
       continue;
     }
-    Line line{static_cast<int>(*earliest), from.lines.front().time,
-              std::move(from.lines.front().text)};
+    Line line = std::move(from.lines.front().line);
     from.lines.pop_front();
     from.bytes -= line.text.size() + 1;
     changed_.notify_all();

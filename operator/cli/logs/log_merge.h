@@ -17,9 +17,11 @@ namespace lockstep::cli {
 class LogMerge {
  public:
   struct Line {
-    int source = 0;    // as returned by AddSource
-    Time time;         // never before that of the source's line before it
-    std::string text;  // without its time and its line feed
+    int source = 0;          // as returned by AddSource
+    Time time;               // never before that of the source's line before it
+    std::string text;        // without its time and its line feed
+    bool continues = false;  // it is a further piece of the source's line before it
+    bool ends = true;        // by a line feed; else a further piece follows
   };
 
   // A source that is silent but has not ended could still send an earlier line. Without `patience`
@@ -33,11 +35,11 @@ class LogMerge {
 
   // Adds a log that has not ended. Requires: Close has not been called.
   int AddSource();
-  // Adds text of lines that begin with their time (RFC 3339) and a space, as an API server sends
-  // them. `text` may begin and end within a line. A line without a time belongs after the line
-  // before it. Blocks while as much of the source is waiting as may.
-  void Add(int source, std::string_view text);
-  // Ends a source. What is left of its last line becomes a line.
+  // Adds a line that begins with its time (RFC 3339) and a space, as an API server sends it, and
+  // ends with a line feed, or a piece of a line: see ResumedLog. A line without a time belongs
+  // after the line before it. Blocks while as much of the source is waiting as may.
+  void Add(int source, std::string_view piece);
+  // Ends a source.
   void End(int source);
   // There will be no further sources.
   void Close();
@@ -47,19 +49,17 @@ class LogMerge {
 
  private:
   struct Waiting {
-    Time time;
+    Line line;
     SteadyTime arrival;
-    std::string text;
   };
   struct Source {
     std::deque<Waiting> lines;
     std::size_t bytes = 0;  // of `lines`
-    std::string partial;    // the beginning of a line
+    bool goes_on = false;   // the latest line has not ended
     Time latest{};          // of the lines so far
     bool ended = false;
   };
 
-  void AddLine(Source& source, std::string text);
   // Returns the index of the source whose first line is the earliest; nullopt: no line is waiting.
   std::optional<std::size_t> Earliest() const;
   bool MayHaveEarlier() const;  // a source is silent, or may yet be added

@@ -30,7 +30,6 @@
 #include "operator/cli/text/job_table.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/controller/state/main_container.h"
 
 namespace lockstep::cli {
 namespace {
@@ -83,9 +82,9 @@ class LogCollector {
   LogMerge& merge_;
   bool looked_ = false;
   std::string uid_, state_;
-  std::mutex mutex_;                         // of what follows, except each `log`
-  std::map<std::string, Reading> readings_;  // by the pod's uid
-  std::vector<std::string> names_;           // by source
+  std::mutex mutex_;  // of what follows, except each `log`
+  std::map<std::pair<std::string, std::string>, Reading> readings_;  // by the pod's uid, container
+  std::vector<std::string> names_;                                   // by source
   absl::Status failure_;
   std::vector<std::jthread> readers_;
 };
@@ -116,8 +115,7 @@ absl::StatusOr<bool> LogCollector::Look() {
 }
 
 std::string LogCollector::ContainerOf(const Object& pod) const {
-  return options_.log.container.empty() ? controller::MainContainerName(pod)
-                                        : options_.log.container;
+  return options_.log.container.empty() ? ContainerToBlame(pod) : options_.log.container;
 }
 
 void LogCollector::TellOfNone(const Object& pod) const {
@@ -131,9 +129,14 @@ void LogCollector::TellOfNone(const Object& pod) const {
 void LogCollector::Begin(const Object& pod, const std::string& container) {
   const int restarts = RestartsOf(pod, container);
   const std::scoped_lock lock(mutex_);
-  Reading& reading = readings_[kube::Uid(pod)];
+  Reading& reading = readings_[{kube::Uid(pod), container}];
   if (reading.goes_on || (reading.log && reading.log->restarts() == restarts)) return;
-  if (!reading.log) reading.log = MakeLog(pod, container, restarts, reading);
+  if (!reading.log) {
+    reading.log = MakeLog(pod, container, restarts, reading);
+    if (options_.log.container.empty() && container == InitContainerToBlame(pod)) {
+      TellOfInitLog(ReplicaName(pod), container);
+    }
+  }
   reading.source = merge_.AddSource();
   reading.goes_on = true;
   names_.push_back(ReplicaName(pod));
@@ -247,10 +250,10 @@ absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
 }
 
 // Programs redraw a line by a carriage return: each redraw gets a line of its own. Without a prefix
-// it could pass for another replica's. Returns at least one line.
-std::vector<std::string> RedrawsOf(const std::string& line) {
-  std::vector<std::string> redraws = absl::StrSplit(line, '\r', absl::SkipEmpty());
-  if (redraws.empty()) redraws.emplace_back();
+// it could pass for another replica's. A line that is whole has at least one.
+std::vector<std::string> RedrawsOf(const LogMerge::Line& line) {
+  std::vector<std::string> redraws = absl::StrSplit(line.text, '\r', absl::SkipEmpty());
+  if (redraws.empty() && line.ends && !line.continues) redraws.emplace_back();
   return redraws;
 }
 
@@ -263,10 +266,10 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
   while (const std::optional<LogMerge::Line> line = merge.Next()) {
     const std::string time = options.timestamps ? FormatRfc3339(line->time, digits) + ' ' : "";
     if (options.index) {
-      printer.Print(time + line->text + '\n');
+      printer.Print((line->continues ? "" : time) + line->text + (line->ends ? "\n" : ""));
       continue;
     }
-    for (const std::string& redraw : RedrawsOf(line->text)) {
+    for (const std::string& redraw : RedrawsOf(*line)) {
       prefix.Print(collector.NameOf(line->source));
       printer.Print(time + redraw + '\n');
     }
@@ -274,6 +277,13 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
 }
 
 }  // namespace
+
+void TellOfInitLog(const std::string& whose, const std::string& container) {
+  fmt::print(stderr,
+             "lockstep: {}: the main container has not started; this is the log of the init "
+             "container {}, which has failed\n",
+             whose, Printable(container));
+}
 
 absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
                              const MergedLogsOptions& options, std::FILE* out) {

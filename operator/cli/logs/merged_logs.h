@@ -18,12 +18,16 @@ struct MergedLogsOptions {
   std::optional<api::Role> role;  // nullopt: all
   std::optional<int> index;       // nullopt: all of `role`. Lines of one replica have no prefix
   bool timestamps = false;
-  // `container` is empty for each pod's main container. With `follow`, the logs of pods and
-  // containers that start later follow from their beginning, until the job and its containers
-  // have ended.
+  // `container` is empty for each pod's main container, or ContainerToBlame. With `follow`, the
+  // logs of pods and containers that start later follow from their beginning, until the job and its
+  // containers have ended.
   kube::PodLogOptions log;
   Duration poll_period = std::chrono::seconds(2);  // between two looks at the job's pods
 };
+
+// Says on stderr that the log of an init container, which keeps the main one from starting, stands
+// for the log of the pod or replica `whose`.
+void TellOfInitLog(const std::string& whose, const std::string& container);
 
 // Prints each line once, as "<replica> | <line>" to `out`, in the order of the lines' times; a line
 // that its program has redrawn, by carriage returns, as one line for each redraw;

@@ -1,7 +1,6 @@
 #include "operator/cli/logs/resumed_log.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "base/rfc3339.h"
 
@@ -9,36 +8,63 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::size_t kLongestPiece = std::size_t{1} << 20U;
+constexpr std::size_t kWholeLine = std::string_view::npos;
 
 }  // namespace
 
 void ResumedLog::Add(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t feed = text.find('\n');
-    const std::size_t end = feed == std::string_view::npos ? text.size() : feed + 1;
-    line_ += text.substr(0, end);
+    const std::size_t found = text.find_first_of(redraws_ ? "\r\n" : "\n");
+    std::size_t end = found == std::string_view::npos ? text.size() : found + 1;
+    if (text.substr(end - 1, 2) == "\r\n") ++end;
+    piece_ += text.substr(0, end);
     text.remove_prefix(end);
-    if (feed != std::string_view::npos || line_.size() >= kLongestPiece) PassLine();
+    if (found != std::string_view::npos || piece_.size() >= kLongestPiece) PassPiece();
   }
 }
 
 void ResumedLog::Resume() {
-  line_.clear();
+  if (bytes_ > 0 && old_ != kWholeLine) broken_ = {time_, std::max(bytes_, old_)};
+  piece_.clear();
+  bytes_ = 0;
   old_until_ = latest_;
 }
 
 void ResumedLog::End() {
-  if (line_.empty()) return;
-  line_ += '\n';
-  PassLine();
+  if (!piece_.empty() || bytes_ > 0) {
+    piece_ += '\n';
+    PassPiece();
+  }
+  if (broken_) pass_("\n");
+  broken_.reset();
 }
 
-void ResumedLog::PassLine() {
-  const std::string line = std::exchange(line_, {});
-  const auto time = ParseRfc3339(std::string_view(line).substr(0, line.find(' ')));
-  if (time && old_until_ && *time <= *old_until_) return;
-  if (time) latest_ = std::max(latest_.value_or(*time), *time);  // clocks may be set back
-  pass_(line);
+void ResumedLog::PassPiece() {
+  const std::string piece = std::exchange(piece_, {});
+  const bool is_last = piece.ends_with('\n');
+  if (bytes_ == 0) BeginLine(piece);
+  // Of a line that was broken off, the end has never been passed.
+  const std::size_t most_old = piece.size() - (is_last && old_ != kWholeLine ? 1 : 0);
+  const std::size_t old = old_ > bytes_ ? std::min(old_ - bytes_, most_old) : 0;
+  bytes_ = is_last ? 0 : bytes_ + piece.size();
+  if (old < piece.size()) pass_(std::string_view(piece).substr(old));
+}
+
+void ResumedLog::BeginLine(std::string_view piece) {
+  time_ = ParseRfc3339(piece.substr(0, piece.find(' ')));
+  old_ = 0;
+  if (time_ && broken_ && broken_->time == time_) {
+    old_ = broken_->bytes;
+    broken_.reset();
+    return;
+  }
+  if (time_ && old_until_ && *time_ <= *old_until_) {
+    old_ = kWholeLine;
+    return;
+  }
+  if (broken_) pass_("\n");
+  broken_.reset();
+  if (time_) latest_ = std::max(latest_.value_or(*time_), *time_);  // clocks may be set back
 }
 
 }  // namespace lockstep::cli

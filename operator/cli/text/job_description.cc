@@ -131,11 +131,12 @@ std::string EventTable(const JobFacts& facts, Time now) {
 }
 
 std::string LogText(const ReplicaLog& log) {
-  if (!log.error.empty()) {
-    return fmt::format("\nThe log of {} cannot be read: {}\n", log.replica, log.error);
-  }
-  if (log.text.empty()) return fmt::format("\nThe log of {} is empty.\n", log.replica);
-  return fmt::format("\nThe last lines of the log of {}:\n{}", log.replica, log.text);
+  const std::string whose =
+      log.is_init ? fmt::format("{} (init container {})", log.replica, log.container) : log.replica;
+  if (!log.error.empty())
+    return fmt::format("\nThe log of {} cannot be read: {}\n", whose, log.error);
+  if (log.text.empty()) return fmt::format("\nThe log of {} is empty.\n", whose);
+  return fmt::format("\nThe last lines of the log of {}:\n{}", whose, log.text);
 }
 
 OrderedJson ReplicasJson(const JobFacts& facts) {
@@ -180,6 +181,7 @@ nlohmann::ordered_json JobDocument(const JobFacts& facts) {
   json["log"] = nullptr;
   if (facts.log) {
     json["log"] = {{"replica", facts.log->replica},
+                   {"container", facts.log->container},
                    {"text", facts.log->text},
                    {"error", OrNull(facts.log->error)}};
   }

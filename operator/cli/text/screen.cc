@@ -26,11 +26,11 @@ std::size_t RowsOf(std::string_view text, std::size_t width) {
 
 }  // namespace
 
-Screen::Screen(std::FILE* out, bool in_place)
-    : out_(out), redraws_(in_place && isatty(fileno(out)) != 0) {}
+Screen::Screen(std::FILE* out, bool in_place, bool repeats)
+    : out_(out), redraws_(in_place && isatty(fileno(out)) != 0), repeats_(repeats && !redraws_) {}
 
 void Screen::Show(const std::string& text) {
-  if (text == shown_) return;
+  if (text == shown_ && !repeats_) return;
   if (redraws_ && !shown_.empty()) {
     const auto width = static_cast<std::size_t>(TerminalColumns(out_));
     fmt::print(out_, "\033[{}A\033[J", RowsOf(shown_, width));

@@ -40,6 +40,12 @@ absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob&
   return seen;
 }
 
+absl::Status ServesNoMetrics(const std::string& job) {
+  return absl::FailedPreconditionError(fmt::format(
+      "{} has no spec.training: only the bundled trainer serves the metrics that `top` shows",
+      job));
+}
+
 }  // namespace
 
 absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::string& namespace_name,
@@ -49,12 +55,7 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
     LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
                               client.Get(controller::kTrainingJobKind, {namespace_name, job}));
     jobs.push_back(controller::ObserveJob(object).job);
-    if (!api::UsesBundledTrainer(jobs.front())) {
-      return absl::FailedPreconditionError(
-          fmt::format("job {} has no spec.training: only the bundled trainer serves the metrics "
-                      "that `top` shows",
-                      job));
-    }
+    if (!api::UsesBundledTrainer(jobs.front())) return ServesNoMetrics("job " + job);
   } else {
     LOCKSTEP_RETURN_IF_ERROR(
         ForEachListed(client, controller::kTrainingJobKind, {.namespace_name = namespace_name},
@@ -96,6 +97,7 @@ SeenJob LookAtJob(kube::RestClient& client, const api::TrainingJob& job,
 
 absl::StatusOr<SeenJobs> LookAtRun(const std::string& work_dir) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto addresses, WorkDir::ReadMetricsAddresses(work_dir));
+  if (addresses.empty()) return ServesNoMetrics("the job of the run in " + work_dir);
   SeenJob seen;
   seen.top.name = work_dir;
   seen.top.state = "Running";

@@ -41,7 +41,8 @@ absl::StatusOr<std::vector<SeenJob>> LookAtCluster(kube::RestClient& client,
 SeenJob LookAtJob(kube::RestClient& client, const api::TrainingJob& job,
                   const std::vector<kube::Object>& pods, Duration most);
 
-// Looks at the run of a work directory, until it has ended. FailedPrecondition: there is none.
+// Looks at the run of a work directory, until it has ended. FailedPrecondition: there is none, or
+// its job does not use the trainer.
 absl::StatusOr<std::vector<SeenJob>> LookAtRun(const std::string& work_dir);
 
 // Every rank's metrics at the look before, by namespace and job.

@@ -235,14 +235,15 @@ nlohmann::ordered_json ToJson(const JobTop& job) {
   for (const UnreadPod& pod : job.unread) {
     unread.push_back({{"replica", pod.replica}, {"why", std::string(pod.why.message())}});
   }
+  const bool has_progress = job.step > 0 || job.total_steps > 0;
   return {{"namespace", OrNull(job.namespace_name)},
           {"job", job.name},
           {"state", job.state},
           {"ready", OrNull(job.ready)},
-          {"step", job.step},
-          {"total_steps", job.total_steps},
+          {"step", has_progress ? Json(job.step) : Json()},
+          {"total_steps", job.total_steps > 0 ? Json(job.total_steps) : Json()},
           {"loss", OrNull(job.loss)},
-          {"examples_per_second", job.examples_per_second},
+          {"examples_per_second", has_progress ? Json(job.examples_per_second) : Json()},
           {"remaining_seconds", OrNull(job.remaining_seconds)},
           {"goodput", OrNull(job.times.goodput)},
           {"step_seconds", OrNull(job.times.total.StepSeconds())},

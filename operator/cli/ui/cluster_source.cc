@@ -105,7 +105,7 @@ class ClusterLogTail final : public LogTail {
 
   // A container's last words come before the log of the one that the kubelet has started since.
   absl::Status ReadPod(PodTail& tail, SteadyTime end) {
-    const int restarts = KubeletRestarts(tail.pod);
+    const int restarts = RestartsOf(tail.pod, controller::MainContainerName(tail.pod));
     if (tail.restarts.value_or(restarts) != restarts) {
       // Fails if the kubelet does not have it any more.
       const absl::Status read = ReadContainer(tail, true, end);

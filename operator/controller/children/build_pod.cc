@@ -229,6 +229,20 @@ void DropRestartPolicyOfMain(Object& spec) {
   main->erase("restartPolicyRules");
 }
 
+// Puts the last log lines into status.failure without any permission to read logs. Containers
+// beside the main one do not fail the pod and so are not asked for theirs.
+void AddMessagePolicies(Object& spec) {
+  const auto add = [](Object& container) {
+    constexpr char kMessagePolicy[] = "terminationMessagePolicy";
+    if (!container.is_object() || container.contains(kMessagePolicy)) return;
+    container[kMessagePolicy] = "FallbackToLogsOnError";
+  };
+  Object* main = spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  if (main != nullptr) add(*main);
+  if (!kube::Member(spec, "initContainers").is_array()) return;  // the API server rejects it
+  for (Object& container : spec.at("initContainers")) add(container);
+}
+
 }  // namespace
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
@@ -236,12 +250,7 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   Object spec = Object::object();
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
-  // Puts the last log lines into status.failure without any permission to read logs.
-  constexpr char kMessagePolicy[] = "terminationMessagePolicy";
-  Object* main = spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
-  if (main != nullptr && !main->contains(kMessagePolicy)) {
-    (*main)[kMessagePolicy] = "FallbackToLogsOnError";
-  }
+  AddMessagePolicies(spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
   DropRestartPolicyOfMain(spec);
   if (!ReportsLosses(job, settings)) AddNodeTolerations(settings.node_toleration_seconds, spec);

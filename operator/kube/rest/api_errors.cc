@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "base/shorten.h"
 #include "operator/kube/rest/object_json.h"
@@ -103,6 +104,7 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
   }
   std::string answer = response.body.empty() ? "an empty answer" : response.body;
+  absl::StripTrailingAsciiWhitespace(&answer);       // Go's servers end a text with a line feed
   ReplaceInvalidUtf8(answer.data(), answer.size());  // errors are written to objects
   return Make(what, response.status, "", Shortened(answer, kQuoted));
 }

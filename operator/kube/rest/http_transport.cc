@@ -313,17 +313,17 @@ class CpprestTransport final : public HttpTransport {
     return message;
   }
 
-  // Translates the library's exceptions into status codes.
+  // Translates the library's exceptions into status codes. Their messages do not say which server.
   template <typename Call>
-  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) {
+  absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) const {
     std::string reason;
     try {
       return call();
     } catch (const http::http_exception& error) {
       reason = error.what();
       if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
-        return MarkSilent(
-            absl::UnavailableError(fmt::format("nothing came for too long: {}", reason)));
+        return MarkSilent(absl::UnavailableError(
+            fmt::format("{}: nothing came for too long: {}", options_.server, reason)));
       }
     } catch (const web::uri_exception& error) {
       return absl::InvalidArgumentError(error.what());
@@ -336,9 +336,10 @@ class CpprestTransport final : public HttpTransport {
     if (fate.stopped) return absl::CancelledError("stopped");
     if (fate.late) {
       return absl::DeadlineExceededError(
-          fmt::format("no answer within {:.3g} s", std::chrono::duration<double>(timeout).count()));
+          fmt::format("{}: no answer within {:.3g} s", options_.server,
+                      std::chrono::duration<double>(timeout).count()));
     }
-    return absl::UnavailableError(reason);
+    return absl::UnavailableError(fmt::format("{}: {}", options_.server, reason));
   }
 
   const HttpTransportOptions options_;

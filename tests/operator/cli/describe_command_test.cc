@@ -173,9 +173,10 @@ TEST_F(DescribeCommandTest, ForProgramsItIsOneObject) {
   EXPECT_EQ(found.at("replicas").at(2).at("replica"), "worker-5");
   EXPECT_EQ(found.at("events").at(0).at("message"), "again");
   EXPECT_EQ(found.at("events").at(0).at("count"), 1);
-  EXPECT_EQ(
-      found.at("log"),
-      (nlohmann::json{{"replica", "worker-1"}, {"text", "step 7\nkilled\n"}, {"error", nullptr}}));
+  EXPECT_EQ(found.at("log"), (nlohmann::json{{"replica", "worker-1"},
+                                             {"container", "trainer"},
+                                             {"text", "step 7\nkilled\n"},
+                                             {"error", nullptr}}));
   EXPECT_THAT(Describe("yaml"), HasSubstr("\nstate: Failed\n"));
 }
 
@@ -197,6 +198,35 @@ TEST_F(DescribeCommandTest, AContainerThatIsRestartedHasToldWhyBefore) {
   AddPod(0, MainContainer({{"waiting", {{"reason", "CrashLoopBackOff"}}}}, /*restarts=*/4));
   Describe();
   EXPECT_EQ(asked_, "mnist-worker-0/trainer, previous");
+}
+
+TEST_F(DescribeCommandTest, AnInitContainerThatFailsIsToBlame) {
+  AddJob(2, {{"state", "Failed"}});
+  Object status = MainContainer({{"waiting", {{"reason", "PodInitializing"}}}});
+  status["phase"] = "Failed";
+  const Object succeeded = {{"terminated", {{"exitCode", 0}}}};
+  const Object failed = {{"terminated", {{"exitCode", 4}}}};
+  status["initContainerStatuses"] = {{{"name", "prepare"}, {"state", succeeded}},
+                                     {{"name", "fetch"}, {"state", failed}}};
+  AddPod(1, status);
+  EXPECT_THAT(Describe(),
+              HasSubstr("\nThe last lines of the log of worker-1 (init container fetch):\n"
+                        "step 7\nkilled\n"));
+  EXPECT_EQ(asked_, "mnist-worker-1/fetch");
+}
+
+// With the restart scope Pod.
+TEST_F(DescribeCommandTest, AnInitContainerThatIsRestartedHasToldWhyBefore) {
+  AddJob(1, {{"state", "Pending"}});
+  Object status = MainContainer({{"waiting", {{"reason", "PodInitializing"}}}});
+  status["phase"] = "Pending";
+  status["initContainerStatuses"] = {{{"name", "fetch"},
+                                      {"restartCount", 7},
+                                      {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}},
+                                      {"lastState", {{"terminated", {{"exitCode", 4}}}}}}};
+  AddPod(0, status);
+  EXPECT_THAT(Describe(), HasSubstr("\nworker-0   node-7   7 "));
+  EXPECT_EQ(asked_, "mnist-worker-0/fetch, previous");
 }
 
 TEST_F(DescribeCommandTest, AFailureThatIsPastDoesNotBlameAHealthySuccessor) {

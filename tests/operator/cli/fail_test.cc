@@ -1,5 +1,6 @@
 #include "operator/cli/fail.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -7,6 +8,8 @@
 
 namespace lockstep::cli {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Names and messages of objects are written by others, who may try to set the terminal's title.
 const absl::Status kCommand = absl::InvalidArgumentError("a \x1b]0;yours\x07 b");
@@ -21,6 +24,19 @@ TEST(FailTest, AnExceptionMayQuoteOthersToo) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(FailInternally(std::runtime_error("a \x1b]0;yours\x07 b")), kExitInternalError);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "lockstep: internal error: a ?]0;yours? b\n");
+}
+
+TEST(FailTest, SaysThatAClusterHasNoTrainingJobsRatherThanNotThisOne) {
+  const auto said = [](const absl::Status& status) {
+    ::testing::internal::CaptureStderr();
+    FailOnCluster(kExitNoAnswer, status);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string unknown = "found a cluster that knows no training.lockstep.dev/v1 TrainingJob";
+  EXPECT_THAT(said(absl::NotFoundError("list trainingjobs n: 404 page not found (404)")),
+              HasSubstr(unknown));
+  EXPECT_EQ(said(absl::NotFoundError("trainingjobs \"j\" not found")),
+            "lockstep: trainingjobs \"j\" not found\n");
 }
 
 TEST(FailTest, NamesTheProgramInErrorsOfACluster) {

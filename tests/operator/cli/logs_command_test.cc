@@ -96,6 +96,17 @@ TEST_F(LogsCommandTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
   EXPECT_EQ(found->container, "train");
 }
 
+TEST_F(LogsCommandTest, AnInitContainerThatHasFailedStandsForTheMainOne) {
+  auto pod = client_.Get(kube::kPodKind, {"default", "j-worker-0"});
+  ASSERT_TRUE(pod.ok());
+  (*pod)["status"]["initContainerStatuses"] = {
+      {{"name", "fetch"}, {"state", {{"terminated", {{"exitCode", 4}}}}}}};
+  ASSERT_TRUE(client_.UpdateStatus(kube::kPodKind, *pod).ok());
+  const auto found = FindLog(client_, "default", {.job = "j", .role = "worker"});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, (LogSource{{"default", "j-worker-0"}, "fetch", true}));
+}
+
 // After a version skew, or an edit that this program refuses, the pods continue and have logs.
 TEST_F(LogsCommandTest, TheStatusNamesTheReplicasOfAJobWhoseSpecCannotBeUsed) {
   const kube::Key key{"default", "j"};

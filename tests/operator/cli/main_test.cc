@@ -36,6 +36,57 @@ TEST(MainTest, RequiresOneVerb) {
   EXPECT_EQ(RunProgram("/", {"validate"}).code, 2) << "FILE is missing";
 }
 
+TEST(MainTest, NamesAWordThatIsNoVerbAndNoOption) {
+  const auto said = [](const std::string& word) {
+    const testing::Ended ended = RunProgram("/", {word, "x"});
+    EXPECT_EQ(ended.code, 2) << word;
+    return ended.err;
+  };
+  EXPECT_EQ(said("stauts"), "lockstep: found the verb \"stauts\", did you mean \"status\"?\n");
+  EXPECT_THAT(said("delete"),
+              StartsWith("lockstep: found the verb \"delete\", expected one of init, run, plan"));
+  EXPECT_EQ(said("--verson"),
+            "lockstep: found the option \"--verson\", did you mean \"--version\"?\n");
+  EXPECT_THAT(said("-v"), StartsWith("lockstep: found the option \"-v\", expected one of "));
+}
+
+TEST(MainTest, AJobIsNotLookedForInAllNamespaces) {
+  const testing::Ended ended = RunProgram("/", {"status", "mnist", "-A"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("JOB excludes --all-namespaces"));
+}
+
+// As kubectl prints it.
+TEST(MainTest, AJobMayBeNamedWithItsType) {
+  const testing::FakeCluster cluster([](const lockstep::testing::FakeHttpServer::Request& request,
+                                        lockstep::testing::FakeHttpServer::Connection& connection) {
+    connection.Respond(
+        403, R"({"kind": "Status", "code": 403, "message": "for )" + request.target + R"("})");
+  });
+  const auto said = [&cluster](const char* verb, const char* job) {
+    return RunProgram("/", {verb, job, "--kubeconfig", cluster.kubeconfig()}).err;
+  };
+  for (const char* verb : {"status", "describe", "top", "logs", "suspend", "resume"}) {
+    for (const char* job : {"tj/mnist", "trainingjob.training.lockstep.dev/mnist"}) {
+      EXPECT_THAT(said(verb, job), HasSubstr("/trainingjobs/mnist (403)")) << verb;
+    }
+    EXPECT_THAT(said(verb, "pod/mnist"), HasSubstr("found \"pod/mnist\", expected a job's name"));
+  }
+}
+
+TEST(MainTest, AClusterWithoutLockstepIsNamed) {
+  const testing::FakeCluster cluster(404, "404 page not found\n");
+  for (const char* verb : {"status", "describe", "top", "logs", "suspend", "resume"}) {
+    const testing::Ended ended = RunProgram("/", {verb, "j", "--kubeconfig", cluster.kubeconfig()});
+    EXPECT_EQ(ended.code, 1) << verb;
+    EXPECT_THAT(ended.err,
+                ::testing::EndsWith("404 page not found (404): found a cluster that knows no "
+                                    "training.lockstep.dev/v1 TrainingJob, expected one where "
+                                    "Lockstep is installed\n"))
+        << verb;
+  }
+}
+
 // The program takes a code that its verb does not declare for one of its own faults.
 TEST(MainTest, EachVerbOfAClusterDeclaresHowItEndsWithoutAnAnswer) {
   const testing::FakeCluster cluster(403, R"({"kind": "Status", "code": 403, "message": "no"})");

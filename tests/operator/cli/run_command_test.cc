@@ -125,6 +125,20 @@ TEST_F(RunCommandTest, AnInitContainerMayMakeThePartOfAVolumeThatAnotherMounts) 
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
+TEST_F(RunCommandTest, TheReportHasTheLastWordsOfAnInitContainer) {
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 1, "exit 0"));
+  job["spec"]["runPolicy"]["backoffLimit"] = 0;
+  job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["initContainers"] = {
+      {{"name", "fetch"},
+       {"image", "none"},
+       {"command", {"sh", "-c", "echo access denied to bucket >&2; exit 4"}}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  const Ended ended = Run(JsonIn("w", {"--timeout", "60"}));
+  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.Report()["failure"]["message"],
+            "init container fetch of worker-0 exited with code 4: access denied to bucket\n");
+}
+
 TEST_F(RunCommandTest, FailsWithTheCodeOfTheReplica) {
   WriteJob(1, "exit 3");
   const Ended ended = Run(JsonIn("w"));

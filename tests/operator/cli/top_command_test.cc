@@ -243,6 +243,41 @@ TEST_F(TopCommandTest, ProgramsGetAnObjectOnALine) {
   EXPECT_EQ(json["remaining_seconds"], nullptr);
 }
 
+// Whoever reads the lines would take a job that hangs for a program that does.
+TEST_F(TopCommandTest, ElsewhereThanOnATerminalEachIntervalHasItsOwn) {
+  for (const char* output : {"json", "text"}) {
+    SeenJob seen;
+    seen.top.name = "j";
+    int looks = 0;
+    const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> {
+      seen.over = ++looks == 4;
+      return std::vector<SeenJob>{seen};
+    };
+    std::FILE* out = std::tmpfile();
+    ASSERT_TRUE(ShowTop({.job = "j", .output = output}, look, [] { return true; }, out).ok());
+    std::rewind(out);
+    int times = 0;
+    for (char line[1000]; std::fgets(line, sizeof line, out) != nullptr;) {
+      times += std::string(line).find(output[0] == 'j' ? "{" : "j: ") == 0 ? 1 : 0;
+    }
+    std::fclose(out);
+    EXPECT_EQ(times, 3) << output;
+  }
+}
+
+TEST_F(TopCommandTest, AJobWithoutProgressHasNoNumbers) {
+  const auto look = []() -> absl::StatusOr<std::vector<SeenJob>> {
+    SeenJob seen;
+    seen.over = true;
+    return std::vector<SeenJob>{seen};
+  };
+  ASSERT_TRUE(ShowTop({.job = "j", .output = "json"}, look, [] { return true; }, out_).ok());
+  const auto json = nlohmann::json::parse(Printed());
+  for (const char* member : {"step", "total_steps", "examples_per_second"}) {
+    EXPECT_EQ(json.at(member), nullptr) << member;
+  }
+}
+
 TEST_F(TopCommandTest, OnATerminalATextReplacesTheOneBefore) {
   SeenJob seen;
   seen.top.name = "j";
@@ -322,6 +357,8 @@ TEST_F(TopCommandTest, AFolderThatNoRunUsesIsAnError) {
   const auto seen = LookAtRun(folder_.At("w"));
   ASSERT_TRUE(seen.ok()) << seen.status();
   ASSERT_EQ(seen->at(0).top.unread.size(), 1u) << "nobody listens there";
+  ASSERT_TRUE(work_dir->WriteMetricsAddresses({}).ok());
+  EXPECT_THAT(LookAtRun(folder_.At("w")).status().ToString(), HasSubstr("no spec.training"));
   work_dir->RemoveMetricsAddresses();
   EXPECT_TRUE(absl::IsFailedPrecondition(LookAtRun(folder_.At("w")).status()));
 }

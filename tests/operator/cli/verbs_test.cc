@@ -69,6 +69,18 @@ TEST_F(VerbsTest, ATypeThatIsTheArgumentsNameIsNotRepeated) {
   EXPECT_THAT(HelpOf("export"), HasSubstr("\n  FILE REQUIRED "));
 }
 
+// As in kubectl.
+TEST_F(VerbsTest, OutputHasAShortName) {
+  int found = 0;
+  for (const Verb& verb : verbs_) {
+    const CLI::Option* option = verb.command->get_option_no_throw("--output");
+    if (option == nullptr) continue;
+    ++found;
+    EXPECT_TRUE(option->check_name("-o")) << verb.command->get_name();
+  }
+  EXPECT_GT(found, 5);
+}
+
 // A text that says only that it is one completes to nothing, though it may be a file or a job.
 TEST_F(VerbsTest, EachValueSaysWhatItIs) {
   int values = 0;

@@ -88,5 +88,21 @@ TEST(PodStateTest, SaysWhichPodsHaveFailed) {
   EXPECT_FALSE(IsInTrouble(Pod("Succeeded", Ended(0, "Completed"))));
 }
 
+TEST(PodStateTest, AnInitContainerIsToBlameUntilTheMainOneHasStarted) {
+  const auto with_init = [](const Object& main, const Object& init) {
+    return Pod("Pending", main, {{"initContainerStatuses", {init}}});
+  };
+  const Object waits = Waiting("PodInitializing", "");
+  const Object runs = {{"running", Object::object()}};
+  const Object again = {{"name", "fetch"}, {"state", runs}, {"lastState", Ended(4, "Error")}};
+  EXPECT_EQ(ContainerToBlame(with_init(waits, again)), "fetch");
+  EXPECT_FALSE(IsInTrouble(with_init(waits, again))) << "it may succeed now";
+  EXPECT_EQ(ContainerToBlame(with_init(waits, {{"name", "fetch"}, {"state", runs}})), "trainer");
+  const Object failed = {{"name", "fetch"}, {"state", Ended(4, "Error")}};
+  EXPECT_EQ(InitContainerToBlame(with_init(waits, failed)), "fetch");
+  EXPECT_TRUE(IsInTrouble(with_init(waits, failed)));
+  EXPECT_EQ(InitContainerToBlame(with_init(runs, failed)), "") << "a sidecar's end";
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -156,6 +159,70 @@ TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
             "worker-1 | worker-0 | loss nan\n"
             "worker-1 | \n"
             "worker-1 | as on DOS\n");
+}
+
+// The main one's log follows, from its beginning, once it has started.
+TEST_F(MergedLogsTest, AnInitContainerThatHasFailedStandsForTheMainOne) {
+  const Object waits = {{"waiting", {{"reason", "PodInitializing"}}}};
+  pods_ = {Pod("worker", 0, waits)};
+  pods_[0]["status"]["initContainerStatuses"] = {{{"name", "fetch"}, {"state", kEnded}}};
+  logs_ = {{"j-worker-0", At(1, "access denied")}};
+  int looks = 0;
+  looked_ = [&] {
+    if (asked_.size() == 1) {
+      pods_ = {Pod("worker", 0, kEnded)};
+      logs_ = {{"j-worker-0", At(2, "step 1")}};
+    }
+    ended_ = asked_.size() > 1 || ++looks == 1000;
+  };
+  MergedLogsOptions options;
+  options.log.follow = true;
+  options.log.tail_lines = 7;
+  EXPECT_EQ(Print(options), "worker-0 | access denied\nworker-0 | step 1\n");
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(errors_,
+            "lockstep: worker-0: the main container has not started; this is the log of the init "
+            "container fetch, which has failed\n");
+  ASSERT_EQ(asked_.size(), 2u);
+  EXPECT_THAT(asked_[0], HasSubstr("container=fetch"));
+  EXPECT_THAT(asked_[1], AllOf(HasSubstr("container=trainer"), Not(HasSubstr("tailLines"))));
+}
+
+// A progress bar may get no line feed for hours.
+TEST_F(MergedLogsTest, ARedrawIsPrintedBeforeItsLineEnds) {
+  pods_ = {Pod("worker", 0, kRunning)};
+  logs_["j-worker-0"] = "2026-05-01T12:00:01.000000000Z 10 %\r20 %\r30";
+  const std::string begun = "2026-05-01T12:00:01.000000000Z 10 %\r20 %\r";
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  std::string early;
+  log_read_ = [&](FakeHttpServer::Connection& to) {
+    pollfd printed{ends[0], POLLIN, 0};
+    std::string text(begun.size(), '\0');
+    while (early.size() < begun.size() && poll(&printed, 1, 20'000) == 1) {
+      early += text.substr(
+          0, static_cast<std::size_t>(read(ends[0], text.data(), begun.size() - early.size())));
+    }
+    pods_ = {Pod("worker", 0, kEnded)};
+    ended_ = true;
+    to.Chunk(" %\r");
+    to.EndChunks();
+  };
+  MergedLogsOptions options;
+  options.role = api::Role::kWorker;
+  options.index = 0;
+  options.log.follow = true;
+  options.timestamps = true;
+  std::FILE* out = fdopen(ends[1], "w");
+  const auto access = ReachCluster({.kubeconfig = cluster_.kubeconfig()});
+  ASSERT_TRUE(access.ok()) << access.status();
+  EXPECT_TRUE(PrintMergedLogs(*access->client, {"n", "j"}, options, out).ok());
+  std::fclose(out);
+  EXPECT_EQ(early, begun);
+  std::string rest(100, '\0');
+  rest.resize(static_cast<std::size_t>(read(ends[0], rest.data(), rest.size())));
+  EXPECT_EQ(rest, "30 %\r\n");
+  close(ends[0]);
 }
 
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {

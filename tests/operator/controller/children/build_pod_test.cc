@@ -358,6 +358,16 @@ TEST(BuildPodTest, TheLastLinesOfAMainContainerAreItsMessageUnlessTheTemplateSay
   EXPECT_EQ(Pod(own)["spec"]["containers"][0]["terminationMessagePolicy"], "File");
 }
 
+TEST(BuildPodTest, TheLastLinesOfAnInitContainerAreItsMessageUnlessTheTemplateSaysOtherwise) {
+  Object pod_template = testing::Template("mine");
+  pod_template["spec"]["initContainers"] = {
+      {{"name", "fetch"}}, {{"name", "secret"}, {"terminationMessagePolicy", "File"}}};
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  const Object init = Pod(job)["spec"]["initContainers"];
+  EXPECT_EQ(init[0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+  EXPECT_EQ(init[1]["terminationMessagePolicy"], "File");
+}
+
 // It would wait for the others, who are lost and replaced one by one, and need not exist.
 TEST(BuildPodTest, TorchrunOfAPodThatTrainsAloneFormsAGroupOfOne) {
   for (const char* container : {"pytorch", "mine"}) {

@@ -88,6 +88,8 @@ TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
   EXPECT_LT(status.message().size(), 700U);
   EXPECT_THAT(ErrorOf("x", HttpResponse{500, std::nullopt, ""}).ToString(),
               HasSubstr("an empty answer (500)"));
+  EXPECT_EQ(ErrorOf("x", HttpResponse{404, std::nullopt, "404 page not found\n"}).message(),
+            "x: 404 page not found (404)");
 }
 
 // Else the condition or the event that quotes it could not be written.
