@@ -224,6 +224,13 @@ struct EvaluationSpec {
   std::int64_t every_epochs = 1;  // and always at the end
   bool operator==(const EvaluationSpec&) const = default;
 };
+struct EarlyStoppingSpec {  // the run ends before its last step if evaluations improve no more
+  BestMetric metric = BestMetric::kLoss;
+  int patience = 1;                   // evaluations in a row without improvement that end the run
+  double min_delta = 0.0;             // an improvement on the best so far is more than this
+  std::int64_t start_from_epoch = 0;  // the evaluations of so many epochs count for nothing
+  bool operator==(const EarlyStoppingSpec&) const = default;
+};
 
 struct TrainingSpec {
   ModelSpec model;
@@ -243,6 +250,7 @@ struct TrainingSpec {
   CheckpointSpec checkpoint;
   SummariesSpec summaries;
   EvaluationSpec evaluation;
+  std::optional<EarlyStoppingSpec> early_stopping;  // absent: never
   std::int64_t rendezvous_timeout_seconds = 300;
   SharedJson variants = Json::array();  // Independent: what each process changes; see variants.h
   bool operator==(const TrainingSpec&) const = default;

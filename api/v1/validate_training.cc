@@ -336,6 +336,21 @@ void ValidateSchedule(const TrainingSpec& training, Section& section) {
   }
 }
 
+// Requires an evaluation, whose numbers it compares, and that this has the metric.
+void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
+  if (!training.early_stopping) return;
+  if (!training.evaluation.enabled) {
+    section.Fault("earlyStopping",
+                  "found with evaluation.enabled false, expected true: it compares evaluations");
+  }
+  const BestMetric found = training.early_stopping->metric;
+  const BestMetric measured = MetricOf(training.loss.type);
+  if (found == BestMetric::kLoss || found == measured) return;
+  section.Fault("earlyStopping.metric",
+                fmt::format("found {} with loss {}, expected {} or Loss", NameOf(found),
+                            NameOf(training.loss.type), NameOf(measured)));
+}
+
 void ValidateExport(const std::string& file, Section& section) {
   section.Absolute("checkpoint.exportTo", file);
   if (!file.starts_with('/')) return;
@@ -361,6 +376,7 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
+  ValidateEarlyStopping(training, section);
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   ValidateExport(training.checkpoint.export_to, section);
   section.Absolute("summaries.directory", training.summaries.directory);
