@@ -143,10 +143,10 @@ struct BatchSizeSpec {  // exactly one is set
   bool operator==(const BatchSizeSpec&) const = default;
 };
 
-enum class ScheduleType { kConstant, kCosine, kStep, kPolynomial, kExponential };
+enum class ScheduleType { kConstant, kCosine, kStep, kPolynomial, kExponential, kOneCycle };
 struct LearningRateScheduleSpec {
   ScheduleType type = ScheduleType::kConstant;
-  std::int64_t warmup_steps = 0;            // linear, from 0
+  std::int64_t warmup_steps = 0;            // linear, from 0; not with OneCycle
   double final_fraction = 0.0;              // of learningRate at the last step; Cosine, Polynomial
   double factor = 0.1;                      // of the rate every every_steps; Step, Exponential
   std::optional<std::int64_t> every_steps;  // set with Step, Exponential

@@ -329,6 +329,11 @@ void ValidateSchedule(const TrainingSpec& training, Section& section) {
         "learningRateSchedule.everySteps",
         fmt::format("found none, expected a number of steps with type {}", NameOf(schedule.type)));
   }
+  if (schedule.type == kOneCycle && schedule.warmup_steps != 0) {
+    section.Fault("learningRateSchedule.warmupSteps",
+                  fmt::format("found {} with type OneCycle, expected 0: it has its own warm-up",
+                              schedule.warmup_steps));
+  }
   if (training.steps && schedule.warmup_steps > *training.steps) {
     section.Fault("learningRateSchedule.warmupSteps",
                   fmt::format("found {}, expected at most steps, {}", schedule.warmup_steps,

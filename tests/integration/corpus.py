@@ -115,6 +115,7 @@ GOOD = {
         earlyStopping={"metric": "Accuracy", "patience": 3, "minDelta": 0.001, "startFromEpoch": 5}),
     "an early stop by the error of a regression": training_job(
         loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "MeanAbsoluteError"}),
+    "one cycle of the learning rate": training_job(learningRateSchedule={"type": "OneCycle"}),
     "no evaluator, which needs no checkpoints": training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
@@ -813,6 +814,8 @@ TRAINING = [
         "spec.training.earlyStopping.minDelta"),
     Bad("an early stop from a negative epoch", training_job(earlyStopping={"startFromEpoch": -1}),
         "spec.training.earlyStopping.startFromEpoch"),
+    Bad("one cycle with a warm-up", training_job(learningRateSchedule={"type": "OneCycle", "warmupSteps": 5}),
+        "spec.training.learningRateSchedule.warmupSteps", PROGRAM),
     Bad("evaluation at every 0 epochs", training_job(evaluation={"everyEpochs": 0}),
         "spec.training.evaluation.everyEpochs"),
     Bad("a rendezvous of two years", training_job(rendezvousTimeoutSeconds=63_072_000),

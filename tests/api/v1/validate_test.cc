@@ -717,6 +717,11 @@ TEST(ValidateTest, TrainingFaults) {
        },
        "spec.training.learningRateSchedule.warmupSteps: found 11, expected at most steps, 10"},
       {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kOneCycle, .warmup_steps = 5};
+       },
+       "spec.training.learningRateSchedule.warmupSteps: found 5 with type OneCycle, expected 0: it "
+       "has its own warm-up"},
+      {[](TrainingSpec& t) {
          t.early_stopping.emplace();
          t.evaluation.enabled = false;
        },
