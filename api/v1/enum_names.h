@@ -61,7 +61,8 @@ inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kCosine, "Cosine"},
     {ScheduleType::kStep, "Step"},
     {ScheduleType::kPolynomial, "Polynomial"},
-    {ScheduleType::kExponential, "Exponential"}};
+    {ScheduleType::kExponential, "Exponential"},
+    {ScheduleType::kOneCycle, "OneCycle"}};
 template <>
 inline constexpr EnumName<LossType> kEnumNames<LossType>[] = {
     {LossType::kSparseCategoricalCrossentropy, "SparseCategoricalCrossentropy"},

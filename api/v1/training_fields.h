@@ -152,6 +152,13 @@ void Fields(auto& visit, Like<EvaluationSpec> auto& evaluation) {
   visit.Field("everyEpochs", evaluation.every_epochs, AtLeast(1));
 }
 
+void Fields(auto& visit, Like<EarlyStoppingSpec> auto& stopping) {
+  visit.Field("metric", stopping.metric);
+  visit.Field("patience", stopping.patience, IntegerRange{1, 1'000'000});
+  visit.Field("minDelta", stopping.min_delta, NotBelow(0));
+  visit.Field("startFromEpoch", stopping.start_from_epoch, IntegerRange{0, 1'000'000});
+}
+
 void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("model", training.model);
   visit.Field("dataset", training.dataset);
@@ -170,6 +177,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("checkpoint", training.checkpoint);
   visit.Field("summaries", training.summaries);
   visit.Field("evaluation", training.evaluation);
+  visit.Field("earlyStopping", training.early_stopping);
   visit.Field("rendezvousTimeoutSeconds", training.rendezvous_timeout_seconds,
               IntegerRange{1, kMaxSeconds});
   visit.Field("variants", training.variants, ListOfObjects());

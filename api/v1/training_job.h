@@ -143,10 +143,10 @@ struct BatchSizeSpec {  // exactly one is set
   bool operator==(const BatchSizeSpec&) const = default;
 };
 
-enum class ScheduleType { kConstant, kCosine, kStep, kPolynomial, kExponential };
+enum class ScheduleType { kConstant, kCosine, kStep, kPolynomial, kExponential, kOneCycle };
 struct LearningRateScheduleSpec {
   ScheduleType type = ScheduleType::kConstant;
-  std::int64_t warmup_steps = 0;            // linear, from 0
+  std::int64_t warmup_steps = 0;            // linear, from 0; not with OneCycle
   double final_fraction = 0.0;              // of learningRate at the last step; Cosine, Polynomial
   double factor = 0.1;                      // of the rate every every_steps; Step, Exponential
   std::optional<std::int64_t> every_steps;  // set with Step, Exponential
@@ -224,6 +224,13 @@ struct EvaluationSpec {
   std::int64_t every_epochs = 1;  // and always at the end
   bool operator==(const EvaluationSpec&) const = default;
 };
+struct EarlyStoppingSpec {  // the run ends before its last step if evaluations improve no more
+  BestMetric metric = BestMetric::kLoss;
+  int patience = 1;                   // evaluations in a row without improvement that end the run
+  double min_delta = 0.0;             // an improvement on the best so far is more than this
+  std::int64_t start_from_epoch = 0;  // the evaluations of so many epochs count for nothing
+  bool operator==(const EarlyStoppingSpec&) const = default;
+};
 
 struct TrainingSpec {
   ModelSpec model;
@@ -243,6 +250,7 @@ struct TrainingSpec {
   CheckpointSpec checkpoint;
   SummariesSpec summaries;
   EvaluationSpec evaluation;
+  std::optional<EarlyStoppingSpec> early_stopping;  // absent: never
   std::int64_t rendezvous_timeout_seconds = 300;
   SharedJson variants = Json::array();  // Independent: what each process changes; see variants.h
   bool operator==(const TrainingSpec&) const = default;

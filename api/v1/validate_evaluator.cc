@@ -29,6 +29,11 @@ void ValidateEvaluator(const TrainingJob& job, std::vector<FieldError>& errors) 
     errors.push_back({"spec.training.checkpoint.directory",
                       "found none, expected one with an Evaluator: it evaluates checkpoints"});
   }
+  if (training.early_stopping) {
+    errors.push_back({"spec.training.earlyStopping",
+                      "found with an Evaluator, expected none: beside an Evaluator, the replicas "
+                      "that train do not evaluate"});
+  }
   if (!training.evaluation.enabled) {
     errors.push_back({"spec.training.evaluation.enabled",
                       "found false with an Evaluator, which does nothing else; expected true"});

@@ -329,11 +329,31 @@ void ValidateSchedule(const TrainingSpec& training, Section& section) {
         "learningRateSchedule.everySteps",
         fmt::format("found none, expected a number of steps with type {}", NameOf(schedule.type)));
   }
+  if (schedule.type == kOneCycle && schedule.warmup_steps != 0) {
+    section.Fault("learningRateSchedule.warmupSteps",
+                  fmt::format("found {} with type OneCycle, expected 0: it has its own warm-up",
+                              schedule.warmup_steps));
+  }
   if (training.steps && schedule.warmup_steps > *training.steps) {
     section.Fault("learningRateSchedule.warmupSteps",
                   fmt::format("found {}, expected at most steps, {}", schedule.warmup_steps,
                               *training.steps));
   }
+}
+
+// Requires an evaluation, whose numbers it compares, and that this has the metric.
+void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
+  if (!training.early_stopping) return;
+  if (!training.evaluation.enabled) {
+    section.Fault("earlyStopping",
+                  "found with evaluation.enabled false, expected true: it compares evaluations");
+  }
+  const BestMetric found = training.early_stopping->metric;
+  const BestMetric measured = MetricOf(training.loss.type);
+  if (found == BestMetric::kLoss || found == measured) return;
+  section.Fault("earlyStopping.metric",
+                fmt::format("found {} with loss {}, expected {} or Loss", NameOf(found),
+                            NameOf(training.loss.type), NameOf(measured)));
 }
 
 void ValidateExport(const std::string& file, Section& section) {
@@ -361,6 +381,7 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
+  ValidateEarlyStopping(training, section);
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   ValidateExport(training.checkpoint.export_to, section);
   section.Absolute("summaries.directory", training.summaries.directory);

@@ -109,6 +109,13 @@ GOOD = {
     "the best checkpoint of a regression": training_job(
         replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
+    "an early stop": training_job(earlyStopping={}),
+    "an early stop by accuracy": training_job(
+        evaluation={"everyEpochs": 2},
+        earlyStopping={"metric": "Accuracy", "patience": 3, "minDelta": 0.001, "startFromEpoch": 5}),
+    "an early stop by the error of a regression": training_job(
+        loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "MeanAbsoluteError"}),
+    "one cycle of the learning rate": training_job(learningRateSchedule={"type": "OneCycle"}),
     "no evaluator, which needs no checkpoints": training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
@@ -789,6 +796,26 @@ TRAINING = [
         "spec.training.summaries.directory"),
     Bad("summaries at every 0 steps", training_job(summaries={"everySteps": 0}),
         "spec.training.summaries.everySteps"),
+    Bad("an early stop without evaluation", training_job(evaluation={"enabled": False}, earlyStopping={}),
+        "spec.training.earlyStopping"),
+    Bad("an early stop beside an evaluator", training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints"}, earlyStopping={}),
+        "spec.training.earlyStopping"),
+    Bad("an early stop by the accuracy of a regression", training_job(
+        loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "Accuracy"}),
+        "spec.training.earlyStopping.metric"),
+    Bad("an early stop by the error of a classification", training_job(
+        earlyStopping={"metric": "MeanAbsoluteError"}), "spec.training.earlyStopping.metric"),
+    Bad("an early stop by an unknown number", training_job(earlyStopping={"metric": "Speed"}),
+        "spec.training.earlyStopping.metric"),
+    Bad("an early stop without patience", training_job(earlyStopping={"patience": 0}),
+        "spec.training.earlyStopping.patience"),
+    Bad("an early stop with a negative delta", training_job(earlyStopping={"minDelta": -0.1}),
+        "spec.training.earlyStopping.minDelta"),
+    Bad("an early stop from a negative epoch", training_job(earlyStopping={"startFromEpoch": -1}),
+        "spec.training.earlyStopping.startFromEpoch"),
+    Bad("one cycle with a warm-up", training_job(learningRateSchedule={"type": "OneCycle", "warmupSteps": 5}),
+        "spec.training.learningRateSchedule.warmupSteps", PROGRAM),
     Bad("evaluation at every 0 epochs", training_job(evaluation={"everyEpochs": 0}),
         "spec.training.evaluation.everyEpochs"),
     Bad("a rendezvous of two years", training_job(rendezvousTimeoutSeconds=63_072_000),

@@ -73,7 +73,7 @@ class FolderStore final : public CheckpointStore {
     std::sort(folders.begin(), folders.end(), std::greater<>());
     for (const FolderName& name : folders) {
       const absl::StatusOr<Manifest> manifest = ReadManifest(files_, PathOf(name));
-      if (manifest.ok()) return CheckpointAge{manifest->step, manifest->saved};
+      if (manifest.ok()) return CheckpointAge{manifest->step, manifest->saved, manifest->state};
     }
     return std::nullopt;
   }

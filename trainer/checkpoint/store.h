@@ -29,7 +29,8 @@ struct Snapshot {
 
 struct CheckpointAge {
   std::int64_t step = 0;
-  Time saved;  // as in Snapshot
+  Time saved;  // these two as in Snapshot
+  nlohmann::json state;
 };
 
 // As the number of checkpoints to keep: keeps only the checkpoint that was saved last, whatever its

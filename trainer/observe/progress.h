@@ -39,6 +39,7 @@ class ProgressMeter {
   void ExcludeTimeSinceLastMark();
   void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
   void SetEvaluation(double loss, double accuracy);
+  void SetTotalSteps(std::int64_t total_steps) { total_steps_ = total_steps; }
 
   std::int64_t step() const { return step_; }
   // The speed over recent steps: those of the last kRecent, but at least kFewest. Omits the
@@ -65,7 +66,8 @@ class ProgressMeter {
   static constexpr Duration kBetweenMarks = kRecent / 100;
 
   const Clock& clock_;
-  const std::int64_t total_steps_, steps_per_epoch_;
+  std::int64_t total_steps_;
+  const std::int64_t steps_per_epoch_;
   const SteadyTime start_;
   SteadyTime last_mark_;
   Duration excluded_{};

@@ -27,6 +27,21 @@ double Decays(const api::LearningRateScheduleSpec& schedule, std::int64_t done) 
   return static_cast<double>(done) / static_cast<double>(every);
 }
 
+// From `begin` to `end` along half a cosine; `progress`: 0 to 1.
+double Anneal(double begin, double end, double progress) {
+  return end + (begin - end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+}
+
+// As a share of the highest rate.
+double OneCycle(std::int64_t step, std::int64_t total_steps) {
+  constexpr double kRise = 0.3, kFirst = 1.0 / 25, kLast = kFirst / 1e4;
+  const double at = static_cast<double>(std::min(step, total_steps - 1));
+  const double total = static_cast<double>(total_steps);
+  const double top = kRise * total - 1;  // not a whole number, as in PyTorch
+  if (at <= top) return Anneal(kFirst, 1, at / top);
+  return Anneal(1, kLast, (at - top) / (total - 1 - top));
+}
+
 }  // namespace
 
 double LearningRateAt(const api::LearningRateScheduleSpec& schedule, double base, std::int64_t step,
@@ -46,6 +61,8 @@ double LearningRateAt(const api::LearningRateScheduleSpec& schedule, double base
     case api::ScheduleType::kStep:
     case api::ScheduleType::kExponential:
       return base * std::pow(schedule.factor, Decays(schedule, done));
+    case api::ScheduleType::kOneCycle:
+      return base * OneCycle(step, total_steps);
   }
   return base;
 }

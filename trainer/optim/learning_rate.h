@@ -17,7 +17,12 @@ namespace lockstep::train {
 //   step         base * factor^floor(n / every_steps), as Keras' ExponentialDecay with a staircase
 //   exponential  base * factor^(n / every_steps), the same without
 // So the first of them uses `base`, and the last update of cosine and polynomial `final`; beyond
-// total_steps their rate stays at that. Requires: every_steps is set with step and exponential.
+// total_steps their rate stays at that.
+//   one cycle    from base / 25 up to `base`, at 0.3 * total_steps - 1, and down to base / 250,000
+//                at the last update, each along half a cosine: PyTorch's OneCycleLR with its
+//                defaults, except that the momentum stays (Smith and Topin, "Super-Convergence",
+//                2018)
+// Requires: every_steps is set with step and exponential.
 double LearningRateAt(const api::LearningRateScheduleSpec& schedule, double base, std::int64_t step,
                       std::int64_t total_steps);
 

@@ -31,16 +31,22 @@ std::int64_t MultipleAfter(std::int64_t step, std::int64_t period) {
   return left > kLargest - step ? kLargest : step + left;
 }
 
+// As TrainLoop::IsAtEnd, of a checkpoint that is not restored yet.
+bool IsTrained(const CheckpointAge& checkpoint, const Session& session) {
+  if (checkpoint.step >= session.total_steps()) return true;
+  const auto state = RunStateFromJson(checkpoint.state.value("run", nlohmann::json::object()));
+  return state.ok() && HasStoppedEarly(session.training(), *state);
+}
+
 }  // namespace
 
 ParameterOwner::Ended ParameterOwner::EndIfTrained() {
   if (loop_.store == nullptr) return std::nullopt;
   const auto newest = loop_.store->Newest();
-  if (!newest.ok() || !*newest || (*newest)->step < loop_.session.total_steps()) {
-    return std::nullopt;
-  }
+  if (!newest.ok() || !*newest || !IsTrained(**newest, loop_.session)) return std::nullopt;
   if (Ended ended = Restore()) return ended;
-  if (!loop_.IsAtEnd()) return std::nullopt;  // that checkpoint is damaged
+  // That checkpoint is damaged, or its evaluations were of another test set.
+  if (!loop_.IsAtEnd()) return std::nullopt;
   loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "none", loop_.state);
   if (Ended ended = Evaluate()) return ended;
   return End();
@@ -235,7 +241,7 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   }
   const bool evaluates = loop_.IsEvaluationDue();
   if (Ended ended = Evaluate()) return ended;
-  if (is_last) return End();
+  if (loop_.IsAtEnd()) return End();  // it may have stopped early
   if (has_released_) return std::nullopt;
   // Before it waits for servers that are away: its own process may be lost meanwhile.
   if (Ended ended = SaveAtPause()) return ended;

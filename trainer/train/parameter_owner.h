@@ -24,8 +24,9 @@ class ParameterOwner {
   ParameterOwner(TrainLoop& loop, ParameterClient& client, int summed_parts)
       : loop_(loop), client_(client), summed_parts_(summed_parts) {}
 
-  // If the newest checkpoint is that of the last step or a later one, there is nothing to train and
-  // perhaps no server left: does what is due after the last step, and returns the run's end.
+  // If the newest checkpoint is that of the last step or a later one, or of a run that has stopped
+  // early, there is nothing to train and perhaps no server left: does what is due after the last
+  // step, and returns the run's end.
   Ended EndIfTrained();
   // Adds what the servers have to know to the next report.
   void Report(proto::Next& next);

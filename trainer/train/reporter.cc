@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "api/v1/enum_names.h"
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
 #include "base/log.h"
@@ -64,6 +65,7 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   // Where an Evaluator evaluates, these do not, and what a checkpoint holds is not its last result.
   const bool evaluates = session_.training().evaluation.enabled;
   if (evaluates && state.evaluated_step >= 0) SetEvaluation(state);
+  SetTotalSteps(state);
   step_began_ = clock_.SteadyNow();
   nlohmann::json fields = {{"generation", generation_},
                            {"rank", rank_},
@@ -202,7 +204,26 @@ void Reporter::EpochDone(const RunState& state) {
            {"samplesDuplicated", state.ledger.duplicated_total()}});
 }
 
+bool Reporter::EndsBeforeLastStep(const RunState& state) const {
+  return HasStoppedEarly(session_.training(), state) && state.step < session_.total_steps();
+}
+
+// A run that has stopped early is done: its last step is the last of all.
+void Reporter::SetTotalSteps(const RunState& state) {
+  metrics_.total_steps = EndsBeforeLastStep(state) ? state.step : session_.total_steps();
+  meter_.SetTotalSteps(metrics_.total_steps);
+}
+
 void Reporter::RunDone(const RunState& state) {
+  if (IsRankZero() && EndsBeforeLastStep(state)) {
+    LogInfo("the run has stopped early: its evaluations improve no more",
+            {{"step", state.step},
+             {"plannedSteps", session_.total_steps()},
+             {"metric", std::string(api::NameOf(state.best.metric))},
+             {"bestStep", state.best.step},
+             {"best", state.best.value},
+             {"evaluationsWithoutImprovement", state.best.without_improvement}});
+  }
   Backend& backend = session_.backend();
   HostView parameters(backend, session_.model().parameters());
   std::uint32_t checksum = Crc32c(std::as_bytes(parameters.floats()));
@@ -222,6 +243,8 @@ void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   step_began_ = clock_.SteadyNow();
   SetEvaluation(state);
+  SetTotalSteps(state);
+  Publish();
   if (!IsRankZero()) return;
   LogInfo("evaluated",
           {{"step", state.step},

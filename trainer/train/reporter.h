@@ -77,6 +77,8 @@ class Reporter {
   }
   double Rate(std::int64_t step) const;
   void SetEvaluation(const RunState& state);
+  bool EndsBeforeLastStep(const RunState& state) const;
+  void SetTotalSteps(const RunState& state);
   void CountStep(std::int64_t step);
   void StepSkipped(const RunState& state) const;
   void FlushSummaries();

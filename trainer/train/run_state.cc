@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string>
 #include <utility>
 
+#include "api/v1/enum_names.h"
 #include "base/status.h"
 #include "trainer/identity/identity.h"
 
@@ -12,7 +14,7 @@ namespace lockstep::train {
 
 // Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
 // that trainers with other fields refuse each other.
-static_assert(kProtocol == 8 && sizeof(RunState) == 144);
+static_assert(kProtocol == 9 && sizeof(RunState) == 176);
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};
@@ -30,6 +32,41 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
   state.ledger.Add(examples, totals.hash);
   state.step += 1;
   if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);
+}
+
+// As Keras' EarlyStopping.
+void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& plan,
+                     RunState& state) {
+  if (state.step <= stopping.start_from_epoch * plan.StepsPerEpoch()) return;
+  BestEvaluation& best = state.best;
+  best.metric = stopping.metric;
+  const double value =
+      stopping.metric == api::BestMetric::kLoss ? state.test_loss : state.test_accuracy;
+  const double sign =
+      stopping.metric == api::BestMetric::kAccuracy ? 1 : -1;  // else less is better
+  const bool is_better = best.step < 0 || sign * value - stopping.min_delta > sign * best.value;
+  if (is_better && std::isfinite(value)) {
+    best = {.step = state.step, .value = value, .metric = stopping.metric};
+  } else {
+    best.without_improvement += 1;
+  }
+}
+
+void ForgetEvaluations(RunState& state) {
+  state.evaluated_step = -1;
+  state.test_loss = state.test_accuracy = 0;
+  state.best = {};
+}
+
+void KeepBestOf(const api::TrainingSpec& training, RunState& state) {
+  const auto& stopping = training.early_stopping;
+  if (!stopping || stopping->metric != state.best.metric) state.best = {};
+}
+
+bool HasStoppedEarly(const api::TrainingSpec& training, const RunState& state) {
+  const auto& stopping = training.early_stopping;
+  return stopping && state.evaluated_step == state.step &&
+         state.best.without_improvement >= stopping->patience;
 }
 
 namespace {
@@ -54,6 +91,28 @@ void ReadEvaluation(const nlohmann::json& json, RunState& state) {
   state.evaluated_on = json.value("evaluatedOn", state.evaluated_on);
 }
 
+void ReadBest(const nlohmann::json& json, BestEvaluation& best) {
+  const nlohmann::json written = json.value("best", nlohmann::json());
+  if (written.is_null()) return;
+  written.at("step").get_to(best.step);
+  written.at("value").get_to(best.value);
+  written.at("withoutImprovement").get_to(best.without_improvement);
+  // A metric of a later version is another one than the job's.
+  const auto* metric = api::FindByName<api::BestMetric>(written.at("metric").get<std::string>());
+  if (metric == nullptr) {
+    best = {};
+  } else {
+    best.metric = *metric;
+  }
+}
+
+nlohmann::json BestToJson(const BestEvaluation& best) {
+  return {{"step", best.step},
+          {"value", best.value},
+          {"withoutImprovement", best.without_improvement},
+          {"metric", std::string(api::NameOf(best.metric))}};
+}
+
 absl::Status ExpectNoNegativeCount(const RunState& state) {
   const std::pair<const char*, std::int64_t> counts[] = {
       {"step", state.step},
@@ -61,7 +120,8 @@ absl::Status ExpectNoNegativeCount(const RunState& state) {
       {"skippedSteps", state.skipped_steps},
       {"skippedInARow", state.skipped_in_a_row},
       {"leftOutSteps", state.left_out_steps},
-      {"lossScaleUpdates", state.loss_scale.updates}};
+      {"lossScaleUpdates", state.loss_scale.updates},
+      {"best.withoutImprovement", state.best.without_improvement}};
   for (const auto& [name, count] : counts) {
     if (count >= 0) continue;
     return absl::DataLossError(
@@ -73,20 +133,22 @@ absl::Status ExpectNoNegativeCount(const RunState& state) {
 }  // namespace
 
 nlohmann::json RunStateToJson(const RunState& state) {
-  return {{"step", state.step},
-          {"examples", state.sums.examples},
-          {"loss", state.sums.loss},
-          {"correct", state.sums.correct},
-          {"ledger", state.ledger.ToIntegers()},
-          {"evaluatedStep", state.evaluated_step},
-          {"evaluatedOn", state.evaluated_on},
-          {"skippedSteps", state.skipped_steps},
-          {"skippedInARow", state.skipped_in_a_row},
-          {"leftOutSteps", state.left_out_steps},
-          {"lossScale", state.loss_scale.value},
-          {"lossScaleUpdates", state.loss_scale.updates},
-          {"testLoss", state.test_loss},
-          {"testAccuracy", state.test_accuracy}};
+  nlohmann::json json = {{"step", state.step},
+                         {"examples", state.sums.examples},
+                         {"loss", state.sums.loss},
+                         {"correct", state.sums.correct},
+                         {"ledger", state.ledger.ToIntegers()},
+                         {"evaluatedStep", state.evaluated_step},
+                         {"evaluatedOn", state.evaluated_on},
+                         {"skippedSteps", state.skipped_steps},
+                         {"skippedInARow", state.skipped_in_a_row},
+                         {"leftOutSteps", state.left_out_steps},
+                         {"lossScale", state.loss_scale.value},
+                         {"lossScaleUpdates", state.loss_scale.updates},
+                         {"testLoss", state.test_loss},
+                         {"testAccuracy", state.test_accuracy}};
+  if (state.best != BestEvaluation{}) json["best"] = BestToJson(state.best);
+  return json;
 }
 
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
@@ -103,6 +165,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
     state.left_out_steps = json.value("leftOutSteps", state.left_out_steps);
     ReadLossScale(json, state.loss_scale);
+    ReadBest(json, state.best);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
   }

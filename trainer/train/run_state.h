@@ -6,12 +6,22 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "trainer/data/sampler.h"
 #include "trainer/observe/ledger.h"
 #include "trainer/observe/progress.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
+
+// What early stopping keeps of the evaluations so far.
+struct BestEvaluation {
+  std::int64_t step = -1;                // of the best one; -1: there is none yet
+  double value = 0;                      // of `metric`
+  std::int64_t without_improvement = 0;  // evaluations since then
+  api::BestMetric metric = api::BestMetric::kLoss;
+  bool operator==(const BestEvaluation&) const = default;
+};
 
 // Trivially copyable: broadcast as raw bytes between ranks of one machine type and one kProtocol.
 struct RunState {
@@ -26,6 +36,7 @@ struct RunState {
   std::int64_t skipped_in_a_row = 0;         // up to the last step
   std::int64_t left_out_steps = 0;           // of epochs that could not be ended: see TakePosition
   LossScale loss_scale = kInitialLossScale;  // of the next step; only precision Float16 alters it
+  BestEvaluation best;                       // only earlyStopping alters it
 
   bool operator==(const RunState&) const = default;
   // How many of the `step` steps updated nothing, so that the optimizer does not count them.
@@ -36,12 +47,24 @@ struct RunState {
 // epoch's ledger, which counts the samples of skipped steps as used.
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
+// Counts the evaluation that `state` holds, once, for early stopping. The ranks hold the same bits
+// of it, so all of them stop after it or none does.
+void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& plan, RunState& state);
+// Forgets the last evaluation and the best one.
+void ForgetEvaluations(RunState& state);
+// Forgets the best evaluation unless the job counts on, by the same metric.
+void KeepBestOf(const api::TrainingSpec& training, RunState& state);
+// Returns true if no step follows `state`: it has just been evaluated, and so many evaluations in a
+// row were without an improvement. It depends on what the job says now: with more patience, the run
+// goes on.
+bool HasStoppedEarly(const api::TrainingSpec& training, const RunState& state);
+
 nlohmann::json RunStateToJson(const RunState& state);
 // DataLoss names a field that is missing, has the wrong type, is a negative count, or is a loss
 // scale below 1. InvalidArgument: the ledger has a negative count. Fields that checkpoints of
 // earlier versions lack have defaults: without test loss and accuracy, the step counts as not
 // evaluated; skipped and left-out steps are 0; a loss scale that is absent or 1 becomes the initial
-// one.
+// one; no evaluation was the best.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

@@ -341,10 +341,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
   Restore(model, ModelTensors(session), session.backend());
   Restore(optimizer, OptimizerTensors(session), session.backend());
   state = saved;
-  if (IsOfAnotherEvaluation(saved, session)) {
-    state.evaluated_step = -1;
-    state.test_loss = state.test_accuracy = 0;
-  }
+  if (IsOfAnotherEvaluation(saved, session)) ForgetEvaluations(state);
+  KeepBestOf(session.training(), state);
   return absl::OkStatus();
 }
 

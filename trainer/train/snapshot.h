@@ -60,15 +60,15 @@ std::size_t BytesWhileRead(std::size_t model, std::size_t read);
 // if it does not say.
 std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 
-// Restores model, optimizer and `state`; of a stage, its own tensors. Drops the last evaluation if
-// it was of another test set or loss. If the number of training samples differs, moves `state` to
-// the beginning of the next epoch (unless it is at one) and logs a warning, because the position
-// within an epoch says which samples were used only for the samples that the epoch began with. If
-// only their digest differs, just logs a warning. FailedPrecondition (names both sides): the
-// snapshot was saved with another number of steps per epoch, global batch, seed, shuffle or
-// optimizer, or with another number of samples in the middle of the last epoch; or it lacks a
-// tensor, or has it with another shape or type. DataLoss: its run state is malformed or of another
-// step. On failure, `session` and `state` are unchanged.
+// Restores model, optimizer and `state`; of a stage, its own tensors. Drops the last evaluation
+// and the best one if they were of another test set or loss. If the number of training samples
+// differs, moves `state` to the beginning of the next epoch (unless it is at one) and logs a
+// warning, because the position within an epoch says which samples were used only for the samples
+// that the epoch began with. If only their digest differs, just logs a warning. FailedPrecondition
+// (names both sides): the snapshot was saved with another number of steps per epoch, global batch,
+// seed, shuffle or optimizer, or with another number of samples in the middle of the last epoch; or
+// it lacks a tensor, or has it with another shape or type. DataLoss: its run state is malformed or
+// of another step. On failure, `session` and `state` are unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the

@@ -192,6 +192,9 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   state.test_loss = evaluation->loss;
   state.test_accuracy = evaluation->accuracy;
   state.evaluated_on = session.EvaluationDigest();
+  if (const auto& stopping = session.training().early_stopping) {
+    CountEvaluation(*stopping, session.plan(), state);
+  }
   reporter.Evaluated(state);
   return std::nullopt;
 }

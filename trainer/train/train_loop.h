@@ -79,8 +79,11 @@ struct TrainLoop {
   // Restores the newest checkpoint, or initializes the model if there is none; then claims the
   // checkpoint folder, unless nothing but an evaluation is left to do.
   Ended RestoreOrInitialize();
-  // No step is left to do. With a checkpoint of a longer run, `state` may be beyond the last step.
-  bool IsAtEnd() const { return state.step >= session.total_steps(); }
+  // No step is left to do: `state` is that of the last step, or beyond it, with a checkpoint of a
+  // longer run; or the run has stopped early.
+  bool IsAtEnd() const {
+    return state.step >= session.total_steps() || HasStoppedEarly(session.training(), state);
+  }
   bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters();

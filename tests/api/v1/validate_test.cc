@@ -716,6 +716,20 @@ TEST(ValidateTest, TrainingFaults) {
          t.learning_rate_schedule.warmup_steps = 11;
        },
        "spec.training.learningRateSchedule.warmupSteps: found 11, expected at most steps, 10"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kOneCycle, .warmup_steps = 5};
+       },
+       "spec.training.learningRateSchedule.warmupSteps: found 5 with type OneCycle, expected 0: it "
+       "has its own warm-up"},
+      {[](TrainingSpec& t) {
+         t.early_stopping.emplace();
+         t.evaluation.enabled = false;
+       },
+       "spec.training.earlyStopping: found with evaluation.enabled false, expected true: it "
+       "compares evaluations"},
+      {[](TrainingSpec& t) { t.early_stopping.emplace().metric = BestMetric::kMeanAbsoluteError; },
+       "spec.training.earlyStopping.metric: found MeanAbsoluteError with loss "
+       "SparseCategoricalCrossentropy, expected Accuracy or Loss"},
       {[](TrainingSpec& t) { t.checkpoint.directory = "checkpoints"; },
        "spec.training.checkpoint.directory: found \"checkpoints\", expected an absolute path in "
        "the container"},
@@ -857,6 +871,10 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.directory.clear(); }),
             "spec.training.checkpoint.directory: found none, expected one with an Evaluator: it "
             "evaluates checkpoints");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.early_stopping.emplace(); }),
+            "spec.training.earlyStopping: found with an Evaluator, expected none: beside an "
+            "Evaluator, the replicas that train do not evaluate");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.early_stopping.emplace(); }, 0), "");
   EXPECT_EQ(with([](TrainingSpec& t) { t.evaluation.enabled = false; }),
             "spec.training.evaluation.enabled: found false with an Evaluator, which does nothing "
             "else; expected true");

@@ -115,5 +115,25 @@ TEST(LearningRateTest, ScheduleShorterThanItsWarmUpIsDefined) {
   EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kBase, 10, 5), kBase);
 }
 
+// What the formula of PyTorch's OneCycleLR gives with its defaults, computed by other code. The
+// rise may end between two steps, or before the first.
+TEST(LearningRateTest, OneCycleIsThatOfPyTorch) {
+  const api::LearningRateScheduleSpec schedule{.type = api::ScheduleType::kOneCycle};
+  const auto expect = [&](std::int64_t total, const std::vector<double>& rates) {
+    for (std::size_t step = 0; step < rates.size(); ++step) {
+      const double rate = LearningRateAt(schedule, kBase, static_cast<std::int64_t>(step), total);
+      EXPECT_NEAR(rate, kBase * rates[step], 1e-12) << "step " << step << " of " << total;
+    }
+  };
+  expect(10, {0.04, 0.52, 1.0, 0.9504846320134737, 0.8117456539497631, 0.6112620219362893,
+              0.38874197806371075, 0.18825834605023697, 0.049519367986526286, 4e-06, 4e-06});
+  expect(7, {0.04, 0.9805566273349586, 0.9190443762697106, 0.6726838364805451, 0.35773877573965707,
+             0.0992967918932656, 4e-06});
+  expect(3, {0.9944154354509117, 0.46263710266697505, 4e-06});
+  expect(1, {4e-06, 4e-06});
+  EXPECT_NEAR(LearningRateAt(schedule, 1, 10, 100), 0.29516394846410077, 1e-12);
+  EXPECT_NEAR(LearningRateAt(schedule, 1, 64, 100), 0.500002, 1e-12);
+}
+
 }  // namespace
 }  // namespace lockstep::train

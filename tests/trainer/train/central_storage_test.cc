@@ -196,6 +196,18 @@ TEST_P(CentralStorageTest, ALostControllerGoesOnFromItsCheckpointBitForBit) {
   }
 }
 
+TEST_P(CentralStorageTest, ARunThatStopsEarlyEndsWhereThatOfMirroredDoes) {
+  api::TrainingSpec training = StoppingTraining(3);
+  training.checkpoint.every_steps = 3;
+  const Outcome whole = Mirrored(training, GetParam());
+  EXPECT_EQ(whole.run.step, 15);
+  ExpectOutcome(Pair{.training = training, .road = GetParam()}.Train(), whole);
+  const TempDirectory folder;  // the counter is in the checkpoint of step 9
+  const Pair loses_controller{
+      .training = training, .road = GetParam(), .loss = {0, At::kStep, 10}, .folder = &folder};
+  ExpectOutcome(loses_controller.Train(), whole);
+}
+
 TEST_P(CentralStorageTest, ALostControllerWithoutCheckpointsBeginsAgain) {
   const Pair pair{.training = FullTraining(), .road = GetParam(), .loss = {0, At::kStep, 7}};
   ExpectOutcome(pair.Train(), Mirrored(FullTraining(), GetParam()));

@@ -295,6 +295,47 @@ TEST_F(ParameterWorkerTest, ACheckpointBeyondTheLastStepEndsTheRun) {
   EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
 }
 
+class StoppingServersTest : public ParameterWorkerTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    training_ = StoppingTraining(3);
+    sync_ = GetParam();
+    StartServer();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(AsyncAndSync, StoppingServersTest, ::testing::Bool());
+
+TEST_P(StoppingServersTest, ARunThatStopsEarlyEndsForTheServersAndNeedsNoneIfItIsStartedAgain) {
+  const TempDirectory checkpoints;
+  {
+    const auto store = OpenStore(checkpoints, 1);
+    const auto rank = MakeRank(nullptr, store.get());
+    EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+    EXPECT_EQ(rank->loop.state.step, 15);
+    EXPECT_EQ(rank->saver->outcome().last_saved_step, 15);
+    EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kFinished);
+  }
+  server_.reset();
+  while_server_is_away_ = [](Rank& leading) { leading.rendezvous.asked_to_stop = true; };
+  const auto store = OpenStore(checkpoints, 2);
+  const auto rank = MakeRank(nullptr, store.get());
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 15);
+  EXPECT_EQ(rank->saver->outcome().last_saved_step, -1);
+}
+
+TEST_P(StoppingServersTest, TheLeadingProcessesSuccessorCountsItsEvaluationsToo) {
+  Rank* first = nullptr;
+  const auto rank =
+      MakeRank([&first](int) { first->rendezvous.asked_to_stop = first->loop.state.step >= 12; });
+  first = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  EXPECT_EQ(rank->loop.state.best.without_improvement, 1);
+  const auto successor = MakeRank();
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->loop.state.step, 15);
+}
+
 // The disk fails once the newest checkpoint is found: that of the last step, or none.
 class UnreadableCheckpointTest : public ParameterWorkerTest,
                                  public ::testing::WithParamInterface<bool> {

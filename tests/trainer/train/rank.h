@@ -46,6 +46,14 @@ inline api::TrainingSpec SmallTraining() {
   return training;
 }
 
+// Trains in earnest, but so that the run stops after `evaluations` of its four epochs: none
+// improves enough on the first.
+inline api::TrainingSpec StoppingTraining(int evaluations = 3) {
+  api::TrainingSpec training = SmallTraining();
+  training.early_stopping = api::EarlyStoppingSpec{.patience = evaluations - 1, .min_delta = 100};
+  return training;
+}
+
 // A host's device, and two with a queue and memory of their own. The first two compute the same
 // bits.
 inline const std::vector<std::string> kDevices = {"reference", "async-reference", "cuda"};

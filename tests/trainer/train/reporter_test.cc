@@ -321,6 +321,35 @@ TEST_F(ReporterTest, ARestoredEvaluationIsReported) {
 }
 
 // The process ends with the last epoch, before anybody could scrape what its ledger says.
+class StoppingReporterTest : public ReporterTest, public ::testing::WithParamInterface<int> {
+ protected:
+  StoppingReporterTest() : ReporterTest(/*rank=*/GetParam(), Training()) {}
+
+ private:
+  static api::TrainingSpec Training() {
+    api::TrainingSpec training = SmallTraining();
+    training.early_stopping.emplace();
+    return training;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, StoppingReporterTest, ::testing::Values(0, 1));
+
+// Alerts take a rank whose step is below the total for one that has yet to train.
+TEST_P(StoppingReporterTest, ARunThatHasStoppedEarlyIsAtItsLastStep) {
+  for (int i = 0; i < 5; ++i) Step(milliseconds(100));
+  state_.evaluated_step = 5;
+  reporter_->Evaluated(state_);
+  EXPECT_EQ(LastLine().total_steps, 20);
+  state_.best = {.step = 5, .value = 1, .without_improvement = 1};
+  reporter_->Evaluated(state_);
+  EXPECT_EQ(LastLine().total_steps, 5);
+  EXPECT_EQ(LastLine().step, 5);
+  state_.best.without_improvement = 0;  // the run has gone back
+  reporter_->GenerationStarted({.generation = 2, .rank = GetParam(), .members = {{}, {}}},
+                               *strategy_, state_);
+  EXPECT_EQ(LastLine().total_steps, 20);
+}
+
 TEST_F(ReporterTest, LostSamplesOfTheLastEpochAreInTheMessage) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";

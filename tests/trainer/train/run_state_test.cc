@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace lockstep::train {
 namespace {
 
@@ -180,6 +185,113 @@ TEST(StepTailTest, HashesOfAllRanksAddUpExactly) {
   SetHash(other, b);
   for (int i = 0; i < StepTail::kHashLimbs; ++i) sum.hash_limbs[i] += other.hash_limbs[i];
   EXPECT_EQ(HashOf(sum), a + b);
+}
+
+// Evaluates after one step more, with this loss and this accuracy or mean absolute error.
+void Evaluate(double loss, double accuracy, const api::EarlyStoppingSpec& stopping,
+              RunState& state) {
+  state.step += kPlan.StepsPerEpoch();
+  state.evaluated_step = state.step;
+  state.test_loss = loss;
+  state.test_accuracy = accuracy;
+  CountEvaluation(stopping, kPlan, state);
+}
+
+struct StoppingCase {
+  const char* what;
+  api::EarlyStoppingSpec stopping;
+  std::vector<double> values;  // of the metric; the other one gets better all the time
+  int stops_after;             // so many evaluations; 0: never
+};
+
+class EarlyStoppingTest : public ::testing::TestWithParam<StoppingCase> {};
+
+TEST_P(EarlyStoppingTest, EndsTheRunAfterTheEvaluation) {
+  const StoppingCase& with = GetParam();
+  api::TrainingSpec training;
+  training.early_stopping = with.stopping;
+  RunState state{.step = 0};
+  int evaluations = 0, stops_after = 0;
+  for (const double value : with.values) {
+    const double falls = 1.0 / ++evaluations;
+    const bool is_loss = with.stopping.metric == api::BestMetric::kLoss;
+    Evaluate(is_loss ? value : falls, is_loss ? -falls : value, with.stopping, state);
+    // What a restart finds is what was counted.
+    state = RunStateFromJson(RunStateToJson(state)).value();
+    if (HasStoppedEarly(training, state)) {
+      stops_after = evaluations;
+      break;
+    }
+  }
+  EXPECT_EQ(stops_after, with.stops_after);
+}
+
+constexpr auto kByLoss = api::BestMetric::kLoss;
+constexpr auto kByAccuracy = api::BestMetric::kAccuracy;
+constexpr auto kByError = api::BestMetric::kMeanAbsoluteError;
+INSTANTIATE_TEST_SUITE_P(
+    Cases, EarlyStoppingTest,
+    ::testing::Values(
+        StoppingCase{"FallingLoss", {.metric = kByLoss}, {4, 3, 2, 1}, 0},
+        StoppingCase{"EqualLoss", {.metric = kByLoss}, {4, 3, 3, 1}, 3},
+        StoppingCase{"RisingAccuracy", {.metric = kByAccuracy}, {0.1, 0.2, 0.3}, 0},
+        StoppingCase{"FallingAccuracy", {.metric = kByAccuracy}, {0.3, 0.2, 0.1}, 2},
+        StoppingCase{"FallingError", {.metric = kByError}, {0.3, 0.2, 0.1}, 0},
+        StoppingCase{"RisingError", {.metric = kByError}, {0.1, 0.2, 0.3}, 2},
+        StoppingCase{"PatienceCountsInARow", {.patience = 2}, {4, 5, 3, 4, 2, 3, 3}, 7},
+        // The best so far counts, not the last.
+        StoppingCase{"SlowRecovery", {.patience = 3}, {4, 9, 8, 7}, 4},
+        StoppingCase{"JustTheDelta", {.min_delta = 1}, {4, 3}, 2},
+        StoppingCase{"MoreThanTheDelta", {.min_delta = 1}, {4, 2.5, 1}, 0},
+        // Small steps add up: they are measured from the best, which stays.
+        StoppingCase{"SmallSteps", {.patience = 3, .min_delta = 1}, {4, 3.5, 3, 2.5, 2, 2}, 0},
+        StoppingCase{"LaterStart", {.start_from_epoch = 2}, {1, 2, 3, 2, 2}, 5},
+        StoppingCase{"Infinite", {.metric = kByError, .patience = 2}, {HUGE_VAL, 3, HUGE_VAL}, 0}),
+    [](const auto& test) { return std::string(test.param.what); });
+
+TEST(RunStateTest, TheBestEvaluationIsKept) {
+  const api::EarlyStoppingSpec stopping{.metric = kByAccuracy};
+  RunState state{.step = 0};
+  Evaluate(1, 0.25, stopping, state);
+  const std::int64_t step = state.step;
+  Evaluate(1, 0.2, stopping, state);
+  const BestEvaluation expected{
+      .step = step, .value = 0.25, .without_improvement = 1, .metric = kByAccuracy};
+  EXPECT_EQ(state.best, expected);
+  EXPECT_EQ(RunStateFromJson(RunStateToJson(state)).value(), state);
+}
+
+TEST(RunStateTest, WhatWasCountedForAnotherMetricOrWithoutEarlyStoppingIsForgotten) {
+  api::TrainingSpec training;
+  training.early_stopping.emplace();
+  RunState counted{.step = 0};
+  Evaluate(1, 0.25, *training.early_stopping, counted);
+  Evaluate(1, 0.25, *training.early_stopping, counted);
+  RunState state = counted;
+  KeepBestOf(training, state);
+  EXPECT_EQ(state, counted);
+  EXPECT_TRUE(HasStoppedEarly(training, state));
+  training.early_stopping->metric = kByAccuracy;
+  KeepBestOf(training, state);
+  EXPECT_EQ(state.best, BestEvaluation{});
+  EXPECT_EQ(state.evaluated_step, counted.evaluated_step);
+  state = counted;
+  training.early_stopping = std::nullopt;
+  EXPECT_FALSE(HasStoppedEarly(training, state));
+  KeepBestOf(training, state);
+  EXPECT_EQ(state.best, BestEvaluation{});
+}
+
+// As a checkpoint of an earlier version.
+TEST(RunStateTest, ACheckpointWithoutABestEvaluationHasNone) {
+  EXPECT_FALSE(RunStateToJson({.step = 0}).contains("best"));
+  nlohmann::json json = RunStateToJson({.step = 0});
+  json["best"] = {{"step", 3}, {"value", 1.0}, {"withoutImprovement", 2}, {"metric", "Later"}};
+  EXPECT_EQ(RunStateFromJson(json)->best, BestEvaluation{});
+  json["best"]["metric"] = "Loss";
+  EXPECT_EQ(RunStateFromJson(json)->best.without_improvement, 2);
+  json["best"]["withoutImprovement"] = -1;
+  EXPECT_TRUE(absl::IsDataLoss(RunStateFromJson(json).status()));
 }
 
 }  // namespace

@@ -201,12 +201,14 @@ TEST(SessionTest, AnEvaluationOfAnotherTestSetOrLossIsNotRestored) {
   options.training.model.layers =
       api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 1}}});
   options.training.loss.type = api::LossType::kMeanSquaredError;
+  options.training.early_stopping.emplace();
   const auto session = *Session::Create(options);
   const RunState saved{.step = 5,
                        .evaluated_step = 5,
                        .test_loss = 0.5,
                        .test_accuracy = 0.75,
-                       .evaluated_on = session->EvaluationDigest()};
+                       .evaluated_on = session->EvaluationDigest(),
+                       .best = {.step = 5, .value = 0.5}};
   Snapshot snapshot = MakeSnapshot(*session, saved, Time());
   const auto restored = [&](const std::function<void(api::TrainingSpec&)>& change) {
     SessionOptions changed = options;
@@ -224,6 +226,7 @@ TEST(SessionTest, AnEvaluationOfAnotherTestSetOrLossIsNotRestored) {
   EXPECT_EQ(restored(same), saved);
   EXPECT_EQ(restored([](api::TrainingSpec& t) { t.evaluation.enabled = false; }), saved);
   EXPECT_EQ(restored(other_set).evaluated_step, -1);
+  EXPECT_EQ(restored(other_set).best, BestEvaluation{});
   EXPECT_EQ(restored(other_loss).evaluated_step, -1);
   snapshot.state["run"].erase("evaluatedOn");  // as in checkpoints of earlier versions
   EXPECT_EQ(restored(other_set).evaluated_step, 5);

@@ -145,6 +145,21 @@ TEST(StagesTest, PipelinesComputeTheBitsOfAsManyProcesses) {
 }
 
 // The norm is that of all stages.
+// Train expects the same state of all ranks.
+TEST(StagesTest, ARunThatStopsEarlyEndsAtTheSameStepInAllStages) {
+  api::TrainingSpec training = ResidualTraining();
+  training.early_stopping = api::EarlyStoppingSpec{.patience = 2, .min_delta = 100};
+  api::TrainingSpec shorter = ResidualTraining();
+  shorter.epochs = 3;
+  const std::vector<Outcome> outcomes = Train(training, {.stages = 2, .pipelines = 2});
+  const std::vector<Outcome> expected = Train(shorter, {.stages = 2, .pipelines = 2});
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.tensors, expected[0].tensors);
+    EXPECT_EQ(outcome.state.step, 15);
+    EXPECT_EQ(outcome.state.evaluated_step, 15);
+  }
+}
+
 TEST(StagesTest, TheGradientIsClippedAsAWhole) {
   api::TrainingSpec training = ResidualTraining();
   training.optimizer.name = "SGD";

@@ -183,6 +183,141 @@ INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
                                                               std::pair(0, 19), std::pair(1, 0),
                                                               std::pair(1, 5), std::pair(1, 12))));
 
+class StoppingRunTest : public KilledRankTest {};
+
+// Of 20 steps, 15 are done: 5 for the best evaluation, and 10 more without an improvement.
+TEST_P(StoppingRunTest, AllRanksEndAtTheSameStepWhoeverIsLost) {
+  const auto& [backend, kill] = GetParam();
+  api::TrainingSpec shorter = SmallTraining();
+  shorter.epochs = 3;
+  const std::vector<Outcome> expected = TrainPair(shorter, backend);
+  const std::vector<Outcome> pair =
+      TrainPair(StoppingTraining(3), backend, kill.first, kill.second);
+  for (const Outcome& rank : pair) {
+    EXPECT_EQ(rank.parameters, expected[0].parameters);
+    EXPECT_EQ(rank.state.step, 15);
+    EXPECT_EQ(rank.state.evaluated_step, 15);
+    EXPECT_EQ(rank.state.best.step, 5);
+    EXPECT_EQ(rank.state.best.without_improvement, 2);
+    EXPECT_EQ(rank.state, pair[0].state);
+    EXPECT_EQ(rank.state.ledger.epochs_checked(), 3);
+    EXPECT_EQ(rank.state.ledger.lost_total() + rank.state.ledger.duplicated_total(), 0);
+  }
+}
+
+// Undisturbed; the leading rank, in each part of the run; and the other one.
+INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, StoppingRunTest,
+                         ::testing::Combine(::testing::ValuesIn(kRankDevices),
+                                            ::testing::Values(std::pair(-1, 0), std::pair(0, 4),
+                                                              std::pair(0, 7), std::pair(0, 14),
+                                                              std::pair(0, 23), std::pair(1, 12))));
+
+class StoppedRunTest : public ::testing::Test {
+ protected:
+  // Runs until the end, or until the process is asked to stop after `asked_at` steps. Each call is
+  // another process, with another pod.
+  void Run(const api::TrainingSpec& training, LoopEnd expected, int asked_at = -1) {
+    const auto store = OpenStore(folder_, ++pods_);
+    rank_.reset();
+    hub_ = std::make_unique<LocalRendezvousHub>(1);
+    rank_ = std::make_unique<Rank>(training, 1, *hub_, 0, nullptr, "reference", store.get());
+    begun_ = 0;
+    rank_->faults.before = [this, asked_at](At at) {
+      begun_ += at == At::kStep ? 1 : 0;
+      if (begun_ == asked_at) rank_->rendezvous.asked_to_stop = true;
+      return absl::OkStatus();
+    };
+    const LoopOutcome outcome = rank_->RunOnce();
+    EXPECT_EQ(outcome.end, expected) << outcome.reason;
+    saves_ = rank_->saver->outcome().saves;
+    rank_->saver.reset();
+    rank_->loop.saver = nullptr;
+    rank_->loop.store = nullptr;
+  }
+  const RunState& state() const { return rank_->loop.state; }
+
+  const TempDirectory folder_, exports_;
+  std::unique_ptr<LocalRendezvousHub> hub_;
+  std::unique_ptr<Rank> rank_;
+  std::int64_t saves_ = 0;
+  int pods_ = 0, begun_ = 0;
+};
+
+// The counter is in the checkpoint: the evaluation that ends the run is the second after it.
+TEST_F(StoppedRunTest, ARunThatGoesOnFromACheckpointEndsWithTheBitsOfAnUndisturbedOne) {
+  const Outcome undisturbed = TrainAlone(StoppingTraining(3));
+  EXPECT_EQ(undisturbed.state.step, 15);
+  for (const int asked_at : {2, 5, 9, 10, 12}) {
+    SCOPED_TRACE(asked_at);
+    std::filesystem::remove_all(folder_.path());
+    Run(StoppingTraining(3), LoopEnd::kStopped, asked_at);
+    EXPECT_LT(state().step, 15);
+    Run(StoppingTraining(3), LoopEnd::kDone);
+    EXPECT_EQ(rank_->Parameters(), undisturbed.parameters);
+    EXPECT_EQ(state(), undisturbed.state);
+  }
+}
+
+TEST_F(StoppedRunTest, IsDoneSavesAndExportsAndSaysSo) {
+  api::TrainingSpec training = StoppingTraining(2);
+  training.checkpoint.export_to = exports_.At("model.safetensors");
+  ::testing::internal::CaptureStderr();
+  Run(training, LoopEnd::kDone);
+  rank_->reporter.LeaveMessage();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("the run has stopped early"), std::string::npos) << log;
+  const auto progress = api::Json::parse(rank_->Message());
+  EXPECT_EQ(progress["step"], 10);
+  EXPECT_EQ(progress["totalSteps"], 10);
+  EXPECT_EQ(progress["lastCheckpointStep"], 10);
+  EXPECT_TRUE(std::filesystem::exists(training.checkpoint.export_to));
+}
+
+TEST_F(StoppedRunTest, DoesNotTrainOnWhenItIsStartedAgainAndSaysSo) {
+  api::TrainingSpec training = StoppingTraining(2);
+  Run(training, LoopEnd::kDone);
+  const std::vector<float> parameters = rank_->Parameters();
+  training.checkpoint.export_to = exports_.At("model.safetensors");
+  ::testing::internal::CaptureStderr();
+  Run(training, LoopEnd::kDone);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("the run has stopped early"), std::string::npos) << log;
+  EXPECT_EQ(rank_->rendezvous.activities[api::Activity::kEvaluation], 0);
+  EXPECT_EQ(begun_, 0);
+  EXPECT_EQ(saves_, 0);
+  EXPECT_EQ(state().step, 10);
+  EXPECT_EQ(rank_->Parameters(), parameters);
+  EXPECT_TRUE(std::filesystem::exists(training.checkpoint.export_to));
+}
+
+TEST_F(StoppedRunTest, GoesOnWithMorePatience) {
+  Run(StoppingTraining(2), LoopEnd::kDone);
+  EXPECT_EQ(state().step, 10);
+  Run(StoppingTraining(3), LoopEnd::kDone);
+  EXPECT_EQ(state(), TrainAlone(StoppingTraining(3)).state);
+  Run(SmallTraining(), LoopEnd::kDone);
+  EXPECT_EQ(state(), TrainAlone(SmallTraining()).state);
+}
+
+// Where there was no evaluation, nothing is decided.
+TEST_F(StoppedRunTest, WithLessPatienceTheNextEvaluationEndsIt) {
+  Run(StoppingTraining(4), LoopEnd::kStopped, /*asked_at=*/11);
+  EXPECT_EQ(state().step, 12);
+  EXPECT_EQ(state().best.without_improvement, 1);
+  Run(StoppingTraining(2), LoopEnd::kDone);
+  EXPECT_EQ(state().step, 15);
+  EXPECT_EQ(saves_, 1);
+}
+
+TEST_F(StoppedRunTest, ByAnotherMetricTheBestIsSoughtAnew) {
+  api::TrainingSpec training = StoppingTraining(2);
+  Run(training, LoopEnd::kDone);
+  training.early_stopping->metric = api::BestMetric::kAccuracy;
+  Run(training, LoopEnd::kDone);
+  EXPECT_EQ(state().best.step, 15);
+  EXPECT_EQ(state().step, 20);
+}
+
 class OnDevicesTest : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Devices, OnDevicesTest, ::testing::ValuesIn(kRankDevices),
                          [](const auto& device) { return TestName(device.param); });

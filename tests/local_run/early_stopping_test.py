@@ -1,0 +1,88 @@
+"""training.earlyStopping: a model that does not learn ends its run early, for all processes, once and for all."""
+import json
+import pathlib
+import unittest
+
+import yaml
+
+from local_run import RunTest
+
+STEPS_PER_EPOCH = 16
+STUCK = {"name": "SGD", "learningRate": 1e-20}  # the parameters keep their bits, and so do evaluations
+
+
+def lines(run, message):
+    found = [json.loads(line) for line in run.logs().splitlines() if line.startswith("{")]
+    return [line for line in found if line.get("message") == message]
+
+
+class EarlyStoppingTest(RunTest):
+    def job(self, name, strategy, roles, **training):
+        pod = {"spec": {
+            "containers": [{"name": "trainer", "volumeMounts": [{"name": "results", "mountPath": "/results"}]}],
+            "volumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "results"}}]}}
+        manifest = {
+            "apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "metadata": {"name": name},
+            "spec": {
+                "strategy": strategy,
+                "replicaSpecs": {role: {"replicas": replicas, "template": pod} for role, replicas in roles.items()},
+                "training": {
+                    "model": {"name": "mlp"}, "batchSize": {"global": 64}, "epochs": 12, "optimizer": STUCK,
+                    "dataset": {"format": "synthetic", "synthetic": {"trainExamples": 1024, "testExamples": 256}},
+                    "checkpoint": {"directory": "/results/checkpoints", "exportTo": "/results/model.onnx"},
+                    "earlyStopping": {"patience": 2}, **training}}}
+        path = pathlib.Path(self.folder) / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(manifest))
+        results = pathlib.Path(self.folder) / f"{name}.results"
+        results.mkdir(exist_ok=True)
+        return path, results
+
+    def expect_done(self, run, steps):
+        code, report, err = run.finish()
+        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{run.logs()[-6000:]}")
+        self.assertEqual(report["steps"], steps)
+        return report
+
+    def expect_an_early_end(self, name, strategy, roles, processes):
+        path, results = self.job(name, strategy, roles)
+        steps = 3 * STEPS_PER_EPOCH  # the first evaluation is the best, and two follow
+        first = self.start(path, f"{name}-first", "--volume", f"results={results}")
+        self.expect_done(first, steps)
+        done = lines(first, "the run is done")
+        self.assertEqual({(line["step"], line["checksum"]) for line in done}, {(steps, done[0]["checksum"])})
+        self.assertEqual(len(done), processes)
+        self.assertEqual([line["step"] for line in lines(first, "the run has stopped early")], [steps])
+        (results / "model.onnx").unlink()
+
+        again = self.start(path, f"{name}-again", "--volume", f"results={results}")
+        self.expect_done(again, steps)
+        self.assertEqual([line["step"] for line in lines(again, "the run has stopped early")], [steps])
+        self.assertEqual(lines(again, "evaluated") + lines(again, "saved a checkpoint"), [])
+        self.assertTrue((results / "model.onnx").exists())
+
+        manifest = yaml.safe_load(path.read_text())
+        manifest["spec"]["training"]["earlyStopping"]["patience"] = 3
+        path.write_text(yaml.safe_dump(manifest))
+        on = self.start(path, f"{name}-on", "--volume", f"results={results}")
+        self.expect_done(on, steps + STEPS_PER_EPOCH)
+
+    def test_all_processes_end_at_the_same_step_and_train_no_more(self):
+        self.expect_an_early_end("mirrored", {"type": "MultiWorkerMirrored", "processesPerPod": 2}, {"Worker": 2}, 4)
+
+    def test_parameter_servers_end_too(self):
+        self.expect_an_early_end("servers", {"type": "ParameterServer", "parameterServer": {"mode": "Async"}},
+                                 {"Worker": 2, "PS": 1}, 1)
+
+    def test_each_variant_ends_by_itself(self):
+        path, results = self.job("variants", {"type": "Independent", "processesPerPod": 2}, {"Worker": 1}, epochs=4,
+                                 variants=[{"name": "stuck"},
+                                           {"name": "learns", "optimizer": {"name": "Adam", "learningRate": 0.001}}])
+        run = self.start(path, "variants", "--volume", f"results={results}")
+        code, report, err = run.finish()
+        self.assertEqual((code, report["state"]), (0, "Succeeded"), err)
+        self.assertEqual({each["name"]: each["steps"] for each in report["variants"]},
+                         {"stuck": 3 * STEPS_PER_EPOCH, "learns": 4 * STEPS_PER_EPOCH})
+
+
+if __name__ == "__main__":
+    unittest.main()
