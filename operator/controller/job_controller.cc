@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "operator/controller/pod_changes.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/denial.h"
 
@@ -19,23 +20,6 @@ std::vector<std::string> Served(const JobControllerOptions& options) {
 // single worker there is none to leave.
 int MostOfANamespace(int workers) {
   return std::max(1, workers - std::max(1, workers / 8));
-}
-
-// Returns true if no look at the pod's job can tell the two apart: a kubelet or a network plug-in
-// has written what is not observed.
-bool LooksTheSame(const kube::Cached<std::optional<ObservedPod>>& before,
-                  const kube::Cached<std::optional<ObservedPod>>& after) {
-  return before.uid == after.uid && before.owner_uid == after.owner_uid &&
-         before.owner_kind == after.owner_kind && before.being_deleted == after.being_deleted &&
-         before.value == after.value;
-}
-
-// Returns false if the pod is lost, is about to be, or has lost its program since `before`, which
-// is null for a new pod: the job must act.
-bool IsWell(const ObservedPod* before, const ObservedPod& pod) {
-  const int restarts = before == nullptr ? 0 : before->restart_count;
-  return !HasFailed(pod) && !pod.being_deleted && !pod.disruption_target &&
-         pod.restart_count == restarts;
 }
 
 JobControllerOptions Agreeing(JobControllerOptions options) {
@@ -121,10 +105,9 @@ void JobController::ChildChanged(const kube::Identity* before, const kube::Ident
 
 void JobController::PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,
                                const kube::Cached<std::optional<ObservedPod>>* after) {
-  if (before != nullptr && after != nullptr && LooksTheSame(*before, *after)) return;
-  const ObservedPod* was = before != nullptr && before->value ? &*before->value : nullptr;
-  const ObservedPod* is = after != nullptr && after->value ? &*after->value : nullptr;
-  const bool can_wait = is != nullptr && IsWell(was, *is);
+  const Urgency urgency = UrgencyOf(before, after);
+  if (urgency == Urgency::kNone) return;
+  const bool can_wait = urgency == Urgency::kSoon;
   ReportChange(before, after, can_wait ? options_.settings.change_hold : Duration::zero());
 }
 

@@ -185,7 +185,8 @@ void ObserveMetadata(const Object& object, ObservedJob& observed) {
 
 ObservedJob ObserveJobAgain(Object object, const ObservedJob& before) {
   const std::int64_t generation = kube::Int64Member(kube::Member(object, "metadata"), "generation");
-  const bool is_same = generation > 0 && generation == before.job.metadata.generation;
+  const bool is_same = generation > 0 && generation == before.job.metadata.generation &&
+                       kube::Uid(object) == before.job.metadata.uid;
   // Whether a spec that is not valid as it stands is usable depends on the status, too.
   if (!is_same || before.invalid || before.kept_size) return ObserveJob(object);
   Object spec = std::exchange(object["spec"], {{"replicaSpecs", Object::object()}});

@@ -11,8 +11,9 @@ namespace lockstep::controller {
 // status are filled in.
 ObservedJob ObserveJob(const kube::Object& object);
 
-// Returns the same for a job that was `before`. Most changes are statuses that the operator itself
-// has written: then the spec is taken from there, and not read, checked and packed again.
+// Returns the same for a job of whose name `before` is known. Most changes are statuses that the
+// operator itself has written: then the spec is taken from there, and not read, checked and packed
+// again.
 ObservedJob ObserveJobAgain(kube::Object object, const ObservedJob& before);
 
 }  // namespace lockstep::controller

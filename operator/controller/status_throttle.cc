@@ -7,24 +7,27 @@ namespace {
 
 // The longest interval between deferrable status writes, however slow the API server is.
 constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
-// How much farther apart reports are than counts.
-constexpr int kReportsApart = 4;
+// How much farther apart first sights are than the others.
+constexpr int kFirstSightsApart = 4;
 
 }  // namespace
 
 StatusThrottle::StatusThrottle(const Settings& settings)
-    : report_turns_(settings.status_rate, settings.status_burst),
+    : first_turns_(settings.status_rate, settings.status_burst),
+      report_turns_(settings.status_rate, settings.status_burst),
       count_turns_(settings.status_rate, settings.status_burst) {}
 
 Duration StatusThrottle::Wait(const kube::Key& job, const Plan& plan, SteadyTime now) {
   const std::lock_guard lock(mutex_);
   const Duration apart = std::min(write_time_, kFarthestTurns);
   if (plan.only_counts) return count_turns_.Wait(job, now, apart);
-  return report_turns_.Wait(job, now, kReportsApart * apart);
+  if (plan.only_first_sight) return first_turns_.Wait(job, now, kFirstSightsApart * apart);
+  return report_turns_.Wait(job, now, apart);
 }
 
 void StatusThrottle::Forget(const kube::Key& job) {
   const std::lock_guard lock(mutex_);
+  first_turns_.Drop(job);
   report_turns_.Drop(job);
   count_turns_.Drop(job);
 }

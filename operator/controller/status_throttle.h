@@ -12,9 +12,9 @@ namespace lockstep::controller {
 
 // Limits the rate of deferrable status writes of all jobs together (Settings::status_rate): a
 // status write costs the API server more than a pod does. Namespaces take turns. Slow answers lower
-// the rate, so that pods go first while the server is overloaded: counts are as far apart as a
-// write takes, at most 0.1 s. First sights and reasons are four times as far apart, because the
-// next condition tells at least as much. Thread-safe.
+// the rate, so that pods go first while the server is overloaded: the writes of a kind (first
+// sights, reasons, counts) are as far apart as one takes, at most 0.1 s, and first sights four
+// times as far, because the next condition tells at least as much. Thread-safe.
 class StatusThrottle {
  public:
   explicit StatusThrottle(const Settings& settings);
@@ -29,8 +29,8 @@ class StatusThrottle {
  private:
   std::mutex mutex_;
   // Guarded by mutex_.
-  FairTurns report_turns_, count_turns_;  // of first sights and reasons; of counts
-  Duration write_time_{};                 // moving average
+  FairTurns first_turns_, report_turns_, count_turns_;  // of first sights; of reasons; of counts
+  Duration write_time_{};                               // moving average
 };
 
 }  // namespace lockstep::controller

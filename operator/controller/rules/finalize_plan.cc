@@ -93,6 +93,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   plan.status_can_wait = CanWait(observed, plan);
   plan.only_counts =
       plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
+  plan.only_first_sight = plan.status_can_wait && IsPlainFirstSight(plan, observed.job.status);
   HoldBackCounts(observed, plan);
   HoldBackCompletions(observed, plan);
   if (IsTerminal(plan.status)) return plan;

@@ -109,6 +109,9 @@ struct Plan {
   bool status_can_wait = false;
   // True if only counts and progress differ, so that updates which people look for go first.
   bool only_counts = false;
+  // True if the status says no more of a new job than that it has been seen: the next one says
+  // that, too.
+  bool only_first_sight = false;
   std::vector<PlannedEvent> events;
   std::optional<Resize> resize;      // the events tell of it
   std::optional<Incident> incident;  // if replicas restart: with them, what they were lost in

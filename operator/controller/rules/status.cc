@@ -286,7 +286,7 @@ Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::
 
 void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
   plan.status = observed.job.status;
-  plan.status_can_wait = plan.only_counts = false;
+  plan.status_can_wait = plan.only_counts = plan.only_first_sight = false;
   plan.events.clear();
   plan.resize.reset();
   RequeueWithin(plan, delay);

@@ -45,6 +45,8 @@ int ReplicaCount(const api::TrainingJob& job, api::Role role) {
 }
 
 bool NeedsService(const api::TrainingJob& job) {
+  if (!api::UsesBundledTrainer(job)) return true;
+  if (api::TraitsOf(job.spec).trains_alone) return false;
   int count = 0;
   for (const auto& [role, spec] : job.spec.replica_specs) count += spec.replicas;
   return count > 1;

@@ -13,7 +13,8 @@ namespace lockstep::controller {
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 if the job lacks the role
 // Returns every replica of the spec in the order chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
-// Returns true if there are several, which find each other by the job's Service.
+// Returns true if a replica looks for another by a name that the job's Service gives it; one in an
+// image of the user's own may look for itself, too.
 bool NeedsService(const api::TrainingJob& job);
 // Returns true if pods of the role may be created in the present attempt: it depends on no other,
 // or the status says that its wait is over.

@@ -66,8 +66,9 @@ struct Settings {
   // succeed at almost the same time are written together.
   Duration completion_hold = std::chrono::seconds(1);
   // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
-  // how many at once after a pause. Writes that change only counts have a limit of their own, of
-  // the same size. While the API server is slow, writes are further apart: see StatusThrottle.
+  // how many at once after a pause. Writes that change only counts, and first sights of new jobs,
+  // have limits of their own, of the same size. While the API server is slow, writes are further
+  // apart: see StatusThrottle.
   double status_rate = 50;
   int status_burst = 50;
   // The delay between restarts without progress: the first is immediate, the second waits this

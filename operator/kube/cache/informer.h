@@ -24,7 +24,7 @@ class Informer final : public AnyInformer {
   // Extracts the cached value from an object. If it throws, the error is logged, and the store
   // keeps what it had of the object.
   using Reader = std::function<Value(Object object)>;
-  // As Reader, of an object of which the store has `before`, with the same uid.
+  // As Reader, of an object whose name is in the store, with the value `before`.
   using Updater = std::function<Value(Object object, const Value& before)>;
   // Called after the store has changed, on the thread of the object's namespace, so namespaces may
   // call concurrently. `before` is null for a new object, `after` for a deleted one. If an object
@@ -162,10 +162,9 @@ class Informer final : public AnyInformer {
   // Null if the reader throws: a broken invariant in one object must not stop the others.
   Ptr Read(Object object, const Ptr& before) const {
     Identity identity = IdentityOf(object);
-    const bool is_update = update_ && before && before->uid == identity.uid;
     try {
-      Value value =
-          is_update ? update_(std::move(object), before->value) : reader_(std::move(object));
+      Value value = update_ && before ? update_(std::move(object), before->value)
+                                      : reader_(std::move(object));
       return std::make_shared<const Cached<Value>>(std::move(identity), std::move(value));
     } catch (const std::exception& error) {
       LogError("an object cannot be read; it is passed over",

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <tuple>
 
 #include "api/v1/names.h"
 #include "operator/controller/rules/status.h"
@@ -122,15 +123,21 @@ TEST(OwnershipTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
 }
 
 // They would not find each other, fail, and cost the job its restarts.
-TEST(OwnershipTest, NoPodOfManyStartsWhileAnotherHasTheNameOfTheirService) {
-  for (const int workers : {1, 2}) {
-    World world(Job("j").Workers(workers).Build());
+TEST(OwnershipTest, NoPodsThatNeedTheirServiceStartWhileAnotherHasItsName) {
+  const auto bundled = [](int workers) { return Job("j").Workers(workers).Training(); };
+  const std::tuple<api::TrainingJob, int, bool> cases[] = {
+      {bundled(2).Build(), 2, true},
+      {bundled(1).Build(), 1, false},
+      {bundled(2).Strategy(api::StrategyType::kIndependent).Build(), 2, false},
+      {Job("j").Workers(1).Build(), 1, true}};  // torchrun looks for its own pod
+  for (const auto& [job, workers, needs_service] : cases) {
+    World world(job);
     world.client.Add(kube::kServiceKind, {{"metadata", {{"name", "j"}, {"namespace", "default"}}}});
     world.Settle();
     world.clock.Advance(seconds(1));
     world.Settle();
     EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
-    EXPECT_THAT(world.Pods(), SizeIs(workers == 1 ? 1 : 0)) << "a single one has nobody to find";
+    EXPECT_THAT(world.Pods(), SizeIs(needs_service ? 0 : workers));
     world.client.Remove(kube::kServiceKind, {"default", "j"});
     world.clock.Advance(seconds(61));
     world.Settle();

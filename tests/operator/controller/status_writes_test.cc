@@ -165,6 +165,29 @@ TEST(StatusWritesTest, ASlowServersTurnsAreFartherApart) {
                                             milliseconds(800), milliseconds(1200)));
 }
 
+// No next status says what they say.
+TEST(StatusWritesTest, ASlowServersTurnsOfReasonsAreCloserTogether) {
+  Jobs jobs(/*status_rate=*/1000, /*status_burst=*/Jobs::kCount);
+  jobs.Reconcile();
+  ASSERT_EQ(jobs.Statuses(), Jobs::kCount) << "each has told that it is there";
+  jobs.world.clock.Advance(seconds(20));
+  for (int i = 0; i < Jobs::kCount; ++i) {
+    jobs.world.client.Modify(
+        kube::kPodKind, {"default", "j" + std::to_string(i) + "-worker-0"}, [](kube::Object& pod) {
+          kube::Object container = {{"name", pod["spec"]["containers"][0]["name"]}};
+          container["state"]["waiting"]["reason"] = "ImagePullBackOff";
+          pod["status"] = {{"phase", "Pending"}, {"containerStatuses", {container}}};
+        });
+  }
+  jobs.world.client.SetAfter([&jobs](const HookedClient::Call& call) {
+    const bool is_first = call.verb == "update-status" && call.name == "j0";
+    if (is_first) jobs.world.clock.Advance(seconds(8));
+    return absl::OkStatus();
+  });
+  const auto delays = jobs.Reconcile();
+  EXPECT_EQ(delays.at(3), milliseconds(200)) << "j1 waited longest, j2 is next";
+}
+
 TEST(StatusWritesTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsReported) {
   World world(Job("j").Workers(1).Training().ActiveDeadlineSeconds(100).Build());
   world.Settle();

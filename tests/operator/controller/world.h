@@ -207,10 +207,9 @@ class World {
                              const kube::Key changed = kube::KeyOf(event.object);
                              const auto before = store->Get(changed);
                              See(*store, event, [&](const kube::Object& object) {
-                               const bool is_update =
-                                   followed.updater && before && before->uid == kube::Uid(object);
-                               return is_update ? followed.updater(object, before->value)
-                                                : followed.reader(object);
+                               return followed.updater && before
+                                          ? followed.updater(object, before->value)
+                                          : followed.reader(object);
                              });
                              followed.handler(*this, before.get(), store->Get(changed).get());
                            }});

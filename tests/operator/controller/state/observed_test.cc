@@ -440,6 +440,9 @@ TEST(ObservedTest, OfAJobWhoseSpecHasNotChangedTheSpecIsNotReadAgain) {
   unreadable["status"] = 7;
   EXPECT_TRUE(ObserveJobAgain(unreadable, before).invalid);
   EXPECT_EQ(ObserveJobAgain(unreadable, before).invalid, ObserveJob(unreadable).invalid);
+  Object recreated = job;
+  recreated["metadata"]["uid"] = "another";
+  EXPECT_EQ(workers(ObserveJobAgain(recreated, before)), 3);
   job["metadata"]["generation"] = 2;
   EXPECT_EQ(workers(ObserveJobAgain(job, before)), 3);
   const ObservedJob none = ObserveJob(Object::object());
