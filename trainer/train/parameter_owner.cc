@@ -241,7 +241,7 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   }
   const bool evaluates = loop_.IsEvaluationDue();
   if (Ended ended = Evaluate()) return ended;
-  if (loop_.IsAtEnd()) return End();  // it may have stopped early
+  if (is_last) return End();
   if (has_released_) return std::nullopt;
   // Before it waits for servers that are away: its own process may be lost meanwhile.
   if (Ended ended = SaveAtPause()) return ended;
