@@ -1,5 +1,6 @@
 #include "operator/kube/rest/rest_client.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
