@@ -15,7 +15,7 @@ CreateGroup GroupOf(const Action& create) {
 
 bool CreateOutcomes::Begin(CreateGroup group) {
   const std::lock_guard lock(mutex_);
-  if (failed_.contains(std::nullopt) || failed_.contains(group)) return false;
+  if (is_stopped_ || failed_.contains(std::nullopt) || failed_.contains(group)) return false;
   tried_.insert(group);
   return true;
 }
@@ -24,6 +24,11 @@ void CreateOutcomes::Fail(CreateGroup group) {
   const std::lock_guard lock(mutex_);
   tried_.insert(group);
   failed_.insert(group);
+}
+
+void CreateOutcomes::Stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
 }
 
 void CreateOutcomes::Explain(CreateGroup group, CreateFault fault) {

@@ -26,6 +26,8 @@ class CreateOutcomes {
   // has failed. Else notes that it is tried.
   bool Begin(CreateGroup group);
   void Fail(CreateGroup group);
+  // No further create of this reconcile is tried. That is no failure, so none has to wait later.
+  void Stop();
   // Notes why a create of the group fails. The first reason is reported.
   void Explain(CreateGroup group, CreateFault fault);
 
@@ -33,6 +35,7 @@ class CreateOutcomes {
   friend class FailedCreates;
   std::mutex mutex_;
   // Guarded by mutex_.
+  bool is_stopped_ = false;
   std::set<CreateGroup> tried_, failed_;
   std::map<CreateGroup, CreateFault> faults_;
 };

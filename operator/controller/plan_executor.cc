@@ -264,7 +264,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
   if (kind == kube::kPodKind || kind == kube::kServiceKind) {
     context.memory.conflicts.Add(kind, *made, with_.clock.SteadyNow());
     const bool hides_pods = kind == kube::kServiceKind && NeedsService(context.observed.job);
-    if (hides_pods) context.creates.Fail({});
+    if (hides_pods) context.creates.Stop();
     return absl::OkStatus();
   }
   return FailCreate(
