@@ -4,7 +4,7 @@ import unittest
 from api_server import JOBS, container, job, role, server
 from corpus import BAD, PROGRAM
 from kubelet import running
-from operator_test import PODS, Operator, eventually
+from operator_test import ALL_PODS, OUR_SERVICES, PODS, Operator, eventually
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -13,7 +13,7 @@ BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 class BadInputTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
         cls.operator = Operator("--leader-elect=false")
         cls.operator.wait_for("leading")

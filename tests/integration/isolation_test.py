@@ -8,7 +8,7 @@ import unittest
 
 from account import ACCOUNT, MANIFESTS, install, start_operator
 from api_server import JOBS, job, server, training_job
-from operator_test import PODS, eventually
+from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
@@ -38,7 +38,7 @@ def without_secrets(rules):
 
 class IsolationTest(unittest.TestCase):
     def setUp(self):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
         server().call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator")
         install(MANIFESTS / "rbac")
@@ -108,7 +108,8 @@ class IsolationTest(unittest.TestCase):
         server().call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator")
         self.start()
         server().call("DELETE", f"{JOBS}/again")
-        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+        for path in (ALL_PODS, OUR_SERVICES):
+            server().call("DELETE", path)
         renewed, _ = self.run_job(training_job("again"))
         self.assertNotEqual(stored["metadata"]["uid"], renewed["metadata"]["uid"])
         for one in (stored, renewed):  # no garbage collector runs here

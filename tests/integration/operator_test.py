@@ -20,6 +20,9 @@ OPERATOR = BIN / "lockstep-operator"
 SECONDS = 40 * SLOWNESS  # for what takes one or two
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/lockstep-operator"
 PODS = "/api/v1/namespaces/default/pods"
+ALL_PODS = PODS + "?gracePeriodSeconds=0"
+# No garbage collector runs here. A Service of a deleted job would keep its namesake's pods from starting.
+OUR_SERVICES = "/api/v1/namespaces/default/services?labelSelector=training.lockstep.dev/job-uid"
 
 
 def eventually(holds):
@@ -117,7 +120,7 @@ class OperatorTest(unittest.TestCase):
         leader.wait_for("leading")
         self.ready(leader)
         server().create(job("led"))
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         eventually(lambda: server().call("GET", PODS + "/led-worker-0")[0] == 200)
         self.assertEqual((200, True), (leader.page("/healthz")[0], "ok" in leader.page("/healthz")[1]))
         metrics = leader.page("/metrics")[1]
@@ -190,7 +193,7 @@ class OperatorTest(unittest.TestCase):
         mine["metadata"].update(finalizers=["example.com/mine"], labels={"team": "vision"},
                                 annotations={"example.com/note": "x"})
         created = server().create(mine)
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         self.addCleanup(server().call, "DELETE", JOBS + "/kept")
         self.addCleanup(server().patch, "kept", {"metadata": {"finalizers": None}})
 
@@ -210,7 +213,7 @@ class OperatorTest(unittest.TestCase):
     def test_the_server_takes_pods_with_what_kubeflows_users_expect(self):
         self.start("--cluster-domain=k8s.example", "--kubeflow-labels").wait_for("leading")
         server().create(job("flow"))
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         path = f"{PODS}/flow-worker-0"
         eventually(lambda: server().call("GET", path)[0] == 200)
         pod = server().call("GET", path)[1]
@@ -228,7 +231,7 @@ class OperatorTest(unittest.TestCase):
         applied = job("applied", runPolicy={"backoffLimit": 3})
         applied["metadata"]["labels"] = {"team": "vision"}
         server().kubectl("apply", "-f", "-", stdin=json.dumps(applied))
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         self.addCleanup(server().call, "DELETE", JOBS + "/applied")
         eventually(lambda: server().call("GET", JOBS + "/applied")[1].get("status", {}).get("conditions"))
         del applied["metadata"]["labels"]
@@ -240,11 +243,11 @@ class OperatorTest(unittest.TestCase):
         page = (ROOT / "docs" / "kubernetes.md").read_text()
         commands = re.search(r"^## Use\n\n```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL).group(1)
         server().call("DELETE", JOBS)
-        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+        server().call("DELETE", ALL_PODS)
         lives = iter(2 * [[(0, running)]] + 2 * [[(0, running), (0, ended)]])
         kubelet = Kubelet("default", lambda pod: [(seconds, say(pod)) for seconds, say in next(lives)])
         self.addCleanup(kubelet.stop)
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         self.start("--leader-elect=false").wait_for("leading")
         server().shell(f"cd {ROOT}\n{commands}")
         self.assertEqual("Succeeded", server().call("GET", JOBS + "/quickstart")[1]["status"]["state"])

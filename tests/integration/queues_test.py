@@ -9,7 +9,7 @@ import foreign_resources
 from account import AFTER_LOST_ANSWERS, audited, granted, install, start_operator
 from api_server import JOBS, container, job, role, server
 from manifests_test import overlay
-from operator_test import PODS, eventually
+from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
 DEFAULT = "/namespaces/default/"
 WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1{DEFAULT}workloads"
@@ -24,7 +24,7 @@ def condition(kind, status="True", reason="Tested"):
 
 class Case(unittest.TestCase):
     def setUp(self):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
 
     def start(self, components, *flags):
@@ -125,7 +125,7 @@ class KueueTest(Case):
                           condition("PodsReady", reason="Started"),
                           condition("Evicted", reason="Preempted"))
         eventually(lambda: self.job("queued")["spec"]["suspend"])
-        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+        server().call("DELETE", ALL_PODS)
         eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
         # Kueue limits the time of the next start only if PodsReady has a reason that Kueue knows.
         self.assertEqual(("False", "WaitForStart"), self.readiness("queued"))

@@ -14,7 +14,7 @@ import urllib.request
 from api_server import JOBS, ROOT, job, server
 from free_port import free_port
 from kubelet import Kubelet, running
-from operator_test import LEASE, PODS, Operator, eventually
+from operator_test import ALL_PODS, LEASE, OUR_SERVICES, PODS, Operator, eventually
 from slowness import SLOWNESS
 
 HELPER = ROOT / "python" / "lockstep"  # report.py, as a copy beside the program
@@ -38,7 +38,7 @@ print(urllib.request.urlopen(request).status)
 
 class ReportTest(unittest.TestCase):
     def setUp(self):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0", LEASE):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES, LEASE):
             server().call("DELETE", path)
         self.port = free_port()
         self.operator = Operator("--leader-elect=false", f"--progress-bind-address=127.0.0.1:{self.port}",

@@ -4,7 +4,7 @@ import unittest
 
 from account import AFTER_LOST_ANSWERS, MANIFESTS, audited, granted, install, start_operator
 from api_server import JOBS, LOCAL_ACCOUNT, job, role, server, training_job
-from operator_test import PODS, eventually
+from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
 SERVICES = "/api/v1/namespaces/default/services"
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -15,7 +15,7 @@ KILLED = {"phase": "Failed", "containerStatuses": [
 
 class RightsTest(unittest.TestCase):
     def setUp(self):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
         install(MANIFESTS / "default")
 
@@ -35,7 +35,7 @@ class RightsTest(unittest.TestCase):
 
     def delete_pods(self):
         """No kubelet ends them here."""
-        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+        server().call("DELETE", ALL_PODS)
 
     def test_the_operator_uses_what_it_is_granted_and_is_refused_nothing(self):
         self.take_a_name()
@@ -65,8 +65,9 @@ class RightsTest(unittest.TestCase):
         server().call("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {
             "name": "taken-worker-0"}, "spec": role()["template"]["spec"]})
         server().call("POST", SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {
-            "name": "taken"}, "spec": {"clusterIP": "None", "selector": {"a": "b"}}})
-        server().create(job("taken"))
+            "name": "hidden"}, "spec": {"clusterIP": "None", "selector": {"a": "b"}}})
+        for name in ("taken", "hidden"):
+            server().create(job(name))
 
     def run_a_job_that_restarts(self):
         server().create(job("restarts"))
