@@ -26,6 +26,9 @@ class NamespacesTest(unittest.TestCase):
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
             self.addCleanup(server().call, "DELETE", jobs_of(namespace))
             self.addCleanup(server().call, "DELETE", pods_of(namespace) + "?gracePeriodSeconds=0")
+            # A Service of a deleted job would keep its namesake's pods from starting.
+            self.addCleanup(server().call, "DELETE", f"/api/v1/namespaces/{namespace}/services?labelSelector="
+                                                     "training.lockstep.dev/job-uid")
         self.seen = len(server().audit_log.read_text().splitlines())
 
     def grant(self, namespaces):

@@ -10,7 +10,7 @@ import yaml
 
 from api_server import CRD, JOBS, job, role, server, training_job
 from corpus import nested
-from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
+from operator_test import ALL_PODS, LEASE, OPERATOR, OUR_SERVICES, PODS, Operator, eventually
 from slowness import SLOWNESS
 
 OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
@@ -70,9 +70,9 @@ class UpgradeTest(unittest.TestCase):
     def setUp(self):
         server().call("DELETE", LEASE)
         self.install(definition())
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
-        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", ALL_PODS)
         self.addCleanup(self.install, definition())
 
     def install(self, crd):

@@ -18,7 +18,7 @@ from api_server import BIN, JOBS, server
 from job_test import BUNDLED, OWN
 from kubelet import Kubelet, ended, running
 from node import Node
-from operator_test import PODS, Operator, eventually
+from operator_test import ALL_PODS, OUR_SERVICES, PODS, Operator, eventually
 from slowness import SLOWNESS
 
 from lockstep import Client, TrainingJob
@@ -100,7 +100,7 @@ class ClusterTest(unittest.TestCase):
         cls.operator.kill()
 
     def tearDown(self):
-        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
 
     def error(self, kind, call, *arguments, **named):
@@ -392,7 +392,7 @@ class LogsTest(ClusterTest):
         self.assertEqual("worker-0: a", next(lines))
         self.client.delete("removed")
         self.node.end("removed-worker-0")
-        server().call("DELETE", PODS + "?gracePeriodSeconds=0")  # as the garbage collector would
+        server().call("DELETE", ALL_PODS)  # as the garbage collector would
         self.assertEqual([], list(lines))
 
     def end(self, pod, code):

@@ -10,7 +10,7 @@ import unittest.mock
 from api_server import JOBS, ROOT, server
 from kubelet import Kubelet, ended, running
 from node import Node
-from operator_test import PODS, Operator
+from operator_test import ALL_PODS, OUR_SERVICES, Operator
 
 PAGE = ROOT / "docs" / "python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ class ExamplesTest(unittest.TestCase):
         self.addCleanup(self.node.stop)
         kubelet = Kubelet("default", self.life)
         self.addCleanup(kubelet.stop)
-        for path in (PODS + "?gracePeriodSeconds=0", JOBS):
+        for path in (ALL_PODS, OUR_SERVICES, JOBS):
             self.addCleanup(server().call, "DELETE", path)
 
     def test_every_example_runs(self):
