@@ -83,12 +83,7 @@ void JobController::JobChanged(const kube::Cached<ObservedJob>* before,
 void JobController::EnqueueOwner(const kube::Identity& child, Duration hold) {
   // Otherwise somebody else has set our label on it.
   if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
-  const kube::Key job{child.key.namespace_name, child.owner_name};
-  if (hold > Duration::zero() && IsOpen(job.namespace_name)) {
-    queue_.AddSoon(job, hold);
-  } else {
-    Enqueue(job);
-  }
+  Enqueue({child.key.namespace_name, child.owner_name}, hold);
 }
 
 void JobController::ReportChange(const kube::Identity* before, const kube::Identity* after,
@@ -150,8 +145,9 @@ bool JobController::IsOpen(const std::string& namespace_name) const {
 }
 
 // Drops changes of a namespace that is not open: OpenNamespaces reads them from the store later.
-void JobController::Enqueue(const kube::Key& key) {
-  if (IsOpen(key.namespace_name)) queue_.Add(key);
+void JobController::Enqueue(const kube::Key& key, Duration hold) {
+  if (!IsOpen(key.namespace_name)) return;
+  hold > Duration::zero() ? queue_.AddSoon(key, hold) : queue_.Add(key);
 }
 
 void JobController::Look(const kube::Key& key, bool at_once) {

@@ -94,14 +94,14 @@ class JobController final : ChangeHandlers {
   void PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,
                   const kube::Cached<std::optional<ObservedPod>>* after) override;
   void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override;
-  // `hold`: for how long the job's other changes may be waited for.
+  // In these three, `hold`: for how long the job's other changes may be waited for.
   void ReportChange(const kube::Identity* before, const kube::Identity* after, Duration hold);
   void EnqueueOwner(const kube::Identity& child, Duration hold = Duration::zero());
   bool IsReady(const std::string& node) const;
   bool NodesAreCurrent() const;
   void AddJobsOn(const std::function<bool(const std::string& node)>& affects);
   void OpenNamespaces();
-  void Enqueue(const kube::Key& key);
+  void Enqueue(const kube::Key& key, Duration hold = Duration::zero());
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;

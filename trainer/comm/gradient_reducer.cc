@@ -167,7 +167,6 @@ class StreamReducer final : public GradientReducer {
   }
 
   absl::Status status() const override { return collectives_.status(); }
-  // The device waits, not the caller, and nothing here can tell for how long.
 
  private:
   std::int64_t size() const { return buckets_.empty() ? 0 : buckets_.front().end; }
