@@ -74,11 +74,17 @@ void Fields(auto& visit, Like<AugmentSpec> auto& augment) {
   visit.Field("cutout", augment.cutout);
 }
 
+void Fields(auto& visit, Like<NormalizeSpec> auto& normalize) {
+  visit.Field("mean", normalize.mean);
+  visit.Field("std", normalize.std, Above(0));
+}
+
 void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
   visit.Field("shuffle", dataset.shuffle);
   visit.Field("cache", dataset.cache);
+  visit.Field("cacheDirectory", dataset.cache_directory);
   visit.Field("prefetch", dataset.prefetch, IntegerRange{0, 1024});
   visit.Field("synthetic", dataset.synthetic);
   visit.Field("npy", dataset.npy);
@@ -90,6 +96,7 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("tfrecord", dataset.tfrecord);
   visit.Field("threads", dataset.threads, IntegerRange{0, 1024});
   visit.Field("augment", dataset.augment);
+  visit.Field("normalize", dataset.normalize);
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {
@@ -157,6 +164,11 @@ void Fields(auto& visit, Like<EarlyStoppingSpec> auto& stopping) {
   visit.Field("patience", stopping.patience, IntegerRange{1, 1'000'000});
   visit.Field("minDelta", stopping.min_delta, NotBelow(0));
   visit.Field("startFromEpoch", stopping.start_from_epoch, IntegerRange{0, 1'000'000});
+  visit.Field("restoreBest", stopping.restore_best);
+}
+
+void Fields(auto& visit, Like<EmaSpec> auto& ema) {
+  visit.Field("decay", ema.decay, RealRange{0, 1, true, true});
 }
 
 void Fields(auto& visit, Like<TrainingSpec> auto& training) {
@@ -172,6 +184,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("labelSmoothing", training.label_smoothing, RealRange{0, 1, false, true});
   visit.Field("optimizer", training.optimizer);
   visit.Field("learningRateSchedule", training.learning_rate_schedule);
+  visit.Field("ema", training.ema);
   visit.Field("maxSkippedSteps", training.max_skipped_steps, IntegerRange{0, 1'000'000});
   visit.Field("precision", training.precision);
   visit.Field("checkpoint", training.checkpoint);

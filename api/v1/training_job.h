@@ -117,11 +117,19 @@ struct AugmentSpec {  // of training images
   std::optional<CutoutSpec> cutout;
   bool operator==(const AugmentSpec&) const = default;
 };
+// What each channel of an image has subtracted, and is divided by after that. Of as many channels as
+// the images have.
+struct NormalizeSpec {
+  std::vector<double> mean, std;  // of pixels in [0, 1]; both are set
+  bool operator==(const NormalizeSpec&) const = default;
+};
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string path;  // a folder; empty for synthetic data
   bool shuffle = true;
   bool cache = true;  // keep decoded samples in memory
+  // Where decoded images are kept on disk, for later epochs and other processes; empty: nowhere.
+  std::string cache_directory;
   int prefetch = 2;   // batches that a thread prepares in advance; 0: none
   std::optional<SyntheticSpec> synthetic;
   std::optional<NpySpec> npy;
@@ -135,6 +143,7 @@ struct DatasetSpec {
   std::optional<TfRecordSpec> tfrecord;
   int threads = 0;  // that read the samples of a batch; 0: as many as compute
   std::optional<AugmentSpec> augment;
+  std::optional<NormalizeSpec> normalize;  // absent: pixels are in [0, 1]
   bool operator==(const DatasetSpec&) const = default;
 };
 
@@ -229,7 +238,14 @@ struct EarlyStoppingSpec {  // the run ends before its last step if evaluations 
   int patience = 1;                   // evaluations in a row without improvement that end the run
   double min_delta = 0.0;             // an improvement on the best so far is more than this
   std::int64_t start_from_epoch = 0;  // the evaluations of so many epochs count for nothing
+  bool restore_best = false;          // the run ends with the parameters of its best evaluation
   bool operator==(const EarlyStoppingSpec&) const = default;
+};
+
+// An exponential moving average of the parameters, which is evaluated and exported instead of them.
+struct EmaSpec {
+  double decay = 0.999;  // what of the average stays after a step; in (0, 1)
+  bool operator==(const EmaSpec&) const = default;
 };
 
 struct TrainingSpec {
@@ -245,6 +261,7 @@ struct TrainingSpec {
   double label_smoothing = 0.0;  // of the training loss, a crossentropy; in [0, 1)
   OptimizerSpec optimizer;
   LearningRateScheduleSpec learning_rate_schedule;
+  std::optional<EmaSpec> ema;          // absent: none
   std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite
   Precision precision = Precision::kFloat32;
   CheckpointSpec checkpoint;
