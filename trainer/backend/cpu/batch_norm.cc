@@ -72,6 +72,7 @@ class BatchNorm final : public BoundOp {
            std::max(sizeof(BatchNormMoments), sizeof(BatchNormSums));
   }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode mode, const StepContext& step) override {
     const std::int64_t valid = step.valid;
     if (mode != Mode::kTraining || valid == 0) {
