@@ -44,7 +44,8 @@ enum class Mode { kTraining, kEvaluation };
 // gradients are in the order of Parameters(), states in the order of States(). All three are dense,
 // so that replicas on different processors have the same floats at the same offsets.
 struct OpMemory {
-  std::vector<const void*> x;  // one for each input; x and y stay unchanged until Backward
+  std::vector<const void*> x;  // one for each input; x and y stay unchanged until Backward has
+                               // read what Op::Reads says
   void* y = nullptr;           // never x's memory
   void* dy = nullptr;          // may be overwritten by Backward
   std::vector<void*> dx;       // one for each input; null: not needed
@@ -61,6 +62,11 @@ struct OpChoice {
   std::string layout;          // of x and y
 };
 
+// Which of the values around an op its backward pass reads.
+struct BackwardReads {
+  bool x = true, y = true;
+};
+
 // One differentiable operation of one or more inputs x -> y.
 class Op {
  public:
@@ -75,6 +81,8 @@ class Op {
   virtual std::size_t ScratchBytes() const { return 0; }
   // True if the first input's dx may share dy's memory.
   virtual bool BackwardInPlace() const { return false; }
+  // The memory of what Backward does not read may be used for something else after Forward.
+  virtual BackwardReads Reads() const { return {}; }
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;

@@ -58,6 +58,7 @@ class LowPrecisionOp final : public Op {
   std::size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
   bool BackwardInPlace() const override { return op_->BackwardInPlace(); }
+  BackwardReads Reads() const override { return op_->Reads(); }
   std::vector<OpChoice> Choices() const override {
     std::vector<OpChoice> choices = op_->Choices();
     for (OpChoice& choice : choices) {
@@ -86,13 +87,16 @@ class LowPrecisionOp final : public Op {
 
   void Forward(Mode mode, const StepContext& step) override {
     LoadInputs();
+    LoadParameters();
     op_->Forward(mode, step);
     Store(floats_.y, memory_.y, output_);
   }
 
   void Backward(const StepContext& step) override {
-    LoadInputs();
-    Load(memory_.y, floats_.y, output_);
+    const BackwardReads reads = op_->Reads();
+    if (reads.x) LoadInputs();
+    LoadParameters();
+    if (reads.y) Load(memory_.y, floats_.y, output_);
     Load(memory_.dy, floats_.dy, output_);
     op_->Backward(step);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -121,11 +125,14 @@ class LowPrecisionOp final : public Op {
     cast_({.x = from, .from = DType::kFloat32, .y = to, .to = type_, .size = tensor.elements()});
   }
 
-  // Scratch memory is not preserved from Forward to Backward, so both load everything.
+  // Scratch memory is not preserved from Forward to Backward, so both load what they read.
   void LoadInputs() const {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       Load(memory_.x[i], At(x_at_[i]), inputs_[i]);
     }
+  }
+
+  void LoadParameters() const {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!IsRounded(parameters_[i])) continue;
       std::byte* const floats = At(parameters_at_[i]);
@@ -160,6 +167,7 @@ class CastOp final : public Op {
   }
   const std::vector<TensorDesc>& inputs() const override { return inputs_; }
   const TensorDesc& output() const override { return output_; }
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Bind(const OpMemory& memory) override { memory_ = memory; }
   void Forward(Mode, const StepContext&) override {
     Cast(memory_.x[0], memory_.y, inputs_[0].dtype, output_.dtype);

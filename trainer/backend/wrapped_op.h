@@ -19,6 +19,7 @@ class WrappedOp : public Op {
   std::size_t WorkspaceBytes() const final { return op_->WorkspaceBytes(); }
   std::size_t ScratchBytes() const final { return op_->ScratchBytes(); }
   bool BackwardInPlace() const final { return op_->BackwardInPlace(); }
+  BackwardReads Reads() const final { return op_->Reads(); }
   std::vector<OpChoice> Choices() const final { return op_->Choices(); }
   void Bind(const OpMemory& memory) override { op_->Bind(memory); }
   void Forward(Mode mode, const StepContext& step) override { op_->Forward(mode, step); }

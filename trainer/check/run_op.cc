@@ -23,8 +23,7 @@ class DeviceTensor {
   DeviceTensor(Backend& backend, TensorDesc desc) : backend_(backend), desc_(std::move(desc)) {
     arena_.Reserve(desc_.bytes());
     arena_.Allocate(backend_.memory());
-    const std::vector<std::uint8_t> unwritten(desc_.bytes(), 0xff);  // NaN in every type
-    backend_.Upload(unwritten.data(), data(), desc_.bytes());
+    Spoil();
   }
   DeviceTensor(Backend& backend, const TensorDesc& desc, const std::vector<float>& values)
       : DeviceTensor(backend, desc) {
@@ -33,6 +32,10 @@ class DeviceTensor {
     backend_.FromDense(values.data(), desc_, data());
   }
   float* data() const { return arena_.At<float>(0); }
+  void Spoil() const {
+    const std::vector<std::uint8_t> unwritten(desc_.bytes(), 0xff);  // NaN in every type
+    backend_.Upload(unwritten.data(), data(), desc_.bytes());
+  }
   std::vector<float> Dense() const {
     std::vector<float> values(static_cast<std::size_t>(desc_.shape.elements()), NAN);
     backend_.ToDense(desc_, data(), values.data());
@@ -192,6 +195,10 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSett
   outputs.y = y.Dense();
   outputs.states = Dense(states);
   if (!step.training || passes == Passes::kForward) return outputs;
+  if (!op.Reads().x) {
+    for (const auto& tensor : x) tensor->Spoil();
+  }
+  if (!op.Reads().y) y.Spoil();
   op.Backward(*context.data());
   backend.Synchronize();
   if (want_dx) {

@@ -15,13 +15,12 @@ constexpr std::size_t kNotWanted = std::numeric_limits<std::size_t>::max();
 // The buffers of a graph's steps, by number; the plan turns them into offsets.
 //
 // Times: at 0 the caller writes the samples; at i + 1 op i runs forward; at ops + 1 the loss runs;
-// at 2 * ops + 1 - i op i runs backward. An op's backward pass may read its inputs and its output,
-// so an op's output lives until its own backward pass, which is after those of its readers.
+// at 2 * ops + 1 - i op i runs backward. What an op writes lives until the last pass that reads it:
+// the forward pass of a reader, or the backward pass of a reader or of the op itself (Op::Reads).
 // Activations are never reused in place, because an op may still need its unchanged output. A
 // tensor's gradient lives from the backward pass of its last reader to that of its op.
 //
-// A model that does not train has no backward passes: what an op writes lives until its last reader
-// has run.
+// A model that does not train has no backward passes.
 //
 // In a stage that is not the first, the samples are the output of the stage before. Their gradient
 // is sent to it after the last backward pass, at the time of the backward pass of an op before the
@@ -77,10 +76,14 @@ class BufferPlan {
 
   // Of the output of op `producer`, or of the samples.
   int LastUse(int producer) const {
-    if (trains_) return Backward(producer == kSamples ? FirstReaderOfSamples() : producer);
     int last = producer == kSamples ? 0 : producer + 1;
     for (int i = 0; i < count_; ++i) {
-      if (std::ranges::find(At(i).inputs, producer) != At(i).inputs.end()) last = i + 1;
+      if (std::ranges::find(At(i).inputs, producer) == At(i).inputs.end()) continue;
+      const bool is_read_again = trains_ && At(i).op->Reads().x;
+      last = std::max(last, is_read_again ? Backward(i) : i + 1);
+    }
+    if (trains_ && producer != kSamples && At(producer).op->Reads().y) {
+      last = std::max(last, Backward(producer));
     }
     return last;
   }

@@ -1,6 +1,5 @@
 // What a session has for one stage of a model: the messages between stages, and totals.
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "trainer/train/session.h"
@@ -8,15 +7,14 @@
 namespace lockstep::train {
 namespace {
 
-// Writes or reads consecutive values of a message.
+// Writes or reads consecutive values of a message, of which there may be none.
 template <typename T>
 std::byte* Append(std::span<const T> values, std::byte* to) {
-  std::memcpy(to, values.data(), values.size_bytes());
-  return to + values.size_bytes();
+  return std::ranges::copy(std::as_bytes(values), to).out;
 }
 template <typename T>
 const std::byte* Take(const std::byte* from, std::span<T> values) {
-  std::memcpy(values.data(), from, values.size_bytes());
+  std::copy_n(from, values.size_bytes(), std::as_writable_bytes(values).begin());
   return from + values.size_bytes();
 }
 

@@ -343,6 +343,31 @@ TEST(ModelTest, MemoryOfTheBackwardPassIsShared) {
   EXPECT_LT(bench.model().Memory().total(), 12 * activation);
 }
 
+TEST(ModelTest, WhatNoBackwardPassReadsIsNotKept) {
+  // Of each of eight blocks, the output of the convolution and the sum are kept, and that of the
+  // normalization, which only the sum reads, is not. Few gradients serve all.
+  Layers layers;
+  std::string last = "input";
+  const auto add = [&](json layer, const std::string& name,
+                       const std::vector<std::string>& inputs) {
+    layer["name"] = name;
+    layer["inputs"] = inputs;
+    layers.push_back(std::move(layer));
+  };
+  for (int i = 0; i < 8; ++i) {
+    const std::string block = std::to_string(i);
+    add(Conv(4, {{"padding", "same"}}), "conv" + block, {last});
+    add(LayerJson("BatchNormalization"), "norm" + block, {"conv" + block});
+    add(LayerJson("Add"), "sum" + block, {"norm" + block, last});
+    last = "sum" + block;
+  }
+  layers.push_back(LayerJson("GlobalAveragePooling2D"));
+  const Shape input = {4, 32, 32};
+  ModelBench bench(layers, {.batch = 8, .input = input, .classes = 4}, "cpu");
+  const std::size_t activation = 8 * static_cast<std::size_t>(input.elements()) * sizeof(float);
+  EXPECT_LT(bench.model().Memory().activations, 22 * activation);
+}
+
 TEST(ModelTest, ItsOwnGradientsAreFreedWhenTheyAreBoundElsewhere) {
   ModelBench bench({kFlatten, Dense(10)}, {.batch = 2, .input = {1, 8, 8}, .classes = 10});
   Model& model = bench.model();

@@ -11,6 +11,7 @@ class ActivationOp final : public BoundOp {
       : BoundOp(device, spec.x, spec.x), activation_(spec.activation), slope_(spec.slope) {}
   bool BackwardInPlace() const override { return true; }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ParallelForFloats(device().threads, Floats(), [this](std::int64_t begin, std::int64_t end) {
       device().kernels.activate(activation_, slope_, x() + begin, y() + begin, end - begin);

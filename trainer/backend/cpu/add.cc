@@ -22,6 +22,7 @@ class Add final : public BoundOp {
                : output().bytes();
   }
 
+  BackwardReads Reads() const override { return {.x = false, .y = relu_}; }
   void Forward(Mode, const StepContext&) override {
     const float* sum = x(0);
     for (std::size_t i = 1; i < views_.size(); ++i) {

@@ -14,6 +14,7 @@ class Concatenate final : public BoundOp {
     for (const TensorDesc& x : spec.x) x_views_.push_back(ViewOf(x));
   }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     std::int64_t first = 0;
     for (std::size_t i = 0; i < x_views_.size(); ++i) {

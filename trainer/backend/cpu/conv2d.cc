@@ -70,6 +70,7 @@ class Conv2d final : public BoundOp {
   }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     order_x_.Run();
     if (own_forward_) {

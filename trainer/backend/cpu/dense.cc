@@ -116,6 +116,7 @@ class Dense final : public BoundOp {
     return choices;
   }
 
+  BackwardReads Reads() const override { return {.x = order_x_.empty(), .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     order_x_.Run();
     order_weight_.Run();

@@ -67,6 +67,7 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
   }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     OrderWeight(/*turned=*/false);
     if (bias() != nullptr) {
@@ -201,6 +202,7 @@ class DepthwiseOfPlanes final : public DepthwiseConv2d {
  public:
   using DepthwiseConv2d::DepthwiseConv2d;
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     ForChannels(x_.rows * y_.channels, [this](std::int64_t at) {
       const std::int64_t n = at / y_.channels, k = at % y_.channels;

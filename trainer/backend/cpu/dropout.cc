@@ -16,6 +16,7 @@ class Dropout final : public BoundOp {
       : BoundOp(device, spec.x, spec.x), spec_(spec), view_(ViewOf(spec.x)) {}
   bool BackwardInPlace() const override { return true; }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode mode, const StepContext& step) override {
     if (mode == Mode::kTraining) {
       ApplyMask(step, x(), y());

@@ -13,6 +13,7 @@ class Flatten final : public BoundOp {
         x_view_(ViewOf(x)),
         y_view_(ViewOf({.shape = x.shape})) {}
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     CopyChannels(device(), {x(), x_view_}, {y(), y_view_}, x_view_.channels);
   }

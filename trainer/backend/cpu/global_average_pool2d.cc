@@ -10,6 +10,7 @@ class GlobalAveragePool2d final : public BoundOp {
   GlobalAveragePool2d(const Device& device, const TensorDesc& x)
       : BoundOp(device, x, {.shape = {x.shape[0], x.shape[1]}}), view_(ViewOf(x)) {}
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ForChannels(
         [this](std::int64_t first, float* y, std::int64_t) {

@@ -34,6 +34,7 @@ class LayerNorm final : public BoundOp {
     return static_cast<std::size_t>(parts_ * 2 * view_.channels) * sizeof(double);
   }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ForParts([this](std::int64_t, const Run& run) {
       device().kernels.layer_norm(shape_, {.count = run.pixels,

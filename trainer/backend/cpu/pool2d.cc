@@ -50,6 +50,7 @@ class MaxPool2d final : public Pool2d {
     return static_cast<std::size_t>(output_floats()) * sizeof(Index);
   }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
       if constexpr (sizeof(Index) == 1) {
@@ -81,6 +82,7 @@ class AveragePool2d final : public Pool2d {
  public:
   using Pool2d::Pool2d;
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
       device().kernels.average_pool(shape(), x() + in, y() + out, planes);

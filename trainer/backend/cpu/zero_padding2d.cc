@@ -17,6 +17,7 @@ class ZeroPadding2d final : public BoundOp {
         x_(ViewOf(input())),
         y_(ViewOf(output())) {}
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ForEachPlane([this](std::int64_t plane) {
       const float* from = x() + plane * x_.area() * x_.inner;

@@ -13,6 +13,7 @@ class ActivationOp final : public BoundOp {
         size_(spec.x.elements()) {}
   bool BackwardInPlace() const override { return true; }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     device().Launch(LOCKSTEP_CUDA_KERNEL(Activate), device().GridFor(size_), x(), y(), type(),
                     size_, activation_, slope_);

@@ -21,6 +21,7 @@ class Add final : public BoundOp {
   bool BackwardInPlace() const override { return true; }
   std::size_t ScratchBytes() const override { return is_mixed_ ? output().bytes() : 0; }
 
+  BackwardReads Reads() const override { return {.x = false, .y = relu_}; }
   void Forward(Mode, const StepContext&) override {
     const std::size_t last = inputs().size() - 1;
     for (std::size_t i = 1; i <= last; ++i) {

@@ -23,6 +23,7 @@ class BatchNorm final : public BoundOp {
   // Sums, and the means of the gradients.
   std::size_t ScratchBytes() const override { return plan_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode mode, const StepContext& step) override {
     if (mode == Mode::kTraining) {
       Measure(step);

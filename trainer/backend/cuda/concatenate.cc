@@ -30,6 +30,7 @@ class Concatenate final : public BoundOp {
     return bytes;
   }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];

@@ -71,6 +71,7 @@ class Conv2d final : public BoundOp {
     return choices;
   }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     if (is_x_copied_) {
       ToChannelsLast(device(), OfImage(x(), workspace<void>()));

@@ -57,6 +57,7 @@ class Dense final : public BoundOp {
   std::size_t WorkspaceBytes() const override { return is_reordered_ ? spec_.x.bytes() : 0; }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     if (is_reordered_) {
       Transpose(device(), {.x = x(),

@@ -42,6 +42,7 @@ class DepthwiseConv2d final : public BoundOp {
   std::size_t WorkspaceBytes() const override { return is_x_copied_ ? BytesOfImage() : 0; }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     if (is_x_copied_) ToChannelsLast(device(), OfImage(x(), workspace<void>()));
     Launch(LOCKSTEP_CUDA_KERNEL(Depthwise), device().GridFor(output().elements()), image(),

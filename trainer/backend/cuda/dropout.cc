@@ -13,6 +13,7 @@ class Dropout final : public BoundOp {
       : BoundOp("dropout", device, spec.x, spec.x), spec_(spec), size_(spec.x.elements()) {}
   bool BackwardInPlace() const override { return true; }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode mode, const StepContext& step) override {
     if (mode == Mode::kTraining) {
       ApplyMask(step, x(), y());

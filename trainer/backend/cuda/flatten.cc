@@ -12,6 +12,7 @@ class Flatten final : public BoundOp {
                 {.shape = {x.shape[0], x.shape.elements() / x.shape[0]}, .dtype = x.dtype}) {}
   bool BackwardInPlace() const override { return !IsChannelsLast(input()); }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     CopyTensor(device(), input(), x(), output(), y());
   }

@@ -15,6 +15,7 @@ class GlobalAveragePool2d final : public BoundOp {
         planes_(PlanesOf(x)),
         area_(planes_.height * planes_.width) {}
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     constexpr std::int64_t kColumns = 32;  // channels of a block, if they are neighbors
     const std::int64_t columns = planes_.inner == 1 ? 1 : kColumns;

@@ -20,6 +20,7 @@ class LayerNorm final : public BoundOp {
   }
   std::size_t ScratchBytes() const override { return sums_.bytes(); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizePixels), PixelsGrid(), x(), y(), type(), gamma(),
                     spec_.center ? parameter(Beta()) : nullptr, means(), inverse_deviations(),

@@ -40,6 +40,7 @@ class MaxPool2d final : public Pool2d {
     return static_cast<std::size_t>(output().elements()) * sizeof(std::int32_t);
   }
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     Launch(LOCKSTEP_CUDA_KERNEL(MaxPool), output().elements(), x(), y(), type(),
            workspace<std::int32_t>(), planes().outer, planes().inner, relu_);
@@ -58,6 +59,7 @@ class AveragePool2d final : public Pool2d {
  public:
   using Pool2d::Pool2d;
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     Launch(LOCKSTEP_CUDA_KERNEL(AveragePool), output().elements(), x(), y(), type(), planes().outer,
            planes().inner);

@@ -15,6 +15,7 @@ class ZeroPadding2d final : public BoundOp {
         out_(PlanesOf(output())),
         first_((spec.edges.top * out_.width + spec.edges.left) * out_.inner) {}
 
+  BackwardReads Reads() const override { return {.x = false, .y = false}; }
   void Forward(Mode, const StepContext&) override {
     ZeroBytes(device(), y(), output().bytes());
     Copy(x(), in_, At(y(), first_), out_);

@@ -95,6 +95,28 @@ struct LayerNormGradient {
   double *dgamma, *dbeta;  // the vectors' parts are added
 };
 
+// Pixels of `channels` adjacent floats, `step` floats apart. At most kBatchNormChannels.
+inline constexpr std::int64_t kBatchNormChannels = 16;
+struct BatchNormRun {
+  std::int64_t pixels, step, channels;
+  bool relu;
+};
+struct BatchNormMoments {
+  double count;  // of the pixels that have been measured
+  // For each channel: the mean, and the sum of the squares of what differs from it.
+  double mean[kBatchNormChannels], squares[kBatchNormChannels];
+};
+// y = relu((x - mean) * scale + shift); scale is gamma * inverse. With dy' = dy where the relu has
+// kept the result, else 0: dx = scale * (dy' - offset - (x - mean) * slope).
+struct BatchNormFactors {
+  float mean[kBatchNormChannels], inverse[kBatchNormChannels];
+  float scale[kBatchNormChannels], shift[kBatchNormChannels];
+  float offset[kBatchNormChannels], slope[kBatchNormChannels];
+};
+struct BatchNormSums {
+  double dgamma[kBatchNormChannels], dbeta[kBatchNormChannels];
+};
+
 // c = a b, or c += a b: a is m x k, b is k x n, c's rows are contiguous. Strides are in floats.
 struct Product {
   std::int64_t m, n, k;
@@ -222,6 +244,19 @@ struct LayerNormKernels {
   void (*layer_norm_backward)(const LayerNormShape& shape, const LayerNormGradient& pass);
 };
 
+struct BatchNormKernels {
+  // Adds the run to the moments.
+  void (*batch_norm_measure)(const BatchNormRun& run, const float* x, BatchNormMoments& moments);
+  void (*batch_norm)(const BatchNormRun& run, const BatchNormFactors& factors, const float* x,
+                     float* y);
+  // Adds the run's part of the sums of dy' and of dy' * (x - mean) * inverse.
+  void (*batch_norm_sums)(const BatchNormRun& run, const BatchNormFactors& factors, const float* x,
+                          const float* dy, BatchNormSums& sums);
+  // dx may be dy.
+  void (*batch_norm_backward)(const BatchNormRun& run, const BatchNormFactors& factors,
+                              const float* x, const float* dy, float* dx);
+};
+
 struct FewChannelKernels {
   // Adds one image's part to sum (blocks x channels x kernel_h x kernel_w x lanes) and to bias
   // (blocks x lanes).
@@ -288,9 +323,10 @@ template <typename... Parts>
 struct KernelTable : Parts... {
   int lanes;  // floats in a register
 };
-using Kernels = KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, DepthwiseKernels,
-                            ProductKernels, LayerNormKernels, FewChannelKernels, WinogradKernels,
-                            WinogradGradientKernels, OptimizerKernels, TrustOptimizerKernels>;
+using Kernels =
+    KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, DepthwiseKernels,
+                ProductKernels, LayerNormKernels, BatchNormKernels, FewChannelKernels,
+                WinogradKernels, WinogradGradientKernels, OptimizerKernels, TrustOptimizerKernels>;
 
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.
 const char* MissingForBaseline();

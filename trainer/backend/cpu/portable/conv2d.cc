@@ -36,6 +36,7 @@ class Conv2d final : public BoundOp {
     return static_cast<std::size_t>(device().threads) * thread_scratch_.bytes();
   }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     ForThreads([this](std::int64_t thread, std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) ForwardImage(n, thread);

@@ -20,6 +20,7 @@ class Dense final : public BoundOp {
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t ScratchBytes() const override { return MultiplyScratchBytes(device()); }
 
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     for (std::int64_t n = 0; spec_.bias && n < rows_; ++n) {
       std::copy_n(memory().parameters[1], spec_.units, y() + n * spec_.units);
