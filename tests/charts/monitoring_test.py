@@ -309,6 +309,13 @@ class DashboardsTest(unittest.TestCase):
             "Progress": {"{}": 0.3}, "Time left": {"{}": 20},
             "Loss": {'{rank="0"}': 2, '{rank="1"}': 3, '{rank="2"}': 4}, "Slowness of ranks": {}})
 
+    def test_a_variant_that_has_ended_is_none_of_the_replicas_in_training(self):
+        """Its series stay as long as another process of its pod runs, and its time stands."""
+        over = f'{OF_TRAINER}, rank="2"'
+        series = [*self.series_of_ranks(1, step=[50, 10]), (f"lockstep_trainer_step{{{over}}}", "7x15"),
+                  (f'lockstep_trainer_time_seconds_total{{{over}, phase="compute"}}', "30x15")]
+        self.check_panels("fleet", series, {"Replicas in training": {"{}": 2}, "Replicas in training:1": {"{}": 1.5}})
+
     def test_servers_and_an_evaluator_are_shown(self):
         server = 'lockstep_trainer_server_{}{{' + OF_TRAINER + ', server="0"{}}}'
         series = [(server.format("updates_total", ""), "0+60x15"),
