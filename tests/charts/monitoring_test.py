@@ -255,7 +255,15 @@ class DashboardsTest(unittest.TestCase):
             for entry in dashboard["templating"]["list"]:
                 if entry["name"] in ("namespace", "trainingjob"):
                     self.assertEqual((not one, not one), (entry["multi"], entry["includeAll"]), entry["name"])
-            self.assertEqual(one, dashboard["links"][0]["includeVars"])  # "all jobs" are none
+
+    def test_links_to_the_other_dashboards_take_over_the_data_source_and_nothing_else(self):
+        """The instance of an operator is none of a trainer, and all jobs are not one."""
+        found = made()
+        for name, dashboard in found.items():
+            urls = {f"/d/{other['uid']}?${{datasource:queryparam}}" for key, other in found.items() if key != name}
+            self.assertEqual(urls, {link["url"] for link in dashboard["links"]})
+            for link in dashboard["links"]:
+                self.assertEqual(("link", False, True), (link["type"], link["includeVars"], link["keepTime"]))
 
     def check_panels(self, dashboard, series, expected):
         """What the panels' first queries, or the ones after the colon, find: {"Loss:1": {labels: value}}"""

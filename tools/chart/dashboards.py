@@ -498,15 +498,20 @@ def annotations(name):
              "expr": expression(query), "step": "60s", "titleFormat": title} for title, color, query in marks]
 
 
+def links(name):
+    """To the other dashboards, which take over the data source. Another variable of the same name has other values there:
+    those of `instance` are operators or trainers, and all jobs are not one."""
+    return [{"title": DASHBOARDS[other][0], "type": "link", "icon": "dashboard", "keepTime": True, "includeVars": False,
+             "url": f"/d/lockstep-{other}?${{datasource:queryparam}}"} for other in DASHBOARDS if other != name]
+
+
 def dashboard(name):
     title, description, described, jobs_shown = DASHBOARDS[name]
     return {
         "uid": f"lockstep-{name}", "title": title, "description": description, "tags": ["lockstep"],
         "editable": False, "graphTooltip": 1, "schemaVersion": 39, "version": 1, "timezone": "",
         "refresh": "30s", "time": {"from": "now-1h", "to": "now"},
-        # The dashboard of one job cannot take over all jobs.
-        "links": [{"title": "Lockstep", "type": "dashboards", "tags": ["lockstep"], "asDropdown": True,
-                   "includeVars": jobs_shown != "all", "keepTime": True}],
+        "links": links(name),
         "annotations": {"list": annotations(name)}, "templating": {"list": variables(jobs_shown)},
         "panels": panels(described)}
 
