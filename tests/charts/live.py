@@ -220,6 +220,11 @@ class Live:
         eventually(lambda: server().call("GET", f"{PODS}/{name}-worker-0")[1].get("metadata", {}).get(
             "uid", uid) != uid)
 
+    def leave_a_job_pending(self, name):
+        """A job whose pod no node takes."""
+        server().create(job(name))
+        eventually(lambda: server().call("GET", f"{PODS}/{name}-worker-0")[0] == 200)
+
     def succeed_a_job(self, name):
         server().create(job(name))
         self.run_pod(f"{name}-worker-0")

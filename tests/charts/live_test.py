@@ -53,6 +53,7 @@ class LiveTest(unittest.TestCase):
         live = cls.live
         live.wait_for_data("lockstep_trainer_checkpoint_last_success_timestamp_seconds > 0")
         live.wait_for_data("lockstep_operator_build_info")
+        live.leave_a_job_pending("waits")
         live.succeed_a_job("succeeds")
         live.restart_a_job("restarts")
         live.lose_a_replica("lacks")

@@ -255,7 +255,15 @@ class DashboardsTest(unittest.TestCase):
             for entry in dashboard["templating"]["list"]:
                 if entry["name"] in ("namespace", "trainingjob"):
                     self.assertEqual((not one, not one), (entry["multi"], entry["includeAll"]), entry["name"])
-            self.assertEqual(one, dashboard["links"][0]["includeVars"])  # "all jobs" are none
+
+    def test_links_to_the_other_dashboards_take_over_the_data_source_and_nothing_else(self):
+        """The instance of an operator is none of a trainer, and all jobs are not one."""
+        found = made()
+        for name, dashboard in found.items():
+            urls = {f"/d/{other['uid']}?${{datasource:queryparam}}" for key, other in found.items() if key != name}
+            self.assertEqual(urls, {link["url"] for link in dashboard["links"]})
+            for link in dashboard["links"]:
+                self.assertEqual(("link", False, True), (link["type"], link["includeVars"], link["keepTime"]))
 
     def check_panels(self, dashboard, series, expected):
         """What the panels' first queries, or the ones after the colon, find: {"Loss:1": {labels: value}}"""
@@ -308,6 +316,13 @@ class DashboardsTest(unittest.TestCase):
         self.check_panels("training-job", series, {
             "Progress": {"{}": 0.3}, "Time left": {"{}": 20},
             "Loss": {'{rank="0"}': 2, '{rank="1"}': 3, '{rank="2"}': 4}, "Slowness of ranks": {}})
+
+    def test_a_variant_that_has_ended_is_none_of_the_replicas_in_training(self):
+        """Its series stay as long as another process of its pod runs, and its time stands."""
+        over = f'{OF_TRAINER}, rank="2"'
+        series = [*self.series_of_ranks(1, step=[50, 10]), (f"lockstep_trainer_step{{{over}}}", "7x15"),
+                  (f'lockstep_trainer_time_seconds_total{{{over}, phase="compute"}}', "30x15")]
+        self.check_panels("fleet", series, {"Replicas in training": {"{}": 2}, "Replicas in training:1": {"{}": 1.5}})
 
     def test_servers_and_an_evaluator_are_shown(self):
         server = 'lockstep_trainer_server_{}{{' + OF_TRAINER + ', server="0"{}}}'
@@ -406,6 +421,8 @@ class RulesTest(unittest.TestCase):
             text = (RUNBOOKS / f"{rule['alert']}.md").read_text()
             for heading in ("## What it means", "## What to look at", "## What to do"):
                 self.assertIn(heading, text, rule["alert"])
+            # Of several pods kubectl takes the one that has been ready longest: the one that has no fault.
+            self.assertNotRegex(text, r"\blogs deploy", rule["alert"])
 
     def test_recording_rules_are_named_level_metric_operation(self):
         for rule in self.rules():

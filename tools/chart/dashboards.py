@@ -53,11 +53,14 @@ def group_size():
     return "lockstep_trainer_world_size{TRAINER} > 1 and lockstep_trainer_learning_rate{TRAINER} >= 0"
 
 
+def running():
+    """The ranks whose time goes on. The series of a variant that has ended stay as long as others of its pod train."""
+    return f"sum by ({OF_RANK}) (rate(lockstep_trainer_time_seconds_total{{TRAINER}}[WINDOW])) > 0"
+
+
 def ranks():
     """How many ranks a job has, or has had in WINDOW. Variants that train independently are each a group of one."""
-    size = group_size()
-    runs = f"sum by ({OF_RANK}) (rate(lockstep_trainer_time_seconds_total{{TRAINER}}[WINDOW])) > 0"
-    return f"(max by ({OF_JOB}) ({size}) or count by ({OF_JOB}) ({runs}))"
+    return f"(max by ({OF_JOB}) ({group_size()}) or count by ({OF_JOB}) ({running()}))"
 
 
 def goodput():
@@ -131,9 +134,9 @@ FLEET = [
     Panel("Jobs", "TrainingJobs that there are, by state, as the leading operators see them.", "short",
           [(f"sum by (state) (max by ({BY_OPERATOR}, state) (lockstep_operator_jobs{{OPERATOR}}))", "{{state}}")],
           width=12, stacked=True),
-    Panel("Replicas in training", "Ranks of all jobs that are up, and how many seconds of each second "
+    Panel("Replicas in training", "Ranks of all jobs whose processes run, and how many seconds of each second "
           "they spend on steps: what is between the two lines is lost.", "short",
-          [("count(lockstep_trainer_step{TRAINER})", "up"),
+          [(f"count({running()})", "up"),
            (f'sum(rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{STEP_PHASES}"}}[WINDOW]))',
             "productive")], width=12),
     Panel("Goodput", "Part of the time that the ranks of a job spend on steps that are kept. Ranks that "
@@ -495,15 +498,20 @@ def annotations(name):
              "expr": expression(query), "step": "60s", "titleFormat": title} for title, color, query in marks]
 
 
+def links(name):
+    """To the other dashboards, which take over the data source. Another variable of the same name has other values there:
+    those of `instance` are operators or trainers, and all jobs are not one."""
+    return [{"title": DASHBOARDS[other][0], "type": "link", "icon": "dashboard", "keepTime": True, "includeVars": False,
+             "url": f"/d/lockstep-{other}?${{datasource:queryparam}}"} for other in DASHBOARDS if other != name]
+
+
 def dashboard(name):
     title, description, described, jobs_shown = DASHBOARDS[name]
     return {
         "uid": f"lockstep-{name}", "title": title, "description": description, "tags": ["lockstep"],
         "editable": False, "graphTooltip": 1, "schemaVersion": 39, "version": 1, "timezone": "",
         "refresh": "30s", "time": {"from": "now-1h", "to": "now"},
-        # The dashboard of one job cannot take over all jobs.
-        "links": [{"title": "Lockstep", "type": "dashboards", "tags": ["lockstep"], "asDropdown": True,
-                   "includeVars": jobs_shown != "all", "keepTime": True}],
+        "links": links(name),
         "annotations": {"list": annotations(name)}, "templating": {"list": variables(jobs_shown)},
         "panels": panels(described)}
 

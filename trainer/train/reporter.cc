@@ -309,6 +309,8 @@ void Reporter::Flush(const RunState& state) {
 
 void Reporter::Diverged() {
   metrics_.diverged = 1;
+  metrics_.total_steps = metrics_.step;  // as of a run that has stopped early
+  metrics_.remaining_seconds = 0;
   Publish();
   sender_.SendNow();
 }

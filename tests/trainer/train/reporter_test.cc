@@ -350,6 +350,24 @@ TEST_P(StoppingReporterTest, ARunThatHasStoppedEarlyIsAtItsLastStep) {
   EXPECT_EQ(LastLine().total_steps, 20);
 }
 
+// Its series stay as long as other variants of its pod train, and are added to theirs.
+TEST_F(ReporterTest, AVariantThatHasDivergedIsAtItsLastStep) {
+  for (int i = 0; i < 5; ++i) Step(milliseconds(400));
+  reporter_->Flush(state_);
+  EXPECT_EQ(LastLine().total_steps, 20);
+  EXPECT_GT(LastLine().remaining_seconds, 0);
+  reader_->Lines();
+  reporter_->Diverged();
+  const auto lines = reader_->Lines();
+  ASSERT_FALSE(lines.empty()) << "the process ends now";
+  const auto line = DecodeMetrics(lines.back());
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->diverged, 1);
+  EXPECT_EQ(line->step, 5);
+  EXPECT_EQ(line->total_steps, 5);
+  EXPECT_EQ(line->remaining_seconds, 0);
+}
+
 TEST_F(ReporterTest, LostSamplesOfTheLastEpochAreInTheMessage) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";
