@@ -894,6 +894,7 @@ class ImagesTest(unittest.TestCase):
         done = self.make("2.38-1")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("lockstep-trainer:", done.stdout)
+        self.assertRegex(done.stderr, r"images: lockstep-trainer:\S+: 0\.0 MB\n")
 
     def test_an_image_of_another_tag_is_of_the_same_version(self):
         done = self.make("2.38-1", "--tag", "0.0.1-g123", wants=f" VERSION={e2e_cluster.VERSION} ")
@@ -948,7 +949,7 @@ class ImageCheckTest(unittest.TestCase):
              "var/lib/dpkg/status.d/libgrpc++1.51")
     PACKAGES = ("lockstep-trainer", "libc6", "libgrpc++1.51", "nlohmann-json3-dev", "libcli11-dev")
 
-    def call(self, *faults, image=IMAGE):
+    def call(self, *faults, image=IMAGE, megabytes=1):
         """(its exit code, what it printed, what is left in the engine). A fault is a case of the engine's."""
         folder = temporary_folder(self)
         engine = folder / "engine"
@@ -957,10 +958,14 @@ class ImageCheckTest(unittest.TestCase):
         with tarfile.open(folder / "image.tar", "w") as tar:
             for name in self.FILES:
                 DebianImage.add(tar, name, "")
+            program = tarfile.TarInfo("usr/local/bin/lockstep-trainer")
+            program.size = megabytes * 1000000
+            with open("/dev/zero", "rb") as zeros:
+                tar.addfile(program, zeros)
         cases = (*faults, '"run "*--version) echo 0.1.0', '"run "*--help) echo Usage', f'"run "*.spdx.json) cat {folder}/bill.json',
                  '"run "*)', '"image inspect "*User*) echo 65532:65532', '"image inspect "*image.version*) echo 0.1.0',
                  '"image inspect "*base.name*) echo debian:test', '"image inspect "*Id*) echo "$5 $4"',
-                 '"image inspect "*Size*) echo 1000000', '"image inspect "*)', f'create*) touch {engine}/container; echo container',
+                 '"image inspect "*)', f'create*) touch {engine}/container; echo container',
                  f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{image.rpartition("/")[2]}") rm {engine}/again')
         write_program(folder / "path/docker", 'case "$*" in\n' + " ;;\n".join(cases) + " ;;\nesac")
         write_program(folder / "tools/images", f"touch {engine}/again")
@@ -974,6 +979,13 @@ class ImageCheckTest(unittest.TestCase):
 
     def test_an_image_with_which_all_is_well_passes_and_nothing_is_left(self):
         self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 1 MB\n", []), self.call())
+
+    def test_an_images_size_is_that_of_its_files_whatever_an_engine_counts(self):
+        """Docker's of 29.8 counts packed layers and unpacked ones, those of 29.0 to 29.7 packed ones alone."""
+        self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 99 MB\n"),
+                         self.call('"image inspect "*Size*) echo 99999999999', megabytes=99)[:2])
+        self.assertEqual((1, f"images_test: {self.IMAGE}: 100000000 bytes, expected less than 100 MB\n"),
+                         self.call('"image inspect "*Size*) echo 1', megabytes=100)[:2])
 
     def test_a_tag_may_say_more_than_the_version(self):
         image = "registry.example:5000/lockstep-trainer:1a2b3c4"
