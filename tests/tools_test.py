@@ -910,6 +910,18 @@ class ImagesTest(unittest.TestCase):
                     said = re.search("tools/images .*", done.stdout).group()
                     (self.assertIn if expected else self.assertNotIn)("--tag x", said)
 
+    def test_the_scenarios_images_have_no_prefix(self):
+        """One may be exported for other calls. A cluster is given lockstep-operator and lockstep-trainer."""
+        folder = temporary_folder(self)
+        shutil.copy(TOOLS.parent / "Makefile", folder)
+        for program in ("tools/setup", "tools/build", "tools/kube/docker-engine.sh", "tests/e2e/images_test", "tests/e2e/run"):
+            write_program(folder / program, "")
+        write_program(folder / "tools/images", f'echo "[$IMAGE_PREFIX]" >>{folder}/prefixes')
+        for given in ([], ["IMAGE_PREFIX=registry.example/"]):
+            subprocess.run(["make", "-s", "-C", folder, "e2e", *given], check=True,
+                           env={**os.environ, "IMAGE_PREFIX": "registry.example/"})
+        self.assertEqual(["[]", "[]"], (folder / "prefixes").read_text().split())
+
     def test_how_to_make_one_image_of_both_architectures_is_printed_once_both_are_there(self):
         done = self.make("2.38-1", other=f"version {e2e_cluster.VERSION}, revision unknown")
         self.assertEqual(0, done.returncode, done.stderr)
