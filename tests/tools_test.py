@@ -1242,6 +1242,20 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         there = {name for name in self.SOURCES if pathlib.Path(name[1:]).is_file()}
         self.assertEqual(there, self.SOURCES & set(self.call("make", "trixie")[2]))
 
+    CERTIFICATES = "./etc/ssl/certs/ca-certificates.crt"
+
+    @unittest.skipUnless(any(pathlib.Path(name[1:]).is_file() for name in SOURCES) and pathlib.Path(CERTIFICATES[1:]).is_file(),
+                         "needs Debian's sources of packages and certificates")
+    def test_packages_can_be_installed_from_sources_that_are_asked_by_https(self):
+        """In images that are made of it, as a node's is."""
+        self.assertIn(self.CERTIFICATES, self.call("make", "trixie")[2])
+        self.assertNotIn(self.CERTIFICATES, self.call("make", "trixie", BASE_SUITE="bookworm")[2])
+
+    def test_its_packages_come_from_the_mirror_that_is_named(self):
+        for mirror, said in (("http://mirror.example/debian", " http://mirror.example/debian"), ("", "")):
+            self.assertRegex(self.call("make", "noble", DEBIAN_MIRROR=mirror)[1],
+                             rf"debootstrap --variant=minbase bookworm /\S+{said}\n")
+
     @unittest.skipUnless(any(pathlib.Path(name[1:]).is_file() for name in SOURCES), "needs Debian's sources of packages")
     def test_it_has_the_updates_that_this_machine_takes(self):
         """debootstrap installs the packages of the release's beginning, or of its latest point release."""
