@@ -1901,7 +1901,7 @@ class FailureScenarioTest(unittest.TestCase):
 class UpgradeScenarioTest(unittest.TestCase):
     """A repository whose tools/build copies a file, if it is newer than what was built before."""
 
-    BUILD = """cd "$(dirname "$0")/.." && mkdir -p build
+    BUILD = """cd "$(dirname "$0")/.." && mkdir -p build && echo "$3 $4 $5" >build/programs
 [ -e build/program ] && [ ! operator.cc -nt build/program ] || cp operator.cc build/program"""
 
     def git(self, *arguments):
@@ -1919,7 +1919,7 @@ class UpgradeScenarioTest(unittest.TestCase):
         folder = temporary_folder(self)
         self.repository = folder / "repository"
         write_program(self.repository / "tools/build", self.BUILD)
-        write_program(self.repository / "tools/images", 'echo "$BASE_IMAGE" >"${0%/*}/../build/base"')
+        write_program(self.repository / "tools/images", 'echo "$BASE_IMAGE [$IMAGE_PREFIX] $*" >"${0%/*}/../build/images"')
         self.git("init", "-q")
         older, newer = self.commit("older"), self.commit("newer", other="")
 
@@ -1929,13 +1929,52 @@ class UpgradeScenarioTest(unittest.TestCase):
 
         sources = folder / "previous"
         for commit, program, files in ((newer, "newer", {"other"}), (older, "older", set())):
-            with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit), \
+            with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit, IMAGE_PREFIX="registry.example/"), \
                     unittest.mock.patch.multiple(upgrade, SOURCES=sources, BASE_IMAGE="debian:test"):
                 self.assertEqual(commit, upgrade.build_previous(unittest.mock.Mock(call=call)))
             self.assertEqual(program, (sources / "build/program").read_text())
-            self.assertEqual("debian:test\n", (sources / "build/base").read_text())
+            self.assertEqual("lockstep lockstep-operator lockstep-trainer\n", (sources / "build/programs").read_text())
+            self.assertEqual("debian:test [] --tag previous operator trainer\n", (sources / "build/images").read_text())
             self.assertEqual({"build", "operator.cc", "tools"} | files, {path.name for path in sources.iterdir()})
 
+    def test_the_previous_operator_starts_the_previous_trainers(self):
+        for previous, image, flags in (
+                (True, "lockstep-operator:previous", ["--leader-elect", "--trainer-image=lockstep-trainer:previous"]),
+                (False, "lockstep-operator:0.1.0", ["--leader-elect"])):
+            container = {"image": "lockstep-operator:0.1.0", "args": ["--leader-elect"]}
+            cluster = unittest.mock.Mock(**{"objects_of.return_value": [
+                {"kind": "CustomResourceDefinition"}, {"kind": "Deployment", "spec": {"template": {"spec": {
+                    "containers": [container]}}}}]})
+            upgrade.install_operator(cluster, previous)
+            self.assertEqual({"image": image, "args": flags}, container)
+            self.assertEqual(["Deployment"], [one["kind"] for one in cluster.apply.call_args.args])
+
+    def replace(self, image="lockstep-trainer:previous", first=701, goes_on=True, charged=1):
+        """An old job's pod is lost; its successor has this image and begins with this step."""
+        job = LoggedJob("hit")
+        job.logs["hit-worker-0"] = log(("first step of the generation", {"step": 1}))
+        job.cluster = unittest.mock.Mock(**{"items.side_effect": lambda *_: [
+            {"metadata": {"name": name}, "spec": {"containers": [{"image": image if name in job.lost else
+                                                                  "lockstep-trainer:previous"}]}}
+            for name in ("hit-worker-0", "hit-worker-1")]})
+        job.selector = []
+
+        def after(lost):
+            self.assertEqual("hit-worker-1", lost)
+            job.charged = charged
+            job.logs["hit-worker-0"] += log(("the generation has ended; joining the next one", {"step": 700}), (
+                "first step of the generation", {"step": first, "time": "2026-01-31T12:00:00Z"}))
+
+        steps = itertools.count(600, 50)
+        job.after, job.step = after, lambda: next(steps) if goes_on or not job.lost else 650
+        with unittest.mock.patch.object(e2e_steps, "PATIENCE", 0.002), contextlib.redirect_stdout(io.StringIO()):
+            upgrade.replace_an_old_trainer(job)
+
+    def test_an_old_jobs_lost_pod_is_replaced_by_an_old_trainer_that_joins_the_others(self):
+        self.replace()
+        for wrong in ({"image": "lockstep-trainer:0.1.0"}, {"first": 1}, {"first": 700}, {"goes_on": False}, {"charged": 2}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                self.replace(**wrong)
 
     def test_a_version_whose_crd_was_never_installed_is_passed_over(self):
         self.repository = temporary_folder(self)
