@@ -55,7 +55,8 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, strategies, upgrade  # noqa: E402
+from scenarios import (elastic, failure, helm, lifecycle, network_policy, parameter_servers, strategies,  # noqa: E402
+                       upgrade)
 from steps import Failure, Skipped, Steps  # noqa: E402
 
 
@@ -2001,6 +2002,55 @@ class UpgradeScenarioTest(unittest.TestCase):
             self.commit("new", **{str(crd): "new"})
             with self.assertRaises(subprocess.CalledProcessError):
                 upgrade.previous_commit(cluster)
+
+
+class HelmScenarioTest(unittest.TestCase):
+    """Two operators, a and b, of which a leads as a_1111."""
+
+    def setUp(self):
+        self.sent = []
+
+    def cluster(self, holders):
+        """One whose Lease has these holders from one look to the next, the last one for good."""
+        holders = itertools.chain(holders, itertools.repeat(holders[-1]))
+
+        def call(*words):
+            self.sent.append((words[words.index("--signal") + 1], words[-1]))
+
+        return unittest.mock.Mock(steps=Steps(), call=call, leader=lambda: next(holders), **{
+            "find.side_effect": lambda _, name, *__: {"spec": {"nodeName": "n"}, "status": {"containerStatuses": [
+                {"containerID": f"containerd://{name}"}]}},
+            "operator_pods.return_value": [{"metadata": {"name": name}} for name in "ab"]})
+
+    def call(self, do):
+        with unittest.mock.patch.multiple(helm, UNTOUCHED_SECONDS=0.05), contextlib.redirect_stdout(io.StringIO()), \
+                unittest.mock.patch.object(e2e_steps, "PATIENCE", 0.002), \
+                unittest.mock.patch.object(helm.quickstart, "helm"), \
+                unittest.mock.patch.object(e2e_steps.time, "sleep"):
+            do(unittest.mock.Mock(**{"lives.return_value": {"pod": 1}}))
+
+    def lose_leader(self, *holders):
+        self.sent.clear()
+        self.call(lambda job: helm.lose_leader(self.cluster(holders), job, {"pod": 1}))
+
+    def test_another_pod_must_lead_when_the_leading_one_hangs(self):
+        self.lose_leader("a_1111", "", "b_3333")
+        self.assertEqual([("SIGSTOP", "a"), ("SIGCONT", "a")], self.sent)
+        with self.assertRaisesRegex(Failure, "expected a leading pod that is none of a"):
+            self.lose_leader("a_1111", "", "a_2222")
+
+    def test_the_one_that_goes_on_must_not_lead_again(self):
+        with self.assertRaisesRegex(Failure, "expected that b leads"):
+            self.lose_leader("a_1111", "b_3333", "a_1111")
+
+    def test_no_pod_of_the_job_may_be_touched_meanwhile(self):
+        with self.assertRaisesRegex(Failure, "the same pods"):
+            self.call(lambda job: helm.lose_leader(self.cluster(["a_1111", "b_3333"]), job, {"pod": 0}))
+
+    def test_a_pod_of_the_new_release_must_lead_after_a_change(self):
+        self.call(lambda job: helm.change(self.cluster(["b_3333", "", "c_4444"]), job, {"pod": 1}, "helm upgrade", "upgrade"))
+        with self.assertRaisesRegex(Failure, "expected a leading pod that is none of a, b"):
+            self.call(lambda job: helm.change(self.cluster(["b_3333"]), job, {"pod": 1}, "helm upgrade", "upgrade"))
 
 
 class NetworkPolicyScenarioTest(unittest.TestCase):
