@@ -2120,6 +2120,34 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
                     unittest.mock.patch.object(network_policy.time, "monotonic", side_effect=lambda: next(clock)):
                 self.assertEqual(enforced, network_policy.is_enforced(unittest.mock.Mock()))
 
+    def test_scrapers_must_reach_the_metrics_ports_alone(self):
+        job = e2e_job.Job.__new__(e2e_job.Job)
+        job.name, job.pod = "shut", lambda name: {"status": {"podIP": name}}
+
+        def scrape(open_ports):
+            """With a pod of the namespace `monitoring` that reaches these ports of the two workers."""
+            def kubectl(_, namespace, *words):
+                self.assertEqual("monitoring", namespace)
+                return "open" if re.search(r"/dev/tcp/shut-worker-(\d/\d+)'", words[-1])[1] in open_ports else "shut"
+
+            network_policy.expect_scraped(unittest.mock.Mock(kubectl=kubectl), job)
+
+        scrape({"0/8080", "1/8080"})
+        for wrong in (set(), {"0/8080"}, {"1/8080"}, {"0/8080", "1/8080", "0/2222"}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                scrape(wrong)
+
+    def test_the_strangers_image_is_one_that_was_made_here(self):
+        """kind cannot load one of several platforms, as those of a registry are."""
+        base, calls = network_policy.BASE_IMAGE, unittest.mock.Mock()
+        network_policy.load_stranger(calls)
+        (_, built, options), (_, (loaded,), _) = calls.mock_calls
+        self.assertNotEqual(base, loaded)
+        self.assertEqual(loaded, built[built.index("--tag") + 1])
+        # Without a step of its own, the builder would take the base's image for it.
+        self.assertRegex(options["stdin"], f"^FROM {re.escape(base)}\nUSER ")
+        container = network_policy.stranger("n")["spec"]["containers"][0]
+        self.assertEqual(loaded, container["image"])
 
 class LifecycleScenarioTest(unittest.TestCase):
     def test_a_job_that_fails_before_its_deadline_fails_the_scenario(self):
