@@ -55,8 +55,8 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import (elastic, failure, helm, lifecycle, network_policy, parameter_servers, strategies,  # noqa: E402
-                       upgrade)
+from scenarios import (elastic, failure, frameworks, helm, lifecycle, network_policy, parameter_servers,  # noqa: E402
+                       strategies, upgrade)
 from steps import Failure, Skipped, Steps  # noqa: E402
 
 
@@ -2053,6 +2053,31 @@ class HelmScenarioTest(unittest.TestCase):
             self.call(lambda job: helm.change(self.cluster(["b_3333"]), job, {"pod": 1}, "helm upgrade", "upgrade"))
 
 
+class FrameworksScenarioTest(unittest.TestCase):
+    def test_the_operator_is_told_to_take_reports_where_programs_send_them(self):
+        selector = {"app.kubernetes.io/component": "operator"}
+        cluster = unittest.mock.Mock(**{"find.return_value": {"spec": {"selector": {"matchLabels": selector}}}})
+        frameworks.take_reports(cluster)
+        service, = cluster.apply.call_args.args
+        self.assertEqual(selector, service["spec"]["selector"])
+        port, = service["spec"]["ports"]
+        flags = [one["value"] for one in json.loads(cluster.kubectl.call_args.args[-1])]
+        self.assertEqual([f"--progress-bind-address=:{port['port']}",
+                          "--progress-url=http://{name}.{namespace}.svc:{port}".format(**service["metadata"], **port)], flags)
+        cluster.wait_for_operator.assert_called_once()
+
+    def test_a_program_must_report_to_its_last_step(self):
+        def check(progress):
+            job = unittest.mock.Mock(steps=Steps(), **{"status.return_value": {"progress": progress} if progress else {}})
+            frameworks.expect_reported(job)
+
+        check({"step": 234, "totalSteps": 234, "loss": 0.1})
+        for wrong in (None, {"step": 233, "totalSteps": 234, "loss": 0.1}, {"step": 234, "totalSteps": 234},
+                      {"step": 0, "totalSteps": 0, "loss": 0.1}, {"loss": 0.1}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                check(wrong)
+
+
 class NetworkPolicyScenarioTest(unittest.TestCase):
     def reaches(self, answer):
         def kubectl(*_, **__):
@@ -2078,6 +2103,34 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
             with self.assertRaises(Failure):
                 network_policy.expect_reached(said, job, not all_of_them)
 
+    def test_scrapers_must_reach_the_metrics_ports_alone(self):
+        job = e2e_job.Job.__new__(e2e_job.Job)
+        job.name, job.pod = "shut", lambda name: {"status": {"podIP": name}}
+
+        def scrape(open_ports):
+            """With a pod of the namespace `monitoring` that reaches these ports of the two workers."""
+            def kubectl(_, namespace, *words):
+                self.assertEqual("monitoring", namespace)
+                return "open" if re.search(r"/dev/tcp/shut-worker-(\d/\d+)'", words[-1])[1] in open_ports else "shut"
+
+            network_policy.expect_scraped(unittest.mock.Mock(kubectl=kubectl), job)
+
+        scrape({"0/8080", "1/8080"})
+        for wrong in (set(), {"0/8080"}, {"1/8080"}, {"0/8080", "1/8080", "0/2222"}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                scrape(wrong)
+
+    def test_the_strangers_image_is_one_that_was_made_here(self):
+        """kind cannot load one of several platforms, as those of a registry are."""
+        base, calls = network_policy.BASE_IMAGE, unittest.mock.Mock()
+        network_policy.load_stranger(calls)
+        (_, built, options), (_, (loaded,), _) = calls.mock_calls
+        self.assertNotEqual(base, loaded)
+        self.assertEqual(loaded, built[built.index("--tag") + 1])
+        # Without a step of its own, the builder would take the base's image for it.
+        self.assertRegex(options["stdin"], f"^FROM {re.escape(base)}\nUSER ")
+        container = network_policy.stranger("n")["spec"]["containers"][0]
+        self.assertEqual(loaded, container["image"])
 
     def start_policyd(self, image):
         """What was applied, with a policyd-image.sh that prints or raises `image`."""
@@ -2120,34 +2173,6 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
                     unittest.mock.patch.object(network_policy.time, "monotonic", side_effect=lambda: next(clock)):
                 self.assertEqual(enforced, network_policy.is_enforced(unittest.mock.Mock()))
 
-    def test_scrapers_must_reach_the_metrics_ports_alone(self):
-        job = e2e_job.Job.__new__(e2e_job.Job)
-        job.name, job.pod = "shut", lambda name: {"status": {"podIP": name}}
-
-        def scrape(open_ports):
-            """With a pod of the namespace `monitoring` that reaches these ports of the two workers."""
-            def kubectl(_, namespace, *words):
-                self.assertEqual("monitoring", namespace)
-                return "open" if re.search(r"/dev/tcp/shut-worker-(\d/\d+)'", words[-1])[1] in open_ports else "shut"
-
-            network_policy.expect_scraped(unittest.mock.Mock(kubectl=kubectl), job)
-
-        scrape({"0/8080", "1/8080"})
-        for wrong in (set(), {"0/8080"}, {"1/8080"}, {"0/8080", "1/8080", "0/2222"}):
-            with self.subTest(wrong), self.assertRaises(Failure):
-                scrape(wrong)
-
-    def test_the_strangers_image_is_one_that_was_made_here(self):
-        """kind cannot load one of several platforms, as those of a registry are."""
-        base, calls = network_policy.BASE_IMAGE, unittest.mock.Mock()
-        network_policy.load_stranger(calls)
-        (_, built, options), (_, (loaded,), _) = calls.mock_calls
-        self.assertNotEqual(base, loaded)
-        self.assertEqual(loaded, built[built.index("--tag") + 1])
-        # Without a step of its own, the builder would take the base's image for it.
-        self.assertRegex(options["stdin"], f"^FROM {re.escape(base)}\nUSER ")
-        container = network_policy.stranger("n")["spec"]["containers"][0]
-        self.assertEqual(loaded, container["image"])
 
 class LifecycleScenarioTest(unittest.TestCase):
     def test_a_job_that_fails_before_its_deadline_fails_the_scenario(self):
