@@ -25,7 +25,7 @@ def run(cluster):
     with steps.step("the previous version's operator and trainer are built", 3600):
         commit = build_previous(cluster)
     steps.note(f"upgraded from {commit}")
-    with steps.step("onto the nodes, and installed", 180):
+    with steps.step("onto the nodes, and installed", 300):
         cluster.load_images(PREVIOUS_OPERATOR, PREVIOUS_TRAINER)
         cluster.uninstall()
         install_crd(cluster, previous=True)
