@@ -117,7 +117,7 @@ images-arm64:
 ##                  takes an hour
 e2e:
 	@tools/kube/docker-engine.sh
-	@$(MAKE) --no-print-directory images TAG=
+	@$(MAKE) --no-print-directory images TAG= IMAGE_PREFIX=
 	@tools/setup data
 	@tools/setup chart
 	@[ -n "$$KIND_NODE_IMAGE" ] || tools/setup kube

@@ -55,7 +55,8 @@ e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
-from scenarios import elastic, failure, lifecycle, network_policy, parameter_servers, strategies, upgrade  # noqa: E402
+from scenarios import (elastic, failure, frameworks, helm, lifecycle, network_policy, parameter_servers,  # noqa: E402
+                       strategies, upgrade)
 from steps import Failure, Skipped, Steps  # noqa: E402
 
 
@@ -894,6 +895,7 @@ class ImagesTest(unittest.TestCase):
         done = self.make("2.38-1")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("lockstep-trainer:", done.stdout)
+        self.assertRegex(done.stderr, r"images: lockstep-trainer:\S+: 0\.0 MB\n")
 
     def test_an_image_of_another_tag_is_of_the_same_version(self):
         done = self.make("2.38-1", "--tag", "0.0.1-g123", wants=f" VERSION={e2e_cluster.VERSION} ")
@@ -908,6 +910,18 @@ class ImagesTest(unittest.TestCase):
                                           text=True, check=True)
                     said = re.search("tools/images .*", done.stdout).group()
                     (self.assertIn if expected else self.assertNotIn)("--tag x", said)
+
+    def test_the_scenarios_images_have_no_prefix(self):
+        """One may be exported for other calls. A cluster is given lockstep-operator and lockstep-trainer."""
+        folder = temporary_folder(self)
+        shutil.copy(TOOLS.parent / "Makefile", folder)
+        for program in ("tools/setup", "tools/build", "tools/kube/docker-engine.sh", "tests/e2e/images_test", "tests/e2e/run"):
+            write_program(folder / program, "")
+        write_program(folder / "tools/images", f'echo "[$IMAGE_PREFIX]" >>{folder}/prefixes')
+        for given in ([], ["IMAGE_PREFIX=registry.example/"]):
+            subprocess.run(["make", "-s", "-C", folder, "e2e", *given], check=True,
+                           env={**os.environ, "IMAGE_PREFIX": "registry.example/"})
+        self.assertEqual(["[]", "[]"], (folder / "prefixes").read_text().split())
 
     def test_how_to_make_one_image_of_both_architectures_is_printed_once_both_are_there(self):
         done = self.make("2.38-1", other=f"version {e2e_cluster.VERSION}, revision unknown")
@@ -948,7 +962,7 @@ class ImageCheckTest(unittest.TestCase):
              "var/lib/dpkg/status.d/libgrpc++1.51")
     PACKAGES = ("lockstep-trainer", "libc6", "libgrpc++1.51", "nlohmann-json3-dev", "libcli11-dev")
 
-    def call(self, *faults, image=IMAGE):
+    def call(self, *faults, image=IMAGE, megabytes=1):
         """(its exit code, what it printed, what is left in the engine). A fault is a case of the engine's."""
         folder = temporary_folder(self)
         engine = folder / "engine"
@@ -957,10 +971,14 @@ class ImageCheckTest(unittest.TestCase):
         with tarfile.open(folder / "image.tar", "w") as tar:
             for name in self.FILES:
                 DebianImage.add(tar, name, "")
+            program = tarfile.TarInfo("usr/local/bin/lockstep-trainer")
+            program.size = megabytes * 1000000
+            with open("/dev/zero", "rb") as zeros:
+                tar.addfile(program, zeros)
         cases = (*faults, '"run "*--version) echo 0.1.0', '"run "*--help) echo Usage', f'"run "*.spdx.json) cat {folder}/bill.json',
                  '"run "*)', '"image inspect "*User*) echo 65532:65532', '"image inspect "*image.version*) echo 0.1.0',
                  '"image inspect "*base.name*) echo debian:test', '"image inspect "*Id*) echo "$5 $4"',
-                 '"image inspect "*Size*) echo 1000000', '"image inspect "*)', f'create*) touch {engine}/container; echo container',
+                 '"image inspect "*)', f'create*) touch {engine}/container; echo container',
                  f'export*) cat {folder}/image.tar', f'"rm container") rm {engine}/container', f'"image rm again/{image.rpartition("/")[2]}") rm {engine}/again')
         write_program(folder / "path/docker", 'case "$*" in\n' + " ;;\n".join(cases) + " ;;\nesac")
         write_program(folder / "tools/images", f"touch {engine}/again")
@@ -974,6 +992,13 @@ class ImageCheckTest(unittest.TestCase):
 
     def test_an_image_with_which_all_is_well_passes_and_nothing_is_left(self):
         self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 1 MB\n", []), self.call())
+
+    def test_an_images_size_is_that_of_its_files_whatever_an_engine_counts(self):
+        """Docker's of 29.8 counts packed layers and unpacked ones, those of 29.0 to 29.7 packed ones alone."""
+        self.assertEqual((0, f"images_test: {self.IMAGE}: ok, 99 MB\n"),
+                         self.call('"image inspect "*Size*) echo 99999999999', megabytes=99)[:2])
+        self.assertEqual((1, f"images_test: {self.IMAGE}: 100000000 bytes, expected less than 100 MB\n"),
+                         self.call('"image inspect "*Size*) echo 1', megabytes=100)[:2])
 
     def test_a_tag_may_say_more_than_the_version(self):
         image = "registry.example:5000/lockstep-trainer:1a2b3c4"
@@ -1217,6 +1242,20 @@ mkdir -p "$3/etc/dpkg/dpkg.cfg.d" "$3/usr/share/doc/bash" """)
         self.assertNotIn("chroot", said)
         there = {name for name in self.SOURCES if pathlib.Path(name[1:]).is_file()}
         self.assertEqual(there, self.SOURCES & set(self.call("make", "trixie")[2]))
+
+    CERTIFICATES = "./etc/ssl/certs/ca-certificates.crt"
+
+    @unittest.skipUnless(any(pathlib.Path(name[1:]).is_file() for name in SOURCES) and pathlib.Path(CERTIFICATES[1:]).is_file(),
+                         "needs Debian's sources of packages and certificates")
+    def test_packages_can_be_installed_from_sources_that_are_asked_by_https(self):
+        """In images that are made of it, as a node's is."""
+        self.assertIn(self.CERTIFICATES, self.call("make", "trixie")[2])
+        self.assertNotIn(self.CERTIFICATES, self.call("make", "trixie", BASE_SUITE="bookworm")[2])
+
+    def test_its_packages_come_from_the_mirror_that_is_named(self):
+        for mirror, said in (("http://mirror.example/debian", " http://mirror.example/debian"), ("", "")):
+            self.assertRegex(self.call("make", "noble", DEBIAN_MIRROR=mirror)[1],
+                             rf"debootstrap --variant=minbase bookworm /\S+{said}\n")
 
     @unittest.skipUnless(any(pathlib.Path(name[1:]).is_file() for name in SOURCES), "needs Debian's sources of packages")
     def test_it_has_the_updates_that_this_machine_takes(self):
@@ -1863,7 +1902,7 @@ class FailureScenarioTest(unittest.TestCase):
 class UpgradeScenarioTest(unittest.TestCase):
     """A repository whose tools/build copies a file, if it is newer than what was built before."""
 
-    BUILD = """cd "$(dirname "$0")/.." && mkdir -p build
+    BUILD = """cd "$(dirname "$0")/.." && mkdir -p build && echo "$3 $4 $5" >build/programs
 [ -e build/program ] && [ ! operator.cc -nt build/program ] || cp operator.cc build/program"""
 
     def git(self, *arguments):
@@ -1881,7 +1920,7 @@ class UpgradeScenarioTest(unittest.TestCase):
         folder = temporary_folder(self)
         self.repository = folder / "repository"
         write_program(self.repository / "tools/build", self.BUILD)
-        write_program(self.repository / "tools/images", 'echo "$BASE_IMAGE" >"${0%/*}/../build/base"')
+        write_program(self.repository / "tools/images", 'echo "$BASE_IMAGE [$IMAGE_PREFIX] $*" >"${0%/*}/../build/images"')
         self.git("init", "-q")
         older, newer = self.commit("older"), self.commit("newer", other="")
 
@@ -1891,13 +1930,52 @@ class UpgradeScenarioTest(unittest.TestCase):
 
         sources = folder / "previous"
         for commit, program, files in ((newer, "newer", {"other"}), (older, "older", set())):
-            with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit), \
+            with unittest.mock.patch.dict(os.environ, E2E_PREVIOUS=commit, IMAGE_PREFIX="registry.example/"), \
                     unittest.mock.patch.multiple(upgrade, SOURCES=sources, BASE_IMAGE="debian:test"):
                 self.assertEqual(commit, upgrade.build_previous(unittest.mock.Mock(call=call)))
             self.assertEqual(program, (sources / "build/program").read_text())
-            self.assertEqual("debian:test\n", (sources / "build/base").read_text())
+            self.assertEqual("lockstep lockstep-operator lockstep-trainer\n", (sources / "build/programs").read_text())
+            self.assertEqual("debian:test [] --tag previous operator trainer\n", (sources / "build/images").read_text())
             self.assertEqual({"build", "operator.cc", "tools"} | files, {path.name for path in sources.iterdir()})
 
+    def test_the_previous_operator_starts_the_previous_trainers(self):
+        for previous, image, flags in (
+                (True, "lockstep-operator:previous", ["--leader-elect", "--trainer-image=lockstep-trainer:previous"]),
+                (False, "lockstep-operator:0.1.0", ["--leader-elect"])):
+            container = {"image": "lockstep-operator:0.1.0", "args": ["--leader-elect"]}
+            cluster = unittest.mock.Mock(**{"objects_of.return_value": [
+                {"kind": "CustomResourceDefinition"}, {"kind": "Deployment", "spec": {"template": {"spec": {
+                    "containers": [container]}}}}]})
+            upgrade.install_operator(cluster, previous)
+            self.assertEqual({"image": image, "args": flags}, container)
+            self.assertEqual(["Deployment"], [one["kind"] for one in cluster.apply.call_args.args])
+
+    def replace(self, image="lockstep-trainer:previous", first=701, goes_on=True, charged=1):
+        """An old job's pod is lost; its successor has this image and begins with this step."""
+        job = LoggedJob("hit")
+        job.logs["hit-worker-0"] = log(("first step of the generation", {"step": 1}))
+        job.cluster = unittest.mock.Mock(**{"items.side_effect": lambda *_: [
+            {"metadata": {"name": name}, "spec": {"containers": [{"image": image if name in job.lost else
+                                                                  "lockstep-trainer:previous"}]}}
+            for name in ("hit-worker-0", "hit-worker-1")]})
+        job.selector = []
+
+        def after(lost):
+            self.assertEqual("hit-worker-1", lost)
+            job.charged = charged
+            job.logs["hit-worker-0"] += log(("the generation has ended; joining the next one", {"step": 700}), (
+                "first step of the generation", {"step": first, "time": "2026-01-31T12:00:00Z"}))
+
+        steps = itertools.count(600, 50)
+        job.after, job.step = after, lambda: next(steps) if goes_on or not job.lost else 650
+        with unittest.mock.patch.object(e2e_steps, "PATIENCE", 0.002), contextlib.redirect_stdout(io.StringIO()):
+            upgrade.replace_an_old_trainer(job)
+
+    def test_an_old_jobs_lost_pod_is_replaced_by_an_old_trainer_that_joins_the_others(self):
+        self.replace()
+        for wrong in ({"image": "lockstep-trainer:0.1.0"}, {"first": 1}, {"first": 700}, {"goes_on": False}, {"charged": 2}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                self.replace(**wrong)
 
     def test_a_version_whose_crd_was_never_installed_is_passed_over(self):
         self.repository = temporary_folder(self)
@@ -1926,6 +2004,80 @@ class UpgradeScenarioTest(unittest.TestCase):
                 upgrade.previous_commit(cluster)
 
 
+class HelmScenarioTest(unittest.TestCase):
+    """Two operators, a and b, of which a leads as a_1111."""
+
+    def setUp(self):
+        self.sent = []
+
+    def cluster(self, holders):
+        """One whose Lease has these holders from one look to the next, the last one for good."""
+        holders = itertools.chain(holders, itertools.repeat(holders[-1]))
+
+        def call(*words):
+            self.sent.append((words[words.index("--signal") + 1], words[-1]))
+
+        return unittest.mock.Mock(steps=Steps(), call=call, leader=lambda: next(holders), **{
+            "find.side_effect": lambda _, name, *__: {"spec": {"nodeName": "n"}, "status": {"containerStatuses": [
+                {"containerID": f"containerd://{name}"}]}},
+            "operator_pods.return_value": [{"metadata": {"name": name}} for name in "ab"]})
+
+    def call(self, do):
+        with unittest.mock.patch.multiple(helm, UNTOUCHED_SECONDS=0.05), contextlib.redirect_stdout(io.StringIO()), \
+                unittest.mock.patch.object(e2e_steps, "PATIENCE", 0.002), \
+                unittest.mock.patch.object(helm.quickstart, "helm"), \
+                unittest.mock.patch.object(e2e_steps.time, "sleep"):
+            do(unittest.mock.Mock(**{"lives.return_value": {"pod": 1}}))
+
+    def lose_leader(self, *holders):
+        self.sent.clear()
+        self.call(lambda job: helm.lose_leader(self.cluster(holders), job, {"pod": 1}))
+
+    def test_another_pod_must_lead_when_the_leading_one_hangs(self):
+        self.lose_leader("a_1111", "", "b_3333")
+        self.assertEqual([("SIGSTOP", "a"), ("SIGCONT", "a")], self.sent)
+        with self.assertRaisesRegex(Failure, "expected a leading pod that is none of a"):
+            self.lose_leader("a_1111", "", "a_2222")
+
+    def test_the_one_that_goes_on_must_not_lead_again(self):
+        with self.assertRaisesRegex(Failure, "expected that b leads"):
+            self.lose_leader("a_1111", "b_3333", "a_1111")
+
+    def test_no_pod_of_the_job_may_be_touched_meanwhile(self):
+        with self.assertRaisesRegex(Failure, "the same pods"):
+            self.call(lambda job: helm.lose_leader(self.cluster(["a_1111", "b_3333"]), job, {"pod": 0}))
+
+    def test_a_pod_of_the_new_release_must_lead_after_a_change(self):
+        self.call(lambda job: helm.change(self.cluster(["b_3333", "", "c_4444"]), job, {"pod": 1}, "helm upgrade", "upgrade"))
+        with self.assertRaisesRegex(Failure, "expected a leading pod that is none of a, b"):
+            self.call(lambda job: helm.change(self.cluster(["b_3333"]), job, {"pod": 1}, "helm upgrade", "upgrade"))
+
+
+class FrameworksScenarioTest(unittest.TestCase):
+    def test_the_operator_is_told_to_take_reports_where_programs_send_them(self):
+        selector = {"app.kubernetes.io/component": "operator"}
+        cluster = unittest.mock.Mock(**{"find.return_value": {"spec": {"selector": {"matchLabels": selector}}}})
+        frameworks.take_reports(cluster)
+        service, = cluster.apply.call_args.args
+        self.assertEqual(selector, service["spec"]["selector"])
+        port, = service["spec"]["ports"]
+        flags = [one["value"] for one in json.loads(cluster.kubectl.call_args.args[-1])]
+        self.assertEqual([f"--progress-bind-address=:{port['port']}",
+                          "--progress-url=http://{name}.{namespace}.svc:{port}".format(**service["metadata"], **port)], flags)
+        cluster.wait_for_operator.assert_called_once()
+
+    def test_a_program_must_report_to_its_last_step(self):
+        def check(progress):
+            job = unittest.mock.Mock(steps=Steps(), **{"status.return_value": {"progress": progress} if progress else {}})
+            frameworks.expect_reported(job)
+
+        check({"step": 234, "totalSteps": 234, "loss": 0.1})
+        for wrong in (None, {"step": 233, "totalSteps": 234, "loss": 0.1}, {"step": 234, "totalSteps": 234},
+                      {"step": 0, "totalSteps": 0, "loss": 0.1}, {"loss": 0.1}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                check(wrong)
+
+
 class NetworkPolicyScenarioTest(unittest.TestCase):
     def reaches(self, answer):
         def kubectl(*_, **__):
@@ -1951,6 +2103,34 @@ class NetworkPolicyScenarioTest(unittest.TestCase):
             with self.assertRaises(Failure):
                 network_policy.expect_reached(said, job, not all_of_them)
 
+    def test_scrapers_must_reach_the_metrics_ports_alone(self):
+        job = e2e_job.Job.__new__(e2e_job.Job)
+        job.name, job.pod = "shut", lambda name: {"status": {"podIP": name}}
+
+        def scrape(open_ports):
+            """With a pod of the namespace `monitoring` that reaches these ports of the two workers."""
+            def kubectl(_, namespace, *words):
+                self.assertEqual("monitoring", namespace)
+                return "open" if re.search(r"/dev/tcp/shut-worker-(\d/\d+)'", words[-1])[1] in open_ports else "shut"
+
+            network_policy.expect_scraped(unittest.mock.Mock(kubectl=kubectl), job)
+
+        scrape({"0/8080", "1/8080"})
+        for wrong in (set(), {"0/8080"}, {"1/8080"}, {"0/8080", "1/8080", "0/2222"}):
+            with self.subTest(wrong), self.assertRaises(Failure):
+                scrape(wrong)
+
+    def test_the_strangers_image_is_one_that_was_made_here(self):
+        """kind cannot load one of several platforms, as those of a registry are."""
+        base, calls = network_policy.BASE_IMAGE, unittest.mock.Mock()
+        network_policy.load_stranger(calls)
+        (_, built, options), (_, (loaded,), _) = calls.mock_calls
+        self.assertNotEqual(base, loaded)
+        self.assertEqual(loaded, built[built.index("--tag") + 1])
+        # Without a step of its own, the builder would take the base's image for it.
+        self.assertRegex(options["stdin"], f"^FROM {re.escape(base)}\nUSER ")
+        container = network_policy.stranger("n")["spec"]["containers"][0]
+        self.assertEqual(loaded, container["image"])
 
     def start_policyd(self, image):
         """What was applied, with a policyd-image.sh that prints or raises `image`."""

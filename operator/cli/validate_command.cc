@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/json_text.h"
 #include "base/printable.h"
@@ -20,40 +21,56 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Each line of the error is a fault, and begins with the name of the file.
-Json FaultsOf(const absl::Status& status, const std::string& source) {
-  Json faults = Json::array();
+void AddFaults(const absl::Status& status, const std::string& source, Json& faults) {
   std::istringstream lines{std::string(status.message())};
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(source + ": ")) line.erase(0, source.size() + 2);
     faults.push_back(std::move(line));
   }
-  return faults;
+}
+
+Json ReportOf(const absl::StatusOr<std::vector<CheckedJob>>& jobs, const std::string& source) {
+  Json faults = Json::array();
+  AddFaults(jobs.status(), source, faults);
+  for (const CheckedJob& job : jobs.ok() ? *jobs : std::vector<CheckedJob>{}) {
+    AddFaults(job.status, source, faults);
+  }
+  const bool valid = faults.empty();
+  return {{"file", source},
+          {"job", valid && jobs->size() == 1 ? Json(jobs->front().name) : Json(nullptr)},
+          {"valid", valid},
+          {"faults", std::move(faults)}};
 }
 
 }  // namespace
 
 CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options) {
-  CLI::App* command = app.add_subcommand("validate", "List the faults of a TrainingJob");
+  CLI::App* command = app.add_subcommand("validate", "List the faults of TrainingJobs");
   AddJobFileOptions(*command, options.job);
   AddOutputOption(*command, options.output, {"text", "json"},
-                  "text, or json: one object on stdout, also if the job has faults");
+                  "text, or json: one object on stdout, also if there are faults");
   return command;
 }
 
 ExitCode RunValidate(const ValidateOptions& options) {
-  const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
+  const std::string source = SourceOf(options.job.file);
+  const absl::StatusOr<std::vector<CheckedJob>> jobs = CheckJobFile(options.job);
   if (options.output == "json") {
-    const std::string source = SourceOf(options.job.file);
-    const Json report = {{"file", source},
-                         {"job", loaded.ok() ? Json(loaded->job.metadata.name) : Json(nullptr)},
-                         {"valid", loaded.ok()},
-                         {"faults", FaultsOf(loaded.status(), source)}};
+    const Json report = ReportOf(jobs, source);
     fmt::print("{}\n", AsciiJson(report));
-    return loaded.ok() ? kExitDone : kExitUsage;
+    return report.at("valid").get<bool>() ? kExitDone : kExitUsage;
   }
-  if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
-  fmt::print("{}: TrainingJob {} is valid\n", Printable(loaded->source), loaded->job.metadata.name);
-  return kExitDone;
+  if (!jobs.ok()) return Fail(kExitUsage, jobs.status());
+  bool valid = true;
+  for (const CheckedJob& job : *jobs) {
+    valid = valid && job.status.ok();
+    if (job.status.ok()) {
+      fmt::print("{}: TrainingJob {} is valid\n", Printable(source), job.name);
+    } else {
+      Fail(kExitUsage, job.status);
+    }
+  }
+  return valid ? kExitDone : kExitUsage;
 }
 
 }  // namespace lockstep::cli

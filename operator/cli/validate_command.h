@@ -14,7 +14,8 @@ struct ValidateOptions {
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
 CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options);
 
-// Prints the faults of the file to stderr, or to stdout that it is valid. Returns the exit code.
+// Prints for each job of the file its faults to stderr, or to stdout that it is valid. Returns the
+// exit code.
 ExitCode RunValidate(const ValidateOptions& options);
 
 }  // namespace lockstep::cli

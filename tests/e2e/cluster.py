@@ -238,10 +238,13 @@ class Cluster:
         self.kubectl("delete", "--ignore-not-found", "-k", MANIFESTS,
                      f"--timeout={self.steps.left():.0f}s")
 
-    def operator_pod(self):
-        pods = [pod for pod in self.items("-n", SYSTEM, "pods", "-l",
-                                          "app.kubernetes.io/component=operator")
+    def operator_pods(self):
+        """Those that are not being deleted."""
+        return [pod for pod in self.items("-n", SYSTEM, "pods", "-l", "app.kubernetes.io/component=operator")
                 if "deletionTimestamp" not in pod["metadata"]]
+
+    def operator_pod(self):
+        pods = self.operator_pods()
         if len(pods) != 1:
             raise Failure(f"found {len(pods)} pods of the operator, expected one")
         return pods[0]

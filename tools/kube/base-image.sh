@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Debian image that images are made of, unless $BASE_IMAGE names another one: that of this machine's release,
 # since programs need the C library that they were linked with. On any other system, Debian 12's. $BASE_SUITE names
-# another release, bookworm or trixie.
+# another release, bookworm or trixie, and $DEBIAN_MIRROR where debootstrap takes packages from.
 #   base-image.sh name  print its name
 #   base-image.sh make  make it from packages, without a registry; needs root, debootstrap and a Docker engine
 set -euo pipefail
@@ -26,7 +26,7 @@ make_image() {
   chmod 755 "$root" # it becomes the image's /
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$root' '$root.log'" EXIT
-  debootstrap --variant=minbase "$suite" "$root" >"$root.log" || { tail "$root.log" >&2; exit 1; }
+  debootstrap --variant=minbase "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$root.log" || { tail "$root.log" >&2; exit 1; }
   printf 'path-exclude=/usr/share/%s/*\n' doc man info locale lintian > "$root/etc/dpkg/dpkg.cfg.d/slim"
   # Security updates too, where this machine is of the same release and takes them: debootstrap installs none, and
   # packages of this image end up in those that are made of it.
@@ -36,7 +36,8 @@ make_image() {
     updates=yes
   done
   if [ $updates = yes ]; then
-    # What the sources may name: lists of mirrors, and servers that are asked by https.
+    # What the sources may name: lists of mirrors, and servers that are asked by https. They stay: packages are
+    # installed into images that are made of this one.
     for file in /etc/apt/mirrors/*.list /etc/ssl/certs/ca-certificates.crt; do
       [ ! -f "$file" ] || install -D -m 644 "$file" "$root$file"
     done
@@ -45,7 +46,6 @@ make_image() {
       echo "base-image: warning: the packages of $name, and of images that are made of it, lack updates:" \
         "apt cannot take them from this machine's sources (above)" >&2
     }
-    rm -f "$root/etc/ssl/certs/ca-certificates.crt" # of no package in the image
   fi
   # what the slim images leave out
   rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,man,info,locale,lintian}/*

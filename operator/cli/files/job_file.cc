@@ -7,7 +7,6 @@
 #include <cctype>
 #include <iostream>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -141,6 +140,38 @@ absl::Status CheckCompanion(Object& document) {
   return api::ToStatus(faults);
 }
 
+struct Documents {
+  std::vector<Object> jobs;  // at least one
+  std::vector<Object> companions;
+};
+
+// Errors name the file.
+absl::StatusOr<Documents> ParseDocuments(const std::string& text, const std::string& source) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Object> documents, api::ParseYaml(text, source));
+  Documents sorted;
+  std::vector<std::string> found;
+  for (Object& document : documents) {
+    const std::string kind = KindOf(document);
+    found.push_back(kind);
+    if (kind == api::kKind) {
+      sorted.jobs.push_back(std::move(document));
+    } else if (IsCompanion(kind)) {
+      LOCKSTEP_RETURN_IF_ERROR(InFile(source, CheckCompanion(document)));
+      sorted.companions.push_back(std::move(document));
+    } else {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: document {}: found {}, expected a TrainingJob or one of its {}s", source,
+                      found.size(), kind, fmt::join(kCompanions, "s, ")));
+    }
+  }
+  if (sorted.jobs.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found {}, expected a TrainingJob", source,
+                    found.empty() ? "nothing" : fmt::format("{}", fmt::join(found, ", "))));
+  }
+  return sorted;
+}
+
 }  // namespace
 
 absl::Status InFile(const std::string& source, const absl::Status& status) {
@@ -157,41 +188,17 @@ absl::Status InFile(const std::string& source, const absl::Status& status) {
 
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& sets) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Object> documents, api::ParseYaml(text, source));
-  JobFile file;
-  file.source = source;
-  std::optional<Object> job;
-  std::vector<std::string> found;
-  for (Object& document : documents) {
-    const std::string kind = KindOf(document);
-    found.push_back(kind);
-    if (kind == api::kKind) {
-      if (job) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: found two TrainingJobs, expected one", source));
-      }
-      job = std::move(document);
-    } else if (IsCompanion(kind)) {
-      LOCKSTEP_RETURN_IF_ERROR(InFile(source, CheckCompanion(document)));
-      file.objects.push_back(std::move(document));
-    } else {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: document {}: found {}, expected a TrainingJob or one of its {}s", source,
-                      found.size(), kind, fmt::join(kCompanions, "s, ")));
-    }
-  }
-  if (!job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Documents documents, ParseDocuments(text, source));
+  if (documents.jobs.size() > 1) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: found {}, expected a TrainingJob", source,
-                    found.empty() ? "nothing" : fmt::format("{}", fmt::join(found, ", "))));
+        fmt::format("{}: found {} TrainingJobs, expected one", source, documents.jobs.size()));
   }
-  absl::StatusOr<api::TrainingJob> read = ReadJob(*std::move(job), sets);
-  if (!read.ok()) return InFile(source, read.status());
-  file.job = *std::move(read);
-  for (Object& object : file.objects) {
-    object["metadata"]["namespace"] = file.job.metadata.namespace_name;
+  absl::StatusOr<api::TrainingJob> job = ReadJob(std::move(documents.jobs.front()), sets);
+  if (!job.ok()) return InFile(source, job.status());
+  for (Object& object : documents.companions) {
+    object["metadata"]["namespace"] = job->metadata.namespace_name;
   }
-  return file;
+  return JobFile{source, *std::move(job), std::move(documents.companions)};
 }
 
 std::string SourceOf(const std::string& path) {
@@ -209,6 +216,23 @@ absl::StatusOr<std::string> ReadInput(const std::string& path) {
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
   return ParseJobFile(text, SourceOf(options.file), options.sets);
+}
+
+absl::StatusOr<std::vector<CheckedJob>> CheckJobFile(const JobFileOptions& options) {
+  const std::string source = SourceOf(options.file);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Documents documents, ParseDocuments(text, source));
+  const bool is_one = documents.jobs.size() == 1;
+  std::vector<CheckedJob> checked;
+  for (const Object& document : documents.jobs) {
+    absl::StatusOr<api::TrainingJob> job = ReadJob(document, options.sets);
+    std::string name = job.ok() ? job->metadata.name : kube::Name(document);
+    const std::string where =
+        is_one ? source
+               : fmt::format("{}: TrainingJob {}", source, name.empty() ? "without a name" : name);
+    checked.push_back({std::move(name), job.ok() ? absl::OkStatus() : InFile(where, job.status())});
+  }
+  return checked;
 }
 
 }  // namespace lockstep::cli

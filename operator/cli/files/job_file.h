@@ -1,4 +1,4 @@
-// Reads a YAML file with one TrainingJob and its companion objects.
+// Reads a YAML file with TrainingJobs and their companion objects.
 #pragma once
 
 #include <string>
@@ -22,6 +22,12 @@ struct JobFile {
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
+// One TrainingJob of a file that may have several.
+struct CheckedJob {
+  std::string name;     // empty: it has none
+  absl::Status status;  // every fault of the job
+};
+
 // What messages call the file: `path`, or "standard input" for "-".
 std::string SourceOf(const std::string& path);
 
@@ -31,12 +37,17 @@ absl::StatusOr<std::string> ReadInput(const std::string& path);
 // The same error with the file's name before each line, so that editors can jump to it.
 absl::Status InFile(const std::string& source, const absl::Status& status);
 
-// Applies `options.sets` to the job before parsing it. Errors name the file and every fault of the
-// job: in its fields, and what Validate finds after defaulting.
+// Reads a file with one TrainingJob. Applies `options.sets` to the job before parsing it. Errors
+// name the file and every fault of the job: in its fields, and what Validate finds after
+// defaulting.
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options);
 
 // Like LoadJobFile, from text; `source` prefixes errors.
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& sets);
+
+// Checks every TrainingJob of a file, in its order, each as LoadJobFile does. In a file with
+// several, faults also name the job. An error is about the file, not about a job.
+absl::StatusOr<std::vector<CheckedJob>> CheckJobFile(const JobFileOptions& options);
 
 }  // namespace lockstep::cli

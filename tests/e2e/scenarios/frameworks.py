@@ -1,8 +1,9 @@
 """The examples that bring their own image, PyTorch's and TensorFlow's, on MNIST from a volume: what each replica
-is told of the others, that they train, and what a lost rank costs."""
+is told of the others, that they train and report how far they are, and what a lost rank costs."""
+import json
 import platform
 
-from cluster import ROOT
+from cluster import OPERATOR, ROOT, SYSTEM
 from job import Job, apart, make_claim, make_namespace, make_shared_claim, provide_mnist
 from steps import Skipped, expect
 
@@ -10,6 +11,7 @@ NAMESPACE = "e2e-frameworks"
 PYTORCH, TENSORFLOW = ROOT / "examples/pytorch-ddp", ROOT / "examples/tensorflow-mnist"
 NODES = 2  # that get the images, which are large
 MIN_ACCURACY = 0.9
+REPORTS, REPORTS_PORT = "lockstep-operator-progress", 8082  # the Service to which programs report, and its port
 CORDONED = []
 
 
@@ -24,6 +26,7 @@ def run(cluster):
         load(cluster, images.values())
     with steps.step("the operator, a namespace for restricted pods, programs and data", 180):
         cluster.install()
+        take_reports(cluster)
         make_namespace(cluster, NAMESPACE)
         provide_mnist(cluster)
         make_claim(cluster, NAMESPACE, "mnist", "mnist", "ReadOnlyMany")
@@ -42,7 +45,8 @@ def clean_up(cluster):
     for node in CORDONED:
         cluster.kubectl("uncordon", node, check=False)
     CORDONED.clear()
-    cluster.remove(("namespace", NAMESPACE), *(("pv", f"{NAMESPACE}-{name}") for name in ("mnist", "checkpoints")))
+    # The operator keeps its two flags until it is installed again, as each scenario does.
+    cluster.remove(("service", REPORTS, "-n", SYSTEM), ("namespace", NAMESPACE), *(("pv", f"{NAMESPACE}-{name}") for name in ("mnist", "checkpoints")))
 
 
 def load(cluster, images):
@@ -55,6 +59,17 @@ def load(cluster, images):
         lacking = [node for node in nodes[:NODES] if not cluster.has_image(node, image)]
         if lacking:
             cluster.load_images(image, nodes=lacking)
+
+
+def take_reports(cluster):
+    """What manifests/default lacks for the reports of programs: a Service, and the operator's flags."""
+    labels = cluster.find(*OPERATOR.split("/"), "-n", SYSTEM)["spec"]["selector"]["matchLabels"]
+    cluster.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": REPORTS, "namespace": SYSTEM},
+                   "spec": {"selector": labels, "ports": [{"port": REPORTS_PORT}]}})
+    flags = (f"--progress-bind-address=:{REPORTS_PORT}", f"--progress-url=http://{REPORTS}.{SYSTEM}.svc:{REPORTS_PORT}")
+    cluster.kubectl("-n", SYSTEM, "patch", OPERATOR, "--type=json", "-p", json.dumps(
+        [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag} for flag in flags]))
+    cluster.wait_for_operator()
 
 
 def example(cluster, path, image, name, *arguments, **environment):
@@ -92,6 +107,12 @@ def expect_trained(job, pod, record, first, last):
     expect(record["accuracy"] >= MIN_ACCURACY, f"{pod}: an accuracy of {MIN_ACCURACY}", record)
 
 
+def expect_reported(job):
+    """That the program has told the operator, to its last step."""
+    job.steps.until(f"a report of {job.name}'s last step and its loss", lambda: job.status().get("progress", {}),
+                    lambda told: "loss" in told and 0 < told.get("totalSteps", 0) == told.get("step"))
+
+
 def expect_undisturbed(job):
     expect(job.restarts() == (0, 0), "no restart", job.restarts())
     for name, pod in job.pods().items():
@@ -115,6 +136,7 @@ def distributed_data_parallel(cluster, image):
             expect((told["rank"], told["world"]) == (rank, 2), f"{pod}: rank {rank} of 2", told)
             losses = [record["loss"] for record in job.records(pod) if "loss" in record]
             expect_trained(job, pod, await_record(job, pod, "accuracy"), losses[0], losses[-1])
+        expect_reported(job)
         expect_undisturbed(job)
         nodes = {job.node_of(pod) for pod in pods}
         expect(len(nodes) == 2, "two nodes", sorted(nodes))

@@ -1,5 +1,5 @@
-"""The chart with two replicas of the operator while a job trains: the leading one is lost, the release is
-upgraded, narrowed to the job's namespace and rolled back, and not one pod of the job is touched."""
+"""The chart with two replicas of the operator while a job trains: the leading one hangs, the release is upgraded,
+narrowed to the job's namespace and rolled back, and not one pod of the job is touched."""
 import time
 
 from cluster import ROOT, SYSTEM
@@ -24,7 +24,7 @@ def run(cluster):
         job.apply(training_job(job.name))
         job.await_step_beyond(0)
     before = job.lives()
-    lose_leader(cluster, job)
+    lose_leader(cluster, job, before)
     change(cluster, job, before, "helm upgrade", "upgrade", *RELEASE, "--set", "operator.logLevel=debug")
     change(cluster, job, before, "helm upgrade to this namespace alone", "upgrade", *RELEASE,
            "--set", f"watchNamespaces={{{NAMESPACE}}}", "--set", "operator.watchNodes=false")
@@ -46,28 +46,48 @@ def helm(cluster, *arguments):
     return quickstart.helm(cluster, *arguments)
 
 
-def lose_leader(cluster, job):
-    """It is killed, so it does not give its Lease up."""
-    with cluster.steps.step("the leading operator is killed: another one leads", 60):
-        lost = cluster.leader()
-        pod = cluster.find("pod", lost.rpartition("_")[0], "-n", SYSTEM)
-        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-        cluster.call("docker", "exec", pod["spec"]["nodeName"], "ctr", "-n", "k8s.io", "tasks", "kill",
-                     "--signal", "SIGKILL", container)
+def leading_pod(cluster):
+    """Its name; "" while nobody leads."""
+    return cluster.leader().rpartition("_")[0]
+
+
+def await_leader(cluster, old):
+    """The name of the pod that leads, once it is none of `old`: an operator that starts again in its pod is no other."""
+    return cluster.steps.until(f"a leading pod that is none of {', '.join(sorted(old))}", lambda: leading_pod(cluster),
+                               lambda found: found and found not in old)
+
+
+def lose_leader(cluster, job, before):
+    """It is stopped, as on a node that hangs: it neither gives its Lease up nor ends, and still believes to lead when it
+    goes on. The kubelet's probe would end it 20 s after its stop at the earliest."""
+    steps = cluster.steps
+    with steps.step("the leading operator hangs: the other one leads", 60):
+        lost = leading_pod(cluster)
+        pod = cluster.find("pod", lost, "-n", SYSTEM)
+        send(cluster, pod, "SIGSTOP")
         began = time.monotonic()
-        cluster.steps.until(f"another leader than {lost}", cluster.leader,
-                            lambda found: found not in ("", lost))
-        cluster.steps.within(FAILOVER_SECONDS, time.monotonic() - began,
-                             "from the leading operator's end to another one that leads")
+        new = await_leader(cluster, {lost})
+        seconds = time.monotonic() - began
+        send(cluster, pod, "SIGCONT")
+        steps.within(FAILOVER_SECONDS, seconds, "from the leading operator's last sign to another one that leads")
+    with steps.step("it goes on: the other one still leads, and not one pod is touched", 60):
+        steps.stays(f"that {new} leads", lambda: leading_pod(cluster), lambda found: found == new, UNTOUCHED_SECONDS)
+        expect(job.lives() == before, "the same pods, not restarted", job.lives())
         job.await_step_beyond(job.step())
+
+
+def send(cluster, pod, name):
+    """A signal to the operator of this pod, as it was found."""
+    container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    cluster.call("docker", "exec", pod["spec"]["nodeName"], "ctr", "-n", "k8s.io", "tasks", "kill", "--signal", name,
+                 container)
 
 
 def change(cluster, job, before, name, *arguments):
     with cluster.steps.step(f"{name}: not one pod is touched", 180):
-        old = cluster.leader()
+        old = {pod["metadata"]["name"] for pod in cluster.operator_pods()}
         helm(cluster, *arguments)
-        cluster.steps.until(f"a leader of the new pods, not {old}", cluster.leader,
-                            lambda found: found not in ("", old))
+        await_leader(cluster, old)
         cluster.steps.stays("the same pods, not restarted", job.lives, lambda found: found == before,
                             UNTOUCHED_SECONDS)
         job.await_step_beyond(job.step())

@@ -1,5 +1,5 @@
-"""A job's NetworkPolicy, by policyd or whatever else enforces it: strangers reach no port of a replica, peers and the
-operator do."""
+"""A job's NetworkPolicy, by policyd or whatever else enforces it: strangers reach neither the cluster port nor the
+metrics ports of its replicas, scrapers reach the latter, peers and the operator what they need."""
 import os
 import subprocess
 import time
@@ -9,8 +9,11 @@ from job import Job, make_namespace, program_job, training_job
 from steps import PATIENCE, Skipped, expect
 
 OWN, OTHER = "e2e-policy", "e2e-strangers"
+STRANGER = "lockstep-stranger:e2e"
+SCRAPERS = "monitoring"  # the namespace whose pods may ask for metrics, by default
 # (worker, port, what it is for): what the replicas listen on at ports that are known; the leader alone has the first.
-PORTS = ((0, "2222", "rendezvous"), (0, "8080", "metrics"), (1, "8080", "metrics"))
+CLUSTER_PORTS = ((0, "2222", "cluster"),)
+METRICS_PORTS = ((0, "8080", "metrics"), (1, "8080", "metrics"))
 CPU = "200m"  # of a replica: two jobs train at once, and shall leave two cores some time for all the rest
 ENFORCED_IN = 30  # seconds, before it is said that nothing enforces policies
 # What enforces policies: the manifest that the user names; else policyd, if the nodes' network is tools/kube's own.
@@ -26,15 +29,15 @@ def run(cluster):
     if ENGINE == POLICYD:
         with steps.step("policyd on all nodes (its image is made where there is none)", 1800):
             start_policyd(cluster)
-    with steps.step("the operator, two namespaces, a stranger in each", 150):
+    with steps.step("the operator, three namespaces, a stranger in each", 150):
         cluster.install()
-        cluster.load_images(BASE_IMAGE)
-        for namespace in (OWN, OTHER):
+        load_stranger(cluster)
+        for namespace in (OWN, OTHER, SCRAPERS):
             make_namespace(cluster, namespace)
             cluster.apply(stranger(namespace))
         if FOREIGN:
             cluster.kubectl("apply", "-f", FOREIGN)
-        for namespace in (OWN, OTHER):
+        for namespace in (OWN, OTHER, SCRAPERS):
             cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/stranger",
                             "--timeout=90s")
     open_job, job = Job(cluster, OWN, "open"), Job(cluster, OWN, "shut")
@@ -54,9 +57,11 @@ def run(cluster):
         for index in (0, 1):
             job.await_training(f"shut-worker-{index}")
         job.await_step_beyond(0)
-    with steps.step("no stranger reaches any port of any replica, while they reach the other job's", 150):
+    with steps.step("no stranger reaches its cluster port or metrics ports, while they reach the other job's", 150):
         expect_reached(cluster, job, False)
         expect_reached(cluster, open_job, True)
+    with steps.step(f"a pod of the namespace {SCRAPERS} reaches its metrics ports alone", 60):
+        expect_scraped(cluster, job)
     with steps.step("its peers do: a deleted pod joins again", 120):
         count = len(job.first_steps("shut-worker-0"))
         job.kubectl("delete", "pod", "shut-worker-1", "--wait=false")
@@ -68,7 +73,7 @@ def run(cluster):
 
 def clean_up(cluster):
     engine = [("-f", ENGINE, "--cascade=foreground")] if ENGINE else []  # until its pods are gone, too
-    cluster.remove(("namespace", OWN), ("namespace", OTHER), *engine)
+    cluster.remove(*(("namespace", name) for name in (OWN, OTHER, SCRAPERS)), *engine)
     if ENGINE == POLICYD:
         left = [name for name in nodes(cluster) if RULES in cluster.call("docker", "exec", name, "iptables-save")]
         expect(not left, "no node with rules of policyd, which has ended", left)
@@ -91,11 +96,18 @@ def nodes(cluster):
     return [node["metadata"]["name"] for node in cluster.items("nodes")]
 
 
+def load_stranger(cluster):
+    """The base, which has the shell that the trainer's image lacks, as an image that was made here: kind cannot load one of
+    several platforms, of which an engine that has pulled it holds only this machine's."""
+    cluster.call("env", "DOCKER_BUILDKIT=0", "docker", "build", "--quiet", "--network", "none", "--tag", STRANGER, "-",
+                 stdin=f"FROM {BASE_IMAGE}\nUSER 65532:65532\n")
+    cluster.load_images(STRANGER)
+
+
 def stranger(namespace):
-    """A pod that does nothing, with a shell that opens connections, which the trainer's image has not."""
+    """A pod that does nothing, with a shell that opens connections."""
     spec = program_job("stranger", "sleep 3600")["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
-    spec["containers"][0]["image"] = BASE_IMAGE
-    spec["securityContext"]["runAsUser"] = 65532
+    spec["containers"][0]["image"] = STRANGER
     return {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "stranger", "namespace": namespace, "labels": {"app": "stranger"}},
             "spec": spec}
@@ -113,14 +125,19 @@ def reaches(cluster, namespace, ip, port):
     return said == "open"
 
 
-def expect_reached(cluster, job, wanted):
+def expect_reached(cluster, job, wanted, namespaces=(OWN, OTHER), ports=CLUSTER_PORTS + METRICS_PORTS):
     """Whether each stranger reaches each port."""
-    for index, port, purpose in PORTS:
+    for index, port, purpose in ports:
         pod = f"{job.name}-worker-{index}"
-        for namespace in (OWN, OTHER):
+        for namespace in namespaces:
             found = reaches(cluster, namespace, address(job, pod), port)
             expect(found == wanted, f"that the stranger of {namespace} {'reaches' if wanted else 'does not reach'} "
                    f"the {purpose} port of {pod}", found)
+
+
+def expect_scraped(cluster, job):
+    expect_reached(cluster, job, True, (SCRAPERS,), METRICS_PORTS)
+    expect_reached(cluster, job, False, (SCRAPERS,), CLUSTER_PORTS)
 
 
 def is_enforced(cluster):

@@ -3,7 +3,7 @@ import os
 import shutil
 import time
 
-from cluster import BIN, OUT, ROOT, SYSTEM, VERSION
+from cluster import BIN, OUT, ROOT, SYSTEM
 from job import Job, seconds_of
 from steps import Failure, expect
 
@@ -12,7 +12,6 @@ GOAL_SECONDS = 120  # from the first of the documented commands to Succeeded; th
 FIRST_STEP_SECONDS = 2  # of the last pod to start, from its container's start
 GROUP = "training.lockstep.dev"
 MANIFEST = ROOT / "examples/quickstart.yaml"
-MEGABYTES = {"lockstep-operator": 60, "lockstep-trainer": 120}
 # What helm uninstall leaves, as docs/faq.md says: jobs would go with the CRD, tokens of running jobs with
 # the key; and the Lease, which is the operator's own.
 KEPT = [f"customresourcedefinition.apiextensions.k8s.io/trainingjobs.{GROUP}",
@@ -26,8 +25,6 @@ NAMESPACED = ("trainingjobs,pods,services,secrets,configmaps,networkpolicies,dep
 
 def run(cluster):
     steps, job = cluster.steps, Job(cluster, NAMESPACE, "quickstart")
-    with steps.step("how large the images are", 30):
-        measure_images(cluster)
     with steps.step("nothing of Lockstep is there", 90):
         cluster.uninstall()
         expect_left(cluster, [], namespaced=False)
@@ -104,14 +101,6 @@ def expect_left(cluster, expected, namespaced=True):
 
 def names(cluster, *arguments):
     return cluster.kubectl("get", *arguments, "-o", "name").split()
-
-
-def measure_images(cluster):
-    for name, limit in MEGABYTES.items():
-        image = f"{name}:{VERSION}"
-        found = int(cluster.call("docker", "image", "inspect", "-f", "{{.Size}}", image)) / 1e6
-        cluster.steps.note(f"{name}: {found:.1f} MB")
-        expect(found <= limit, f"{name}: at most {limit} MB", found)
 
 
 def measure_start(job):

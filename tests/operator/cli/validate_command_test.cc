@@ -67,5 +67,34 @@ TEST_F(ValidateCommandTest, ListsEveryFault) {
   EXPECT_THAT(invalid.err, HasSubstr("job.yaml: spec.fancy: unknown field"));
 }
 
+TEST_F(ValidateCommandTest, EachJobOfAFileIsCheckedAndNamed) {
+  const std::string config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
+  nlohmann::json second = nlohmann::json::parse(testing::ShellJob("b", 2, "exit 0"));
+  const auto write = [&] {
+    WriteTextFile(folder_.At("job.yaml"), testing::ShellJob("a", 2, "exit 0") + "\n---\n" + config +
+                                              "---\n" + second.dump());
+  };
+  write();
+  const Ended valid = Validate({});
+  EXPECT_EQ(valid.code, 0) << valid.err;
+  EXPECT_EQ(valid.out,
+            "job.yaml: TrainingJob a is valid\n"
+            "job.yaml: TrainingJob b is valid\n");
+  EXPECT_EQ(Validate({"--output", "json"}).out,
+            R"({"file":"job.yaml","job":null,"valid":true,"faults":[]})"
+            "\n");
+  second["spec"]["fancy"] = 1;
+  write();
+  const Ended invalid = Validate({});
+  EXPECT_EQ(invalid.code, 2);
+  EXPECT_EQ(invalid.out, "job.yaml: TrainingJob a is valid\n");
+  EXPECT_THAT(invalid.err,
+              ::testing::StartsWith("job.yaml: TrainingJob b: spec.fancy: unknown field"));
+  const auto report = nlohmann::json::parse(Validate({"--output", "json"}).out);
+  EXPECT_EQ(report["valid"], false);
+  EXPECT_THAT(report["faults"].at(0).get<std::string>(),
+              ::testing::StartsWith("TrainingJob b: spec.fancy: unknown field"));
+}
+
 }  // namespace
 }  // namespace lockstep::cli

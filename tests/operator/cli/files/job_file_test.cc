@@ -30,7 +30,8 @@ TEST(JobFileTest, WhatIsNoTrainingJobIsNamed) {
   EXPECT_THAT(Fault("[1]"), HasSubstr("f.yaml"));
   EXPECT_THAT(Fault("a: [b\n"), HasSubstr("f.yaml"));
   const std::string job = testing::ShellJob("j", 1, "x");
-  EXPECT_THAT(Fault(job + "\n---\n" + job), HasSubstr("found two TrainingJobs"));
+  EXPECT_THAT(Fault(job + "\n---\n" + job),
+              HasSubstr("f.yaml: found 2 TrainingJobs, expected one"));
 }
 
 TEST(JobFileTest, NullInATemplateIsAbsentAsInACluster) {
