@@ -39,8 +39,8 @@ struct JobControllerOptions {
   std::function<void(const api::TrainingJob* before, const api::TrainingJob& after)> on_job_change;
 };
 
-// A snapshot for metrics and health checks, which costs the same however many jobs there are: anybody
-// may ask for a probe's page.
+// A snapshot for metrics and health checks, which costs the same however many jobs there are:
+// anybody may ask for a probe's page.
 struct JobControllerStats {
   struct Cache {
     kube::Kind kind;
