@@ -94,16 +94,23 @@ bool HasPrefixAndDigits(std::string_view text, std::string_view prefix, std::str
 
 std::optional<Json> ResolvePlainScalar(std::string_view text) {
   if (IsAnyOf(text, {"", "~", "null", "Null", "NULL"})) return Json(nullptr);
-  if (IsAnyOf(text, {"true", "True", "TRUE"})) return Json(true);
-  if (IsAnyOf(text, {"false", "False", "FALSE"})) return Json(false);
+  if (IsAnyOf(text, {"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})) {
+    return Json(true);
+  }
+  if (IsAnyOf(text, {"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})) {
+    return Json(false);
+  }
   if (IsAnyOf(text, {".nan", ".NaN", ".NAN"})) return std::nullopt;
 
   const bool negative = text.starts_with('-');
-  std::string_view magnitude = text;
-  if (negative || text.starts_with('+')) magnitude.remove_prefix(1);
+  const bool has_sign = negative || text.starts_with('+');
+  std::string digits(text);
+  if (has_sign || (!text.empty() && IsDigit(text.front()))) std::erase(digits, '_');
+  std::string_view magnitude = digits;
+  if (has_sign) magnitude.remove_prefix(1);
   if (IsAnyOf(magnitude, {".inf", ".Inf", ".INF"})) return std::nullopt;
-  for (const auto& [prefix, digits, base] : kBases) {
-    if (HasPrefixAndDigits(magnitude, prefix, digits)) {
+  for (const auto& [prefix, possible, base] : kBases) {
+    if (HasPrefixAndDigits(magnitude, prefix, possible)) {
       return ParseInteger(magnitude.substr(prefix.size()), base, negative);
     }
   }

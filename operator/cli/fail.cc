@@ -11,6 +11,7 @@
 
 #include "api/v1/names.h"
 #include "base/printable.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/kube/server_errors.h"
 
 namespace lockstep::cli {
@@ -35,7 +36,7 @@ ExitCode Fail(const ExitCode& code, const absl::Status& status) {
 
 ExitCode FailOnCluster(const ExitCode& code, const absl::Status& status) {
   std::string why(status.message());
-  if (kube::IsOfUnknownKind(status)) {
+  if (kube::IsOfUnknownKind(status, controller::kTrainingJobKind)) {
     why += fmt::format(
         ": found a cluster that knows no {} TrainingJob, expected one where Lockstep "
         "is installed",

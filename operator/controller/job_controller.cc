@@ -190,7 +190,6 @@ JobControllerStats JobController::Stats() const {
   stats.stale_reads = reconciler_.stale_reads();
   stats.grown = reconciler_.grown();
   stats.shrunk = reconciler_.shrunk();
-  stats.signs = reconciler_.signs();
   return stats;
 }
 

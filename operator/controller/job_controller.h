@@ -39,7 +39,8 @@ struct JobControllerOptions {
   std::function<void(const api::TrainingJob* before, const api::TrainingJob& after)> on_job_change;
 };
 
-// A snapshot for metrics and health checks.
+// A snapshot for metrics and health checks, which costs the same however many jobs there are:
+// anybody may ask for a probe's page.
 struct JobControllerStats {
   struct Cache {
     kube::Kind kind;
@@ -50,8 +51,7 @@ struct JobControllerStats {
   std::vector<Cache> caches;
   kube::WorkQueueStats queue;
   std::int64_t successes = 0, failures = 0, stale_reads = 0;
-  std::int64_t grown = 0, shrunk = 0;  // see Reconciler, as for the next
-  std::map<kube::Key, JobSigns> signs;
+  std::int64_t grown = 0, shrunk = 0;  // see Reconciler
 };
 
 // Lists and watches the kinds of followed_kinds.h. Progress is polled at status.podIP. Pods get the
@@ -83,6 +83,8 @@ class JobController final : ChangeHandlers {
   void Look(const kube::Key& key, bool at_once);
 
   JobControllerStats Stats() const;
+  // See Reconciler. A copy for each job, made while no job can be looked at: not for a probe.
+  std::map<kube::Key, JobSigns> Signs() const { return reconciler_.signs(); }
   const kube::Store<ObservedJob>& jobs() const { return *stores_.jobs; }
 
  private:

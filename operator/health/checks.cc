@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 namespace lockstep::health {
 
 void Checks::Add(std::string name, std::function<absl::Status()> check) {
@@ -10,6 +12,7 @@ void Checks::Add(std::string name, std::function<absl::Status()> check) {
 
 HttpAnswer Checks::Answer() const {
   HttpAnswer answer;
+  answer.fresh_for = std::chrono::seconds(1);
   for (const auto& [name, check] : checks_) {
     const absl::Status status = check();
     if (status.ok()) {

@@ -17,7 +17,8 @@ class Checks {
   // been called.
   void Add(std::string name, std::function<absl::Status()> check);
 
-  // Runs all checks. 200 if all return Ok, else 503; one line per check: "[-]watches: pods: …".
+  // Runs all checks. 200 if all return Ok, else 503; one line per check: "[-]watches: pods: …". All
+  // who ask within a second get the same answer: no check is run as often as anybody likes.
   HttpAnswer Answer() const;
 
  private:

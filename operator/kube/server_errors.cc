@@ -1,5 +1,7 @@
 #include "operator/kube/server_errors.h"
 
+#include <fmt/format.h>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 
@@ -24,11 +26,13 @@ bool ExceedsQuota(const absl::Status& status) {
          status.message().find("exceeded quota: ") != absl::string_view::npos;
 }
 
-bool IsOfUnknownKind(const absl::Status& status) {
+bool IsOfUnknownKind(const absl::Status& status, const Kind& kind) {
   const auto says = [&status](absl::string_view text) {
     return status.message().find(text) != absl::string_view::npos;
   };
-  return absl::IsNotFound(status) &&
+  const bool is_about_kind =
+      says(fmt::format(" {} ", kind.plural)) || says(fmt::format(" {}: ", kind.plural));
+  return absl::IsNotFound(status) && is_about_kind &&
          (says("404 page not found") || says("could not find the requested resource"));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "operator/kube/object.h"
 
 namespace lockstep::kube {
 
@@ -16,8 +17,9 @@ bool IsOverloaded(const absl::Status& error);
 // differs.
 bool ExceedsQuota(const absl::Status& status);
 
-// True if `status` says that the server has no objects of such a kind, and not that an object of
-// the kind does not exist, which has the same code.
-bool IsOfUnknownKind(const absl::Status& status);
+// True if `status`, that of a call about objects of `kind`, says that the server has none of this
+// kind, and not that an object does not exist, which has the same code. A server may say the same
+// of a pod's log: if the pod's node does not know it.
+bool IsOfUnknownKind(const absl::Status& status, const Kind& kind);
 
 }  // namespace lockstep::kube

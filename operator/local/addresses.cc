@@ -144,6 +144,13 @@ controller::Address LocalAddresses::OfPod(const std::string& pod) const {
   return *address;
 }
 
+std::vector<std::string> LocalAddresses::Hosts() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> hosts;
+  for (const auto& [pod, reservation] : reservations_) hosts.push_back(reservation.address.host);
+  return hosts;
+}
+
 absl::StatusOr<controller::Address> LocalAddresses::Find(const std::string& pod) const {
   const std::lock_guard lock(mutex_);
   const auto it = reservations_.find(pod);

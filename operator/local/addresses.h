@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "operator/controller/state/address.h"
@@ -50,6 +51,8 @@ class LocalAddresses final : public controller::Addresses {
   controller::Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
   // Returns the address for "namespace/pod": the one that Of returns for that pod's replica.
   controller::Address OfPod(const std::string& pod) const;
+  // Returns the hosts of all that are reserved.
+  std::vector<std::string> Hosts() const;
 
  private:
   struct Reservation {

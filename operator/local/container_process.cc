@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "base/json_text.h"
@@ -41,6 +42,28 @@ constexpr const char* kNotInherited[] = {api::kEnvTfConfig,
                                          "PROCESS_ID"};
 constexpr const char* kPrefixesNotInherited[] = {"LOCKSTEP_", "PET_", "TORCHELASTIC_"};
 
+bool NamesProxy(const std::string& variable) {
+  const std::string name = absl::AsciiStrToLower(variable);
+  return name == "http_proxy" || name == "https_proxy" || name == "grpc_proxy" ||
+         name == "all_proxy";
+}
+
+// Has no program ask a proxy for a pod of the job, as gRPC in TensorFlow and JAX does: pods in a
+// cluster know of no proxy. Not every reader knows masks, so each address is named, too.
+void KeepFromProxies(const std::vector<std::string>& hosts, Env& env) {
+  if (std::ranges::none_of(env, [](const auto& entry) { return NamesProxy(entry.first); })) return;
+  const std::string ours = fmt::format("localhost,127.0.0.1,127.0.0.0/8{}{}",
+                                       hosts.empty() ? "" : ",", fmt::join(hosts, ","));
+  // Who reads both may take either, so one that was not set begins with what is in the other.
+  env.try_emplace("no_proxy", env.contains("NO_PROXY") ? env["NO_PROXY"] : "");
+  env.try_emplace("NO_PROXY", env["no_proxy"]);
+  for (const char* name : {"no_proxy", "NO_PROXY", "no_grpc_proxy"}) {
+    const auto found = env.find(name);
+    if (found == env.end() || found->second == "*") continue;  // only gRPC reads the third
+    found->second += (found->second.empty() ? "" : ",") + ours;
+  }
+}
+
 Env Inherited(const HostFacts& host) {
   Env env;
   for (const auto& [name, value] : host.env) {
@@ -52,6 +75,7 @@ Env Inherited(const HostFacts& host) {
     if (!is_of_a_job) env[name] = value;
   }
   for (const char* name : kNotInherited) env.erase(name);
+  KeepFromProxies(host.pod_hosts, env);
   return env;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "operator/kube/client.h"
@@ -17,6 +18,8 @@ struct HostFacts {
   // Contains lockstep-trainer: first on the PATH of a command that names it, last on others'.
   std::string program_dir;
   std::string current_dir;  // for containers without workingDir
+  // At which the pods of the job reach each other: if `env` names a proxy, it is not for these.
+  std::vector<std::string> pod_hosts = {};
 };
 
 // Expands Kubernetes' $(NAME) in env values, command and args: "$$(NAME)" becomes "$(NAME)", and a

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -228,6 +229,7 @@ absl::Status Operator::CheckCaches() const {
 
 metrics::Snapshot Operator::TakeSnapshot() const {
   const controller::JobControllerStats stats = controller_.Stats();
+  const std::map<kube::Key, controller::JobSigns> signs = controller_.Signs();
   metrics::Snapshot snapshot;
   snapshot.queue = stats.queue;
   snapshot.successes = stats.successes;
@@ -241,8 +243,8 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   }
   for (const auto& job : controller_.jobs().List()) {
     const api::Progress progress = job->value.job.status.progress.value_or(api::Progress{});
-    const auto found = stats.signs.find(job->key);
-    const bool is_known = found != stats.signs.end();
+    const auto found = signs.find(job->key);
+    const bool is_known = found != signs.end();
     snapshot.jobs.push_back(
         {.namespace_name = job->key.namespace_name,
          .name = job->key.name,

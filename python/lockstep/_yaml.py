@@ -1,5 +1,5 @@
-"""YAML as kubectl reads it. PyYAML alone takes 1e-3 for text, 12:30:00 for a number of base 60 and 2026-01-31 for a
-date, keeps the last of two equal keys, and writes texts without quotes that other readers take for numbers or booleans."""
+"""YAML as kubectl reads it. PyYAML alone takes 1e-3 and y for texts, 12:30:00 for a number of base 60 and 2026-01-31 for
+a date, keeps the last of two equal keys, and writes texts without quotes that other readers take for numbers or booleans."""
 from __future__ import annotations
 
 import re
@@ -31,6 +31,7 @@ class _Loader(yaml.SafeLoader):
         first: [(tag, pattern) for tag, pattern in resolvers
                 if tag.removeprefix("tag:yaml.org,2002:") not in ("timestamp", "int", "float")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+    bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -86,6 +87,7 @@ def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     return int(text, 10 if digits.isdigit() else 0)  # 08 is 8; 0 takes the base from a prefix
 
 
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)

@@ -74,7 +74,7 @@ WATCH = [{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion
 KUBECONFIG = """apiVersion: v1
 kind: Config
 current-context: a
-contexts: [{name: a, context: {cluster: c, user: u, namespace: n}}]
+contexts: [{name: a, context: {cluster: c, user: u, namespace: ns}}]
 clusters:
 - name: c
   cluster: {server: "https://127.0.0.1:6443", certificate-authority-data: Zm9v, tls-server-name: x}

@@ -1,5 +1,6 @@
 """Two plain TensorFlow processes find each other by the TF_CONFIG that Lockstep wrote, and train."""
 import json
+import os
 
 import peer
 
@@ -8,6 +9,8 @@ EXAMPLE = peer.ROOT / "examples" / "tensorflow-local"
 
 class TensorFlowLocalTest(peer.LocalRunTest):
     def test_two_workers_train_one_model(self):
+        # As behind a company's proxy, which knows nothing of addresses of this machine.
+        os.environ.update(http_proxy="http://127.0.0.1:1", no_proxy="localhost,127.0.0.1")
         report = self.lockstep_run("job.yaml", cwd=EXAMPLE)
         self.assertEqual("Succeeded", report["state"])
         lines = [line for path in sorted(self.work_dir.glob("logs/*/*.log"))

@@ -157,6 +157,14 @@ class YamlTest(unittest.TestCase):
                 found = TrainingJob.from_yaml_text(f"{self.HEAD}spec: {{a: {text}}}\n").spec["a"]
                 self.assertEqual((type(expected), expected), (type(found), found))
 
+    def test_booleans_are_the_words_that_kubectl_knows(self):
+        for text, expected in (
+                ("y", True), ("Yes", True), ("on", True), ("TRUE", True), ("N", False), ("no", False), ("Off", False),
+                ("false", False), ('"yes"', "yes"), ("yEs", "yEs"), ("none", "none"), ("yy", "yy")):
+            with self.subTest(text):
+                found = TrainingJob.from_yaml_text(f"{self.HEAD}spec: {{a: {text}}}\n").spec["a"]
+                self.assertEqual((type(expected), expected), (type(found), found))
+
     def test_texts_that_look_like_something_else_are_written_in_quotes(self):
         texts = ["1e-3", "y", "NO", "on", "null", "0x10", "0o17", "1_000", "2026-01-31", "~", "", " a", "a: b", "a #b",
                  "12:30:45", "-", "=", "<<", "a\nb\n", "ü", "a\\b", "python3", "/data/mnist", "example.org/image:1.2"]

@@ -140,6 +140,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.node_name = kNode;
   kubelet.mark = options.mark;
   kubelet.host = local::ThisHost();
+  kubelet.host.pod_hosts = addresses->Hosts();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes,
                      local::ClaimsOf(pods)};
   kubelet.cpus = local::PermittedCpus();

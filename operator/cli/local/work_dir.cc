@@ -49,6 +49,14 @@ bool IsGone(pid_t process) {
   return kill(process, 0) != 0 && errno == ESRCH;
 }
 
+// A run holds the lock alone. Whoever asks shares it, for a moment. The process id in the file
+// would not do: it may be another process' by now, which in a container is the rule.
+bool IsHeldByRun(int fd) {
+  if (flock(fd, LOCK_SH | LOCK_NB) != 0) return true;
+  flock(fd, LOCK_UN);
+  return false;
+}
+
 // Returns false if others hold the lock all the time.
 bool LockWithin(int fd, Duration patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
@@ -114,7 +122,8 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path, Duration patience
     // If the holder was killed, its guardian is killing what it left behind, which takes no time,
     // unless a process cannot be killed: one that waits for a file system that is away.
     const bool is_gone = holder > 0 && IsGone(holder);
-    if (!is_gone || !LockWithin(fd, patience)) {
+    const bool is_used = !is_gone && IsHeldByRun(fd);  // else somebody asks whether it is
+    if (is_used || !LockWithin(fd, patience)) {
       close(fd);
       return absl::AbortedError(
           is_gone ? fmt::format("work directory {} is in use by what the lockstep run of process "
@@ -218,7 +227,7 @@ absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses
   const Descriptor lock = OpenOwnToRead(path + kLock);
   const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
   const std::string text = ReadOwn(path + kMetrics, kMostJson);
-  if (text.empty() || holder <= 0 || IsGone(holder)) {
+  if (text.empty() || holder <= 0 || IsGone(holder) || !IsHeldByRun(lock.fd())) {
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;

@@ -60,10 +60,12 @@ class LocalSource final : public JobSource {
     if (!view.is_null()) look.facts.invalid = observed.invalid.value_or("");
     for (const json& pod : kube::ListMember(view, "pods")) look.facts.pods.push_back(pod);
     for (const json& event : kube::ListMember(view, "events")) look.facts.events.push_back(event);
+    // A run whose programs serve no metrics cannot be looked at, and goes on all the same.
+    const bool runs = WorkDir::ReadMetricsAddresses(job.name).ok();
     absl::StatusOr<std::vector<SeenJob>> seen = LookAtRun(job.name);
     if (seen.ok()) look.seen = std::move(seen->front());
-    look.listed = Listed(job.name, look.facts.job, seen.ok());
-    look.seen.over = !seen.ok();
+    look.listed = Listed(job.name, look.facts.job, runs);
+    look.seen.over = !runs;
     SetProgress(look.seen.ranks, look.facts.job.status, look.seen.top);
     if (look.seen.over) look.seen.top.remaining_seconds.reset();
     look.seen.top.name = job.name;

@@ -90,7 +90,8 @@ absl::Status ErrorOf(const std::string& what, const Object& status) {
   return Make(what, http_status, TextMember(status, "reason"), message);
 }
 
-absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
+absl::Status ErrorOf(const std::string& what, const HttpResponse& response,
+                     const std::string& server) {
   if (const auto status = IsProtobuf(response.body) ? ParseProtobuf(response.body, nullptr)
                                                     : ParseObject(response.body);
       status.ok() && TextMember(*status, "kind") == "Status") {
@@ -100,13 +101,14 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
     if (!token.empty()) error.SetPayload(kContinuation, absl::Cord(token));
     return error;
   }
+  const std::string where = server.empty() ? what : fmt::format("{}: {}", what, server);
   if (response.status >= 300 && response.status < 400) {
-    return Make(what, response.status, "", "the server redirects, which is not followed");
+    return Make(where, response.status, "", "the server redirects, which is not followed");
   }
   std::string answer = response.body.empty() ? "an empty answer" : response.body;
   absl::StripTrailingAsciiWhitespace(&answer);       // Go's servers end a text with a line feed
   ReplaceInvalidUtf8(answer.data(), answer.size());  // errors are written to objects
-  return Make(what, response.status, "", Shortened(answer, kQuoted));
+  return Make(where, response.status, "", Shortened(answer, kQuoted));
 }
 
 bool MayBeOverloaded(const HttpResponse& response) {

@@ -24,6 +24,7 @@ class ApiServerClient final : public RestClient {
  public:
   ApiServerClient(RestConfig config, const RestClientOptions& options)
       : options_(options),
+        server_(config.server),
         credentials_(std::move(config), clock_),
         limiter_(options.qps, options.burst, options.max_in_flight),
         answers_(options.most_answered),
@@ -48,6 +49,9 @@ class ApiServerClient final : public RestClient {
 
  private:
   static absl::Status Annotate(const std::string& what, const absl::Status& status);
+  // Returns the error of a successful answer that is not what an API server sends, but a proxy's
+  // page for logging in, say.
+  absl::Status Refuse(const std::string& what, const absl::Status& answer) const;
   absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key);
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
                              const char* subresource);
@@ -85,6 +89,7 @@ class ApiServerClient final : public RestClient {
 
   const SystemClock clock_;
   const RestClientOptions options_;
+  const std::string server_;
   Credentials credentials_;
   RequestLimiter limiter_;
   ByteBudget answers_, pages_;

@@ -77,7 +77,7 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
   absl::StatusOr<Object> list = IsProtobuf(answer.body)
                                     ? ParseProtobuf(answer.body, options.keep)
                                     : ParseObject(answer.body, "items", options.keep);
-  if (!list.ok()) return absl::InternalError(Annotate(what, list.status()).message());
+  if (!list.ok()) return Refuse(what, list.status());
   return ListAnswer{*std::move(list), answer.body.size()};
 }
 
@@ -147,7 +147,7 @@ absl::Status ApiServerClient::StreamTo(
       WaitOrStop(std::min<Duration>(*response->retry_after, kLongestPause), stop);
     }
     if (stop.stop_requested()) return absl::OkStatus();
-    return ErrorOf(what, *response);
+    return ErrorOf(what, *response, server_);
   }
 }
 

@@ -28,6 +28,7 @@
 #include "operator/kube/rest/answer_buffer.h"
 #include "operator/kube/rest/handover_buffer.h"
 #include "operator/kube/rest/timer_thread.h"
+#include "operator/kube/rest/tls_faults.h"
 #include "operator/kube/silence.h"
 
 // cpprestsdk calls this for each new connection, where it reads and parses a hundred certificates
@@ -123,7 +124,7 @@ void LoadTls(ssl::context& context, const HttpTransportOptions& options) {
 }
 
 http_client_config ConfigOf(const HttpTransportOptions& options, const std::string& host,
-                            Duration silence) {
+                            const TlsFaults& faults, Duration silence) {
   const int family = AddressFamily(host);
   http_client_config config;
   config.set_timeout(std::chrono::ceil<std::chrono::milliseconds>(silence));
@@ -131,7 +132,10 @@ http_client_config ConfigOf(const HttpTransportOptions& options, const std::stri
   config.set_validate_certificates(!options.insecure_skip_tls_verify);
   // SNI does not allow IP addresses (RFC 6066).
   config.set_tlsext_sni_enabled(family == AF_UNSPEC || !options.tls_server_name.empty());
-  config.set_ssl_context_callback([options](ssl::context& context) { LoadTls(context, options); });
+  config.set_ssl_context_callback([options, faults](ssl::context& context) {
+    LoadTls(context, options);
+    faults.Note(context.native_handle());
+  });
   if (family == AF_INET) {  // the family of a name is unknown until it is resolved
     using Tcp = boost::asio::ip::tcp::socket;
     if (options.server.starts_with("https")) {
@@ -216,10 +220,11 @@ class CpprestTransport final : public HttpTransport {
  public:
   CpprestTransport(HttpTransportOptions options, const web::uri& server)
       : options_(std::move(options)),
+        name_(options_.tls_server_name.empty() ? server.host() : options_.tls_server_name),
         // Requests have their own deadlines; the library's limit on silence is the last resort.
-        client_(server, ConfigOf(options_, server.host(), std::chrono::minutes(10))),
-        streams_(server, ConfigOf(options_, server.host(), options_.stream_silence)),
-        quiet_streams_(server, ConfigOf(options_, server.host(), kVeryLong)) {}
+        client_(server, ConfigOf(options_, server.host(), faults_, std::chrono::minutes(10))),
+        streams_(server, ConfigOf(options_, server.host(), faults_, options_.stream_silence)),
+        quiet_streams_(server, ConfigOf(options_, server.host(), faults_, kVeryLong)) {}
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
     const auto fate = std::make_shared<Fate>();
@@ -320,7 +325,7 @@ class CpprestTransport final : public HttpTransport {
     try {
       return call();
     } catch (const http::http_exception& error) {
-      reason = error.what();
+      reason = error.what() + faults_.Reason(error.error_code().value(), name_);
       if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
         return MarkSilent(absl::UnavailableError(
             fmt::format("{}: nothing came for too long: {}", options_.server, reason)));
@@ -343,6 +348,8 @@ class CpprestTransport final : public HttpTransport {
   }
 
   const HttpTransportOptions options_;
+  const std::string name_;  // the certificate's
+  const TlsFaults faults_;
   TimerThread deadlines_;
   http_client client_, streams_, quiet_streams_;
 };

@@ -55,6 +55,12 @@ absl::Status ApiServerClient::Annotate(const std::string& what, const absl::Stat
   return annotated;
 }
 
+absl::Status ApiServerClient::Refuse(const std::string& what, const absl::Status& answer) const {
+  return absl::InternalError(
+      fmt::format("{}: found an answer that is {}, expected one of the API server at {}", what,
+                  std::string(answer.message()), server_));
+}
+
 absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline,
                                                        Duration& waited) {
   const SteadyTime begin = Now();
@@ -109,7 +115,8 @@ absl::StatusOr<HttpResponse> ApiServerClient::CallAtOnce(const std::string& what
     }
     const bool asks = AsksToComeBack(*response);
     if (!asks || ++retries > kMostRetries || Now() + *response->retry_after >= deadline) {
-      return marked(ErrorOf(what, *response), asks || (is_slow && MayBeOverloaded(*response)));
+      return marked(ErrorOf(what, *response, server_),
+                    asks || (is_slow && MayBeOverloaded(*response)));
     }
     std::this_thread::sleep_for(*response->retry_after);
   }
@@ -120,7 +127,7 @@ absl::StatusOr<Object> ApiServerClient::CallForObject(const std::string& what, H
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
   if (answer.too_long) return absl::InternalError(what + ": the answer is too long to be read");
   absl::StatusOr<Object> object = ParseObject(answer.body, "", keep);
-  if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
+  if (!object.ok()) return Refuse(what, object.status());
   return object;
 }
 

@@ -26,7 +26,7 @@ std::string Fault(std::string_view text) {
   return documents.ok() ? "" : std::string(documents.status().message());
 }
 
-TEST(YamlTest, PlainScalarsFollowTheCoreSchemaWithTheBasesOfKubectl) {
+TEST(YamlTest, PlainScalarsAreReadAsKubectlReadsThem) {
   struct Case {
     const char* text;
     Json value;
@@ -38,9 +38,16 @@ TEST(YamlTest, PlainScalarsFollowTheCoreSchemaWithTheBasesOfKubectl) {
                         {"true", true},
                         {"True", true},
                         {"FALSE", false},
-                        {"yes", "yes"},
-                        {"on", "on"},
+                        {"y", true},
+                        {"yes", true},
+                        {"On", true},
+                        {"N", false},
+                        {"No", false},
+                        {"OFF", false},
                         {"tRue", "tRue"},
+                        {"yEs", "yEs"},
+                        {"oN", "oN"},
+                        {"none", "none"},
                         {"0", 0},
                         {"-17", -17},
                         {"+5", 5},
@@ -60,7 +67,15 @@ TEST(YamlTest, PlainScalarsFollowTheCoreSchemaWithTheBasesOfKubectl) {
                         {"0x", "0x"},
                         {"0b2", "0b2"},
                         {"0o8", "0o8"},
-                        {"1_000", "1_000"},
+                        {"1_000", 1000},
+                        {"-1_000", -1000},
+                        {"0_7", 7},
+                        {"0x_f", 15},
+                        {"1_0.5", 10.5},
+                        {"0x_", "0x_"},
+                        {"_1", "_1"},
+                        {"._5", "._5"},
+                        {"1_a", "1_a"},
                         {"0.001", 0.001},
                         {".5", 0.5},
                         {"5.", 5.0},
@@ -93,8 +108,16 @@ TEST(YamlTest, WhatJsonCannotHoldIsRefused) {
 }
 
 TEST(YamlTest, WhatIsQuotedIsAString) {
-  EXPECT_EQ(Parse("a: \"1\"\nb: 'true'\nc: \"null\"\nd: !!str 2\ne: |-\n  3\nf: !!float 2\n"),
-            (Json{{"a", "1"}, {"b", "true"}, {"c", "null"}, {"d", "2"}, {"e", "3"}, {"f", 2.0}}));
+  EXPECT_EQ(Parse("a: \"1\"\nb: 'true'\nc: \"null\"\nd: !!str 2\ne: |-\n  3\nf: !!float 2\n"
+                  "g: \"no\"\nh: !!str on\n"),
+            (Json{{"a", "1"},
+                  {"b", "true"},
+                  {"c", "null"},
+                  {"d", "2"},
+                  {"e", "3"},
+                  {"f", 2.0},
+                  {"g", "no"},
+                  {"h", "on"}}));
 }
 
 TEST(YamlTest, ReadsBlockAndFlowCollections) {
@@ -262,12 +285,13 @@ TEST(YamlTest, WhatActsOnATerminalIsWrittenEscaped) {
 
 TEST(YamlTest, WhatIsWrittenReadsBackAsItself) {
   const Json strings = {
-      "",      " a ",      "a: b",   "a #b",   "- a",        "~",   "null",       "Yes",    "0x1",
-      "1e3",   ".5",       "-",      "a:",     "\"",         "'",   "it's \"x\"", "a\nb\n", "\n",
-      "\t",    "\x01",     "é€😀",   "\\n",    "{a}",        "[a]", "*a",         "&a",     "!a",
-      "%a",    "@a",       "`a",     "? a",    "---",        "...", "a, b",       "<<",     "=",
-      "1_000", "12:30:45", "\x7f",   "\u2028", "a\rb",       "--",  "--a",        "--1",    "/",
-      "\r\n",  "#",        "\u0085", "\ufeff", "2026-01-01", "0b1", "\u00a0"};
+      "",      " a ",      "a: b",   "a #b",   "- a",        "~",    "null",       "Yes",    "0x1",
+      "y",     "N",        "no",     "on",     "Off",        "-1_0", "0_",         "--on",   "nO",
+      "1e3",   ".5",       "-",      "a:",     "\"",         "'",    "it's \"x\"", "a\nb\n", "\n",
+      "\t",    "\x01",     "é€😀",   "\\n",    "{a}",        "[a]",  "*a",         "&a",     "!a",
+      "%a",    "@a",       "`a",     "? a",    "---",        "...",  "a, b",       "<<",     "=",
+      "1_000", "12:30:45", "\x7f",   "\u2028", "a\rb",       "--",   "--a",        "--1",    "/",
+      "\r\n",  "#",        "\u0085", "\ufeff", "2026-01-01", "0b1",  "\u00a0"};
   Json json = {{"strings", strings},
                {"numbers", {0, -1, 1e-7, 0.1, 1e300, -0.0, 18'446'744'073'709'551'615U}},
                {"others", {nullptr, true, false, Json::object(), Json::array()}},

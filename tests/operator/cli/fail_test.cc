@@ -1,5 +1,6 @@
 #include "operator/cli/fail.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,8 +36,16 @@ TEST(FailTest, SaysThatAClusterHasNoTrainingJobsRatherThanNotThisOne) {
   const std::string unknown = "found a cluster that knows no training.lockstep.dev/v1 TrainingJob";
   EXPECT_THAT(said(absl::NotFoundError("list trainingjobs n: 404 page not found (404)")),
               HasSubstr(unknown));
-  EXPECT_EQ(said(absl::NotFoundError("trainingjobs \"j\" not found")),
-            "lockstep: trainingjobs \"j\" not found\n");
+  EXPECT_THAT(said(absl::NotFoundError("get trainingjobs n/j: the server could not find the "
+                                       "requested resource (404 NotFound)")),
+              HasSubstr(unknown));
+  for (const char* of_an_object :
+       {"trainingjobs \"j\" not found",
+        // The node of the pod has not heard of it yet.
+        "read the log of pods n/j-worker-0: the server could not find the requested resource ( "
+        "pods/log j-worker-0) (404 NotFound)"}) {
+    EXPECT_EQ(said(absl::NotFoundError(of_an_object)), fmt::format("lockstep: {}\n", of_an_object));
+  }
 }
 
 TEST(FailTest, NamesTheProgramInErrorsOfACluster) {

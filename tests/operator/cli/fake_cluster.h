@@ -29,7 +29,7 @@ kind: Config
 current-context: c
 clusters: [{{name: c, cluster: {{server: "{}"}}}}]
 users: [{{name: c, user: {{}}}}]
-contexts: [{{name: c, context: {{cluster: c, user: c, namespace: n}}}}]
+contexts: [{{name: c, context: {{cluster: c, user: c, namespace: "n"}}}}]
 )",
                                             server_.url()));
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace lockstep::health {
 namespace {
 
@@ -15,6 +17,13 @@ TEST(ChecksTest, OneThatFailsIsNamedAndMakesItUnavailable) {
   second = absl::UnavailableError("stuck at default/mnist");
   EXPECT_EQ(checks.Answer().status, 503);
   EXPECT_EQ(checks.Answer().body, "[+]watches: ok\n[-]workers: stuck at default/mnist\nfailed\n");
+}
+
+TEST(ChecksTest, AllWhoAskWithinASecondGetOneAnswer) {
+  Checks checks;
+  EXPECT_EQ(checks.Answer().fresh_for, std::chrono::seconds(1));
+  checks.Add("workers", [] { return absl::UnavailableError("stuck"); });
+  EXPECT_EQ(checks.Answer().fresh_for, std::chrono::seconds(1));
 }
 
 }  // namespace

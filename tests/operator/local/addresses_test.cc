@@ -7,6 +7,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "tests/support/builders.h"
@@ -50,6 +51,19 @@ TEST(LocalAddressesTest, RunsWithoutCommonLocksHaveNoCommonAddress) {
     hosts.insert((*second)->OfPod(pod).host);
   }
   EXPECT_EQ(hosts.size(), 4U);
+}
+
+TEST(LocalAddressesTest, KnowsTheHostsOfAllReplicas) {
+  const TempDirectory folder;
+  const auto addresses = LocalAddresses::Open(folder.path(), {20000, 20999});
+  ASSERT_TRUE(addresses.ok()) << addresses.status();
+  EXPECT_TRUE((*addresses)->Hosts().empty());
+  const api::TrainingJob job = lockstep::testing::Job("job").Workers(2).Build();
+  ASSERT_TRUE((*addresses)->ReserveAll(job).ok());
+  const std::vector<std::string> hosts = (*addresses)->Hosts();
+  EXPECT_EQ(std::set<std::string>(hosts.begin(), hosts.end()),
+            (std::set{(*addresses)->Of(job, api::Role::kWorker, 0).host,
+                      (*addresses)->Of(job, api::Role::kWorker, 1).host}));
 }
 
 TEST(LocalAddressesTest, MoreReplicasThanDescriptorsAreRefused) {

@@ -88,6 +88,32 @@ TEST_F(ContainerProcessTest, AnOuterJobsVariablesAreNotPassedOn) {
   EXPECT_EQ(process->env.at("JAX_PLATFORMS"), "cpu");
 }
 
+TEST_F(ContainerProcessTest, AProxyOfTheShellIsNotForThePodsOfTheJob) {
+  host_.pod_hosts = {"127.77.0.1", "127.77.0.2"};
+  const Object none = Object::array();
+  const auto env_of = [&](const Environment& shell, const Object& own) {
+    host_.env = shell;
+    return Make({{"name", "c"}, {"command", {"run"}}, {"env", own}})->env;
+  };
+  const std::string ours = "localhost,127.0.0.1,127.0.0.0/8,127.77.0.1,127.77.0.2";
+  for (const char* proxy : {"http_proxy", "HTTPS_PROXY", "grpc_proxy", "all_proxy"}) {
+    const Environment env = env_of({{proxy, "http://p:1"}, {"no_proxy", "corp"}}, none);
+    EXPECT_EQ(env.at(proxy), "http://p:1");
+    EXPECT_EQ(env.at("no_proxy"), "corp," + ours) << proxy;
+    EXPECT_EQ(env.at("NO_PROXY"), "corp," + ours) << proxy;
+  }
+  Environment env = env_of({{"http_proxy", "http://p:1"}}, none);
+  EXPECT_EQ(env.at("no_proxy"), ours);
+  EXPECT_FALSE(env.contains("no_grpc_proxy"));
+  env = env_of({{"http_proxy", "http://p:1"}, {"NO_PROXY", "*"}, {"no_grpc_proxy", "corp"}}, none);
+  EXPECT_EQ(env.at("no_proxy"), "*");
+  EXPECT_EQ(env.at("NO_PROXY"), "*");
+  EXPECT_EQ(env.at("no_grpc_proxy"), "corp," + ours);
+  env = env_of({{"http_proxy", "http://p:1"}}, {{{"name", "no_proxy"}, {"value", "mine"}}});
+  EXPECT_EQ(env.at("no_proxy"), "mine");
+  EXPECT_FALSE(env_of({{"PATH", "/bin"}}, none).contains("no_proxy")) << "there is no proxy";
+}
+
 TEST_F(ContainerProcessTest, ReadsFieldsOfThePodAndKeysOfConfigMaps) {
   const Object map = {{"apiVersion", "v1"},
                       {"kind", "ConfigMap"},

@@ -60,6 +60,39 @@ TEST_F(SharedWorkDirTest, WhatARunThatIsGoneHasLeftBehindIsNotWaitedForWithoutEn
   EXPECT_TRUE(WorkDir::Open(folder_.path(), "j").ok());
 }
 
+// As `ui` and `top` do, which ask again and again.
+TEST_F(SharedWorkDirTest, WhoAsksWhetherARunGoesOnTurnsNoneAway) {
+  WriteTextFile(folder_.At(".lock"), std::to_string(getpid()));
+  const Descriptor asks(open(folder_.At(".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(asks.fd(), LOCK_SH), 0);
+  constexpr Duration kPatience = std::chrono::milliseconds(50);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(WorkDir::Open(folder_.path(), "j", kPatience).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kPatience) << "it did not wait";
+  ASSERT_EQ(flock(asks.fd(), LOCK_UN), 0);
+  EXPECT_TRUE(WorkDir::Open(folder_.path(), "j", kPatience).ok());
+}
+
+TEST_F(SharedWorkDirTest, AFolderThatARunUsesIsRefusedAtOnce) {
+  const auto dir = WorkDir::Open(folder_.path(), "j");
+  ASSERT_TRUE(dir.ok()) << dir.status();
+  constexpr Duration kPatience = std::chrono::minutes(10);
+  EXPECT_THAT(std::string(WorkDir::Open(folder_.path(), "j", kPatience).status().message()),
+              HasSubstr("is in use by another lockstep run"));
+}
+
+// The process id that it has left behind is that of another process, such as this one.
+TEST_F(SharedWorkDirTest, ARunThatWasKilledUsesNoFolderWhoeverHasItsId) {
+  {
+    const auto dir = WorkDir::Open(folder_.path(), "j");
+    ASSERT_TRUE(dir.ok()) << dir.status();
+    ASSERT_TRUE(dir->WriteMetricsAddresses({{"worker-0", "127.77.0.1:8080"}}).ok());
+    EXPECT_TRUE(WorkDir::ReadMetricsAddresses(folder_.path()).ok());
+  }
+  EXPECT_EQ(ReadTextFile(folder_.At(".lock")), std::to_string(getpid()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(WorkDir::ReadMetricsAddresses(folder_.path()).status()));
+}
+
 TEST_F(SharedWorkDirTest, OthersCannotHoldTheLock) {
   WriteTextFile(folder_.At(".lock"), "1");  // an earlier version's
   ASSERT_EQ(chmod(folder_.At(".lock").c_str(), 0644), 0);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "operator/cli/local/work_dir.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::cli {
@@ -67,6 +68,25 @@ TEST_F(LocalSourceTest, AViewThatHasNotChangedIsNotReadAgain) {
   EXPECT_EQ("one", list("one", 0));
   EXPECT_EQ("one", list("two", 0));
   EXPECT_EQ("three", list("three", 1));
+}
+
+// It serves no metrics.
+TEST_F(LocalSourceTest, ARunOfAnImageOfOnesOwnGoesOn) {
+  auto run = std::make_unique<absl::StatusOr<WorkDir>>(WorkDir::Open(runs_.At("r"), "j"));
+  ASSERT_TRUE(run->ok()) << run->status();
+  ASSERT_TRUE((*run)->WriteMetricsAddresses({}).ok());
+  ASSERT_TRUE((*run)->WriteView(R"({"job": {"status": {"state": "Running"}}})").ok());
+  const auto state = [&] {
+    const auto look = source_->Look({"", runs_.At("r")}, true);
+    EXPECT_TRUE(look.ok()) << look.status();
+    EXPECT_EQ(look->seen.over, look->listed.state == "Ended");
+    EXPECT_EQ(look->seen.top.state, look->listed.state);
+    EXPECT_EQ(source_->List()->front().state, look->listed.state);
+    return look->listed.state;
+  };
+  EXPECT_EQ("Running", state());
+  run.reset();  // killed: its files stay
+  EXPECT_EQ("Ended", state());
 }
 
 TEST_F(LocalSourceTest, AnotherUsersFolderIsNoRun) {

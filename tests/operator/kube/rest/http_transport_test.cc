@@ -1,10 +1,16 @@
 #include "operator/kube/rest/http_transport.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/listener.h"
 #include "tests/support/fake_http_server.h"
 
 namespace lockstep::kube {
@@ -65,6 +71,31 @@ TEST_F(HttpTransportTest, AnUnwantedErrorIsReadAsFarAsItIsShort) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->status, 404);
   EXPECT_EQ(answer->body, "not here");
+}
+
+TEST(HttpTransportTlsTest, AServerWithoutTlsIsToldFromOneWithAWrongCertificate) {
+  const absl::StatusOr<Listener> listener = ListenAt("127.0.0.1:0", 1);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const std::jthread server([&] {
+    const auto await = [](const Descriptor& socket) {
+      pollfd waits{socket.fd(), POLLIN, 0};
+      return ::poll(&waits, 1, 60'000) == 1;
+    };
+    if (!await(listener->socket)) return;
+    const Caller caller = Accept(*listener);
+    std::array<char, 4096> hello{};
+    if (!await(caller.socket) || ::recv(caller.socket.fd(), hello.data(), hello.size(), 0) <= 0) {
+      return;
+    }
+    constexpr std::string_view kAnswer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    ::send(caller.socket.fd(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL);
+  });
+  const std::string url = "https://127.0.0.1:" + std::to_string(listener->port);
+  const auto transport = MakeHttpTransport({.server = url});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const absl::Status status = (*transport)->Send({"GET", "/x"}, seconds(60)).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.ToString(), ::testing::HasSubstr("handshake: wrong version number"));
 }
 
 }  // namespace

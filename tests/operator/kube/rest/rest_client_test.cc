@@ -23,6 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::EndsWith;
 using testing::FakeHttpServer;
 using ::testing::HasSubstr;
 using Connection = FakeHttpServer::Connection;
@@ -588,8 +589,23 @@ TEST_F(RestClientTest, AnAnswerCutShortIsUnavailable) {
 
 TEST_F(RestClientTest, AnAnswerThatIsNoJsonIsAnError) {
   Serve([](const Request&, Connection& to) { to.Respond(200, "<html>"); });
-  EXPECT_TRUE(absl::IsInternal(client_->Get(kPodKind, {"x", "a"}).status()));
-  EXPECT_TRUE(absl::IsInternal(client_->List(kPodKind, {}).status()));
+  const std::string expected = ", expected one of the API server at " + server_->url();
+  for (const absl::Status& status :
+       {client_->Get(kPodKind, {"x", "a"}).status(), client_->List(kPodKind, {}).status()}) {
+    EXPECT_TRUE(absl::IsInternal(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(": found an answer that is not JSON"));
+    EXPECT_THAT(std::string(status.message()), EndsWith(expected));
+  }
+}
+
+TEST_F(RestClientTest, AnErrorThatIsNotAnApiServersNamesWhereItIsFrom) {
+  Serve([](const Request& request, Connection& to) {
+    to.Respond(request.target.find("/x/") == std::string::npos ? 502 : 302, "Bad Gateway");
+  });
+  EXPECT_EQ(client_->List(kPodKind, {}).status().message(),
+            "list pods: " + server_->url() + ": Bad Gateway (502)");
+  EXPECT_THAT(std::string(client_->Get(kPodKind, {"x", "a"}).status().message()),
+              HasSubstr("get pods x/a: " + server_->url() + ": the server redirects"));
 }
 
 TEST_F(RestClientTest, RedirectsAreNotFollowed) {
