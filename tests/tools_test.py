@@ -2333,6 +2333,36 @@ class BenchTest(unittest.TestCase):
         self.assertAlmostEqual(3200 * 83 / 1000 / 332, summary["core_cnn_share_of_sgemm"])
         self.assertEqual("avx2", summary["machine"]["instruction_set"])
 
+    def test_a_large_model_has_its_own_batch_and_rivals_and_less_memory_is_better(self):
+        options = argparse.Namespace(models=["resnet-50"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
+                                     threads=2, single=False, trainer="trainer", python="python", data="/data")
+        one, asked = bench.Bench(options), []
+
+        def said(contestant, commands):
+            asked.extend(commands)
+            return {"images_per_second": {"lockstep": 9.0, "pytorch": 6.0}[contestant],
+                    "peak_bytes": {"lockstep": 3e9, "pytorch": 4e9}[contestant]}
+
+        with unittest.mock.patch.multiple(one, sgemm=lambda: 300, _said=said,
+                                          _start=lambda command, cpus: command):
+            with contextlib.redirect_stderr(io.StringIO()):
+                summary = bench.summarize(bench.measure(one, options), options, threads=len(one.cpus))
+        ours, theirs = asked
+        for command in asked:
+            self.assertIn("--batch 32 --steps 6 --warmup 2", " ".join(command))
+            self.assertNotIn("/data", command)
+        self.assertIn("--sample-shape 3,224,224 --classes 1000", " ".join(ours))
+        self.assertTrue(theirs[1].endswith("torch_rival.py"))
+        speed, memory = summary["rows"]
+        self.assertAlmostEqual(1.5, speed["ratio_to_best_rival"])
+        self.assertNotIn("tensorflow", speed)
+        self.assertEqual("resnet-50, peak MB", memory["what"])
+        self.assertAlmostEqual(0.75, memory["ratio_to_best_rival"])
+        table = io.StringIO()
+        with contextlib.redirect_stdout(table):
+            bench.print_table(summary)
+        self.assertRegex(table.getvalue(), r"resnet-50, \d threads +9\.00 +6\.00 +- +1\.50x")
+
     def test_every_contestant_is_held_to_the_instruction_set(self):
         options = argparse.Namespace(threads=1, isa="avx2", timeout=30)
         show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]

@@ -3,13 +3,43 @@
 import argparse
 import json
 import os
+import resource
 import time
 
 import idx
 import torch
 from torch import nn
 
+class Bottleneck(nn.Module):
+    """Of ResNet v1.5: the 3x3 convolution has the stride."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.branch = nn.Sequential(
+            *convolve(channels, width, 1), nn.ReLU(inplace=True),
+            *convolve(width, width, 3, stride), nn.ReLU(inplace=True), *convolve(width, 4 * width, 1))
+        is_same = stride == 1 and channels == 4 * width
+        self.shortcut = nn.Sequential(*(() if is_same else convolve(channels, 4 * width, 1, stride)))
+
+    def forward(self, x):
+        return torch.relu_(self.branch(x) + self.shortcut(x))
+
+
+def convolve(channels, filters, kernel, stride=1):
+    return (nn.Conv2d(channels, filters, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(filters))
+
+
+def resnet_50():
+    layers, channels = [*convolve(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)], 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, width, 2 if block == 0 and width > 64 else 1))
+            channels = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
+
+
 MODELS = {
+    "resnet-50": resnet_50,
     "core-cnn": lambda: nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
@@ -34,9 +64,14 @@ def measure_sgemm(size=2048, seconds=1.0):
 
 def train(arguments):
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    images, labels = idx.train_set(arguments.data)
-    images, labels = torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels)
     model = MODELS[arguments.model]()
+    if arguments.data:
+        images, labels = idx.train_set(arguments.data)
+        images, labels = torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels)
+    else:  # photographs of random numbers, in the order that PyTorch is fastest with
+        images = torch.randn(arguments.batch, 3, 224, 224).to(memory_format=torch.channels_last)
+        labels = torch.randint(0, 1000, (arguments.batch,))
+        model = model.to(memory_format=torch.channels_last)
     if world > 1:
         torch.distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
@@ -52,7 +87,8 @@ def train(arguments):
         batch = order[at:at + arguments.batch]
         at += arguments.batch
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(images[batch]), labels[batch])
+        samples = images[batch] if arguments.data else images
+        loss = loss_of(model(samples), labels[batch])
         loss.backward()
         optimizer.step()
     last = loss.item()
@@ -61,12 +97,13 @@ def train(arguments):
         torch.distributed.destroy_process_group()
     images_done = arguments.steps * arguments.batch * world
     return {"images_per_second": images_done / seconds, "loss": last, "rank": rank,
+            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "version": torch.__version__}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a folder of IDX files")
+    parser.add_argument("--data", help="a folder of IDX files; without it, photographs of random numbers")
     parser.add_argument("--model", choices=MODELS, default="core-cnn")
     parser.add_argument("--batch", type=int, default=128, help="of one process")
     parser.add_argument("--steps", type=int, default=300)

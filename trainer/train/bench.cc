@@ -1,10 +1,13 @@
 #include "trainer/train/bench.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,6 +65,13 @@ nlohmann::ordered_json Ops(const Model& model) {
   return ops;
 }
 
+// The most memory that this process has had.
+std::int64_t PeakBytes() {
+  rusage usage{};
+  LOCKSTEP_CHECK(getrusage(RUSAGE_SELF, &usage) == 0, "bench: getrusage: {}", std::strerror(errno));
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
 // Of the timed steps.
 struct Timed {
   double seconds = 0;
@@ -86,6 +96,7 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, const Ti
           {"images_per_second", steps * static_cast<double>(options.batch) / timed.seconds},
           {"steps_per_second", steps / timed.seconds},
           {"loss", timed.last.loss / timed.last.examples},
+          {"peak_bytes", PeakBytes()},
           {"seconds",
            {{"total", timed.seconds},
             {"input", spent(Phase::kInput)},

@@ -25,7 +25,7 @@ class BenchTest : public testing::TestWithParam<std::string> {
   }
 };
 
-// tools/bench/bench reads images_per_second, people the rest.
+// tools/bench/bench reads images_per_second and peak_bytes, people the rest.
 TEST_P(BenchTest, TheReportSaysWhatWasTimedAndHowLongItTook) {
   const auto report = Run(GetParam(), /*explain=*/false);
   EXPECT_EQ(report.at("model"), GetParam());
@@ -37,6 +37,7 @@ TEST_P(BenchTest, TheReportSaysWhatWasTimedAndHowLongItTook) {
   EXPECT_EQ(report.at("recorded"), false) << "a processor's steps are not queued";
   EXPECT_FALSE(report.contains("ops"));
   EXPECT_GT(report.at("loss"), 0.0);
+  EXPECT_GT(report.at("peak_bytes"), 1'000'000);
   const auto& seconds = report.at("seconds");
   const double total = seconds.at("total");
   EXPECT_GT(total, 0.0);
