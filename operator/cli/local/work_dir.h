@@ -18,7 +18,7 @@ class WorkDir {
   // in use. If `asked` is empty, uses the first of runs/<job>, runs/<job>.2, … that is not in use
   // and whose job has not succeeded, so that an interrupted job resumes from its checkpoint and a
   // completed one starts afresh. Waits for at most `patience` while what a run that is gone has
-  // left behind holds the lock.
+  // left behind holds the lock, or somebody who asks whether a run goes on.
   static absl::StatusOr<WorkDir> Open(const std::string& asked, const std::string& job,
                                       Duration patience = std::chrono::seconds(10));
   ~WorkDir();
