@@ -32,10 +32,10 @@ constexpr int kVersion = 1;
 
 // A sample's place: this, and then its bytes.
 struct SlotHeader {
-  std::uint64_t stamp = 0;  // 0: nothing is here, as in a hole of the file
+  std::uint64_t stamp = 0;
   std::int64_t index = 0;
   std::int32_t label = 0;
-  std::uint32_t checksum = 0;  // of all the rest
+  std::uint32_t checksum = 0;  // of all the rest; wrong in a hole of the file
 };
 static_assert(sizeof(SlotHeader) == 24);
 
@@ -92,7 +92,6 @@ class DiskCache final : public Dataset {
     std::uint64_t stamp = known.load(std::memory_order_relaxed);
     if (stamp != 0) return stamp;
     LOCKSTEP_ASSIGN_OR_RETURN(stamp, source_->StampOf(index));
-    if (stamp == 0) stamp = 1;
     known.store(stamp, std::memory_order_relaxed);
     return stamp;
   }
