@@ -153,6 +153,13 @@ GOOD = {
     "images as large as what changes them": training_job(dataset={
         "format": "synthetic", "synthetic": {"shape": [1, 16, 17]},
         "augment": {"randomCrop": {"padding": 15}, "cutout": {}}}),
+    "normalized images": training_job(dataset={
+        "path": "/data", "normalize": {"mean": [0.1307], "std": [0.3081]}}),
+    "normalized images of records": training_job(dataset={
+        "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [28, 28, 3]},
+        "normalize": {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}}),
+    "images of records that are kept on disk": training_job(dataset={
+        "format": "tfrecord", "path": "/data", "imageSize": [32, 32], "cacheDirectory": "/cache"}),
     "images of records that are changed": training_job(dataset={
         "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [28, 28, 1]},
         "augment": {"randomCrop": {"padding": 28}}}),
@@ -622,6 +629,34 @@ TRAINING = [
     Bad("augmented lists of floats", training_job(dataset={
         "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [784]}, "augment": {}}),
         "spec.training.dataset.augment"),
+    Bad("a normalized table", training_job(dataset={
+        "format": "csv", "path": "/data", "normalize": {"mean": [0.5], "std": [0.5]}}),
+        "spec.training.dataset.normalize"),
+    Bad("normalized lists of floats", training_job(dataset={
+        "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [784]},
+        "normalize": {"mean": [0.5], "std": [0.5]}}),
+        "spec.training.dataset.normalize"),
+    Bad("more deviations than means", training_job(dataset={
+        "path": "/data", "normalize": {"mean": [0.5], "std": [0.5, 0.5]}}),
+        "spec.training.dataset.normalize.std"),
+    Bad("four means", training_job(dataset={
+        "format": "npy", "path": "/data", "normalize": {"mean": [0.5] * 4, "std": [0.5] * 4}}),
+        "spec.training.dataset.normalize.mean"),
+    Bad("no means", training_job(dataset={"path": "/data", "normalize": {"mean": [], "std": []}}),
+        "spec.training.dataset.normalize.mean"),
+    Bad("a deviation of 0", training_job(dataset={
+        "path": "/data", "normalize": {"mean": [0.5], "std": [0]}}),
+        "spec.training.dataset.normalize.std[0]"),
+    Bad("a relative folder for decoded images", training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [8, 8], "cacheDirectory": "cache"}),
+        "spec.training.dataset.cacheDirectory"),
+    Bad("a folder for decoded images of MNIST", training_job(dataset={
+        "path": "/data", "cacheDirectory": "/cache"}),
+        "spec.training.dataset.cacheDirectory"),
+    Bad("a folder for decoded images of raw pixels", training_job(dataset={
+        "format": "tfrecord", "path": "/data", "tfrecord": {"shape": [28, 28, 1]},
+        "cacheDirectory": "/cache"}),
+        "spec.training.dataset.cacheDirectory"),
     Bad("a padding as wide as the images", training_job(dataset={
         "format": "imageFolder", "path": "/data", "imageSize": [64, 32],
         "augment": {"randomCrop": {"padding": 32}}}),

@@ -1,4 +1,5 @@
 """Trains from files of a user's own, of a format other than MNIST's."""
+import os
 import pathlib
 import random
 import struct
@@ -95,6 +96,38 @@ class FormatsTest(unittest.TestCase):
             self.assertEqual(0, code, err + run.logs())
             self.assertEqual(256, result["steps"])  # 1,600 samples an epoch, 50 a step
             self.assertGreater(result["test_accuracy"], 0.9)
+
+    def test_decoded_images_are_read_from_the_disk_by_the_next_run(self):
+        training = {
+            "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 2}]},
+            "dataset": {"format": "imageFolder", "path": "/images", "imageSize": [16, 16], "cacheDirectory": "/cache",
+                        "normalize": {"mean": [0.5, 0.4, 0.3], "std": [0.25, 0.2, 0.3]}},
+            "batchSize": {"global": 8}, "epochs": 2}
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for part, count in (("train", 16), ("val", 4)):
+                for label, color in (("blue", (0, 0, 250)), ("red", (250, 0, 0))):
+                    (folder / "images" / part / label).mkdir(parents=True)
+                    for i in range(count):
+                        write_png(folder / "images" / part / label / f"{i}.png", 20 + i, color)
+            job = folder / "images.yaml"
+            job.write_text(local_job.text("images", training, folders=("images", "cache"), workers=2, cpu="1"))
+            results = []
+            for name in ("first", "next"):
+                run = Run(job, folder / name, "--volume", f"images={folder / 'images'}",
+                          "--volume", f"cache={folder / 'cache'}")
+                code, result, err = run.finish()
+                self.assertEqual(0, code, err + run.logs())
+                results.append(result)
+                slot = 3 * 16 * 16 + 24
+                self.assertEqual([8 * slot, 32 * slot],
+                                 sorted(file.stat().st_size for file in (folder / "cache").iterdir()))
+                # No decoder would take them; only their sizes and times are as before.
+                for image in (folder / "images").glob("*/*/*.png"):
+                    before = image.stat()
+                    image.write_bytes(b"x" * before.st_size)
+                    os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
+            self.assertEqual(results[0]["test_loss"], results[1]["test_loss"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend/input_scaling.h"
 #include "trainer/backend/op_spec.h"
 #include "trainer/backend/step_block.h"
 #include "trainer/core/memory_source.h"
@@ -199,9 +200,10 @@ class Backend {
   virtual Stream& stream() = 0;
   virtual std::unique_ptr<Stream> MakeStream() = 0;
 
-  // Converts a batch's bytes in host memory to the model's float input: y[i] = scale * x[i]. Has
-  // read x when it returns.
-  virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
+  // Converts a batch's bytes in host memory, of whole samples, to the model's float input. Has read
+  // x when it returns.
+  virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                            const InputScaling& scaling) = 0;
   // y[i] += x[i], rounded to `type`: sums the gradients of a tensor that several ops read.
   virtual void Accumulate(const void* x, void* y, std::int64_t size, DType type) = 0;
   void Accumulate(const float* x, float* y, std::int64_t size) {

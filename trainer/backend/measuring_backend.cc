@@ -52,7 +52,7 @@ class MeasuringBackend final : public Backend {
   void Download(const void*, void*, std::size_t) override { Refuse("Download"); }
   void ToDense(const TensorDesc&, const void*, float*) override { Refuse("ToDense"); }
   bool AllFinite(const float*, std::int64_t) override { Refuse("AllFinite"); }
-  void ConvertInput(const std::uint8_t*, float*, std::int64_t, float) override {
+  void ConvertInput(const std::uint8_t*, float*, std::int64_t, const InputScaling&) override {
     Refuse("ConvertInput");
   }
   void Accumulate(const void*, void*, std::int64_t, DType) override { Refuse("Accumulate"); }

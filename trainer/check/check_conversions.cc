@@ -66,7 +66,12 @@ Elements InputBytes(Backend& backend) {
   std::vector<std::uint8_t> bytes(kElements);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
   const DeviceArray<float> y(backend, Elements(bytes.size(), NAN));
-  backend.ConvertInput(bytes.data(), y.data(), kElements, 1.0f / 255);
+  // Planes of another size than any block of threads.
+  const InputScaling scaling{.channels = 3,
+                             .plane = 7,
+                             .center = {123.7f, 116.3f, 103.5f},
+                             .factor = {0.0171f, 0.0175f, 0.0174f}};
+  backend.ConvertInput(bytes.data(), y.data(), kElements, scaling);
   return y.Values();
 }
 

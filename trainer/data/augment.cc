@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
+#include "base/status.h"
 #include "trainer/core/rng.h"
 
 namespace lockstep::train {
@@ -39,6 +44,13 @@ void MovePlane(std::span<std::uint8_t> plane, std::int64_t height, std::int64_t 
     std::fill(target.begin(), target.begin() + begin, std::uint8_t{0});
     std::fill(target.begin() + end, target.end(), std::uint8_t{0});
   }
+}
+
+absl::Status CheckImages(const char* field, const Shape& shape, DType element) {
+  if (shape.rank() == 3 && element == DType::kUInt8) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("spec.training.dataset.{}: found samples of {} {}, expected images of bytes",
+                  field, DTypeName(element), shape.ToString()));
 }
 
 void FlipPlane(std::span<std::uint8_t> plane, std::int64_t width) {
@@ -93,11 +105,7 @@ void Augment(const Augmentation& change, const Shape& shape, std::span<std::uint
 }
 
 absl::Status CheckAugment(const api::AugmentSpec& spec, const Shape& shape, DType element) {
-  if (shape.rank() != 3 || element != DType::kUInt8) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.training.dataset.augment: found samples of {} {}, expected images",
-                    DTypeName(element), shape.ToString()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckImages("augment", shape, element));
   const std::int64_t side = std::min(shape[1], shape[2]);
   if (spec.random_crop && spec.random_crop->padding >= side) {
     return absl::InvalidArgumentError(
@@ -110,6 +118,29 @@ absl::Status CheckAugment(const api::AugmentSpec& spec, const Shape& shape, DTyp
         fmt::format("spec.training.dataset.augment.cutout.size: found {} for images of {}x{} "
                     "pixels, expected at most the shorter side",
                     spec.cutout->size, shape[1], shape[2]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNormalize(const api::NormalizeSpec& spec, const Shape& shape, DType element) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckImages("normalize", shape, element));
+  for (const auto& [field, numbers] :
+       {std::pair("mean", &spec.mean), std::pair("std", &spec.std)}) {
+    if (std::ssize(*numbers) != shape[0]) {
+      return absl::InvalidArgumentError(fmt::format(
+          "spec.training.dataset.normalize.{}: found {} numbers for images of {} channels, "
+          "expected one for each channel",
+          field, numbers->size(), shape[0]));
+    }
+    // What the pixels are multiplied by is 1 / std, in float32.
+    constexpr double kLeast = 1e-30, kMost = 1e30;
+    const bool divides = field == std::string_view("std");
+    for (const double number : *numbers) {
+      if (std::abs(number) <= kMost && (!divides || number >= kLeast)) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("spec.training.dataset.normalize.{}: found {}, expected {:.0e} to {:.0e}",
+                      field, number, divides ? kLeast : -kMost, kMost));
+    }
   }
   return absl::OkStatus();
 }

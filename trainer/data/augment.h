@@ -1,6 +1,6 @@
 // Random changes to training images, as they are usual for CIFAR: pure functions of the seed, the
 // epoch and the sample's position in it, so that any number of ranks or threads gives the same
-// bits. Images are C,H,W bytes.
+// bits. Images are C,H,W bytes. And which samples a job may ask such a thing of.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +37,10 @@ void Augment(const Augmentation& change, const Shape& shape, std::span<std::uint
 // InvalidArgument: samples of this shape and element are not images of bytes, or are too small for
 // the padding or the square; names the field. api::Validate checks what a job itself says of them.
 absl::Status CheckAugment(const api::AugmentSpec& spec, const Shape& shape, DType element);
+
+// InvalidArgument: samples of this shape and element are not images of bytes, have another number
+// of channels than there are means and deviations, or float32 cannot hold what normalizes them;
+// names the field. Floats are refused because their unit is not known.
+absl::Status CheckNormalize(const api::NormalizeSpec& spec, const Shape& shape, DType element);
 
 }  // namespace lockstep::train

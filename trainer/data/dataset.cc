@@ -10,6 +10,7 @@
 #include "trainer/data/cifar.h"
 #include "trainer/data/csv.h"
 #include "trainer/data/decoded_cache.h"
+#include "trainer/data/disk_cache.h"
 #include "trainer/data/held_out.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_folder.h"
@@ -19,6 +20,14 @@
 
 namespace lockstep::train {
 namespace {
+
+// What keeps decoded samples, as the job says.
+std::unique_ptr<Dataset> Keep(const api::DatasetSpec& spec, std::unique_ptr<Dataset> decoded) {
+  if (!spec.cache_directory.empty()) {
+    decoded = KeepOnDisk(std::move(decoded), spec.cache_directory);
+  }
+  return spec.cache ? CacheDecoded(std::move(decoded)) : std::move(decoded);
+}
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec, Split split,
                                                     std::uint64_t seed, LabelKind labels) {
@@ -33,12 +42,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
       return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split, labels);
     case api::DatasetFormat::kImageFolder: {
       LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
-      return spec.cache ? CacheDecoded(std::move(images)) : std::move(images);
+      return Keep(spec, std::move(images));
     }
     case api::DatasetFormat::kTfRecord: {
       LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> records, OpenTfRecord(spec, split));
       const bool is_encoded = !spec.tfrecord || spec.tfrecord->shape.empty();
-      return spec.cache && is_encoded ? CacheDecoded(std::move(records)) : std::move(records);
+      return is_encoded ? Keep(spec, std::move(records)) : std::move(records);
     }
     case api::DatasetFormat::kSynthetic:
       return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache,
@@ -57,6 +66,16 @@ std::string Dataset::PlaceOf(std::int64_t index) const {
 absl::StatusOr<std::int32_t> Dataset::LabelOf(std::int64_t index) const {
   std::vector<std::uint8_t> sample(sample_bytes());
   return Read(index, sample);
+}
+
+std::uint64_t Dataset::SourceDigest() const {
+  LOCKSTEP_CHECK(false, "the samples of {} are not decoded", sample_shape().ToString());
+  return 0;
+}
+
+absl::StatusOr<std::uint64_t> Dataset::StampOf(std::int64_t index) const {
+  LOCKSTEP_CHECK(false, "sample {} is not decoded", index);
+  return absl::InternalError("not reached");
 }
 
 std::string PlaceBeyond(std::int64_t classes, const Dataset& data) {
@@ -86,7 +105,8 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType e
       if (spec.tfrecord && !spec.tfrecord->shape.empty()) return 0;  // copied from mapped files
       [[fallthrough]];
     case api::DatasetFormat::kImageFolder:
-      return spec.cache ? BytesOfDecoded(samples, sample_bytes) : 0;
+      return (spec.cache ? BytesOfDecoded(samples, sample_bytes) : 0) +
+             (spec.cache_directory.empty() ? 0 : BytesOfStamps(samples));
     case api::DatasetFormat::kSynthetic:
       return BytesOfSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}).classes, sample_bytes,
                               samples, spec.cache);

@@ -50,6 +50,13 @@ class Dataset {
   // them. An image, whose pixels may depend on the processor because decoders and resampling round
   // differently, is digested as its file stores it. Requires: 0 <= index < size(). Errors: as Read.
   virtual absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const;
+  // Only of data sets that decode images. SourceDigest: a digest of what tells which samples the
+  // set has and how they are decoded and labelled: its files' names, but not their content.
+  // StampOf: a number that another one replaces when the file of sample `index` changes; made of
+  // its path, its size and the time of its last modification. Requires: 0 <= index < size().
+  // Errors: as Read.
+  virtual std::uint64_t SourceDigest() const;
+  virtual absl::StatusOr<std::uint64_t> StampOf(std::int64_t index) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };

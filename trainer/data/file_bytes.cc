@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/digest.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -97,6 +98,13 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
     default:  // also EACCES and EPERM
       return absl::DataLossError(message);
   }
+}
+
+absl::StatusOr<std::uint64_t> StampOfFile(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return DataFileError(errno, "stat", path);
+  return Digest(
+      fmt::format("{};{};{}.{:09}", path, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
 }
 
 struct FileBytes::Opened {

@@ -19,6 +19,10 @@ namespace lockstep::train {
 // volume, or a lack of memory. DataLoss: any other, such as EACCES or ELOOP.
 absl::Status DataFileError(int error, const char* action, const std::string& path);
 
+// Returns a digest of the file's path, its size and the time of its last modification: another one
+// once the file has changed. Errors: those of DataFileError.
+absl::StatusOr<std::uint64_t> StampOfFile(const std::string& path);
+
 // Immutable and movable. A mapped file that is cut short later ends this process: see MappedFile.
 class FileBytes {
  public:

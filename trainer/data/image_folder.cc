@@ -87,6 +87,20 @@ class ImageFolder final : public Dataset {
     return form_.Digest(file.bytes(), File(index).label, before);
   }
 
+  std::uint64_t SourceDigest() const override {
+    std::uint64_t digest = Digest(fmt::format("imageFolder;{};{}", form_.Text(), folder_));
+    for (const ImageFile& image : files_) {
+      digest = Digest(fmt::format("\n{};{}/{}", image.label,
+                                  classes_[static_cast<std::size_t>(image.label)], image.name),
+                      digest);
+    }
+    return digest;
+  }
+
+  absl::StatusOr<std::uint64_t> StampOf(std::int64_t index) const override {
+    return StampOfFile(Path(index));
+  }
+
  private:
   const ImageFile& File(std::int64_t index) const {
     LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
@@ -229,9 +243,11 @@ absl::Status ImageForm::Decode(std::span<const std::uint8_t> file,
 std::uint64_t ImageForm::Digest(std::span<const std::uint8_t> file, std::int32_t label,
                                 std::uint64_t before) const {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
-  return lockstep::Digest(
-      fmt::format(";{};{};{};", shape().ToString(), static_cast<int>(interpolation), label),
-      lockstep::Digest(bytes, before));
+  return lockstep::Digest(fmt::format(";{};{};", Text(), label), lockstep::Digest(bytes, before));
+}
+
+std::string ImageForm::Text() const {
+  return fmt::format("{};{}", shape().ToString(), static_cast<int>(interpolation));
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,

@@ -19,6 +19,8 @@ struct ImageForm {
   Shape shape() const;
   // Decodes and resamples an image. DataLoss is DecodeImage's.
   absl::Status Decode(std::span<const std::uint8_t> file, std::span<std::uint8_t> sample) const;
+  // Tells forms apart.
+  std::string Text() const;
   // Extends the digest `before` by the encoded image `file`, the form that it is decoded to, and
   // its label.
   std::uint64_t Digest(std::span<const std::uint8_t> file, std::int32_t label,

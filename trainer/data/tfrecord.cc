@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "trainer/core/crc32c.h"
@@ -60,6 +61,7 @@ absl::Status CheckRecordCrc(std::uint32_t found, RecordBytes data, const char* o
 struct RecordFile {
   std::string path;
   FileBytes file;
+  std::uint64_t stamp = 0;             // see StampOfFile; from before it was opened
   std::vector<std::uint64_t> records;  // as FindRecords
 };
 
@@ -120,6 +122,20 @@ class TfRecordDataset final : public Dataset {
     }
     LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Label(index, record));
     return form_.image->Digest(*image, label, before);
+  }
+
+  std::uint64_t SourceDigest() const override {
+    LOCKSTEP_CHECK(form_.image.has_value(), "records of {} are not decoded",
+                   form_.shape.ToString());
+    std::uint64_t digest = Digest(fmt::format("tfrecord;{};{};{};{}", form_.image->Text(),
+                                              form_.feature, form_.label, size()));
+    for (const RecordFile& file : files_) digest = Digest("\n" + file.path, digest);
+    return digest;
+  }
+
+  absl::StatusOr<std::uint64_t> StampOf(std::int64_t index) const override {
+    const RecordPlace& place = places_[static_cast<std::size_t>(index)];
+    return Digest(fmt::format(";{}", place.offset), files_[place.file].stamp);
   }
 
   // Takes the kind of the samples from the first record.
@@ -246,8 +262,9 @@ absl::StatusOr<std::vector<RecordFile>> OpenMatching(const std::string& folder,
     if (entry.is_folder || !Matches(pattern, entry.name)) continue;
     const std::string path = folder + "/" + entry.name;
     LOCKSTEP_RETURN_IF_ERROR(CheckSplit(path, entry.name, spec));
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t stamp, StampOfFile(path));
     LOCKSTEP_ASSIGN_OR_RETURN(FileBytes file, FileBytes::OpenWhole(path, BeginsWithALength));
-    files.push_back({.path = path, .file = std::move(file)});
+    files.push_back({.path = path, .file = std::move(file), .stamp = stamp});
   }
   if (!files.empty()) return files;
   return absl::NotFoundError(

@@ -154,10 +154,12 @@ absl::Status CheckStages(const Identity& id) {
       api::kEnvStrategy, id.Stages(), id.World()));
 }
 
-// Clears the paths: pods may mount their data in different places, and only the leading pod needs
-// the initial weights, and places for checkpoints, the exported model and summaries.
+// Clears the paths: pods may mount their data in different places, not all of them may have a
+// cache, and only the leading pod needs the initial weights, and places for checkpoints, the
+// exported model and summaries.
 api::TrainingSpec WithoutPaths(api::TrainingSpec training) {
   training.dataset.path.clear();
+  training.dataset.cache_directory.clear();
   training.initial_weights.path.clear();
   training.checkpoint.directory.clear();
   training.checkpoint.export_to.clear();

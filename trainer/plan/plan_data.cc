@@ -157,6 +157,10 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
     LOCKSTEP_RETURN_IF_ERROR(
         CheckAugment(*training.dataset.augment, *shape, element.value_or(DType::kUInt8)));
   }
+  if (training.dataset.normalize) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckNormalize(*training.dataset.normalize, *shape, element.value_or(DType::kUInt8)));
+  }
   PlannedData data;
   data.train = {
       .samples = given.samples ? given.samples : FixedSamples(training.dataset, Split::kTrain),

@@ -86,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
       training.dataset.threads > 0 ? training.dataset.threads : options.threads;
   session->readers_ =
       std::make_unique<ThreadPool>(static_cast<std::size_t>(session->reading_threads_ - 1));
+  session->input_scaling_ = ScalingOf(training.dataset, session->samples().sample_shape());
   LOCKSTEP_RETURN_IF_ERROR(session->PlanSteps(parts, options.world));
   LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
   return session;

@@ -111,7 +111,8 @@ class Session {
   // their samples (if Create has made this session), then the parameters' layout. The form is that
   // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
-  // See DigestOfSamples. 0: unknown, because Assemble made this session.
+  // A digest of the samples as the model sees them: DigestOfSamples, and how they are normalized.
+  // 0: unknown, because Assemble made this session.
   std::uint64_t train_digest() const { return train_digest_; }
   // Returns a digest of the test set and the loss: what an evaluation's results depend on besides
   // the model. 0: there is no test set.
@@ -242,6 +243,9 @@ class Session {
 
   Session() = default;
   absl::Status DigestData();
+  // How samples of bytes of this shape become the model's input. Requires: they are those that
+  // OpenData has checked.
+  static InputScaling ScalingOf(const api::DatasetSpec& spec, const Shape& sample);
   absl::Status PlanSteps(const SessionParts& parts, int world);
   absl::Status BuildModel(const SessionParts& parts);
   absl::Status BuildTwins(const std::vector<nlohmann::json>& layers, ModelOptions options);
@@ -269,7 +273,8 @@ class Session {
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;   // the first is null if it only evaluates
-  std::uint64_t train_digest_ = 0, test_digest_ = 0;  // see DigestOfSamples; 0: without the set
+  std::uint64_t train_digest_ = 0, test_digest_ = 0;  // see train_digest(); 0: without the set
+  InputScaling input_scaling_ = InputScaling::ToUnit();
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
@@ -325,5 +330,7 @@ class Session {
 
 // Returns a text that differs between losses whose evaluations cannot be compared.
 std::string LossText(const api::TrainingSpec& training);
+// Likewise, of how the samples' pixels are normalized; empty: not at all.
+std::string NormalizeText(const api::TrainingSpec& training);
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/check.h"
 #include "base/digest.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
@@ -17,6 +18,15 @@ std::string ElementsOf(const Dataset& dataset) {
   return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
 }
 
+// Whether what the job does to the pixels of its samples fits them.
+absl::Status CheckPixels(const api::DatasetSpec& spec, const Dataset& data) {
+  if (spec.augment) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*spec.augment, data.sample_shape(), data.element()));
+  }
+  if (!spec.normalize) return absl::OkStatus();
+  return CheckNormalize(*spec.normalize, data.sample_shape(), data.element());
+}
+
 }  // namespace
 
 absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
@@ -28,15 +38,13 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
     TrainAndTest data;
     LOCKSTEP_ASSIGN_OR_RETURN(data.test, OpenTestSet(training.dataset, seed, labels));
     LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
+    LOCKSTEP_RETURN_IF_ERROR(CheckPixels(training.dataset, *data.test));
     return data;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       TrainAndTest data, OpenDatasets(training.dataset, training.evaluation.enabled, seed, labels));
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
-  if (training.dataset.augment) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckAugment(*training.dataset.augment, data.train->sample_shape(), data.train->element()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckPixels(training.dataset, *data.train));
   if (data.test == nullptr) return data;
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
   if (data.test->targets() != data.train->targets()) {
@@ -70,10 +78,26 @@ LoaderOptions Session::TrainingReads(int rank) const {
 }
 
 absl::Status Session::DigestData() {
-  LOCKSTEP_ASSIGN_OR_RETURN(train_digest_, DigestOfSamples(*train_data_));
+  const std::string normalize = NormalizeText(training_);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t train, DigestOfSamples(*train_data_));
+  train_digest_ = Digest(normalize, train);
   if (test_data_ == nullptr) return absl::OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(test_digest_, DigestOfSamples(*test_data_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t test, DigestOfSamples(*test_data_));
+  test_digest_ = Digest(normalize, test);
   return absl::OkStatus();
+}
+
+// (x / 255 - mean) / std, in the form of InputScaling.
+InputScaling Session::ScalingOf(const api::DatasetSpec& spec, const Shape& sample) {
+  if (!spec.normalize) return InputScaling::ToUnit();
+  LOCKSTEP_CHECK(spec.normalize->mean.size() <= InputScaling::kMostChannels,
+                 "session: {} channels are normalized", spec.normalize->mean.size());
+  InputScaling scaling{.channels = sample[0], .plane = sample[1] * sample[2]};
+  for (std::size_t channel = 0; channel < spec.normalize->mean.size(); ++channel) {
+    scaling.center[channel] = static_cast<float>(255 * spec.normalize->mean[channel]);
+    scaling.factor[channel] = static_cast<float>(1 / (255 * spec.normalize->std[channel]));
+  }
+  return scaling;
 }
 
 std::string Session::Fingerprint() const {
@@ -89,6 +113,11 @@ std::uint64_t Session::EvaluationDigest() const {
   if (test_data_ == nullptr) return 0;
   return Digest(fmt::format("{} of {}, {:016x}, {}", test_data_->size(), ElementsOf(*test_data_),
                             test_digest_, LossText(training_)));
+}
+
+std::string NormalizeText(const api::TrainingSpec& training) {
+  if (!training.dataset.normalize) return "";
+  return api::TrainingSpecToJson(training)["dataset"]["normalize"].dump();
 }
 
 std::string LossText(const api::TrainingSpec& training) {

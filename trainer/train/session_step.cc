@@ -50,7 +50,6 @@ void Session::Load(const Batch& batch, int part) {
 
 // Behind the part's own rows may be those of the next one, which are as good as any other padding.
 StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
-  constexpr float kByteToUnit = 1.0f / 255.0f;
   const auto [first, end] = RowsOfPart(batch, part);
   const std::int64_t rows =
       std::min<std::int64_t>(std::ssize(batch.labels) - first, std::ssize(labels_));
@@ -65,7 +64,7 @@ StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
                      static_cast<std::size_t>(rows * elements) * sizeof(float));
   } else {
     backend_->ConvertInput(batch.pixels.data() + first * elements, model.input(), rows * elements,
-                           kByteToUnit);
+                           input_scaling_);
   }
   return step;
 }

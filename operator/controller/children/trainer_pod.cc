@@ -94,11 +94,10 @@ bool IsBelow(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// Returns true if nothing that the trainer writes is on its root file system: checkpoints, the
-// exported model and summaries, by the leading replica alone. It writes no temporary files, and
-// kubelets mount /dev/termination-log.
+// Returns true if nothing that the trainer writes is on its root file system: decoded samples; and
+// checkpoints, the exported model and summaries, by the leading replica alone. It writes no
+// temporary files, and kubelets mount /dev/termination-log.
 bool WritesOnlyToVolumes(const api::TrainingJob& job, api::Role role, const Object& container) {
-  if (LeadingReplica(job).role != role) return true;
   const auto is_elsewhere = [&container](const std::string& path) {
     return path.empty() ||
            std::ranges::any_of(kube::ListMember(container, "volumeMounts"),
@@ -107,6 +106,8 @@ bool WritesOnlyToVolumes(const api::TrainingJob& job, api::Role role, const Obje
                                });
   };
   const api::TrainingSpec& training = *job.spec.training;
+  if (!is_elsewhere(training.dataset.cache_directory)) return false;
+  if (LeadingReplica(job).role != role) return true;
   return is_elsewhere(training.checkpoint.directory) &&
          is_elsewhere(training.checkpoint.export_to) && is_elsewhere(training.summaries.directory);
 }

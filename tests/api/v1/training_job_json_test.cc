@@ -339,6 +339,7 @@ class JobSource {
                         Text(),
                         Flip(),
                         Flip(),
+                        Flip() ? Text() : "",
                         Small(),
                         std::nullopt};
     if (Flip()) training.dataset.npy = NpySpec{Flip()};
@@ -352,6 +353,7 @@ class JobSource {
       training.dataset.augment = AugmentSpec{Pick({RandomFlip::kNone, RandomFlip::kHorizontal}),
                                              RandomCropSpec{Small()}, CutoutSpec{Small()}};
     }
+    if (Flip()) training.dataset.normalize = NormalizeSpec{{Real(), Real()}, {Real(), Real()}};
     training.dataset.image_channels = Pick({1, 3});
     training.dataset.interpolation = Pick({Interpolation::kBilinear, Interpolation::kArea});
     if (Flip()) training.dataset.validation_fraction = 0.25;

@@ -635,6 +635,26 @@ TEST(ValidateTest, TrainingFaults) {
        "spec.training.dataset.augment.cutout.size: found 29 for images of 28x28 pixels, expected "
        "at "
        "most the shorter side"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kCsv;
+         t.dataset.normalize = NormalizeSpec{{0.5}, {0.5}};
+       },
+       "spec.training.dataset.normalize: found with format csv, expected only with images"},
+      {[](TrainingSpec& t) { t.dataset.normalize = NormalizeSpec{{0.5}, {0.5, 0.5}}; },
+       "spec.training.dataset.normalize.std: found 2 numbers, expected 1, as many as mean has"},
+      {[](TrainingSpec& t) { t.dataset.normalize = NormalizeSpec{{1, 1, 1, 1}, {1, 1, 1, 1}}; },
+       "spec.training.dataset.normalize.mean: found 4 numbers, expected 1 to 3: one for each "
+       "channel"},
+      {[](TrainingSpec& t) { t.dataset.cache_directory = "/cache"; },
+       "spec.training.dataset.cacheDirectory: found with format idx, expected only with "
+       "imageFolder, or with tfrecord without a shape"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kImageFolder;
+         t.dataset.image_size = {8, 8};
+         t.dataset.cache_directory = "cache";
+       },
+       "spec.training.dataset.cacheDirectory: found \"cache\", expected an absolute path in the "
+       "container"},
       {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
        "spec.training.dataset.csv: found with format idx, expected only with format csv"},
       {[](TrainingSpec& t) {

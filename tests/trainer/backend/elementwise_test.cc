@@ -251,9 +251,29 @@ TEST_P(ElementwiseTest, ConvertInputMatchesReference) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
   const std::vector<float> zeros(bytes.size());
   const DeviceArray<float> found(*backend_, zeros), expected(*oracle_, zeros);
-  backend_->ConvertInput(bytes.data(), found.data(), 1001, 1.0f / 255);
-  oracle_->ConvertInput(bytes.data(), expected.data(), 1001, 1.0f / 255);
-  ExpectClose(found.Values(), expected.Values(), 1e-7f);
+  backend_->ConvertInput(bytes.data(), found.data(), 1001, InputScaling::ToUnit());
+  oracle_->ConvertInput(bytes.data(), expected.data(), 1001, InputScaling::ToUnit());
+  EXPECT_EQ(found.Values(), expected.Values());
+}
+
+// To the bit: replicas on different processors see the same samples.
+TEST_P(ElementwiseTest, EachChannelIsScaledByItsOwnNumbers) {
+  constexpr std::int64_t kPlane = 5 * 67, kImages = 41;
+  const InputScaling scaling{.channels = 3,
+                             .plane = kPlane,
+                             .center = {123.675f, 116.28f, 103.53f},
+                             .factor = {0.0171f, 0.0175f, 0.0174f}};
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kImages * 3 * kPlane));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
+  const DeviceArray<float> device(*backend_, std::vector<float>(bytes.size()));
+  backend_->ConvertInput(bytes.data(), device.data(), std::ssize(bytes), scaling);
+  const std::vector<float> found = device.Values();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::size_t channel = i / kPlane % 3;
+    ASSERT_EQ(found[i],
+              (static_cast<float>(bytes[i]) - scaling.center[channel]) * scaling.factor[channel])
+        << "element " << i;
+  }
 }
 
 TEST_P(ElementwiseTest, LayoutsKeepEveryElement) {

@@ -84,8 +84,9 @@ class WrongBackend : public Backend {
   void Zero(void* memory, std::size_t bytes) override { backend_->Zero(memory, bytes); }
   Stream& stream() override { return backend_->stream(); }
   std::unique_ptr<Stream> MakeStream() override { return backend_->MakeStream(); }
-  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
-    backend_->ConvertInput(x, y, size, scale);
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                    const InputScaling& scaling) override {
+    backend_->ConvertInput(x, y, size, scaling);
   }
   using Backend::Accumulate;
   void Accumulate(const void* x, void* y, std::int64_t size, DType type) override {

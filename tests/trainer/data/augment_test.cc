@@ -132,5 +132,35 @@ TEST(AugmentTest, RefusesWhatDoesNotFitTheImages) {
             "expected at most the shorter side");
 }
 
+std::string CheckNormalizeOf(const api::NormalizeSpec& spec, const Shape& shape,
+                             DType element = DType::kUInt8) {
+  return std::string(CheckNormalize(spec, shape, element).message());
+}
+
+TEST(AugmentTest, NormalizesImagesOfBytesByOneNumberForEachChannel) {
+  const api::NormalizeSpec rgb{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  EXPECT_EQ(CheckNormalizeOf(rgb, {3, 9, 12}), "");
+  EXPECT_EQ(CheckNormalizeOf(rgb, {1, 9, 12}),
+            "spec.training.dataset.normalize.mean: found 3 numbers for images of 1 channels, "
+            "expected one for each channel");
+  EXPECT_EQ(CheckNormalizeOf({{0.5}, {0.5, 0.5}}, {1, 9, 12}),
+            "spec.training.dataset.normalize.std: found 2 numbers for images of 1 channels, "
+            "expected one for each channel");
+  EXPECT_EQ(CheckNormalizeOf(rgb, {3, 9, 12}, DType::kFloat32),
+            "spec.training.dataset.normalize: found samples of float32 [3,9,12], expected images "
+            "of bytes");
+  EXPECT_EQ(CheckNormalizeOf(rgb, {3}),
+            "spec.training.dataset.normalize: found samples of uint8 [3], expected images of "
+            "bytes");
+}
+
+TEST(AugmentTest, NormalizesByWhatFloat32CanHold) {
+  EXPECT_EQ(CheckNormalizeOf({{-1e30}, {1e-30}}, {1, 2, 2}), "");
+  EXPECT_EQ(CheckNormalizeOf({{1e31}, {1}}, {1, 2, 2}),
+            "spec.training.dataset.normalize.mean: found 1e+31, expected -1e+30 to 1e+30");
+  EXPECT_EQ(CheckNormalizeOf({{0}, {1e-40}}, {1, 2, 2}),
+            "spec.training.dataset.normalize.std: found 1e-40, expected 1e-30 to 1e+30");
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -68,6 +68,16 @@ TEST(PlanDataTest, AugmentationThatDoesNotFitTheSamplesIsRefused) {
               HasSubstr("augment: found samples of uint8 [28], expected images"));
 }
 
+TEST(PlanDataTest, NormalizationIsCheckedWithoutFiles) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kNpy);
+  options.training.dataset.normalize = api::NormalizeSpec{{0.5}, {0.5}};
+  GivenData given{.classes = 10, .shape = Shape{1, 28, 28}};
+  EXPECT_TRUE(PlanData(options, given).ok()) << "the files may hold bytes";
+  given.shape = Shape{3, 28, 28};
+  EXPECT_THAT(PlanData(options, given).status().message(),
+              HasSubstr("normalize.mean: found 1 numbers for images of 3 channels"));
+}
+
 TEST(PlanDataTest, SaysWhatIsMissing) {
   const auto shape = PlanData(OptionsOf(api::DatasetFormat::kIdx), {}).status();
   EXPECT_TRUE(absl::IsNotFound(shape)) << shape;
@@ -112,6 +122,8 @@ TEST(PlanDataTest, DescribedSamplesThatWillBeKeptCount) {
   EXPECT_EQ(bytes(800), 1000 * kSample) << "the held out ones, too";
   options.training.dataset.cache = false;
   EXPECT_EQ(bytes(800), 0u);
+  options.training.dataset.cache_directory = "/cache";
+  EXPECT_EQ(bytes(800), 1000 * 8u) << "the stamp of each";
 }
 
 // A loader keeps fewer batches of samples that are in memory.

@@ -83,6 +83,62 @@ std::vector<std::uint8_t> FirstTestSample(const Session& session) {
   return sample;
 }
 
+// Two channels, each with its own numbers.
+api::TrainingSpec NormalizedTraining() {
+  api::TrainingSpec training = SmallTraining();
+  training.dataset.synthetic->shape = {2, 8, 8};
+  training.dataset.normalize = api::NormalizeSpec{{0.25, 0.5}, {0.1, 0.2}};
+  return training;
+}
+
+TEST(SessionTest, TheModelReadsNormalizedPixels) {
+  for (const std::string& device : {std::string("reference"), std::string("async-reference")}) {
+    SessionOptions options{.training = NormalizedTraining(), .backend = device};
+    const auto session = *Session::Create(options);
+    const auto loader = Loader::Create(session->train_data(), session->TrainingReads(0));
+    loader->Seek(0);
+    const Batch& batch = **loader->Next();
+    session->Load(batch, 0);
+    std::vector<float> found(batch.pixels.size());
+    session->backend().Download(session->model().input(), found.data(),
+                                found.size() * sizeof(float));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const bool is_first = i / 64 % 2 == 0;
+      const double expected =
+          (batch.pixels[i] / 255.0 - (is_first ? 0.25 : 0.5)) / (is_first ? 0.1 : 0.2);
+      ASSERT_NEAR(found[i], expected, 1e-5) << device << ", element " << i;
+    }
+  }
+}
+
+TEST(SessionTest, NormalizationThatDoesNotFitTheImagesIsRefused) {
+  SessionOptions options{.training = NormalizedTraining(), .backend = "reference"};
+  options.training.dataset.synthetic->shape = {1, 8, 8};
+  const char* const expected =
+      "spec.training.dataset.normalize.mean: found 2 numbers for images of 1 channels, expected "
+      "one "
+      "for each channel";
+  EXPECT_EQ(std::string(Session::Create(options).status().message()), expected);
+  options.only_evaluates = true;
+  EXPECT_EQ(std::string(Session::OpenData(options).status().message()), expected);
+}
+
+TEST(SessionTest, PixelsThatAreNormalizedOtherwiseAreOtherData) {
+  SessionOptions options{.training = NormalizedTraining(), .backend = "reference"};
+  const auto session = *Session::Create(options);
+  options.training.dataset.normalize->std[1] = 0.3;
+  const auto other = *Session::Create(options);
+  EXPECT_NE(session->train_digest(), other->train_digest());
+  EXPECT_NE(session->EvaluationDigest(), other->EvaluationDigest());
+  const Snapshot snapshot = MakeSnapshot(*session, {.step = 7}, Time());
+  RunState state;
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok());
+  EXPECT_EQ(state.step, 7) << "the samples are the same ones";
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the training samples are not those of the checkpoint"));
+}
+
 TEST(SessionTest, TheDataDoNotDependOnTheSeedIfTheyHaveTheirOwn) {
   const auto session_of = [](std::int64_t seed, std::optional<std::int64_t> data_seed) {
     SessionOptions options{.training = SmallTraining(), .backend = "reference"};

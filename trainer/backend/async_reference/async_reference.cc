@@ -60,9 +60,10 @@ class AsyncReferenceBackend final : public Backend {
   Stream& stream() override { return queue_; }
   std::unique_ptr<Stream> MakeStream() override { return std::make_unique<WorkQueue>(memory_); }
 
-  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
-    queue_.Enqueue([this, data = std::vector<std::uint8_t>(x, x + size), y = Real(y), scale] {
-      host_->ConvertInput(data.data(), y, static_cast<std::int64_t>(data.size()), scale);
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                    const InputScaling& scaling) override {
+    queue_.Enqueue([this, data = std::vector<std::uint8_t>(x, x + size), y = Real(y), scaling] {
+      host_->ConvertInput(data.data(), y, static_cast<std::int64_t>(data.size()), scaling);
     });
   }
   using Backend::Accumulate;

@@ -29,8 +29,9 @@ class CpuBackend final : public HostBackend {
     return std::visit([this](const auto& spec) { return cpu::MakeOptimizerOf(device_, spec); },
                       rule);
   }
-  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
-    cpu::ConvertInput(device_, x, y, size, scale);
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                    const InputScaling& scaling) override {
+    cpu::ConvertInput(device_, x, y, size, scaling);
   }
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
     cpu::Scale(device_, x, y, size, factor);

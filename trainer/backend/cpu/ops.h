@@ -28,7 +28,7 @@ std::unique_ptr<LossOp> MakeElementwiseLoss(const Device& device, const Elementw
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device,
                                                 const SoftmaxCrossEntropySpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
-                  float scale);
+                  const InputScaling& scaling);
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);
 void Scale(const Device& device, const float* x, float* y, std::int64_t size, float factor);
 double SquaredNorm(const Device& device, const float* values, std::int64_t size);

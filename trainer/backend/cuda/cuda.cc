@@ -80,7 +80,8 @@ class CudaBackend final : public Backend {
   Stream& stream() override { return stream_; }
   std::unique_ptr<Stream> MakeStream() override { return CudaStream::Make(device_); }
 
-  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override;
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                    const InputScaling& scaling) override;
   using Backend::Accumulate;
   void Accumulate(const void* x, void* y, std::int64_t size, DType type) override;
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
@@ -111,9 +112,12 @@ class CudaBackend final : public Backend {
   bool records_ = true;  // false once it has failed to
 };
 
-void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
+void CudaBackend::ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                               const InputScaling& scaling) {
   const void* bytes = input_.Upload(x, static_cast<std::size_t>(size));
-  device_.Launch(LOCKSTEP_CUDA_KERNEL(ConvertBytes), device_.GridFor(size), bytes, y, size, scale);
+  device_.Launch(LOCKSTEP_CUDA_KERNEL(ConvertBytes), device_.GridFor(size), bytes, y, size,
+                 scaling.channels, scaling.plane, scaling.center[0], scaling.center[1],
+                 scaling.center[2], scaling.factor[0], scaling.factor[1], scaling.factor[2]);
   input_.Consumed();
 }
 

@@ -6,8 +6,11 @@
 
 namespace lockstep::train::reference {
 
-void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
-  for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
+void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, const InputScaling& scaling) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto channel = static_cast<std::size_t>(i / scaling.plane % scaling.channels);
+    y[i] = (static_cast<float>(x[i]) - scaling.center[channel]) * scaling.factor[channel];
+  }
 }
 
 void Cast(const CastOperands& operands) {

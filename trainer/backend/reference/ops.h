@@ -25,7 +25,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizerOf(const Spec& spec) {
 
 std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec);
-void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, const InputScaling& scaling);
 void Accumulate(const float* x, float* y, std::int64_t size);
 void Scale(const float* x, float* y, std::int64_t size, float factor);
 void Cast(const CastOperands& operands);

@@ -19,8 +19,9 @@ class ReferenceBackend final : public HostBackend {
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([](const auto& spec) { return reference::MakeOptimizerOf(spec); }, rule);
   }
-  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
-    reference::ConvertInput(x, y, size, scale);
+  void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size,
+                    const InputScaling& scaling) override {
+    reference::ConvertInput(x, y, size, scaling);
   }
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
     reference::Scale(x, y, size, factor);

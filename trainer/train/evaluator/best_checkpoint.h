@@ -21,7 +21,7 @@ struct BestCheckpointOptions {
   api::LossType loss = {};  // of the job
   CheckpointOwner owner;    // its job is that of the copies
   std::string model_hash;
-  std::string test_set;       // see IdentityOf
+  std::string test_set;       // as the Evaluator's
   std::string loss_function;  // see LossText
 };
 

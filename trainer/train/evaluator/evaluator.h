@@ -26,7 +26,7 @@ namespace lockstep::train {
 
 struct EvaluatorOptions {
   std::string job_uid;
-  std::string test_set;   // see IdentityOf
+  std::string test_set;   // see IdentityOf; and NormalizeText
   CheckpointOwner owner;  // of the folder best/
   // Tells the leading pod a result: see ReportEvaluation. After a failure, it is called again with
   // the latest result, at growing intervals. While the Evaluator waits, it is also called every

@@ -67,7 +67,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
   Evaluator evaluator(
       identity.training, RealFileSystem(), clock,
       {.job_uid = identity.job_uid,
-       .test_set = *test_set,
+       .test_set = *test_set + NormalizeText(identity.training),
        .owner = owner,
        .report =
            [&](const EvaluationResult& result) {

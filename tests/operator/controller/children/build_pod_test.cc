@@ -495,6 +495,15 @@ TEST(BuildPodTest, WhoDoesNotLeadWritesNoCheckpoints) {
   EXPECT_FALSE(context_of(Role::kChief).contains("readOnlyRootFilesystem"));
 }
 
+TEST(BuildPodTest, WhoeverReadsDataWritesDecodedSamples) {
+  const auto job = Job("j").Chief().Workers(1).Training().With(
+      [](api::TrainingJob& made) { made.spec.training->dataset.cache_directory = "/cache"; });
+  for (const Role role : {Role::kWorker, Role::kChief}) {
+    const Object made = Pod(job, role)["spec"]["containers"][0]["securityContext"];
+    EXPECT_FALSE(made.contains("readOnlyRootFilesystem"));
+  }
+}
+
 TEST(BuildPodTest, WhatATrainersTemplateSetsStays) {
   const api::Json pod_template = {
       {"metadata", {{"labels", {{"team", "a"}}}, {"annotations", {{"note", "b"}}}}},

@@ -157,8 +157,10 @@ TEST_P(KernelsTest, BytesOfEveryValueAreScaled) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kSize));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
   std::vector<float> found(bytes.size());
-  tested().scale_bytes(bytes.data(), found.data(), kSize, 0.5f);
-  for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_EQ(found[i], 0.5f * bytes[i]);
+  tested().scale_bytes(bytes.data(), found.data(), kSize, 120.3f, 0.017f);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_EQ(found[i], (static_cast<float>(bytes[i]) - 120.3f) * 0.017f);
+  }
 }
 
 // To the bit: replicas on different processors apply the same update to the same parameters.

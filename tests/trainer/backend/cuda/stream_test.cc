@@ -126,12 +126,13 @@ TEST_F(CudaStreamTest, AnUploadReadsTheHostsMemoryWhenItRuns) {
 // place.
 TEST_F(CudaStreamTest, SamplesOfStepsThatWaitAreNotOverwritten) {
   constexpr std::int64_t kSize = 5000;
+  const InputScaling as_they_are{.factor = {1}};
   std::deque<DeviceArray<float>> inputs;
   for (int step = 0; step < 5; ++step) inputs.emplace_back(*backend_, std::vector<float>(kSize));
   std::vector<std::uint8_t> samples(kSize);
   // What the others take in turns is there, so that no call waits for memory.
   for (const auto& input : {&inputs[0], &inputs[1]}) {
-    backend_->ConvertInput(samples.data(), input->data(), kSize, 1);
+    backend_->ConvertInput(samples.data(), input->data(), kSize, as_they_are);
   }
   std::atomic<bool> may_go = false;
   backend_->stream().Call([&] {
@@ -139,7 +140,8 @@ TEST_F(CudaStreamTest, SamplesOfStepsThatWaitAreNotOverwritten) {
   });
   for (int step = 0; step < 5; ++step) {
     std::ranges::fill(samples, static_cast<std::uint8_t>(step + 1));
-    backend_->ConvertInput(samples.data(), inputs[static_cast<std::size_t>(step)].data(), kSize, 1);
+    backend_->ConvertInput(samples.data(), inputs[static_cast<std::size_t>(step)].data(), kSize,
+                           as_they_are);
   }
   // Time for copies to run ahead, if they do not wait.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

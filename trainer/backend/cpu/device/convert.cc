@@ -8,9 +8,13 @@
 namespace lockstep::train::cpu {
 
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
-                  float scale) {
+                  const InputScaling& scaling) {
   ParallelForFloats(device.threads, size, [&](std::int64_t begin, std::int64_t end) {
-    device.kernels.scale_bytes(x + begin, y + begin, end - begin, scale);
+    ForEachScaledRange(scaling, begin, end,
+                       [&](std::int64_t first, std::int64_t last, float center, float factor) {
+                         device.kernels.scale_bytes(x + first, y + first, last - first, center,
+                                                    factor);
+                       });
   });
 }
 

@@ -61,9 +61,9 @@ void HalfMaskByRelu(const std::uint16_t* __restrict y, std::uint16_t* __restrict
 }
 
 void ScaleBytes(const std::uint8_t* __restrict x, float* __restrict y, std::int64_t size,
-                float scale) {
+                float center, float factor) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
+  for (std::int64_t i = 0; i < size; ++i) y[i] = (static_cast<float>(x[i]) - center) * factor;
 }
 
 }  // namespace

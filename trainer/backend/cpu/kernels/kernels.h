@@ -188,8 +188,9 @@ struct ElementwiseKernels {
   void (*half_relu)(std::uint16_t* y, std::int64_t size, std::uint16_t infinity);
   void (*half_mask_by_relu)(const std::uint16_t* y, std::uint16_t* dy, std::int64_t size,
                             std::uint16_t infinity);
-  // y = scale * x
-  void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+  // y = (x - center) * factor
+  void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float center,
+                      float factor);
 };
 
 // Pools over contiguous planes. `chosen` is the tap (row-major in the window) that receives dy,

@@ -64,9 +64,11 @@ LOCKSTEP_DECLARE_KERNEL DropOfChannelsLast(const void* x, void* y, int type, std
                                            float rate);
 
 // elementwise.cu
-// y[i] = scale * x[i]
+// y = (x - center[c]) * factor[c], as in InputScaling; of one channel, the others' are unused
 LOCKSTEP_DECLARE_KERNEL ConvertBytes(const std::uint8_t* x, float* y, std::int64_t size,
-                                     float scale);
+                                     std::int64_t channels, std::int64_t plane, float center_0,
+                                     float center_1, float center_2, float factor_0, float factor_1,
+                                     float factor_2);
 // y[i] = factor * x[i]
 LOCKSTEP_DECLARE_KERNEL ScaleFloats(const float* x, float* y, std::int64_t size, float factor);
 // y[i] = x[i], of type `from` and `to`
