@@ -60,7 +60,9 @@ void AsyncSaver::Run() {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (!folder.ok()) {
       LogError("a checkpoint could not be saved",
-               {{"step", pending_->step}, {"error", std::string(folder.status().message())}});
+               {{"step", pending_->step},
+                {"reason", std::string(folder.status().message())},
+                {"lastSavedStep", outcome_.last_saved_step}});
     }
     lock.lock();
     outcome_.status = folder.status();

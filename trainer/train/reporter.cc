@@ -279,12 +279,7 @@ void Reporter::CheckpointFound(std::int64_t step, Time saved) {
 }
 
 void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
-  const bool failed = outcome.failures > failures_logged_;
-  if (failed) {
-    failures_logged_ = outcome.failures;
-    LogError("a checkpoint could not be saved", {{"reason", std::string(outcome.status.message())},
-                                                 {"lastSavedStep", outcome.last_saved_step}});
-  }
+  const bool failed = outcome.failures > metrics_.checkpoint_failures;
   metrics_.checkpoint_failures = outcome.failures;
   metrics_.checkpoint_durations = outcome.durations;
   metrics_.checkpoint_bytes = outcome.last_saved_bytes;

@@ -460,11 +460,13 @@ TEST_F(ReporterTest, ASaveOfARunThatHasGoneBackIsReported) {
 }
 
 TEST_F(ReporterTest, AFailedSaveIsReportedThoughNoneHasEverSucceeded) {
+  ::testing::internal::CaptureStderr();
   reporter_->CheckpointOutcome({.status = absl::ResourceExhaustedError("disk full"),
                                 .last_saved_step = -1,
                                 .last_saved_folder = "",
                                 .failures = 1,
                                 .durations = {}});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "the saver has logged it";
   EXPECT_EQ(LastLine().checkpoint_failures, 1);
   EXPECT_EQ(LastLine().last_checkpoint_step, -1);
 }
