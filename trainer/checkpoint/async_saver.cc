@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t BytesOf(const Snapshot& snapshot) {
   std::size_t bytes = 0;
-  for (const auto* tensors : {&snapshot.model, &snapshot.optimizer}) {
+  for (const auto* tensors : {&snapshot.model, &snapshot.optimizer, &snapshot.best}) {
     for (const NamedTensor& tensor : *tensors) bytes += tensor.data.size() * sizeof(float);
   }
   return static_cast<std::int64_t>(bytes);

@@ -56,8 +56,8 @@ class Reporter {
   // Reports the newest checkpoint, restored or not: a replica that takes its state from its peers
   // restores none.
   void CheckpointFound(std::int64_t step, Time saved);
-  // Publishes what changed since the last call, and logs a new checkpoint; the saver has logged each
-  // that it could not save.
+  // Publishes what changed since the last call, and logs a new checkpoint; the saver has logged
+  // each that it could not save.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
   // Called when a variant has diverged, after its last generation.
   void Diverged();
@@ -77,7 +77,8 @@ class Reporter {
     return HasAccuracy() ? accuracy : error;
   }
   double Rate(std::int64_t step) const;
-  void SetEvaluation(const RunState& state);
+  void SetEvaluation(double loss, double accuracy);
+  void ReportBest(const BestEvaluation& best);
   bool EndsBeforeLastStep(const RunState& state) const;
   void SetTotalSteps(const RunState& state);
   void CountStep(std::int64_t step);

@@ -113,10 +113,11 @@ TEST(AsyncSaverTest, ReportsHowMuchIsInACheckpoint) {
   Snapshot snapshot = SnapshotOfStep(10);
   snapshot.model = {{.name = "a", .shape = {6}, .data = std::vector<float>(6)}};
   snapshot.optimizer = {{.name = "a", .shape = {4}, .data = std::vector<float>(4)}};
+  snapshot.best = {{.name = "a", .shape = {6}, .data = std::vector<float>(6)}};
   store.Permit(1);
   saver.Save(std::move(snapshot));
   ASSERT_TRUE(saver.Wait().ok());
-  EXPECT_EQ(saver.outcome().last_saved_bytes, 40);
+  EXPECT_EQ(saver.outcome().last_saved_bytes, 64);
 }
 
 TEST(AsyncSaverTest, DestructorFinishesTheSaveUnderWay) {

@@ -350,6 +350,34 @@ TEST_P(StoppingReporterTest, ARunThatHasStoppedEarlyIsAtItsLastStep) {
   EXPECT_EQ(LastLine().total_steps, 20);
 }
 
+class BestReporterTest : public ReporterTest {
+ protected:
+  BestReporterTest() : ReporterTest(/*rank=*/0, Training()) {}
+
+ private:
+  static api::TrainingSpec Training() {
+    api::TrainingSpec training = SmallTraining();
+    training.early_stopping = api::EarlyStoppingSpec{.patience = 3, .restore_best = true};
+    return training;
+  }
+};
+
+TEST_F(BestReporterTest, TheLastEvaluationThatARunReportsIsThatOfTheModelItEndsWith) {
+  for (int i = 0; i < 20; ++i) Step(milliseconds(100));
+  state_.evaluated_step = 20;
+  state_.test_loss = 3;
+  state_.test_accuracy = 0.25;
+  state_.best = {.step = 5, .value = 2, .test_loss = 2, .test_accuracy = 0.5};
+  reporter_->Evaluated(state_);
+  EXPECT_EQ(LastLine().test_loss, 3);
+  ::testing::internal::CaptureStderr();
+  reporter_->RunDone(state_);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, ::testing::HasSubstr("the run ends with the model of its best evaluation"));
+  EXPECT_EQ(LastLine().test_loss, 2);
+  EXPECT_EQ(LastLine().test_accuracy, 0.5);
+}
+
 TEST_F(ReporterTest, LostSamplesOfTheLastEpochAreInTheMessage) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";
