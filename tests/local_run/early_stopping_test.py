@@ -114,14 +114,15 @@ class EarlyStoppingTest(RunTest):
         self.expect_the_best_model("best-stages", {"type": "MultiWorkerMirrored", "stages": 2}, {"Worker": 2})
 
     def test_each_variant_ends_by_itself(self):
-        path, results = self.job("variants", {"type": "Independent", "processesPerPod": 2}, {"Worker": 1}, epochs=4,
-                                 variants=[{"name": "stuck"},
+        path, results = self.job("variants", {"type": "Independent", "processesPerPod": 3}, {"Worker": 1}, epochs=5,
+                                 variants=[{"name": "stuck"}, {"name": "patient", "earlyStopping": {"patience": 3}},
                                            {"name": "learns", "optimizer": {"name": "Adam", "learningRate": 0.001}}])
         run = self.start(path, "variants", "--volume", f"results={results}")
         code, report, err = run.finish()
         self.assertEqual((code, report["state"]), (0, "Succeeded"), err)
         self.assertEqual({each["name"]: each["steps"] for each in report["variants"]},
-                         {"stuck": 3 * STEPS_PER_EPOCH, "learns": 4 * STEPS_PER_EPOCH})
+                         {"stuck": 3 * STEPS_PER_EPOCH, "patient": 4 * STEPS_PER_EPOCH,
+                          "learns": 5 * STEPS_PER_EPOCH})
 
 
 if __name__ == "__main__":
