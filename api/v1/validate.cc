@@ -209,6 +209,14 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
     errors.push_back(
         {"spec.elastic", "not supported yet by the bundled trainer with strategy ParameterServer"});
   }
+  const auto& stopping = job.spec.training->early_stopping;
+  const bool has_directory = !job.spec.training->checkpoint.directory.empty();
+  if (traits.has_parameter_servers && stopping && stopping->restore_best && !has_directory) {
+    errors.push_back({"spec.training.earlyStopping.restoreBest",
+                      "found with strategy ParameterServer and without checkpoint.directory, "
+                      "expected one: only the leading process has the best parameters, and its "
+                      "successor reads them there"});
+  }
   if (strategy.communication == Communication::kNccl && !traits.uses_collectives) {
     errors.push_back({"spec.strategy.communication",
                       fmt::format("found NCCL with strategy {}, whose processes sum no gradients; "

@@ -110,6 +110,14 @@ GOOD = {
         replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
     "an early stop": training_job(earlyStopping={}),
+    "an early stop with the best model": training_job(earlyStopping={"restoreBest": True}),
+    "an early stop with the best model beside servers": training_job(
+        replicas={"Worker": {}, "PS": {}}, checkpoint={"directory": "/checkpoints"},
+        earlyStopping={"restoreBest": True}),
+    "an early stop of the last model beside servers": training_job(
+        replicas={"Worker": {}, "PS": {}}, earlyStopping={"restoreBest": False}),
+    "variants that stop early each in its way": independent(
+        {"earlyStopping": {"metric": "Accuracy", "patience": 2}}, {"earlyStopping": {"restoreBest": True}}),
     "an early stop by accuracy": training_job(
         evaluation={"everyEpochs": 2},
         earlyStopping={"metric": "Accuracy", "patience": 3, "minDelta": 0.001, "startFromEpoch": 5}),
@@ -833,6 +841,14 @@ TRAINING = [
         "spec.training.summaries.everySteps"),
     Bad("an early stop without evaluation", training_job(evaluation={"enabled": False}, earlyStopping={}),
         "spec.training.earlyStopping"),
+    Bad("an early stop with the best model beside servers, without checkpoints", training_job(
+        replicas={"Worker": {}, "PS": {}}, earlyStopping={"restoreBest": True}),
+        "spec.training.earlyStopping.restoreBest"),
+    Bad("a variant without patience", independent({"earlyStopping": {"patience": 0}}, {}),
+        "spec.training.variants[0].earlyStopping.patience"),
+    Bad("a variant that stops early by the error of a classification",
+        independent({"earlyStopping": {"metric": "MeanAbsoluteError"}}, {}),
+        "spec.training.variants[0].earlyStopping.metric", PROGRAM),
     Bad("an early stop beside an evaluator", training_job(
         replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints"}, earlyStopping={}),
         "spec.training.earlyStopping"),

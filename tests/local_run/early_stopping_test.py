@@ -73,15 +73,56 @@ class EarlyStoppingTest(RunTest):
         self.expect_an_early_end("servers", {"type": "ParameterServer", "parameterServer": {"mode": "Async"}},
                                  {"Worker": 2, "PS": 1}, 1)
 
+    def expect_the_best_model(self, name, strategy, roles):
+        """The model learns, but no evaluation is so much better that it counts: the first one is the best."""
+        path, results = self.job(
+            name, strategy, roles, optimizer={"name": "Adam", "learningRate": 0.001},
+            earlyStopping={"patience": 2, "minDelta": 1000, "restoreBest": True},
+            checkpoint={"directory": "/results/checkpoints", "everySteps": STEPS_PER_EPOCH, "keep": 10,
+                        "exportTo": "/results/model.safetensors"})
+
+        def saved(epoch, file):
+            return (results / f"checkpoints/step-{epoch * STEPS_PER_EPOCH:08}" / file).read_bytes()
+
+        for epochs in (3, 4):  # the job is started again with more patience
+            run = self.start(path, f"{name}-{epochs}", "--volume", f"results={results}")
+            report = self.expect_done(run, epochs * STEPS_PER_EPOCH)
+            best = saved(1, "model.safetensors")
+            self.assertEqual(best, (results / "model.safetensors").read_bytes())
+            self.assertEqual(best, saved(epochs, "model.safetensors"))
+            self.assertNotEqual(best, saved(epochs, "training.safetensors"))
+            [end] = lines(run, "the run ends with the model of its best evaluation")
+            self.assertEqual(end["step"], STEPS_PER_EPOCH)
+            self.assertEqual(report["test_loss"], end["testLoss"])
+            if epochs == 3:
+                evaluated = {line["step"]: line["testLoss"] for line in lines(run, "evaluated")}
+                self.assertEqual(evaluated[STEPS_PER_EPOCH], end["testLoss"])
+                self.assertNotEqual(evaluated[3 * STEPS_PER_EPOCH], end["testLoss"])
+            (results / "model.safetensors").unlink()
+            manifest = yaml.safe_load(path.read_text())
+            manifest["spec"]["training"]["earlyStopping"]["patience"] = 3
+            path.write_text(yaml.safe_dump(manifest))
+
+    def test_the_best_model_is_that_of_the_run(self):
+        self.expect_the_best_model("best", {"type": "MultiWorkerMirrored", "processesPerPod": 2}, {"Worker": 2})
+
+    def test_the_best_model_is_that_of_a_run_with_servers(self):
+        self.expect_the_best_model("best-servers", {"type": "ParameterServer", "parameterServer": {"mode": "Async"}},
+                                   {"Worker": 2, "PS": 1})
+
+    def test_the_best_model_is_that_of_all_stages(self):
+        self.expect_the_best_model("best-stages", {"type": "MultiWorkerMirrored", "stages": 2}, {"Worker": 2})
+
     def test_each_variant_ends_by_itself(self):
-        path, results = self.job("variants", {"type": "Independent", "processesPerPod": 2}, {"Worker": 1}, epochs=4,
-                                 variants=[{"name": "stuck"},
+        path, results = self.job("variants", {"type": "Independent", "processesPerPod": 3}, {"Worker": 1}, epochs=5,
+                                 variants=[{"name": "stuck"}, {"name": "patient", "earlyStopping": {"patience": 3}},
                                            {"name": "learns", "optimizer": {"name": "Adam", "learningRate": 0.001}}])
         run = self.start(path, "variants", "--volume", f"results={results}")
         code, report, err = run.finish()
         self.assertEqual((code, report["state"]), (0, "Succeeded"), err)
         self.assertEqual({each["name"]: each["steps"] for each in report["variants"]},
-                         {"stuck": 3 * STEPS_PER_EPOCH, "learns": 4 * STEPS_PER_EPOCH})
+                         {"stuck": 3 * STEPS_PER_EPOCH, "patient": 4 * STEPS_PER_EPOCH,
+                          "learns": 5 * STEPS_PER_EPOCH})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t BytesOf(const Snapshot& snapshot) {
   std::size_t bytes = 0;
-  for (const auto* tensors : {&snapshot.model, &snapshot.optimizer}) {
+  for (const auto* tensors : {&snapshot.model, &snapshot.optimizer, &snapshot.best}) {
     for (const NamedTensor& tensor : *tensors) bytes += tensor.data.size() * sizeof(float);
   }
   return static_cast<std::int64_t>(bytes);
@@ -60,7 +60,9 @@ void AsyncSaver::Run() {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (!folder.ok()) {
       LogError("a checkpoint could not be saved",
-               {{"step", pending_->step}, {"error", std::string(folder.status().message())}});
+               {{"step", pending_->step},
+                {"reason", std::string(folder.status().message())},
+                {"lastSavedStep", outcome_.last_saved_step}});
     }
     lock.lock();
     outcome_.status = folder.status();

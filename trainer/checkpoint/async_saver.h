@@ -13,8 +13,8 @@
 
 namespace lockstep::train {
 
-// Runs one save at a time and skips none, however slow the disk is. Not thread-safe. Uses the store
-// exclusively while it exists.
+// Runs one save at a time and skips none, however slow the disk is. Logs each that fails. Not
+// thread-safe. Uses the store exclusively while it exists.
 class AsyncSaver {
  public:
   explicit AsyncSaver(CheckpointStore& store);

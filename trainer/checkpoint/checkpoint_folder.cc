@@ -104,6 +104,9 @@ absl::StatusOr<Snapshot> LoadSnapshot(FileSystem& files, const std::string& fold
   if (parts == CheckpointParts::kModel) return snapshot;
   LOCKSTEP_ASSIGN_OR_RETURN(snapshot.optimizer,
                             LoadTensors(files, folder, manifest, kOptimizerName));
+  if (!HasTrainingFile(manifest)) return snapshot;
+  snapshot.best = std::move(snapshot.model);
+  LOCKSTEP_ASSIGN_OR_RETURN(snapshot.model, LoadTensors(files, folder, manifest, kTrainingName));
   return snapshot;
 }
 

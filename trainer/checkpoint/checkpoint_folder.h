@@ -48,9 +48,10 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& fold
 
 enum class CheckpointParts { kModel, kModelAndOptimizer };
 
-// Reads a complete checkpoint and compares it with its manifest. Without the optimizer,
-// Snapshot::optimizer is empty. FailedPrecondition: it is of another model or a newer format.
-// DataLoss: a file is missing or damaged; names it. Other errors: see FileSystem.
+// Reads a complete checkpoint and compares it with its manifest. With kModel, Snapshot::model is
+// the best one, if the checkpoint has that, and the other tensors are empty. FailedPrecondition: it
+// is of another model or a newer format. DataLoss: a file is missing or damaged; names it. Other
+// errors: see FileSystem.
 absl::StatusOr<Snapshot> LoadSnapshot(FileSystem& files, const std::string& folder,
                                       const std::string& model_hash, CheckpointParts parts);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <ctime>
@@ -83,8 +84,13 @@ absl::StatusOr<ManifestFile> DecodeFile(const Json& json, const std::string& pat
 
 }  // namespace
 
+bool HasTrainingFile(const Manifest& manifest) {
+  return std::ranges::find(manifest.files, kTrainingName, &ManifestFile::name) !=
+         manifest.files.end();
+}
+
 std::string EncodeManifest(const Manifest& manifest) {
-  Json json = {{"formatVersion", kCheckpointFormat},
+  Json json = {{"formatVersion", HasTrainingFile(manifest) ? kCheckpointFormat : 1},
                {"step", manifest.step},
                {"state", manifest.state},
                {"modelHash", manifest.model_hash},

@@ -11,7 +11,12 @@
 
 namespace lockstep::train {
 
-inline constexpr std::int64_t kCheckpointFormat = 1;
+inline constexpr std::int64_t kCheckpointFormat = 2;
+
+// Of a checkpoint whose model.safetensors is that of the best evaluation: the parameters and states
+// from which the training goes on. An earlier version would go on from the wrong ones, so only such
+// a checkpoint has format 2.
+inline constexpr char kTrainingName[] = "training.safetensors";
 
 struct ManifestFile {
   std::string name;
@@ -28,6 +33,8 @@ struct Manifest {
   Time saved;  // to the second; the epoch: unknown
   bool operator==(const Manifest&) const = default;
 };
+
+bool HasTrainingFile(const Manifest& manifest);
 
 // Returns JSON text that includes its own checksum.
 std::string EncodeManifest(const Manifest& manifest);

@@ -198,8 +198,13 @@ class FolderStore final : public CheckpointStore {
 
   absl::Status Write(const Snapshot& snapshot, const std::string& folder) {
     Manifest manifest{snapshot.step, snapshot.state, snapshot.model_hash, {}, snapshot.saved};
-    for (const auto& [name, tensors] :
-         {std::pair(kModelName, &snapshot.model), std::pair(kOptimizerName, &snapshot.optimizer)}) {
+    // Those who take a checkpoint's model, and know nothing of the run, get the best one.
+    const bool has_best = !snapshot.best.empty();
+    std::vector<std::pair<const char*, const std::vector<NamedTensor>*>> parts = {
+        {kModelName, has_best ? &snapshot.best : &snapshot.model},
+        {kOptimizerName, &snapshot.optimizer}};
+    if (has_best) parts.emplace_back(kTrainingName, &snapshot.model);
+    for (const auto& [name, tensors] : parts) {
       LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(*tensors));
       const auto pieces = SafetensorsPieces(header, *tensors);
       ManifestFile file{name, 0, 0};

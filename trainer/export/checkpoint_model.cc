@@ -20,6 +20,14 @@ namespace {
 // Of a directory in which a checkpoint is removed each time it is about to be read.
 constexpr int kMostListings = 20;
 
+// Of the model, which may be that of an earlier step.
+std::int64_t StepOfModel(const Manifest& manifest) {
+  const nlohmann::json::json_pointer best("/run/best/step");
+  if (!HasTrainingFile(manifest) || !manifest.state.contains(best)) return manifest.step;
+  const nlohmann::json& step = manifest.state.at(best);
+  return step.is_number_integer() ? step.get<std::int64_t>() : manifest.step;
+}
+
 absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& folder) {
   TrainedModel result{.origin = folder};
   LOCKSTEP_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, folder));
@@ -36,7 +44,7 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       Snapshot snapshot, LoadSnapshot(files, folder, manifest.model_hash, CheckpointParts::kModel));
-  result.step = snapshot.step;
+  result.step = StepOfModel(manifest);
   result.model = *model;
   result.tensors = std::move(snapshot.model);
   return result;

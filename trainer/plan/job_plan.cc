@@ -57,12 +57,23 @@ std::string MemoryKey(api::TrainingSpec training) {
   training.checkpoint.directory = training.checkpoint.directory.empty() ? "" : "/";
   training.checkpoint.export_to = std::filesystem::path(training.checkpoint.export_to).extension();
   training.summaries.directory.clear();
+  if (training.early_stopping) {
+    training.early_stopping =
+        api::EarlyStoppingSpec{.restore_best = training.early_stopping->restore_best};
+  }
   // What an optimizer multiplies by takes no memory, except that there is no momentum without.
   const api::OptimizerSpec& optimizer = training.optimizer;
   training.optimizer = {.name = optimizer.name,
                         .momentum = optimizer.momentum == 0 ? 0.0 : 0.5,
                         .weight_decay_exclude = optimizer.weight_decay_exclude};
   return api::TrainingSpecToJson(training).dump();
+}
+
+// The most: a checkpoint of the step of the best evaluation has that model only once.
+std::size_t CheckpointBytes(Session& session) {
+  const auto& stopping = session.training().early_stopping;
+  const bool keeps_best = stopping && stopping->restore_best;
+  return SnapshotBytes(session) + (keeps_best ? ModelBytes(session) : 0);
 }
 
 class Planner {
@@ -85,7 +96,7 @@ class Planner {
                  .stages = stages_,
                  .steps = StepsOf(session, member.data.train.samples.has_value()),
                  .messages = {},
-                 .checkpoint = SnapshotBytes(session),
+                 .checkpoint = CheckpointBytes(session),
                  .memory = {},
                  .available = options_.available,
                  .refusal = {},

@@ -114,6 +114,17 @@ Json Steps(const PlannedSteps& steps) {
           {"dropped_per_epoch", OrNull(steps.dropped)}};
 }
 
+Json EarlyStopping(const JobPlan& plan) {
+  const auto& stopping = plan.training.early_stopping;
+  if (!stopping) return nullptr;
+  return {{"metric", api::NameOf(stopping->metric)},
+          {"patience", stopping->patience},
+          {"min_delta", stopping->min_delta},
+          {"start_from_epoch", stopping->start_from_epoch},
+          {"every_epochs", plan.training.evaluation.every_epochs},
+          {"restore_best", stopping->restore_best}};
+}
+
 Json Communication(const PlannedMessages& messages) {
   Json servers = Json::array();
   std::size_t moved = 0;
@@ -155,6 +166,7 @@ Json Memory(const JobPlan& plan) {
                  {"staging", replica.staging},
                  {"step", replica.step},
                  {"server_values", replica.servers},
+                 {"best_model", replica.best},
                  {"checkpoint", replica.checkpoint},
                  {"total", replica.total()}}},
                {"pods", std::move(pods)},
@@ -183,6 +195,7 @@ nlohmann::ordered_json PlanToJson(const JobPlan& plan) {
   AddTotals(plan, json);
   json["stages"] = Stages(plan);
   json["steps"] = Steps(plan.steps);
+  json["early_stopping"] = EarlyStopping(plan);
   json["communication"] = Communication(plan.messages);
   json["checkpoint_bytes"] = plan.checkpoint;
   json["memory"] = Memory(plan);

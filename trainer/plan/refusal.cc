@@ -33,6 +33,7 @@ std::string PartsOf(const ReplicaMemory& memory) {
       {memory.staging, "staging"},
       {memory.step, "the step's own"},
       {memory.servers, "parameter servers' values"},
+      {memory.best, "the best model"},
       {memory.checkpoint, "checkpoints"}};
   std::ranges::sort(parts, std::greater());
   std::string text;

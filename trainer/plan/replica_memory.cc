@@ -79,9 +79,12 @@ std::size_t BytesOfStaging(Session& session) {
 // in place if they can.
 ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Identity& identity) {
   if (!identity.Traits().trains_alone) memory.checkpoint = 0;
+  // The leading process evaluates alone.
+  if (identity.Traits().has_parameter_servers) memory.best = 0;
   if (!identity.Traits().first_process_updates) return memory;
   memory.optimizer = 0;
   memory.staging = 0;
+  memory.best = 0;
   const bool reads_in_place = AllowsSharedMemory(identity) && !ComputesOnGpu(identity);
   if (reads_in_place) memory.parameters -= bytes.model.parameters;
   return memory;
@@ -101,7 +104,10 @@ std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   const ReplicaMemory& memory = numbers.memory;
   const std::size_t of_step =
       memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
-  const std::size_t read = BytesWhileRead(numbers.model, numbers.snapshot);
+  std::size_t read = BytesWhileRead(numbers.model, numbers.snapshot);
+  // The model that is trained on is read last, from a file of its own, beside the best one, which
+  // is kept and counted.
+  if (memory.best > 0) read = std::max(read, numbers.snapshot + 2 * numbers.model) - memory.best;
   return read - std::min(read, of_step);
 }
 
@@ -136,10 +142,16 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   if (ComputesOnGpu(identity)) LeaveOnlyTheHosts(measured.memory, bytes);
   measured.model = ModelBytes(session);
   measured.snapshot = SnapshotBytes(session);
+  const auto& stopping = session.training().early_stopping;
+  const bool keeps_best = stopping && stopping->restore_best;
+  const bool is_whole = session.stage().count == 1;
+  if (keeps_best) {
+    measured.memory.best = is_whole ? measured.model : bytes.model.parameters + bytes.model.states;
+  }
   const int copies = CheckpointCopies(session.training(), data, session.plan());
+  const std::size_t saved = measured.snapshot + (keeps_best ? measured.model : 0);
   measured.memory.checkpoint =
-      std::max({static_cast<std::size_t>(copies) * measured.snapshot,
-                copies > 0 ? BytesOfRestore(measured) : 0,
+      std::max({static_cast<std::size_t>(copies) * saved, copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
   const std::string& export_to = session.training().checkpoint.export_to;
   if (session.stage().count > 1 && copies > 0 && !export_to.empty()) {
@@ -147,8 +159,8 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   }
   // A later stage hands copies of its own tensors to rank 0, which saves all.
   if (!session.stage().is_first() && measured.memory.checkpoint > 0) {
-    measured.memory.checkpoint =
-        bytes.model.parameters + bytes.model.states + (copies > 0 ? bytes.slots : 0);
+    measured.memory.checkpoint = bytes.model.parameters + bytes.model.states +
+                                 (copies > 0 ? bytes.slots + measured.memory.best : 0);
   }
   if (identity.Traits().has_parameter_servers) {
     measured.memory.servers =

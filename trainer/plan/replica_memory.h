@@ -31,12 +31,13 @@ struct ReplicaMemory {
   std::size_t staging = 0;  // of the largest parameter, on its way to or from the model
   std::size_t step = 0;     // labels, kept gradients, what a step decides by
   std::size_t servers = 0;  // values that parameter servers of the same host write
+  std::size_t best = 0;     // the model of the best evaluation, if the run ends with it
   // Copies that are being saved or exported, or what a checkpoint that is being read needs beyond
   // the memory of a step, whichever is larger.
   std::size_t checkpoint = 0;
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +
-           scratch + staging + step + servers + checkpoint;
+           scratch + staging + step + servers + best + checkpoint;
   }
 };
 
@@ -45,7 +46,8 @@ struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
   // Of one that does not. With Independent it equals `memory`: each replica saves its own.
   ReplicaMemory other;
-  std::size_t model = 0, snapshot = 0;  // bytes of a checkpoint's tensors: the model's, and all
+  // Bytes of a checkpoint's tensors: the model's, and all but those of the best evaluation.
+  std::size_t model = 0, snapshot = 0;
 };
 
 struct MeasuredReplica : ReplicaNumbers {

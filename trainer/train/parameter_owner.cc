@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/pause.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
@@ -105,6 +106,7 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     loop_.state = *state;
     has_values_ = false;
     fence_ = reply.fence();
+    FindBest();
     // Server 0 knows where the next pause is: if this process's predecessor has died in one, it is
     // that one again, with what is due there.
     loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "grpc", loop_.state);
@@ -117,6 +119,22 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     if (Ended ended = Record(reply.records(i), reply.records_size() - i)) return ended;
   }
   return loop_.LookAtSaver();
+}
+
+// The servers have the run's state, and the newest checkpoint the best model: it was saved at once.
+// If that save has failed, the run goes back to the newest checkpoint.
+void ParameterOwner::FindBest() {
+  const BestEvaluation& best = loop_.state.best;
+  if (!loop_.KeepsBest(loop_.state) || loop_.best.step == best.step) return;
+  if (loop_.store != nullptr) {
+    if (loop_.saver != nullptr) loop_.WaitForSave().IgnoreError();  // it uses the store
+    auto loaded = loop_.store->LoadLatest(ModelHash(loop_.session));
+    if (loaded.ok() && *loaded && loop_.TakeBestOf(**loaded)) return;
+  }
+  loss_ = fmt::format(
+      "the model of the best evaluation, that of step {}, was in the memory of a leading process "
+      "that has ended, and the newest checkpoint does not have it",
+      best.step);
 }
 
 ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record, int left) {
@@ -243,8 +261,10 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   if (Ended ended = Evaluate()) return ended;
   if (is_last) return End();
   if (has_released_) return std::nullopt;
-  // Before it waits for servers that are away: its own process may be lost meanwhile.
-  if (Ended ended = SaveAtPause()) return ended;
+  // Before it waits for servers that are away: its own process may be lost meanwhile, and with it
+  // the best model, which no server has.
+  const bool has_new_best = loop_.KeepsBest(loop_.state) && loop_.state.best.step == step;
+  if (Ended ended = SaveAtPause(evaluates && has_new_best)) return ended;
   if (evaluates) {
     if (Ended ended = CheckServers()) return ended;
   }
@@ -253,12 +273,12 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
 }
 
 // A pause that was not planned was for the sake of a server that was asked to stop.
-ParameterOwner::Ended ParameterOwner::SaveAtPause() {
+ParameterOwner::Ended ParameterOwner::SaveAtPause(bool has_new_best) {
   const std::int64_t every = loop_.session.training().checkpoint.every_steps;
   const StepPlan& plan = loop_.session.plan();
   const bool is_planned =
       (every > 0 && loop_.state.step % every == 0) || plan.StepInEpoch(loop_.state.step) == 0;
-  if (is_planned) return loop_.SaveIfDue(/*rank=*/0);
+  if (is_planned && !has_new_best) return loop_.SaveIfDue(/*rank=*/0);
   if (loop_.saver == nullptr) return std::nullopt;
   if (Ended diverged = loop_.CheckParameters()) return diverged;
   loop_.StartSave();

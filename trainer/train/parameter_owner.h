@@ -58,7 +58,8 @@ class ParameterOwner {
   Ended Evaluate();
   Ended LookAtServers();
   Ended CheckServers();
-  Ended SaveAtPause();
+  Ended SaveAtPause(bool has_new_best);
+  void FindBest();
   Ended SaveForServer();
   // Why the newest save has failed, if it would fail again: a newer process has the folder, for
   // example. OK if it has not failed, or may succeed yet.

@@ -96,6 +96,11 @@ LoopOutcome ParameterWorker::Train() {
     CountBatches(told, *reply);
     if (owner_) {
       if (Ended ended = owner_->Hear(*reply)) return *std::move(ended);
+      if (std::string loss = owner_->TakeLoss(); !loss.empty()) {
+        next_.set_fence(reply->fence());
+        next_.set_lost(std::move(loss));
+        continue;
+      }
     }
     if (Ended ended = Follow(*reply)) return *std::move(ended);
   }

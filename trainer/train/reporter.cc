@@ -64,7 +64,9 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   meter_.Restore(state.step, state.sums);
   // Where an Evaluator evaluates, these do not, and what a checkpoint holds is not its last result.
   const bool evaluates = session_.training().evaluation.enabled;
-  if (evaluates && state.evaluated_step >= 0) SetEvaluation(state);
+  if (evaluates && state.evaluated_step >= 0) {
+    SetEvaluation(state.test_loss, state.test_accuracy);
+  }
   SetTotalSteps(state);
   step_began_ = clock_.SteadyNow();
   nlohmann::json fields = {{"generation", generation_},
@@ -224,6 +226,7 @@ void Reporter::RunDone(const RunState& state) {
              {"best", state.best.value},
              {"evaluationsWithoutImprovement", state.best.without_improvement}});
   }
+  if (RestoresBest(session_.training(), state)) ReportBest(state.best);
   Backend& backend = session_.backend();
   HostView parameters(backend, session_.model().parameters());
   std::uint32_t checksum = Crc32c(std::as_bytes(parameters.floats()));
@@ -234,6 +237,18 @@ void Reporter::RunDone(const RunState& state) {
   LogInfo("the run is done", {{"rank", rank_}, {"step", state.step}, {"checksum", checksum}});
 }
 
+// What the run ends with is not what was evaluated last.
+void Reporter::ReportBest(const BestEvaluation& best) {
+  SetEvaluation(best.test_loss, best.test_accuracy);
+  Publish();
+  if (!IsRankZero()) return;
+  LogInfo("the run ends with the model of its best evaluation",
+          {{"step", best.step},
+           {"testLoss", best.test_loss},
+           {NameOfMetric("testAccuracy", "testMeanAbsoluteError"), best.test_accuracy}});
+  SendProgress();
+}
+
 void Reporter::BatchEvaluated() {
   metrics_.evaluation_batches += 1;
   Publish();
@@ -242,7 +257,7 @@ void Reporter::BatchEvaluated() {
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   step_began_ = clock_.SteadyNow();
-  SetEvaluation(state);
+  SetEvaluation(state.test_loss, state.test_accuracy);
   SetTotalSteps(state);
   Publish();
   if (!IsRankZero()) return;
@@ -259,11 +274,10 @@ void Reporter::Evaluated(const RunState& state) {
   SendProgress();
 }
 
-void Reporter::SetEvaluation(const RunState& state) {
-  meter_.SetEvaluation(state.test_loss, state.test_accuracy);
-  metrics_.test_loss = state.test_loss;
-  (HasAccuracy() ? metrics_.test_accuracy : metrics_.test_mean_absolute_error) =
-      state.test_accuracy;
+void Reporter::SetEvaluation(double loss, double accuracy) {
+  meter_.SetEvaluation(loss, accuracy);
+  metrics_.test_loss = loss;
+  (HasAccuracy() ? metrics_.test_accuracy : metrics_.test_mean_absolute_error) = accuracy;
 }
 
 void Reporter::Restored(std::int64_t step, Time saved) {
@@ -279,12 +293,7 @@ void Reporter::CheckpointFound(std::int64_t step, Time saved) {
 }
 
 void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
-  const bool failed = outcome.failures > failures_logged_;
-  if (failed) {
-    failures_logged_ = outcome.failures;
-    LogError("a checkpoint could not be saved", {{"reason", std::string(outcome.status.message())},
-                                                 {"lastSavedStep", outcome.last_saved_step}});
-  }
+  const bool failed = outcome.failures > metrics_.checkpoint_failures;
   metrics_.checkpoint_failures = outcome.failures;
   metrics_.checkpoint_durations = outcome.durations;
   metrics_.checkpoint_bytes = outcome.last_saved_bytes;

@@ -56,7 +56,8 @@ class Reporter {
   // Reports the newest checkpoint, restored or not: a replica that takes its state from its peers
   // restores none.
   void CheckpointFound(std::int64_t step, Time saved);
-  // Logs and publishes what changed since the last call.
+  // Publishes what changed since the last call, and logs a new checkpoint; the saver has logged
+  // each that it could not save.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
   // Called when a variant has diverged, after its last generation.
   void Diverged();
@@ -76,7 +77,8 @@ class Reporter {
     return HasAccuracy() ? accuracy : error;
   }
   double Rate(std::int64_t step) const;
-  void SetEvaluation(const RunState& state);
+  void SetEvaluation(double loss, double accuracy);
+  void ReportBest(const BestEvaluation& best);
   bool EndsBeforeLastStep(const RunState& state) const;
   void SetTotalSteps(const RunState& state);
   void CountStep(std::int64_t step);
@@ -103,7 +105,7 @@ class Reporter {
   const std::string termination_message_path_;
   ReplicaMetrics metrics_;
   std::unique_ptr<SummaryWriter> summaries_;
-  std::int64_t failures_logged_ = 0, saves_logged_ = 0;
+  std::int64_t saves_logged_ = 0;
 };
 
 }  // namespace lockstep::train

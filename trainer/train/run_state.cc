@@ -14,7 +14,7 @@ namespace lockstep::train {
 
 // Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
 // that trainers with other fields refuse each other.
-static_assert(kProtocol == 9 && sizeof(RunState) == 176);
+static_assert(kProtocol == 10 && sizeof(RunState) == 192);
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};
@@ -46,7 +46,11 @@ void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& pla
       stopping.metric == api::BestMetric::kAccuracy ? 1 : -1;  // else less is better
   const bool is_better = best.step < 0 || sign * value - stopping.min_delta > sign * best.value;
   if (is_better && std::isfinite(value)) {
-    best = {.step = state.step, .value = value, .metric = stopping.metric};
+    best = {.step = state.step,
+            .value = value,
+            .test_loss = state.test_loss,
+            .test_accuracy = state.test_accuracy,
+            .metric = stopping.metric};
   } else {
     best.without_improvement += 1;
   }
@@ -67,6 +71,11 @@ bool HasStoppedEarly(const api::TrainingSpec& training, const RunState& state) {
   const auto& stopping = training.early_stopping;
   return stopping && state.evaluated_step == state.step &&
          state.best.without_improvement >= stopping->patience;
+}
+
+bool RestoresBest(const api::TrainingSpec& training, const RunState& state) {
+  const auto& stopping = training.early_stopping;
+  return stopping && stopping->restore_best && state.best.step >= 0;
 }
 
 namespace {
@@ -97,6 +106,8 @@ void ReadBest(const nlohmann::json& json, BestEvaluation& best) {
   written.at("step").get_to(best.step);
   written.at("value").get_to(best.value);
   written.at("withoutImprovement").get_to(best.without_improvement);
+  best.test_loss = written.value("testLoss", best.test_loss);
+  best.test_accuracy = written.value("testAccuracy", best.test_accuracy);
   // A metric of a later version is another one than the job's.
   const auto* metric = api::FindByName<api::BestMetric>(written.at("metric").get<std::string>());
   if (metric == nullptr) {
@@ -109,6 +120,8 @@ void ReadBest(const nlohmann::json& json, BestEvaluation& best) {
 nlohmann::json BestToJson(const BestEvaluation& best) {
   return {{"step", best.step},
           {"value", best.value},
+          {"testLoss", best.test_loss},
+          {"testAccuracy", best.test_accuracy},
           {"withoutImprovement", best.without_improvement},
           {"metric", std::string(api::NameOf(best.metric))}};
 }

@@ -16,8 +16,9 @@ namespace lockstep::train {
 
 // What early stopping keeps of the evaluations so far.
 struct BestEvaluation {
-  std::int64_t step = -1;                // of the best one; -1: there is none yet
-  double value = 0;                      // of `metric`
+  std::int64_t step = -1;  // of the best one; -1: there is none yet
+  double value = 0;        // of `metric`
+  double test_loss = 0, test_accuracy = 0;
   std::int64_t without_improvement = 0;  // evaluations since then
   api::BestMetric metric = api::BestMetric::kLoss;
   bool operator==(const BestEvaluation&) const = default;
@@ -58,6 +59,10 @@ void KeepBestOf(const api::TrainingSpec& training, RunState& state);
 // row were without an improvement. It depends on what the job says now: with more patience, the run
 // goes on.
 bool HasStoppedEarly(const api::TrainingSpec& training, const RunState& state);
+
+// Returns true if a run that ended with `state` would have the model of its best evaluation, and
+// not that of its last step. As Keras does with restore_best_weights, however the run ends.
+bool RestoresBest(const api::TrainingSpec& training, const RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
 // DataLoss names a field that is missing, has the wrong type, is a negative count, or is a loss

@@ -313,6 +313,7 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now, StateTe
   }
   snapshot.model = std::move(tensors.model);
   snapshot.optimizer = std::move(tensors.optimizer);
+  snapshot.best = std::move(tensors.best);
   return snapshot;
 }
 

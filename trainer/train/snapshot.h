@@ -21,14 +21,21 @@ namespace lockstep::train {
 // layout.
 std::string ModelHash(Session& session);
 
-// What a checkpoint holds of a run besides its position.
+// What a checkpoint holds of a run besides its position. `best`: the model of the best evaluation;
+// empty: it is `model`, or the run does not keep it.
 struct StateTensors {
-  std::vector<NamedTensor> model, optimizer;
+  std::vector<NamedTensor> model, optimizer, best = {};
 };
 // Returns copies of the model's tensors (parameters and running statistics) and the optimizer's; of
 // a stage, its own.
 StateTensors CopyTensors(Session& session);
 std::vector<NamedTensor> CopyModel(Session& session);  // those of the model alone
+
+// The model of a run's best evaluation, if the run ends with it: see RestoresBest.
+struct BestModel {
+  std::int64_t step = -1;            // RunState::best's; -1: there is none yet
+  std::vector<NamedTensor> tensors;  // as those of CopyModel
+};
 
 // The names and shapes of such tensors, in the same order: of this process, and of all stages.
 struct TensorName {
@@ -36,7 +43,7 @@ struct TensorName {
   Shape shape;
 };
 struct StateNames {
-  std::vector<TensorName> model, optimizer;
+  std::vector<TensorName> model, optimizer, best = {};
 };
 StateNames OwnNames(Session& session);
 StateNames WholeNames(Session& session);

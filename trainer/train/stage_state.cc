@@ -27,11 +27,15 @@ std::span<std::byte> BytesOf(std::vector<float>& floats) {
 // Of a stage, in the order in which it sends or takes its tensors.
 using Names = std::vector<std::string>;
 
+// Tells a tensor of the best model from the model's own: no optimizer has a slot of this name.
+constexpr char kBestPrefix[] = "best/";
+
 Names NamesOf(const auto& tensors) {  // StateNames or StateTensors
   Names all;
   for (const auto* part : {&tensors.model, &tensors.optimizer}) {
     for (const auto& tensor : *part) all.push_back(tensor.name);
   }
+  for (const auto& tensor : tensors.best) all.push_back(kBestPrefix + tensor.name);
   return all;
 }
 
@@ -67,6 +71,7 @@ std::map<std::string, Tensor*> ByName(auto& tensors) {
   for (auto* part : {&tensors.model, &tensors.optimizer}) {
     for (Tensor& tensor : *part) by_name[tensor.name] = &tensor;
   }
+  for (Tensor& tensor : tensors.best) by_name[kBestPrefix + tensor.name] = &tensor;
   return by_name;
 }
 
@@ -88,20 +93,22 @@ absl::Status GiveTo(int stage, const std::map<std::string, const NamedTensor*>& 
   return absl::OkStatus();
 }
 
-absl::Status TakeFrom(Session& session, StageGroups& groups) {
+absl::Status TakeFrom(Session& session, StageGroups& groups, std::vector<NamedTensor>* best) {
   const int stage = groups.place().stage;
-  const StateNames own = OwnNames(session);
+  StateNames own = OwnNames(session);
+  if (best != nullptr) own.best = own.model;
   const Names names = NamesOf(own);
   LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
   std::vector<std::uint8_t> has(names.size());
   LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, std::as_writable_bytes(std::span(has))));
   std::vector<NamedTensor> taken;
   std::size_t next = 0;
-  for (const auto* part : {&own.model, &own.optimizer}) {
+  for (const auto* part : {&own.model, &own.optimizer, &own.best}) {
+    std::vector<NamedTensor>& into = part == &own.best ? *best : taken;
     for (const TensorName& tensor : *part) {
       if (has[next++] == 0) continue;
       NamedTensor& given =
-          taken.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
+          into.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
       given.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
       LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(given.data)));
     }
@@ -111,16 +118,20 @@ absl::Status TakeFrom(Session& session, StageGroups& groups) {
 }
 
 // What this stage has of what rank 0 needs.
-StateTensors CopyOwn(Gathers needs, Session& session) {
-  if (needs == Gathers::kAll) return CopyTensors(session);
-  return {.model = CopyModel(session), .optimizer = {}};
+StateTensors CopyOwn(Gathers needs, Session& session, std::vector<NamedTensor> best) {
+  if (needs != Gathers::kAll && !best.empty()) return {.model = std::move(best), .optimizer = {}};
+  if (needs != Gathers::kAll) return {.model = CopyModel(session), .optimizer = {}};
+  StateTensors own = CopyTensors(session);
+  own.best = std::move(best);
+  return own;
 }
 
-absl::Status SendTensors(Gathers needs, Session& session, StageGroups& groups) {
+absl::Status SendTensors(Gathers needs, Session& session, StageGroups& groups,
+                         std::vector<NamedTensor> best) {
   const int stage = groups.place().stage;
-  StateTensors own = CopyOwn(needs, session);
+  StateTensors own = CopyOwn(needs, session, std::move(best));
   LOCKSTEP_RETURN_IF_ERROR(SendNames(NamesOf(own), stage, groups));
-  for (auto* part : {&own.model, &own.optimizer}) {
+  for (auto* part : {&own.model, &own.optimizer, &own.best}) {
     for (NamedTensor& tensor : *part) {
       LOCKSTEP_RETURN_IF_ERROR(groups.ToRankZero(stage, BytesOf(tensor.data)));
     }
@@ -146,19 +157,21 @@ absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
 }
 
 // All tensors, of which only those of this stage have data.
-StateTensors WholeWithOwn(Gathers needs, Session& session) {
+StateTensors WholeWithOwn(Gathers needs, Session& session, std::vector<NamedTensor> best) {
   const StateNames names = WholeNames(session);
-  StateTensors own = CopyOwn(needs, session), whole;
+  StateTensors own = CopyOwn(needs, session, std::move(best)), whole;
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(own);
-  const auto fill = [&](const std::vector<TensorName>& from, std::vector<NamedTensor>& to) {
+  const auto fill = [&](const std::vector<TensorName>& from, std::vector<NamedTensor>& to,
+                        const std::string& prefix = "") {
     for (const TensorName& tensor : from) {
-      const auto found = by_name.find(tensor.name);
+      const auto found = by_name.find(prefix + tensor.name);
       to.push_back(found == by_name.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
                                           : std::move(*found->second));
     }
   };
   fill(names.model, whole.model);
   if (needs == Gathers::kAll) fill(names.optimizer, whole.optimizer);
+  if (!own.best.empty()) fill(names.model, whole.best, kBestPrefix);
   return whole;
 }
 
@@ -186,10 +199,11 @@ std::vector<int> RanksWithState(const Membership& membership, int stages,
   return {};
 }
 
-absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups) {
+absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups,
+                         std::vector<NamedTensor>* best) {
   const StagePlace& place = groups.place();
   if (place.pipeline != 0) return absl::OkStatus();
-  if (!place.is_first()) return TakeFrom(session, groups);
+  if (!place.is_first()) return TakeFrom(session, groups, best);
   const std::map<std::string, const NamedTensor*> by_name = ByName<const NamedTensor>(given);
   for (int stage = 1; stage < place.stages; ++stage) {
     LOCKSTEP_RETURN_IF_ERROR(GiveTo(stage, by_name, groups));
@@ -197,13 +211,14 @@ absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroup
   return absl::OkStatus();
 }
 
-absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups) {
+absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups,
+                                           std::vector<NamedTensor> best) {
   const StagePlace& place = groups.place();
   if (place.pipeline != 0) return StateTensors();
   if (!place.is_first()) {
     LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(place.stage, BytesOf(needs)));
     if (needs != Gathers::kNothing) {
-      LOCKSTEP_RETURN_IF_ERROR(SendTensors(needs, session, groups));
+      LOCKSTEP_RETURN_IF_ERROR(SendTensors(needs, session, groups, std::move(best)));
     }
     return StateTensors();
   }
@@ -211,7 +226,7 @@ absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, Stag
     LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(needs)));
   }
   if (needs == Gathers::kNothing) return StateTensors();
-  StateTensors whole = WholeWithOwn(needs, session);
+  StateTensors whole = WholeWithOwn(needs, session, std::move(best));
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(whole);
   for (int stage = 1; stage < place.stages; ++stage) {
     LOCKSTEP_RETURN_IF_ERROR(TakeOf(stage, by_name, groups));

@@ -24,13 +24,17 @@ namespace lockstep::train {
 std::vector<int> RanksWithState(const Membership& membership, int stages, std::int64_t total_steps);
 
 // Gives each stage those of its tensors that `given` has; it keeps its own value of others. `given`
-// is that of rank 0; others ignore it.
-absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups);
+// is that of rank 0; others ignore it. `best`, which rank 0 ignores, gets the best model that is
+// given, as far as it is this stage's; null: the run keeps none.
+absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups,
+                         std::vector<NamedTensor>* best);
 
 // What rank 0 needs of all stages.
 enum class Gathers : std::uint8_t { kNothing, kModel, kAll };
 // Returns the tensors of all stages to rank 0, as far as it needs them, and nothing to others.
-// `needs` is that of rank 0; others ignore it.
-absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups);
+// `needs` is that of rank 0; others ignore it. `best`: this stage's part of the best model; empty,
+// on all ranks, if there is none besides that of the session. With it, kModel gathers it alone.
+absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups,
+                                           std::vector<NamedTensor> best);
 
 }  // namespace lockstep::train

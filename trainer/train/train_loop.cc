@@ -194,9 +194,19 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   state.evaluated_on = session.EvaluationDigest();
   if (const auto& stopping = session.training().early_stopping) {
     CountEvaluation(*stopping, session.plan(), state);
+    if (KeepsBest(state) && state.best.step == state.step) {
+      best = {};  // before there are two
+      best = {state.step, CopyModel(session)};
+    }
   }
   reporter.Evaluated(state);
   return std::nullopt;
+}
+
+// A process that takes part again gets what was lost with it from another rank; but the rank that
+// updates the parameters for all keeps all that must not be lost.
+bool TrainLoop::KeepsBest(const RunState& of) const {
+  return RestoresBest(session.training(), of) && session.update_site() != UpdateSite::kRankZero;
 }
 
 // A finite gradient can still produce an update that is not. All ranks check before a save, so that
@@ -280,8 +290,10 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
   if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
-    if (!is_staged) to_export = CopyModel(session);
-    kept = ExportAtEnd(export_to, state.step, session, std::move(to_export), writer, *files);
+    const bool is_best = KeepsBest(state);
+    if (!is_staged) to_export = is_best ? best.tensors : CopyModel(session);
+    kept = ExportAtEnd(export_to, is_best ? best.step : state.step, session, std::move(to_export),
+                       writer, *files);
     if (kept.ok()) exported = state;
   }
   if (!kept.ok()) return EndOfStore(std::move(kept));
@@ -302,7 +314,10 @@ absl::Status TrainLoop::SaveAtEnd() {
   // steps, and an earlier save of this step may be damaged; and a save for another pod's stop may
   // precede this step's evaluation.
   if (last_save != state || !saved.ok()) {
-    const bool has_tensors = is_restored || (last_save.step == state.step && saved.ok());
+    // Of a model that has just become the best one, the disk does not know that.
+    const bool is_best = KeepsBest(state) && state.best.step == state.step;
+    const bool has_tensors =
+        !is_best && (is_restored || (last_save.step == state.step && saved.ok()));
     StartSave();
     saved = WaitForSave();
     // The next generation begins at this step, and tries again if a save is due at it.

@@ -56,6 +56,9 @@ struct TrainLoop {
   StateTensors given_tensors = {};
   StateTensors gathered_tensors = {};
 
+  // That of `state`, if KeepsBest; else anything.
+  BestModel best = {};
+
   std::optional<KeepsWorkers> keeps_workers = {};
   int tries_to_leave = 0;  // for another number of workers, in this generation
 
@@ -85,6 +88,11 @@ struct TrainLoop {
     return state.step >= session.total_steps() || HasStoppedEarly(session.training(), state);
   }
   bool IsEvaluationDue() const;  // of `state`
+  // Returns true if this rank has, or is to have, the model of the best evaluation of `of`: the run
+  // ends with it, and this rank saves or may have to give it to the others.
+  bool KeepsBest(const RunState& of) const;
+  // Takes that of `state` from a checkpoint. Returns false if it is not there.
+  bool TakeBestOf(Snapshot& snapshot);
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters();
   // Saves a state that has not been saved yet, if its step is one of checkpoint.everySteps.
@@ -105,6 +113,7 @@ struct TrainLoop {
   Ended Enter(const Membership& membership);
   Ended EndLastSave();
   Ended RestoreNewest();
+  absl::Status TakeBest(Snapshot& snapshot);
   Ended Initialize();
   LoopOutcome RunSteps(int rank);
   // How a generation ends for pods that stop, and for another number of workers.
@@ -125,9 +134,12 @@ struct TrainLoop {
   Ended ShareState(const Membership& membership);
   Ended ShareRunState(RunState& shared, int source, Ended not_restored);
   absl::Status ShareTensors(Strategy& among, int source, std::int64_t step);
+  absl::Status ShareBest(Strategy& among, int source, const RunState& shared, BestModel& received);
+  absl::Status ShareStateOf(Strategy& among, int source, const RunState& shared);
   Ended ShareStagesState(const Membership& membership, StageGroups& groups);
   Ended GatherIfStaged(Gathers needs, int rank);
   StateTensors TensorsToSave();
+  std::vector<NamedTensor> BestToSave() const;
   std::vector<NamedTensor> ModelToExport(bool is_saved_too);
   Ended AgreeOnFinite(bool& finite);
   std::vector<std::span<float>> StateRanges() const;

@@ -23,22 +23,34 @@ TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, Stage
           ShareRunState(shared, ranks.empty() ? 0 : ranks.front(), std::move(not_restored))) {
     return ended;
   }
+  // One stage may have heard the result of its last evaluation, and another not; then that one has
+  // the model that was the best one before it no more.
+  for (const int rank : ranks) {
+    RunState other = state;
+    if (Ended ended = ShareRunState(other, rank, std::nullopt)) return ended;
+    if (other.evaluated_step > shared.evaluated_step) shared = other;
+  }
   int source = 0;  // a pipeline
   if (ranks.empty()) {
     if (membership.rank != 0) {
       session.model().InitializeParameters();
       session.optimizer().ResetSlots();
     }
-    const absl::Status given = GiveTensors(given_tensors, session, groups);
+    // Rank 0 has its part from the checkpoint; other pipelines get theirs from the first.
+    if (membership.rank != 0) best = {};
+    const bool takes_best = KeepsBest(shared) && place.pipeline == 0 && !place.is_first();
+    std::vector<NamedTensor> given_best;
+    const absl::Status given =
+        GiveTensors(given_tensors, session, groups, takes_best ? &given_best : nullptr);
     given_tensors = {};
     if (!given.ok()) return EndOfStrategy(given);
+    if (takes_best) best = {shared.best.step, std::move(given_best)};
   } else {
     source = ranks[static_cast<std::size_t>(place.stage)] / place.stages;
   }
-  if (absl::Status received = ShareTensors(groups.peers(), source, shared.step); !received.ok()) {
+  if (absl::Status received = ShareStateOf(groups.peers(), source, shared); !received.ok()) {
     return EndOfStrategy(std::move(received));
   }
-  state = shared;
   // So nobody waits at a link for rank 0, which may still have other stages to serve.
   absl::Status entered = strategy.Barrier();
   if (entered.ok()) return std::nullopt;
@@ -52,7 +64,7 @@ TrainLoop::Ended TrainLoop::GatherIfStaged(Gathers needs, int rank) {
   StageGroups* const groups = strategy.stages();
   if (groups == nullptr) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  absl::StatusOr<StateTensors> gathered = GatherTensors(needs, session, *groups);
+  absl::StatusOr<StateTensors> gathered = GatherTensors(needs, session, *groups, BestToSave());
   if (!gathered.ok()) return EndOfStrategy(std::move(gathered).status());
   gathered_tensors = *std::move(gathered);
   absl::Status left = strategy.Barrier();
@@ -62,13 +74,23 @@ TrainLoop::Ended TrainLoop::GatherIfStaged(Gathers needs, int rank) {
 
 StateTensors TrainLoop::TensorsToSave() {
   if (strategy.stages() != nullptr) return std::exchange(gathered_tensors, {});
-  return CopyTensors(session);
+  StateTensors tensors = CopyTensors(session);
+  tensors.best = BestToSave();
+  return tensors;
+}
+
+// Empty: that of `state` is the best one, or the run does not keep it.
+std::vector<NamedTensor> TrainLoop::BestToSave() const {
+  if (!KeepsBest(state) || state.best.step == state.step) return {};
+  return best.tensors;
 }
 
 // With stages, a save takes the tensors that it needs, too, so that they are copied before it.
 std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
-  if (is_saved_too) return gathered_tensors.model;
-  return std::exchange(gathered_tensors.model, {});
+  std::vector<NamedTensor>& model =
+      gathered_tensors.best.empty() ? gathered_tensors.model : gathered_tensors.best;
+  if (is_saved_too) return model;
+  return std::exchange(model, {});
 }
 
 // Each rank has looked at its own stage only, and all must end alike.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/host_view.h"
@@ -20,6 +21,32 @@ namespace {
 
 std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
+}
+
+absl::Status ExpectBest(const Snapshot& snapshot, Session& session) {
+  for (const TensorName& tensor : WholeNames(session).model) {
+    const auto found = std::ranges::find(snapshot.best, tensor.name, &NamedTensor::name);
+    const bool fits =
+        found != snapshot.best.end() && found->shape == tensor.shape && found->type == "F32";
+    if (fits) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "the checkpoint of step {}: found no tensor '{}' of {} in the model of its best "
+        "evaluation, which this job's model needs",
+        snapshot.step, tensor.name, tensor.shape.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+// Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
+// lacks one.
+std::vector<NamedTensor> OwnOf(std::vector<NamedTensor> model, Session& session) {
+  std::vector<NamedTensor> own;
+  for (const TensorName& tensor : OwnNames(session).model) {
+    const auto found = std::ranges::find(model, tensor.name, &NamedTensor::name);
+    own.push_back(found == model.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
+                                       : std::move(*found));
+  }
+  return own;
 }
 
 }  // namespace
@@ -38,11 +65,39 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   }
   RunState shared = not_restored ? RunState{} : state;
   if (Ended ended = ShareRunState(shared, source, std::move(not_restored))) return ended;
-  if (absl::Status received = ShareTensors(strategy, source, shared.step); !received.ok()) {
+  if (absl::Status received = ShareStateOf(strategy, source, shared); !received.ok()) {
     return EndOfStrategy(std::move(received));
   }
-  state = shared;
   return std::nullopt;
+}
+
+// Among ranks that hold the same tensors.
+absl::Status TrainLoop::ShareStateOf(Strategy& among, int source, const RunState& shared) {
+  BestModel received;
+  LOCKSTEP_RETURN_IF_ERROR(ShareBest(among, source, shared, received));
+  LOCKSTEP_RETURN_IF_ERROR(ShareTensors(among, source, shared.step));
+  state = shared;
+  if (received.step != best.step) best = std::move(received);
+  return absl::OkStatus();
+}
+
+// As ShareTensors: a rank that lacks this model gets it beside the one that belongs to its own
+// state.
+absl::Status TrainLoop::ShareBest(Strategy& among, int source, const RunState& shared,
+                                  BestModel& received) {
+  if (!KeepsBest(shared)) return absl::OkStatus();
+  received.step = shared.best.step;
+  if (session.update_site() != UpdateSite::kEveryRank) return absl::OkStatus();  // the only one
+  const bool has_it = best.step == received.step;
+  if (!has_it) {
+    // Or it has the model, and does not know yet that it is the best one.
+    received.tensors = received.step == state.step ? CopyModel(session) : OwnOf({}, session);
+  }
+  for (NamedTensor& tensor : has_it ? best.tensors : received.tensors) {
+    tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    LOCKSTEP_RETURN_IF_ERROR(among.Broadcast(AsBytes(tensor.data), source));
+  }
+  return absl::OkStatus();
 }
 
 // Overwrites `shared` with that of rank `source`. If that could not restore, it broadcasts step -1,
@@ -141,13 +196,41 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
   if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
     return FailedFor(std::move(status));
   }
+  if (absl::Status status = TakeBest(*snapshot); !status.ok()) return FailedFor(std::move(status));
   if (session.stage().count > 1) {
     given_tensors = {.model = std::move(snapshot->model),
-                     .optimizer = std::move(snapshot->optimizer)};
+                     .optimizer = std::move(snapshot->optimizer),
+                     .best = std::move(snapshot->best)};
   }
   restored = state;
   reporter.Restored(snapshot->step, snapshot->saved);  // a state may begin the next epoch
   return std::nullopt;
+}
+
+// Takes the best model of a run whose `state` has been restored. With stages, that of all is in
+// `snapshot` then. The run may not have kept it, because the job did not ask for it then.
+absl::Status TrainLoop::TakeBest(Snapshot& snapshot) {
+  best = {};
+  if (!KeepsBest(state)) return absl::OkStatus();
+  if (snapshot.best.empty() && state.best.step == snapshot.step) snapshot.best = snapshot.model;
+  if (snapshot.best.empty()) {
+    LogWarning("the model of the best evaluation was not kept: the best is sought anew",
+               {{"checkpointStep", snapshot.step}, {"bestStep", state.best.step}});
+    state.best = {};
+    return absl::OkStatus();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(ExpectBest(snapshot, session));
+  const bool is_whole = session.stage().count == 1;
+  best = {state.best.step, OwnOf(is_whole ? std::move(snapshot.best) : snapshot.best, session)};
+  return absl::OkStatus();
+}
+
+bool TrainLoop::TakeBestOf(Snapshot& snapshot) {
+  const auto saved = RunStateFromJson(snapshot.state.value("run", nlohmann::json::object()));
+  const bool is_same =
+      saved.ok() && saved->best.step == state.best.step && saved->best.value == state.best.value;
+  const bool has_best = !snapshot.best.empty() || state.best.step == snapshot.step;
+  return is_same && has_best && TakeBest(snapshot).ok();
 }
 
 // Resets everything: an interrupted broadcast may have left parts of another rank's state here.
@@ -160,6 +243,7 @@ TrainLoop::Ended TrainLoop::Initialize() {
   given_tensors = {};
   if (session.stage().count > 1) given_tensors.model = *std::move(loaded);
   state = RunState{.step = 0};
+  best = {};
   restored = {};
   return std::nullopt;
 }

@@ -85,7 +85,7 @@ std::string DataLine(const Json& data) {
   return line + (data.at("opened").get<bool>() ? "" : " (no file was opened)") + "\n";
 }
 
-std::string StepLines(const Json& steps) {
+std::string StepLines(const Json& steps, bool may_stop_early) {
   std::string text = fmt::format(
       "Batch: {}, {} per replica{}\n", Plural(NumberAt(steps, "global_batch"), "sample"),
       WithCommas(NumberAt(steps, "batch_per_replica")),
@@ -102,9 +102,32 @@ std::string StepLines(const Json& steps) {
     }
   }
   if (!steps.at("total").is_null()) {
-    text += fmt::format("; {} in all", WithCommas(NumberAt(steps, "total")));
+    text += fmt::format("; {}{} in all", may_stop_early ? "at most " : "",
+                        WithCommas(NumberAt(steps, "total")));
   }
   return text + "\n";
+}
+
+// "Early stopping: after 3 evaluations in a row whose Loss is not better than the best so far"
+std::string EarlyStoppingLine(const Json& stopping) {
+  if (stopping.is_null()) return "";
+  const std::int64_t patience = NumberAt(stopping, "patience");
+  const auto delta = stopping.at("min_delta").get<double>();
+  std::string line =
+      fmt::format("Early stopping: after {} whose {} is not better than the best so far{}",
+                  patience == 1 ? "the first evaluation"
+                                : fmt::format("{} evaluations in a row", WithCommas(patience)),
+                  stopping.at("metric").get<std::string>(),
+                  delta > 0 ? fmt::format(" by more than {}", delta) : "");
+  if (const std::int64_t every = NumberAt(stopping, "every_epochs"); every > 1) {
+    line += fmt::format("; one every {} epochs", WithCommas(every));
+  }
+  if (const std::int64_t first = NumberAt(stopping, "start_from_epoch"); first > 0) {
+    line += fmt::format("; those of the first {} do not count", Plural(first, "epoch"));
+  }
+  return line + (stopping.at("restore_best").get<bool>()
+                     ? "; the job ends with the model of its best evaluation\n"
+                     : "; the job ends with the model of its last step\n");
 }
 
 std::string CommunicationLine(const Json& communication) {
@@ -220,7 +243,9 @@ std::string PlanText(const Json& plan) {
   text += fmt::format("A sample: {} forward, {} in training\n",
                       FlopText(NumberAt(flops, "forward")), FlopText(NumberAt(flops, "training")));
   text += DataLine(plan.at("data"));
-  text += StepLines(plan.at("steps"));
+  const Json& stopping = plan.at("early_stopping");
+  text += StepLines(plan.at("steps"), !stopping.is_null());
+  text += EarlyStoppingLine(stopping);
   text += StartOrderLine(plan.at("start_order"));
   text += CommunicationLine(plan.at("communication"));
   text += fmt::format("Checkpoint: {}\n", ByteText(NumberAt(plan, "checkpoint_bytes")));

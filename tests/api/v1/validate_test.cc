@@ -963,6 +963,19 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   };
   EXPECT_EQ(Faults(with({}).With(elastic)),
             "spec.elastic: not supported yet by the bundled trainer with strategy ParameterServer");
+  const auto best = [](TrainingJob& job) {
+    job.spec.training->early_stopping = EarlyStoppingSpec{.restore_best = true};
+    job.spec.training->checkpoint.directory = "/checkpoints";
+  };
+  EXPECT_EQ(Faults(with({}).With(best)), "");
+  const auto best_without_checkpoints = [](TrainingJob& job) {
+    job.spec.training->early_stopping = EarlyStoppingSpec{.restore_best = true};
+    job.spec.training->checkpoint.directory = "";
+  };
+  EXPECT_EQ(Faults(with({}).With(best_without_checkpoints)),
+            "spec.training.earlyStopping.restoreBest: found with strategy ParameterServer and "
+            "without checkpoint.directory, expected one: only the leading process has the best "
+            "parameters, and its successor reads them there");
   const auto clip = [](TrainingJob& job) { job.spec.training->optimizer.global_clip_norm = 1; };
   EXPECT_EQ(Faults(with({}).With(clip)), "");
   EXPECT_EQ(Faults(with(sync).With(clip)),

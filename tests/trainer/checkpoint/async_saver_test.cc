@@ -90,8 +90,14 @@ TEST(AsyncSaverTest, FailureIsReportedAndTheNextSaveStillRuns) {
   saver.Save(SnapshotOfStep(10));
   ASSERT_TRUE(saver.Wait().ok());
   store.Permit(1, absl::ResourceExhaustedError("disk full"));
+  ::testing::internal::CaptureStderr();
   saver.Save(SnapshotOfStep(20));
   EXPECT_TRUE(absl::IsResourceExhausted(saver.Wait()));
+  const auto line = nlohmann::json::parse(::testing::internal::GetCapturedStderr());
+  EXPECT_EQ(line["message"], "a checkpoint could not be saved");
+  EXPECT_EQ(line["step"], 20);
+  EXPECT_EQ(line["reason"], "disk full");
+  EXPECT_EQ(line["lastSavedStep"], 10);
   EXPECT_EQ(saver.outcome().last_saved_step, 10);
   EXPECT_EQ(saver.outcome().failures, 1);
   store.Permit(1);
@@ -107,10 +113,11 @@ TEST(AsyncSaverTest, ReportsHowMuchIsInACheckpoint) {
   Snapshot snapshot = SnapshotOfStep(10);
   snapshot.model = {{.name = "a", .shape = {6}, .data = std::vector<float>(6)}};
   snapshot.optimizer = {{.name = "a", .shape = {4}, .data = std::vector<float>(4)}};
+  snapshot.best = {{.name = "a", .shape = {6}, .data = std::vector<float>(6)}};
   store.Permit(1);
   saver.Save(std::move(snapshot));
   ASSERT_TRUE(saver.Wait().ok());
-  EXPECT_EQ(saver.outcome().last_saved_bytes, 40);
+  EXPECT_EQ(saver.outcome().last_saved_bytes, 64);
 }
 
 TEST(AsyncSaverTest, DestructorFinishesTheSaveUnderWay) {

@@ -67,11 +67,11 @@ TEST(ManifestTest, ATimeBeyondWhatTheClockHoldsIsNone) {
 
 TEST(ManifestTest, NewerFormatIsNamed) {
   std::string text = EncodeManifest(Sample());
-  text.replace(text.find("\"formatVersion\": 1"), 18, "\"formatVersion\": 2");
+  text.replace(text.find("\"formatVersion\": 1"), 18, "\"formatVersion\": 3");
   const absl::Status status = ErrorOf(text);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("m.json: formatVersion is 2, this program reads up to 1"));
+              HasSubstr("m.json: formatVersion is 3, this program reads up to 2"));
 }
 
 TEST(ManifestTest, ChangedValueIsFoundByTheChecksum) {

@@ -29,7 +29,8 @@ inline Snapshot SnapshotOfStep(std::int64_t step) {
 
 inline bool SameSnapshot(const Snapshot& a, const Snapshot& b) {
   return a.step == b.step && a.state == b.state && a.model == b.model &&
-         a.optimizer == b.optimizer && a.model_hash == b.model_hash && a.saved == b.saved;
+         a.optimizer == b.optimizer && a.best == b.best && a.model_hash == b.model_hash &&
+         a.saved == b.saved;
 }
 
 }  // namespace lockstep::train

@@ -8,6 +8,7 @@
 #include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/checkpoint/snapshots.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -69,6 +70,40 @@ TEST_F(StoreTest, LoadsWhatWasSavedLast) {
   ExpectLatest(400);
   Save(*store, 123456789);  // longer than its zeros
   ExpectLatest(123456789);
+}
+
+// Who takes the model of a checkpoint gets the best one. An earlier version would train on from it.
+TEST_F(StoreTest, TheModelOfTheBestEvaluationStandsBesideThatOfTheStep) {
+  Snapshot snapshot = SnapshotOfStep(400);
+  snapshot.best = SnapshotOfStep(200).model;
+  ASSERT_NE(snapshot.best, snapshot.model);
+  const auto store = Open();
+  ASSERT_TRUE(store->Save(snapshot).ok());
+  const auto loaded = store->LoadLatest("model-a");
+  ASSERT_TRUE(loaded.ok() && *loaded) << loaded.status();
+  EXPECT_TRUE(SameSnapshot(**loaded, snapshot));
+  const auto taken =
+      LoadSnapshot(files_, "/ckpt/step-00000400", "model-a", CheckpointParts::kModel);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->model, snapshot.best);
+  EXPECT_TRUE(taken->best.empty());
+  const auto version = [&](const std::string& folder) {
+    const std::string text = *files_.ReadFile(folder + "/manifest.json", kMostJsonBytes);
+    return nlohmann::json::parse(text)["formatVersion"];
+  };
+  EXPECT_EQ(version("/ckpt/step-00000400"), 2);
+  Save(*store, 600);
+  EXPECT_EQ(version("/ckpt/step-00000600"), 1);
+}
+
+TEST_F(StoreTest, ADamagedModelOfTheStepIsFound) {
+  const auto store = Open();
+  Save(*store, 200);
+  Snapshot snapshot = SnapshotOfStep(400);
+  snapshot.best = SnapshotOfStep(200).model;
+  ASSERT_TRUE(store->Save(snapshot).ok());
+  files_.Content("/ckpt/step-00000400/training.safetensors").back() ^= 1;
+  ExpectLatest(200);
 }
 
 TEST_F(StoreTest, KeepsTheNewest) {

@@ -64,6 +64,26 @@ TEST_F(ExportModelTest, ADirectoryStandsForItsNewestCheckpoint) {
   EXPECT_EQ(Content("/out/model.safetensors"), Content("/saved/step-00000005/model.safetensors"));
 }
 
+TEST_F(ExportModelTest, OfARunThatKeepsItsBestModelThatOneIsExported) {
+  Snapshot snapshot{.step = 10,
+                    .state = {{"model", DescriptionToJson(SmallModel())},
+                              {"run", {{"step", 10}, {"best", {{"step", 5}}}}}},
+                    .model = TensorsOf(SmallModel()),
+                    .optimizer = {},
+                    .model_hash = "hash",
+                    .saved = {},
+                    .best = TensorsOf(SmallModel())};
+  snapshot.best[0].data[0] = 7;
+  ASSERT_TRUE(
+      (*CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"}))->Save(snapshot).ok());
+  const auto exported = Export("/saved", "/out/model.safetensors");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_EQ(*exported, "/out/model.safetensors: 2 tensors of /saved/step-00000010, step 5");
+  const std::string model = Content("/out/model.safetensors");
+  EXPECT_EQ(model, Content("/saved/step-00000010/model.safetensors"));
+  EXPECT_NE(model, Content("/saved/step-00000010/training.safetensors"));
+}
+
 TEST_F(ExportModelTest, AFolderWithoutManifestIsNoCheckpoint) {
   SaveStep(5);
   ASSERT_TRUE(files_.CreateDirectories("/saved/step-00000009").ok());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/data/loader.h"
+#include "trainer/plan/plan_json.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/snapshot.h"
 
@@ -130,6 +131,37 @@ TEST(JobPlanTest, MemoryIsThatOfARealSession) {
     bytes += tensor.data.size() * sizeof(float);
   }
   EXPECT_EQ(plan.checkpoint, 3 * bytes) << "the model, and two slots of Adam";
+}
+
+TEST(JobPlanTest, TheBestModelIsKeptByEachReplicaAndSavedBesideTheOther) {
+  PlanOptions options = JobOf(2, 600);
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  options.identity.training.checkpoint.every_steps = 0;
+  options.identity.training.early_stopping = api::EarlyStoppingSpec{.patience = 3};
+  const JobPlan last = Plan(options);
+  const std::size_t model = ModelBytes(*RealSession(options));
+  EXPECT_EQ(PlanToJson(last)["early_stopping"]["patience"], 3);
+  EXPECT_EQ(PlanToJson(last)["early_stopping"]["restore_best"], false);
+  options.identity.training.early_stopping->restore_best = true;
+  const JobPlan best = Plan(options);
+  EXPECT_EQ(PlanToJson(best)["early_stopping"]["restore_best"], true);
+  EXPECT_EQ(best.checkpoint, last.checkpoint + model);
+  EXPECT_EQ(best.memory.replica.best, model);
+  EXPECT_EQ(best.memory.replica.checkpoint, last.memory.replica.checkpoint + model);
+  EXPECT_EQ(best.memory.job, 2 * best.memory.pods.at(0).bytes - best.memory.replica.checkpoint)
+      << "the other replica keeps it, too";
+}
+
+TEST(JobPlanTest, OfVariantsThatKeepTheirBestModelMoreMemoryIsCounted) {
+  PlanOptions options = JobOf(1, 600);
+  options.identity.processes_per_pod = 2;
+  options.identity.strategy.type = api::StrategyType::kIndependent;
+  options.identity.training.variants =
+      api::Json::array({api::Json::object(), {{"earlyStopping", {{"restoreBest", true}}}}});
+  const JobPlan plan = Plan(options);
+  EXPECT_EQ(plan.variant, 1);
+  EXPECT_TRUE(plan.training.early_stopping.has_value());
+  EXPECT_EQ(plan.measured, 2);
 }
 
 TEST(JobPlanTest, WhatLiesInAGpusMemoryIsNoMemoryOfThePod) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -206,6 +207,27 @@ TEST_P(CentralStorageTest, ARunThatStopsEarlyEndsWhereThatOfMirroredDoes) {
   const Pair loses_controller{
       .training = training, .road = GetParam(), .loss = {0, At::kStep, 10}, .folder = &folder};
   ExpectOutcome(loses_controller.Train(), whole);
+}
+
+// Only the controller keeps it, and finds it again in its checkpoint.
+TEST_P(CentralStorageTest, TheControllerExportsTheBestModel) {
+  const TempDirectory exports;
+  api::TrainingSpec best = SmallTraining();
+  best.epochs = 1;
+  best.checkpoint.export_to = exports.At("best.safetensors");
+  Mirrored(best, GetParam());
+  api::TrainingSpec training = RestoringTraining(3);
+  training.checkpoint.every_steps = 3;
+  training.checkpoint.export_to = exports.At("model.safetensors");
+  for (const int lost : {-1, 0, 1}) {
+    SCOPED_TRACE(lost);
+    const TempDirectory folder;
+    const Pair pair{
+        .training = training, .road = GetParam(), .loss = {lost, At::kStep, 10}, .folder = &folder};
+    EXPECT_EQ(pair.Train()[0].run.best.step, 5);
+    EXPECT_EQ(ReadTextFile(training.checkpoint.export_to), ReadTextFile(best.checkpoint.export_to));
+    std::filesystem::remove(training.checkpoint.export_to);
+  }
 }
 
 TEST_P(CentralStorageTest, ALostControllerWithoutCheckpointsBeginsAgain) {

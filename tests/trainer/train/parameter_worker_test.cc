@@ -336,6 +336,82 @@ TEST_P(StoppingServersTest, TheLeadingProcessesSuccessorCountsItsEvaluationsToo)
   EXPECT_EQ(successor->loop.state.step, 15);
 }
 
+// The best model is only in the memory of the leading process, and in its checkpoints.
+class RestoringServersTest : public ParameterWorkerTest,
+                             public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    sync_ = GetParam();
+    training_.epochs = 1;
+    training_.checkpoint.export_to = folder_.At("best.safetensors");
+    StartServer();
+    EXPECT_EQ(Run(*MakeRank()).end, LoopEnd::kDone);
+    best_ = ReadTextFile(training_.checkpoint.export_to);
+    training_ = RestoringTraining(3);
+    training_.checkpoint.every_steps = 0;
+    training_.checkpoint.export_to = folder_.At("model.safetensors");
+    StartServer();
+  }
+  // Asks a leading process to stop after 8 steps, once `at_end` is done, and then runs its
+  // successor to the end. Returns what both have logged.
+  std::string RunTwo(
+      CheckpointStore* first_store, CheckpointStore* store,
+      const std::function<void(Rank&)>& at_end, const std::function<void()>& between = [] {}) {
+    ::testing::internal::CaptureStderr();
+    Rank* leading = nullptr;
+    const auto first = MakeRank(
+        [&](int) {
+          if (leading->loop.state.step < 8 || leading->rendezvous.asked_to_stop) return;
+          at_end(*leading);
+          leading->rendezvous.asked_to_stop = true;
+        },
+        first_store);
+    leading = first.get();
+    EXPECT_EQ(Run(*first).end, LoopEnd::kStopped);
+    EXPECT_EQ(first->loop.state.best.step, 5);
+    between();
+    const auto successor = MakeRank(nullptr, store);
+    EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+    EXPECT_EQ(successor->loop.state.step, 15);
+    EXPECT_EQ(successor->loop.state.best.step, 5);
+    EXPECT_EQ(ReadTextFile(training_.checkpoint.export_to), best_);
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+  const TempDirectory folder_;
+  std::string best_;  // the file
+};
+INSTANTIATE_TEST_SUITE_P(AsyncAndSync, RestoringServersTest, ::testing::Bool());
+
+TEST_P(RestoringServersTest, TheLeadingProcessExportsTheBestModel) {
+  const TempDirectory checkpoints;
+  EXPECT_EQ(Run(*MakeRank(nullptr, OpenStore(checkpoints, 1).get())).end, LoopEnd::kDone);
+  EXPECT_EQ(ReadTextFile(training_.checkpoint.export_to), best_);
+  EXPECT_EQ(ReadTextFile(checkpoints.At("step-00000015/model.safetensors")), best_);
+}
+
+// It was saved as soon as it was the best one, though no checkpoint was due.
+TEST_P(RestoringServersTest, ASuccessorFindsItInTheNewestCheckpoint) {
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  const std::string log = RunTwo(
+      store.get(), store.get(),
+      [&](Rank& leading) {
+        EXPECT_TRUE(leading.saver->Wait().ok());
+        EXPECT_EQ(leading.saver->outcome().last_saved_step, 5);
+        files.FillDiskInOperation(1, /*stays_full=*/true);
+      },
+      [&] { files.Reboot(FaultFileSystem::kKeepAll); });
+  EXPECT_EQ(log.find("the values are lost"), std::string::npos) << log;
+}
+
+TEST_P(RestoringServersTest, WhereItIsInNoCheckpointTheRunGoesBack) {
+  const TempDirectory checkpoints;
+  const std::string log = RunTwo(nullptr, OpenStore(checkpoints, 2).get(), [](Rank&) {});
+  EXPECT_NE(log.find("was in the memory of a leading process that has ended"), std::string::npos)
+      << log;
+}
+
 // The disk fails once the newest checkpoint is found: that of the last step, or none.
 class UnreadableCheckpointTest : public ParameterWorkerTest,
                                  public ::testing::WithParamInterface<bool> {

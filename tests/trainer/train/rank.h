@@ -54,6 +54,13 @@ inline api::TrainingSpec StoppingTraining(int evaluations = 3) {
   return training;
 }
 
+// The same, but the run ends with the model of that first evaluation, after five steps.
+inline api::TrainingSpec RestoringTraining(int evaluations = 3) {
+  api::TrainingSpec training = StoppingTraining(evaluations);
+  training.early_stopping->restore_best = true;
+  return training;
+}
+
 // A host's device, and two with a queue and memory of their own. The first two compute the same
 // bits.
 inline const std::vector<std::string> kDevices = {"reference", "async-reference", "cuda"};

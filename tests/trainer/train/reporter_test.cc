@@ -368,6 +368,34 @@ TEST_F(ReporterTest, AVariantThatHasDivergedIsAtItsLastStep) {
   EXPECT_EQ(line->remaining_seconds, 0);
 }
 
+class BestReporterTest : public ReporterTest {
+ protected:
+  BestReporterTest() : ReporterTest(/*rank=*/0, Training()) {}
+
+ private:
+  static api::TrainingSpec Training() {
+    api::TrainingSpec training = SmallTraining();
+    training.early_stopping = api::EarlyStoppingSpec{.patience = 3, .restore_best = true};
+    return training;
+  }
+};
+
+TEST_F(BestReporterTest, TheLastEvaluationThatARunReportsIsThatOfTheModelItEndsWith) {
+  for (int i = 0; i < 20; ++i) Step(milliseconds(100));
+  state_.evaluated_step = 20;
+  state_.test_loss = 3;
+  state_.test_accuracy = 0.25;
+  state_.best = {.step = 5, .value = 2, .test_loss = 2, .test_accuracy = 0.5};
+  reporter_->Evaluated(state_);
+  EXPECT_EQ(LastLine().test_loss, 3);
+  ::testing::internal::CaptureStderr();
+  reporter_->RunDone(state_);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, ::testing::HasSubstr("the run ends with the model of its best evaluation"));
+  EXPECT_EQ(LastLine().test_loss, 2);
+  EXPECT_EQ(LastLine().test_accuracy, 0.5);
+}
+
 TEST_F(ReporterTest, LostSamplesOfTheLastEpochAreInTheMessage) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";
@@ -478,11 +506,13 @@ TEST_F(ReporterTest, ASaveOfARunThatHasGoneBackIsReported) {
 }
 
 TEST_F(ReporterTest, AFailedSaveIsReportedThoughNoneHasEverSucceeded) {
+  ::testing::internal::CaptureStderr();
   reporter_->CheckpointOutcome({.status = absl::ResourceExhaustedError("disk full"),
                                 .last_saved_step = -1,
                                 .last_saved_folder = "",
                                 .failures = 1,
                                 .durations = {}});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "the saver has logged it";
   EXPECT_EQ(LastLine().checkpoint_failures, 1);
   EXPECT_EQ(LastLine().last_checkpoint_step, -1);
 }

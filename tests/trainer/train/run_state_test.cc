@@ -255,8 +255,12 @@ TEST(RunStateTest, TheBestEvaluationIsKept) {
   Evaluate(1, 0.25, stopping, state);
   const std::int64_t step = state.step;
   Evaluate(1, 0.2, stopping, state);
-  const BestEvaluation expected{
-      .step = step, .value = 0.25, .without_improvement = 1, .metric = kByAccuracy};
+  const BestEvaluation expected{.step = step,
+                                .value = 0.25,
+                                .test_loss = 1,
+                                .test_accuracy = 0.25,
+                                .without_improvement = 1,
+                                .metric = kByAccuracy};
   EXPECT_EQ(state.best, expected);
   EXPECT_EQ(RunStateFromJson(RunStateToJson(state)).value(), state);
 }
@@ -280,6 +284,20 @@ TEST(RunStateTest, WhatWasCountedForAnotherMetricOrWithoutEarlyStoppingIsForgott
   EXPECT_FALSE(HasStoppedEarly(training, state));
   KeepBestOf(training, state);
   EXPECT_EQ(state.best, BestEvaluation{});
+}
+
+// Keras' restore_best_weights: the best model is that of the run, whether or not it ends early.
+TEST(RunStateTest, ARunThatRestoresItsBestModelDoesSoOnceAnEvaluationHasCounted) {
+  api::TrainingSpec training;
+  training.early_stopping = api::EarlyStoppingSpec{.patience = 3, .start_from_epoch = 1};
+  RunState state{.step = 0};
+  Evaluate(1, 0.25, *training.early_stopping, state);
+  Evaluate(1, 0.25, *training.early_stopping, state);
+  EXPECT_FALSE(RestoresBest(training, state));
+  training.early_stopping->restore_best = true;
+  EXPECT_TRUE(RestoresBest(training, state));
+  state.best = {};
+  EXPECT_FALSE(RestoresBest(training, state));
 }
 
 // As a checkpoint of an earlier version.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <latch>
@@ -400,6 +401,64 @@ TEST_F(StagesCheckpointTest, TheModelIsExportedAndTakenAsInitialWeights) {
   const TempDirectory other;
   EXPECT_EQ(Train(training, {.stages = 2}).front().tensors, whole);
   EXPECT_NE(trained, whole);
+}
+
+// Each stage keeps its own part, whoever has read it.
+TEST_F(StagesCheckpointTest, TheBestModelIsThatOfAllStages) {
+  api::TrainingSpec best = ResidualTraining();
+  best.epochs = 1;
+  best.checkpoint.export_to = folder_.At("best.safetensors");
+  Train(best, {});
+  const std::string expected = ReadTextFile(best.checkpoint.export_to);
+  api::TrainingSpec training = ResidualTraining();
+  training.early_stopping =
+      api::EarlyStoppingSpec{.patience = 9, .min_delta = 100, .restore_best = true};
+  training.checkpoint.export_to = folder_.At("model.safetensors");
+  training.epochs.reset();
+  const std::vector<std::pair<int, Layout>> runs = {
+      {7, {.stages = 3}}, {12, {.stages = 2}}, {16, {}}, {20, {.stages = 4}}};
+  TensorsOfAll tensors;
+  for (const auto& [steps, layout] : runs) {
+    SCOPED_TRACE(steps);
+    training.steps = steps;
+    tensors = RunJob(training, layout);
+    EXPECT_EQ(ReadTextFile(training.checkpoint.export_to), expected);
+    const std::string saved = fmt::format("step-{:08}/model.safetensors", steps);
+    EXPECT_EQ(ReadTextFile(folder_.At(saved)), expected);
+  }
+  EXPECT_EQ(tensors, Train(ResidualTraining(), {}).front().tensors) << "the training's own";
+  std::filesystem::remove(training.checkpoint.export_to);
+  RunJob(training, {.stages = 2, .pipelines = 2});  // there is nothing to save
+  EXPECT_EQ(ReadTextFile(training.checkpoint.export_to), expected);
+}
+
+// No checkpoint is there: the other pipeline has the stage's part.
+TEST_F(StagesCheckpointTest, ALostStageTakesTheBestModelOfAnotherPipeline) {
+  api::TrainingSpec training = ResidualTraining();
+  training.early_stopping =
+      api::EarlyStoppingSpec{.patience = 9, .min_delta = 100, .restore_best = true};
+  for (const int lost : {0, 3}) {
+    LocalRendezvousHub hub(4);
+    std::vector<std::unique_ptr<Rank>> ranks(4);
+    OnRanks(4, [&](int rank) {
+      if (rank == lost) {
+        const auto kill = [&hub](int step) {
+          if (step == 8) hub.EndGeneration("killed by the test");
+        };
+        Rank doomed(training, 4, hub, rank, kill, "reference", nullptr, RankPlace{.stages = 2});
+        EXPECT_FALSE(doomed.Train(/*die_with_generation=*/true));
+      }
+      auto& own = ranks[static_cast<std::size_t>(rank)];
+      own = MakeRank(training, hub, rank, {.stages = 2, .pipelines = 2}, nullptr);
+      EXPECT_TRUE(own->Train());
+    });
+    for (const std::size_t stage : {0, 1}) {
+      const BestModel &one = ranks[stage]->loop.best, &other = ranks[stage + 2]->loop.best;
+      EXPECT_EQ(one.step, 5);
+      EXPECT_FALSE(one.tensors.empty());
+      EXPECT_EQ(one.tensors, other.tensors);
+    }
+  }
 }
 
 // All stages end alike, although only the last one sees the loss.

@@ -40,13 +40,18 @@ using At = StrategyFaults::At;
 struct Outcome {
   std::vector<float> parameters;
   RunState state;
+  std::vector<NamedTensor> model, best;  // `best`: of the run, as it is kept
 };
+
+Outcome OutcomeOf(Rank& rank) {
+  return {rank.Parameters(), rank.loop.state, CopyModel(*rank.session), rank.loop.best.tensors};
+}
 
 Outcome TrainAlone(const api::TrainingSpec& training, const std::string& backend = "reference") {
   LocalRendezvousHub hub(1);
   Rank rank(training, 1, hub, 0, nullptr, backend);
   EXPECT_TRUE(rank.Train());
-  return {rank.Parameters(), rank.loop.state};
+  return OutcomeOf(rank);
 }
 
 // Two ranks; rank `victim` loses its process (and memory) as it starts its `kill_at`-th step.
@@ -67,7 +72,7 @@ std::vector<Outcome> TrainPair(const api::TrainingSpec& training,
       }
       Rank rank(training, 2, hub, index, nullptr, backend);
       EXPECT_TRUE(rank.Train());
-      outcomes[static_cast<std::size_t>(index)] = {rank.Parameters(), rank.loop.state};
+      outcomes[static_cast<std::size_t>(index)] = OutcomeOf(rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -205,6 +210,22 @@ TEST_P(StoppingRunTest, AllRanksEndAtTheSameStepWhoeverIsLost) {
   }
 }
 
+// The rank that takes the place of a lost one has to save and to export it, if it is rank 0.
+TEST_P(StoppingRunTest, AllRanksHaveTheBestModelWhoeverIsLost) {
+  const auto& [backend, kill] = GetParam();
+  api::TrainingSpec best = SmallTraining();
+  best.epochs = 1;
+  const std::vector<Outcome> expected = TrainPair(best, backend);
+  for (const Outcome& rank : TrainPair(RestoringTraining(3), backend, kill.first, kill.second)) {
+    EXPECT_EQ(rank.state.step, 15);
+    EXPECT_EQ(rank.state.best.step, 5);
+    EXPECT_EQ(rank.state.best.test_loss, expected[0].state.test_loss);
+    EXPECT_EQ(rank.state.best.test_accuracy, expected[0].state.test_accuracy);
+    EXPECT_EQ(rank.best, expected[0].model);
+    EXPECT_NE(rank.best, rank.model);
+  }
+}
+
 // Undisturbed; the leading rank, in each part of the run; and the other one.
 INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, StoppingRunTest,
                          ::testing::Combine(::testing::ValuesIn(kRankDevices),
@@ -316,6 +337,131 @@ TEST_F(StoppedRunTest, ByAnotherMetricTheBestIsSoughtAnew) {
   Run(training, LoopEnd::kDone);
   EXPECT_EQ(state().best.step, 15);
   EXPECT_EQ(state().step, 20);
+}
+
+class RestoringRunTest : public StoppedRunTest {
+ protected:
+  // Returns the file that a run of so many epochs exports: its last model.
+  std::string ModelAfter(int epochs) {
+    api::TrainingSpec training = SmallTraining();
+    training.epochs = epochs;
+    training.checkpoint.export_to = exports_.At("expected.safetensors");
+    TrainAlone(training);
+    return ReadTextFile(training.checkpoint.export_to);
+  }
+  api::TrainingSpec Exporting(api::TrainingSpec training) {
+    training.checkpoint.export_to = exports_.At("model.safetensors");
+    return training;
+  }
+  std::string Exported() const { return ReadTextFile(exports_.At("model.safetensors")); }
+  // Of the checkpoint of that step.
+  std::string Saved(int step) const {
+    return ReadTextFile(folder_.At(fmt::format("step-{:08}/model.safetensors", step)));
+  }
+};
+
+TEST_F(RestoringRunTest, EndsWithTheModelOfItsBestEvaluationThatItSavesExportsAndReports) {
+  const std::string best = ModelAfter(1);
+  for (const int patience : {2, 9}) {  // 9: the run ends with its last step, after 20
+    SCOPED_TRACE(patience);
+    std::filesystem::remove_all(folder_.path());
+    ::testing::internal::CaptureStderr();
+    Run(Exporting(RestoringTraining(patience + 1)), LoopEnd::kDone);
+    rank_->reporter.LeaveMessage();
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("the run ends with the model of its best evaluation"), std::string::npos);
+    EXPECT_EQ(state().step, patience == 2 ? 15 : 20);
+    EXPECT_EQ(Exported(), best);
+    EXPECT_EQ(Saved(static_cast<int>(state().step)), best);
+    const auto progress = api::Json::parse(rank_->Message());
+    EXPECT_EQ(progress["testLoss"], state().best.test_loss);
+    EXPECT_NE(state().best.test_loss, state().test_loss);
+  }
+}
+
+// The training goes on from the model of the step, and the best one is in each checkpoint.
+TEST_F(RestoringRunTest, ARunThatGoesOnFromACheckpointHasLostNothing) {
+  const std::string best = ModelAfter(1);
+  const Outcome undisturbed = TrainAlone(RestoringTraining(3));
+  for (const int asked_at : {2, 5, 6, 9, 10, 12}) {
+    SCOPED_TRACE(asked_at);
+    std::filesystem::remove_all(folder_.path());
+    Run(Exporting(RestoringTraining(3)), LoopEnd::kStopped, asked_at);
+    EXPECT_LT(state().step, 15);
+    Run(Exporting(RestoringTraining(3)), LoopEnd::kDone);
+    EXPECT_EQ(rank_->Parameters(), undisturbed.parameters);
+    EXPECT_EQ(state(), undisturbed.state);
+    EXPECT_EQ(Exported(), best);
+    EXPECT_EQ(Saved(15), best);
+  }
+}
+
+TEST_F(RestoringRunTest, GoesOnWithMorePatienceFromTheModelOfItsLastStep) {
+  const std::string best = ModelAfter(1);
+  Run(Exporting(RestoringTraining(2)), LoopEnd::kDone);
+  EXPECT_EQ(state().step, 10);
+  EXPECT_EQ(Exported(), best);
+  Run(Exporting(RestoringTraining(3)), LoopEnd::kDone);
+  const Outcome undisturbed = TrainAlone(StoppingTraining(3));
+  EXPECT_EQ(rank_->Parameters(), undisturbed.parameters);
+  EXPECT_EQ(state(), undisturbed.state);
+  EXPECT_EQ(Exported(), best);
+  std::filesystem::remove(exports_.At("model.safetensors"));
+  Run(Exporting(RestoringTraining(3)), LoopEnd::kDone);  // it has ended: nothing but the export
+  EXPECT_EQ(begun_, 0);
+  EXPECT_EQ(Exported(), best);
+  Run(Exporting(SmallTraining()), LoopEnd::kDone);
+  EXPECT_EQ(state(), TrainAlone(SmallTraining()).state);
+  EXPECT_EQ(Exported(), ModelAfter(4)) << "the job asks no more for the best one";
+}
+
+TEST_F(RestoringRunTest, OtherRanksThanThoseThatSavedTakeTheBestModel) {
+  const std::string best = ModelAfter(1);
+  Run(RestoringTraining(3), LoopEnd::kStopped, /*asked_at=*/7);
+  ASSERT_EQ(state().best.step, 5);
+  const std::vector<NamedTensor> kept = rank_->loop.best.tensors;
+  const auto store = OpenStore(folder_, ++pods_);
+  LocalRendezvousHub hub(2);
+  SpawnThreads(2, [&](int index) {
+    Rank rank(Exporting(RestoringTraining(3)), 2, hub, index, nullptr, "reference",
+              index == 0 ? store.get() : nullptr);
+    EXPECT_TRUE(rank.Train());
+    EXPECT_EQ(rank.loop.state.step, 15);
+    EXPECT_EQ(rank.loop.best.tensors, kept);
+  });
+  EXPECT_EQ(Exported(), best);
+}
+
+TEST_F(RestoringRunTest, WhereNoEvaluationCountsTheLastModelIsTheRuns) {
+  api::TrainingSpec training = RestoringTraining();
+  training.early_stopping->start_from_epoch = 100;
+  Run(Exporting(training), LoopEnd::kDone);
+  EXPECT_EQ(state().step, 20);
+  EXPECT_EQ(Exported(), ModelAfter(4));
+  EXPECT_EQ(Saved(20), ModelAfter(4));
+}
+
+TEST_F(RestoringRunTest, ABestModelThatTheRunDidNotKeepIsSoughtAnew) {
+  Run(StoppingTraining(4), LoopEnd::kStopped, /*asked_at=*/7);
+  EXPECT_EQ(state().best.step, 5);
+  ::testing::internal::CaptureStderr();
+  Run(Exporting(RestoringTraining(2)), LoopEnd::kDone);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("the model of the best evaluation was not kept"), std::string::npos) << log;
+  EXPECT_EQ(state().best.step, 10);
+  EXPECT_EQ(state().step, 15);
+  EXPECT_EQ(Exported(), ModelAfter(2));
+}
+
+// The model of the checkpoint is that of the best evaluation itself.
+TEST_F(RestoringRunTest, ACheckpointOfTheStepOfTheBestEvaluationHasThatModel) {
+  api::TrainingSpec training = StoppingTraining(4);
+  training.epochs = 1;
+  Run(training, LoopEnd::kDone);
+  EXPECT_EQ(state().best.step, 5);
+  Run(Exporting(RestoringTraining(2)), LoopEnd::kDone);
+  EXPECT_EQ(state().best.step, 5);
+  EXPECT_EQ(Exported(), ModelAfter(1));
 }
 
 class OnDevicesTest : public ::testing::TestWithParam<std::string> {};
@@ -848,6 +994,26 @@ TEST(SnapshotTest, AStateThatIsReachedAgainAfterItsCheckpointIsLostIsSaved) {
   const LoopOutcome done = run.resumed.RunOnce();
   EXPECT_EQ(run.resumed.loop.state, run.whole.loop.state);
   EXPECT_EQ(done.reason.message(), "the disk is full");
+}
+
+// Everything but the last evaluation is there; but that has made the model the best one, and those
+// who take the checkpoint's model would get another one.
+TEST(SnapshotTest, ABestModelThatTheDiskDoesNotKnowEndsARunWithoutRoom) {
+  for (const bool restores_best : {false, true}) {
+    api::TrainingSpec training = SmallTraining();
+    training.epochs = 1;
+    training.early_stopping = api::EarlyStoppingSpec{.restore_best = restores_best};
+    LocalRendezvousHub hub(1), next_hub(1);
+    Rank whole(training, 1, hub, 0);
+    EXPECT_TRUE(whole.Train());
+    RunState unevaluated = whole.loop.state;
+    ForgetEvaluations(unevaluated);
+    FullStore store(MakeSnapshot(*whole.session, unevaluated, Time()));
+    Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
+    const LoopOutcome outcome = resumed.RunOnce();
+    EXPECT_EQ(outcome.end, restores_best ? LoopEnd::kStorageRefused : LoopEnd::kDone)
+        << outcome.reason;
+  }
 }
 
 // In memory; each load takes 500 s of the rank's clock.

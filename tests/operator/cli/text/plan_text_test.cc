@@ -29,6 +29,7 @@ nlohmann::ordered_json Plan() {
     "flops_per_sample": {"forward": 1254400, "training": 2508800},
     "steps": {"global_batch": 128, "batch_per_replica": 64, "parts": 2, "per_epoch": 469,
               "total": 938, "padded_per_epoch": 32, "dropped_per_epoch": 0},
+    "early_stopping": null,
     "communication": {"buckets": [2048, 2048], "bucket_count": 2,
                       "all_reduced_bytes_per_step": 4096, "sent_bytes_per_step": 4096,
                       "broadcast_bytes_per_step": 0, "shared_memory": false,
@@ -61,6 +62,25 @@ Memory of a replica: 47.0 MiB (process 45.0 MiB, server values 2.0 MiB)
 Memory of a pod of Worker: 94.0 MiB of 512.0 MiB
 Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
+}
+
+TEST(PlanTextTest, SaysWhenTheRunStopsEarlyAndWithWhichModel) {
+  nlohmann::ordered_json plan = Plan();
+  plan["early_stopping"] = {{"metric", "Loss"},      {"patience", 1},     {"min_delta", 0.0},
+                            {"start_from_epoch", 0}, {"every_epochs", 1}, {"restore_best", false}};
+  EXPECT_THAT(PlanText(plan),
+              HasSubstr("no sample left out; at most 938 in all\n"
+                        "Early stopping: after the first evaluation whose Loss is not better than "
+                        "the best so far; the job ends with the model of its last step\n"));
+  plan["early_stopping"] = {{"metric", "Accuracy"},  {"patience", 3},     {"min_delta", 0.01},
+                            {"start_from_epoch", 5}, {"every_epochs", 2}, {"restore_best", true}};
+  EXPECT_THAT(PlanText(plan),
+              HasSubstr("Early stopping: after 3 evaluations in a row whose Accuracy is not better "
+                        "than the best so far by more than 0.01; one every 2 epochs; those of the "
+                        "first 5 epochs do not count; the job ends with the model of its best "
+                        "evaluation\n"));
+  plan["steps"]["total"] = nullptr;
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("at most")));
 }
 
 TEST(PlanTextTest, ShowsTheStagesOfAModelThatIsCut) {
