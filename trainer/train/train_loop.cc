@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "api/v1/activity.h"
+#include "trainer/export/export_at_end.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/export_at_end.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/stage_step.h"
 #include "trainer/train/train_step.h"
@@ -281,7 +281,12 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
     if (!is_staged) to_export = CopyModel(session);
-    kept = ExportAtEnd(export_to, state.step, session, std::move(to_export), writer, *files);
+    kept = ExportAtEnd(export_to,
+                       {.origin = "",
+                        .step = state.step,
+                        .model = session.model_description(),
+                        .tensors = std::move(to_export)},
+                       writer, *files);
     if (kept.ok()) exported = state;
   }
   if (!kept.ok()) return EndOfStore(std::move(kept));

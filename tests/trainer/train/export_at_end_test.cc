@@ -1,4 +1,4 @@
-#include "trainer/train/export_at_end.h"
+#include "trainer/export/export_at_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
