@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/checkpoint/average_tensors.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace lockstep::train {
@@ -38,7 +39,7 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
       Snapshot snapshot, LoadSnapshot(files, folder, manifest.model_hash, CheckpointParts::kModel));
   result.step = snapshot.step;
   result.model = *model;
-  result.tensors = std::move(snapshot.model);
+  result.tensors = WithAverages(std::move(snapshot.model));
   return result;
 }
 

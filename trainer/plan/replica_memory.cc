@@ -101,7 +101,7 @@ std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   const ReplicaMemory& memory = numbers.memory;
   const std::size_t of_step =
       memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
-  const std::size_t read = BytesWhileRead(numbers.model, numbers.snapshot);
+  const std::size_t read = BytesWhileRead(numbers.model_file, numbers.snapshot);
   return read - std::min(read, of_step);
 }
 
@@ -135,6 +135,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .step = bytes.step + bytes.links};
   if (ComputesOnGpu(identity)) LeaveOnlyTheHosts(measured.memory, bytes);
   measured.model = ModelBytes(session);
+  measured.model_file = ModelFileBytes(session);
   measured.snapshot = SnapshotBytes(session);
   const int copies = CheckpointCopies(session.training(), data, session.plan());
   measured.memory.checkpoint =
@@ -183,7 +184,8 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
       .activations = bytes.model.activations,
       .scratch = bytes.model.scratch,
       .step = bytes.step,
-      .checkpoint = BytesWhileRead(trained.model, keeps_best ? trained.snapshot : trained.model)};
+      .checkpoint =
+          BytesWhileRead(trained.model_file, keeps_best ? trained.snapshot : trained.model_file)};
 }
 
 // While one is being written, the next may be made.

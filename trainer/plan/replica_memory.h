@@ -45,7 +45,8 @@ struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
   // Of one that does not. With Independent it equals `memory`: each replica saves its own.
   ReplicaMemory other;
-  std::size_t model = 0, snapshot = 0;  // bytes of a checkpoint's tensors: the model's, and all
+  // Bytes of tensors: of the model, of a checkpoint's model.safetensors, and of a checkpoint.
+  std::size_t model = 0, model_file = 0, snapshot = 0;
 };
 
 struct MeasuredReplica : ReplicaNumbers {

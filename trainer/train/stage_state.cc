@@ -95,18 +95,22 @@ absl::Status TakeFrom(Session& session, StageGroups& groups) {
   LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
   std::vector<std::uint8_t> has(names.size());
   LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, std::as_writable_bytes(std::span(has))));
-  std::vector<NamedTensor> taken;
+  StateTensors taken;
   std::size_t next = 0;
-  for (const auto* part : {&own.model, &own.optimizer}) {
-    for (const TensorName& tensor : *part) {
+  const auto take = [&](const std::vector<TensorName>& part,
+                        std::vector<NamedTensor>& into) -> absl::Status {
+    for (const TensorName& tensor : part) {
       if (has[next++] == 0) continue;
       NamedTensor& given =
-          taken.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
+          into.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
       given.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
       LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(given.data)));
     }
-  }
-  TakeTensors(taken, session);
+    return absl::OkStatus();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(take(own.model, taken.model));
+  LOCKSTEP_RETURN_IF_ERROR(take(own.optimizer, taken.optimizer));
+  TakeTensors(taken.model, taken.optimizer, session);
   return absl::OkStatus();
 }
 

@@ -180,11 +180,14 @@ bool TrainLoop::IsEvaluationDue() const {
 TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate) {
   if (!IsEvaluationDue()) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kEvaluation);
-  auto evaluated = [&] {
+  auto evaluated = [&]() -> Evaluated {
     const PhaseTimer timer(phases, Phase::kEvaluation);
+    const AverageInPlace average(session.optimizer());
+    if (Ended lost = ShareAverage()) return *std::move(lost);
     return evaluate();
   }();
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
+  if (Ended lost = ShareAverage()) return lost;
   const auto& evaluation = std::get<0>(evaluated);
   if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
   if (Ended diverged = DivergedFor(state.step, evaluation->loss)) return diverged;
@@ -197,6 +200,19 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   }
   reporter.Evaluated(state);
   return std::nullopt;
+}
+
+// CentralStorage: rank 0 alone has the average. While that is in place, it is what the others
+// evaluate, like the parameters that they train with afterwards: they get them again then. No rank
+// reads what rank 0 exchanges, because the sum of an evaluation is made when all have done theirs.
+TrainLoop::Ended TrainLoop::ShareAverage() {
+  if (session.update_site() == UpdateSite::kEveryRank || !session.training().ema) {
+    return std::nullopt;
+  }
+  absl::Status shared = ShareTensors(strategy, /*source=*/0, state.step);
+  if (shared.ok()) shared = strategy.Barrier();
+  if (shared.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(shared));
 }
 
 // A finite gradient can still produce an update that is not. All ranks check before a save, so that

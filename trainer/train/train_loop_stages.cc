@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "trainer/checkpoint/average_tensors.h"
 #include "trainer/train/stage_state.h"
 #include "trainer/train/train_loop.h"
 
@@ -67,7 +68,7 @@ StateTensors TrainLoop::TensorsToSave() {
 
 // With stages, a save takes the tensors that it needs, too, so that they are copied before it.
 std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
-  if (is_saved_too) return gathered_tensors.model;
+  if (is_saved_too) return WithAverages(gathered_tensors.model);
   return std::exchange(gathered_tensors.model, {});
 }
 

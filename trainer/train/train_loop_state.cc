@@ -153,10 +153,10 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
 // Resets everything: an interrupted broadcast may have left parts of another rank's state here.
 TrainLoop::Ended TrainLoop::Initialize() {
   session.model().InitializeParameters();
-  session.optimizer().ResetSlots();
   absl::StatusOr<std::vector<NamedTensor>> loaded =
       LoadInitialWeights(session.training().initial_weights, *files, session);
   if (!loaded.ok()) return FailedFor(loaded.status());
+  session.optimizer().ResetSlots();  // the average begins at the parameters
   given_tensors = {};
   if (session.stage().count > 1) given_tensors.model = *std::move(loaded);
   state = RunState{.step = 0};
