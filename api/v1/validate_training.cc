@@ -182,6 +182,11 @@ void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
     section.Fault("earlyStopping",
                   "found with evaluation.enabled false, expected true: it compares evaluations");
   }
+  if (training.early_stopping->restore_best && training.ema) {
+    section.Fault(
+        "earlyStopping.restoreBest",
+        "found true with ema, expected one of both: the average is what the run ends with");
+  }
   const BestMetric found = training.early_stopping->metric;
   const BestMetric measured = MetricOf(training.loss.type);
   if (found == BestMetric::kLoss || found == measured) return;

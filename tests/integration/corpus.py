@@ -123,6 +123,9 @@ GOOD = {
         earlyStopping={"metric": "Accuracy", "patience": 3, "minDelta": 0.001, "startFromEpoch": 5}),
     "an early stop by the error of a regression": training_job(
         loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "MeanAbsoluteError"}),
+    "an average of the parameters": training_job(ema={}),
+    "an average of the parameters on servers": training_job(
+        replicas={"Worker": {}, "PS": {}}, ema={"decay": 0.9999}, earlyStopping={}),
     "one cycle of the learning rate": training_job(learningRateSchedule={"type": "OneCycle"}),
     "no evaluator, which needs no checkpoints": training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
@@ -839,6 +842,9 @@ TRAINING = [
         "spec.training.summaries.directory"),
     Bad("summaries at every 0 steps", training_job(summaries={"everySteps": 0}),
         "spec.training.summaries.everySteps"),
+    Bad("an average that keeps nothing", training_job(ema={"decay": 0}), "spec.training.ema.decay"),
+    Bad("an average that never moves", training_job(ema={"decay": 1}), "spec.training.ema.decay"),
+    Bad("a negative decay of an average", training_job(ema={"decay": -0.1}), "spec.training.ema.decay"),
     Bad("an early stop without evaluation", training_job(evaluation={"enabled": False}, earlyStopping={}),
         "spec.training.earlyStopping"),
     Bad("an early stop with the best model beside servers, without checkpoints", training_job(
@@ -852,6 +858,8 @@ TRAINING = [
     Bad("an early stop beside an evaluator", training_job(
         replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints"}, earlyStopping={}),
         "spec.training.earlyStopping"),
+    Bad("the best of several averages", training_job(ema={}, earlyStopping={"restoreBest": True}),
+        "spec.training.earlyStopping.restoreBest"),
     Bad("an early stop by the accuracy of a regression", training_job(
         loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "Accuracy"}),
         "spec.training.earlyStopping.metric"),

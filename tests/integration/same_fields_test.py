@@ -27,7 +27,7 @@ PLACES = {
     "LossSpec": TRAINING + "loss", "OptimizerSpec": TRAINING + "optimizer",
     "InitialWeightsSpec": TRAINING + "initialWeights", "CheckpointSpec": TRAINING + "checkpoint",
     "SummariesSpec": TRAINING + "summaries", "EvaluationSpec": TRAINING + "evaluation",
-    "EarlyStoppingSpec": TRAINING + "earlyStopping",
+    "EarlyStoppingSpec": TRAINING + "earlyStopping", "EmaSpec": TRAINING + "ema",
     "ReplicaSpec": "spec.replicaSpecs.*", "DependencySpec": "spec.replicaSpecs.*.dependsOn[]",
     "DependencyStatus": "spec.replicaSpecs.*.dependsOn[].status", "ElasticSpec": "spec.elastic",
     "RunPolicySpec": "spec.runPolicy", "SchedulingPolicySpec": "spec.runPolicy.schedulingPolicy",

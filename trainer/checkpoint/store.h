@@ -21,7 +21,7 @@ namespace lockstep::train {
 struct Snapshot {
   std::int64_t step = 0;               // steps done
   nlohmann::json state;                // run state and settings: see format.md
-  std::vector<NamedTensor> model;      // parameters and states after that step
+  std::vector<NamedTensor> model;      // parameters, states and averages after that step
   std::vector<NamedTensor> optimizer;  // slots: optimizer.safetensors
   std::string model_hash;  // of names and shapes; a checkpoint of another model is refused
   Time saved;              // with a resolution of one second; the Unix epoch: unknown

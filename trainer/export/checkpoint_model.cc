@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/checkpoint/average_tensors.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace lockstep::train {
@@ -46,7 +47,7 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
       Snapshot snapshot, LoadSnapshot(files, folder, manifest.model_hash, CheckpointParts::kModel));
   result.step = StepOfModel(manifest);
   result.model = *model;
-  result.tensors = std::move(snapshot.model);
+  result.tensors = WithAverages(std::move(snapshot.model));
   return result;
 }
 

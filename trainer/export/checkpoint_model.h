@@ -11,7 +11,8 @@ namespace lockstep::train {
 
 // Reads the checkpoint in the folder `path`, or the newest one of the checkpoint directory `path`
 // that can be read, whose job may still run: skips one that is damaged or cannot be read, with a
-// warning. Changes nothing on the disk. Its origin is the checkpoint's folder. NotFound: there is
+// warning. With averages of the parameters, the model has those in their place. Changes nothing on
+// the disk. Its origin is the checkpoint's folder. NotFound: there is
 // no checkpoint. DataLoss: it is damaged, or all are; names the file. FailedPrecondition: a newer
 // format, or it does not say which layers its model has, as those of earlier versions of this
 // program. Unavailable: none can be read now. Other errors: see FileSystem.

@@ -3,16 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "trainer/backend/settle.h"
 #include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
-                                                             Model& model, Backend& backend,
-                                                             OptimizerRole role) {
-  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
+// Through which the average and the parameters are exchanged, a piece after the other.
+constexpr std::size_t kMostFloatsExchanged = 1 << 18;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
+    const api::OptimizerSpec& spec, Model& model, Backend& backend, OptimizerRole role,
+    const std::optional<api::EmaSpec>& ema) {
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, ema, backend));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
   if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
@@ -26,6 +33,10 @@ Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segment
     slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
   }
   step_offset_ = arena_.Reserve(sizeof(OptimizerStep));
+  if (has_average()) {
+    piece_offset_ =
+        arena_.Reserve(sizeof(float) * std::min(kMostFloatsExchanged, model_.parameters().size()));
+  }
   arena_.Allocate(backend_.memory());
   ResetSlots();
   Rebind();
@@ -39,7 +50,9 @@ Optimizer::~Optimizer() {
 // In pieces, so that a large model needs no second copy in the host's memory.
 void Optimizer::ResetSlots() {
   constexpr std::size_t kMostFloats = 65'536;
-  for (int i = 0; i < slots(); ++i) {
+  if (has_average()) BeginAverage();
+  const int others = slots() - (has_average() ? 1 : 0);
+  for (int i = 0; i < others; ++i) {
     const std::span<float> whole = slot(i);
     const float start = rule_.slot_starts[static_cast<std::size_t>(i)];
     if (start == 0) {
@@ -53,6 +66,31 @@ void Optimizer::ResetSlots() {
       backend_.Upload(piece.data(), part.data(), part.size_bytes());
     }
   }
+}
+
+void Optimizer::BeginAverage() {
+  LOCKSTEP_CHECK(has_average() && !is_exchanged_, "optimizer: no average to begin");
+  const std::span<float> parameters = model_.parameters();
+  backend_.Copy(parameters.data(), average().data(), parameters.size_bytes());
+}
+
+void Optimizer::ExchangeAverage() {
+  if (!has_average()) return;
+  const std::span<float> parameters = model_.parameters(), other = slot(slots() - 1);
+  float* const piece = arena_.At<float>(piece_offset_);
+  for (std::size_t begin = 0; begin < parameters.size(); begin += kMostFloatsExchanged) {
+    const std::size_t bytes =
+        sizeof(float) * std::min(kMostFloatsExchanged, parameters.size() - begin);
+    backend_.Copy(parameters.data() + begin, piece, bytes);
+    backend_.Copy(other.data() + begin, parameters.data() + begin, bytes);
+    backend_.Copy(piece, other.data() + begin, bytes);
+  }
+  is_exchanged_ = !is_exchanged_;
+}
+
+std::span<float> Optimizer::average() {
+  if (!has_average()) return {};
+  return is_exchanged_ ? model_.parameters() : slot(slots() - 1);
 }
 
 void Optimizer::Rebind() {

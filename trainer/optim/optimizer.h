@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class Optimizer {
   // the optimizer. An idle one has no slots, and must not be asked to Step().
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
       const api::OptimizerSpec& spec, Model& model, Backend& backend,
-      OptimizerRole role = OptimizerRole::kUpdates);
+      OptimizerRole role = OptimizerRole::kUpdates, const std::optional<api::EmaSpec>& ema = {});
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -43,10 +44,22 @@ class Optimizer {
   int slots() const { return static_cast<int>(rule_.slot_names.size()); }
   std::span<float> slot(int index);
   // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB), "square" and, with momentum,
-  // "momentum" (RMSprop), "accumulator" (Adagrad). Checkpoints append "/<parameter>".
+  // "momentum" (RMSprop), "accumulator" (Adagrad); with `ema`, at last kAverageSlot. Checkpoints
+  // append "/<parameter>".
   const std::vector<std::string>& slot_names() const { return rule_.slot_names; }
-  // Sets every slot to what it was initially.
+  // Sets every slot to what it was initially; the average to the parameters.
   void ResetSlots();
+
+  // The exponential moving average of the parameters, which is evaluated in their place: see
+  // AverageInPlace. BeginAverage sets it to the parameters, which is what it begins as.
+  bool has_average() const { return rule_.averages; }
+  void BeginAverage();
+  // Exchanges it with the model's parameters. Does nothing without an average.
+  void ExchangeAverage();
+  // Where the parameters are that are trained, and their average: the model's and the last slot, or
+  // the other way round while they are exchanged. Empty without an average.
+  std::span<float> trained() { return is_exchanged_ ? slot(slots() - 1) : model_.parameters(); }
+  std::span<float> average();
   std::size_t MemoryBytes() const { return arena_.bytes(); }
 
  private:
@@ -59,7 +72,23 @@ class Optimizer {
   std::vector<OptimizerSegment> segments_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_
-  std::size_t step_offset_ = 0;
+  std::size_t step_offset_ = 0, piece_offset_ = 0;
+  bool is_exchanged_ = false;
+};
+
+// While it lives, the model's parameters are their average, if the optimizer has one. No step may
+// be begun or run meanwhile, nor anything but optimizer.trained() be taken for the parameters.
+class AverageInPlace {
+ public:
+  explicit AverageInPlace(Optimizer& optimizer) : optimizer_(optimizer) {
+    optimizer_.ExchangeAverage();
+  }
+  ~AverageInPlace() { optimizer_.ExchangeAverage(); }
+  AverageInPlace(const AverageInPlace&) = delete;
+  AverageInPlace& operator=(const AverageInPlace&) = delete;
+
+ private:
+  Optimizer& optimizer_;
 };
 
 }  // namespace lockstep::train

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <cmath>
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/optim/averaged_update.h"
 
 namespace lockstep::train {
 namespace {
@@ -88,10 +88,7 @@ absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend
   return OptimizerRuleOp{.op = backend.MakeOptimizer(lars), .slot_names = std::move(slot_names)};
 }
 
-}  // namespace
-
-absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
-                                                  Backend& backend) {
+absl::StatusOr<OptimizerRuleOp> MakeUpdate(const api::OptimizerSpec& spec, Backend& backend) {
   if (spec.name == "SGD") return MakeSgd(spec, backend);
   if (spec.name == "Adam") return MakeWithMoments<AdamSpec>(spec, backend);
   if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
@@ -102,6 +99,25 @@ absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec
       fmt::format("optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\", "
                   "\"Adagrad\", \"LARS\" or \"LAMB\"",
                   spec.name));
+}
+
+}  // namespace
+
+absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
+                                                  const std::optional<api::EmaSpec>& ema,
+                                                  Backend& backend) {
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeUpdate(spec, backend));
+  if (!ema) return rule;
+  const auto decay = static_cast<float>(ema->decay);
+  if (!(decay > 0 && decay < 1)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "ema.decay: found {}, expected above 0 and below 1 as a 32-bit float", ema->decay));
+  }
+  rule.op = MakeAveragedUpdate(std::move(rule.op), decay, backend);
+  rule.slot_names.emplace_back(kAverageSlot);
+  rule.slot_starts.push_back(0);
+  rule.averages = true;
+  return rule;
 }
 
 absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::OptimizerSpec& spec,

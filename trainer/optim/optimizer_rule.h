@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,15 +13,22 @@
 
 namespace lockstep::train {
 
+inline constexpr char kAverageSlot[] = "average";
+
 struct OptimizerRuleOp {
   std::unique_ptr<OptimizerOp> op;
   std::vector<std::string> slot_names;  // see Optimizer::slot_names
-  // One for each slot: what all its values are before the first update.
+  // One for each slot: what all its values are before the first update. Those of an average are
+  // the parameters instead.
   std::vector<float> slot_starts = std::vector<float>(slot_names.size());
+  bool averages = false;  // the last slot is the average of the parameters
 };
 
+// With `ema`, the rule then averages the parameters that it has updated: one more slot, the last.
 // InvalidArgument names the field that is unknown or out of range.
-absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec, Backend& backend);
+absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
+                                                  const std::optional<api::EmaSpec>& ema,
+                                                  Backend& backend);
 
 // Segments of the model's parameters: each tensor with an optimizer that measures tensors, else by
 // whether they decay; empty if all do. Those whose name contains one of weight_decay_exclude do

@@ -66,6 +66,7 @@ std::string MemoryKey(api::TrainingSpec training) {
   training.optimizer = {.name = optimizer.name,
                         .momentum = optimizer.momentum == 0 ? 0.0 : 0.5,
                         .weight_decay_exclude = optimizer.weight_decay_exclude};
+  if (training.ema) training.ema = api::EmaSpec{};
   return api::TrainingSpecToJson(training).dump();
 }
 

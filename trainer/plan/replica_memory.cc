@@ -104,7 +104,7 @@ std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   const ReplicaMemory& memory = numbers.memory;
   const std::size_t of_step =
       memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
-  std::size_t read = BytesWhileRead(numbers.model, numbers.snapshot);
+  std::size_t read = BytesWhileRead(numbers.model_file, numbers.snapshot);
   // The model that is trained on is read last, from a file of its own, beside the best one, which
   // is kept and counted.
   if (memory.best > 0) read = std::max(read, numbers.snapshot + 2 * numbers.model) - memory.best;
@@ -141,6 +141,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .step = bytes.step + bytes.links};
   if (ComputesOnGpu(identity)) LeaveOnlyTheHosts(measured.memory, bytes);
   measured.model = ModelBytes(session);
+  measured.model_file = ModelFileBytes(session);
   measured.snapshot = SnapshotBytes(session);
   const auto& stopping = session.training().early_stopping;
   const bool keeps_best = stopping && stopping->restore_best;
@@ -195,7 +196,8 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
       .activations = bytes.model.activations,
       .scratch = bytes.model.scratch,
       .step = bytes.step,
-      .checkpoint = BytesWhileRead(trained.model, keeps_best ? trained.snapshot : trained.model)};
+      .checkpoint =
+          BytesWhileRead(trained.model_file, keeps_best ? trained.snapshot : trained.model_file)};
 }
 
 // While one is being written, the next may be made.

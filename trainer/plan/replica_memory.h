@@ -46,8 +46,9 @@ struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
   // Of one that does not. With Independent it equals `memory`: each replica saves its own.
   ReplicaMemory other;
-  // Bytes of a checkpoint's tensors: the model's, and all but those of the best evaluation.
-  std::size_t model = 0, snapshot = 0;
+  // Bytes of tensors: of the model, of a checkpoint's model.safetensors, and of a checkpoint
+  // without those of the best evaluation.
+  std::size_t model = 0, model_file = 0, snapshot = 0;
 };
 
 struct MeasuredReplica : ReplicaNumbers {

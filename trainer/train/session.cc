@@ -152,8 +152,9 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   LOCKSTEP_ASSIGN_OR_RETURN(
-      optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
-                                    is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates));
+      optimizer_,
+      Optimizer::Create(training_.optimizer, *model_, *backend_,
+                        is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates, training_.ema));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {

@@ -111,8 +111,9 @@ std::string Session::Fingerprint() const {
 
 std::uint64_t Session::EvaluationDigest() const {
   if (test_data_ == nullptr) return 0;
-  return Digest(fmt::format("{} of {}, {:016x}, {}", test_data_->size(), ElementsOf(*test_data_),
-                            test_digest_, LossText(training_)));
+  return Digest(fmt::format("{} of {}, {:016x}, {}{}", test_data_->size(), ElementsOf(*test_data_),
+                            test_digest_, LossText(training_),
+                            training_.ema ? ", of the average" : ""));
 }
 
 std::string NormalizeText(const api::TrainingSpec& training) {

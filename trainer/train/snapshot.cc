@@ -2,104 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <utility>
 
-#include "base/digest.h"
 #include "base/log.h"
 #include "base/status.h"
 
 namespace lockstep::train {
 namespace {
-
-using TensorsByName = std::map<std::string, const NamedTensor*>;
-
-TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
-  TensorsByName by_name;
-  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
-  return by_name;
-}
-
-absl::Status Expect(const TensorsByName& tensors, const std::string& name, const Shape& shape) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) {
-    return absl::FailedPreconditionError(
-        fmt::format("found no tensor '{}', which this job's model or optimizer needs", name));
-  }
-  if (const std::string& type = found->second->type; type != "F32") {
-    return absl::FailedPreconditionError(
-        fmt::format("found tensor '{}' of type {}, expected F32", name, type));
-  }
-  if (found->second->shape == shape) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format("found tensor '{}' of {}, expected {}", name,
-                                                   found->second->shape.ToString(),
-                                                   shape.ToString()));
-}
-
-// A tensor to save: its name, its slot, and the flat range that the slot's offset refers to.
-struct SavedTensor {
-  std::string name;
-  const TensorSlot* slot;
-  float* flat;
-};
-
-std::vector<SavedTensor> ModelTensors(Session& session) {
-  std::vector<SavedTensor> tensors;
-  Model& model = session.model();
-  for (const TensorSlot& slot : model.parameter_slots()) {
-    tensors.push_back({slot.name, &slot, model.parameters().data()});
-  }
-  for (const TensorSlot& slot : model.state_slots()) {
-    tensors.push_back({slot.name, &slot, model.states().data()});
-  }
-  return tensors;
-}
-
-std::vector<SavedTensor> OptimizerTensors(Session& session) {
-  std::vector<SavedTensor> tensors;
-  Optimizer& optimizer = session.optimizer();
-  for (int i = 0; i < optimizer.slots(); ++i) {
-    const std::string& prefix = optimizer.slot_names()[static_cast<std::size_t>(i)];
-    for (const TensorSlot& slot : session.model().parameter_slots()) {
-      tensors.push_back({fmt::format("{}/{}", prefix, slot.name), &slot, optimizer.slot(i).data()});
-    }
-  }
-  return tensors;
-}
-
-std::vector<NamedTensor> CopyOf(const std::vector<SavedTensor>& tensors, Backend& backend) {
-  backend.Synchronize();
-  std::vector<NamedTensor> copies;
-  for (const SavedTensor& tensor : tensors) {
-    const TensorDesc& desc = tensor.slot->desc;
-    NamedTensor& copy = copies.emplace_back(NamedTensor{.name = tensor.name, .shape = desc.shape});
-    copy.data.resize(static_cast<std::size_t>(desc.shape.elements()));
-    backend.ToDense(desc, tensor.flat + tensor.slot->offset, copy.data.data());
-  }
-  return copies;
-}
-
-std::size_t BytesOfTensors(const std::vector<TensorName>& tensors) {
-  std::int64_t elements = 0;
-  for (const TensorName& tensor : tensors) elements += tensor.shape.elements();
-  return static_cast<std::size_t>(elements) * sizeof(float);
-}
-
-StateNames NamesOf(Session& session, const std::vector<TensorSlot>& parameters,
-                   const std::vector<TensorSlot>& states) {
-  StateNames names;
-  for (const auto* slots : {&parameters, &states}) {
-    for (const TensorSlot& slot : *slots) names.model.push_back({slot.name, slot.desc.shape});
-  }
-  for (const std::string& prefix : session.optimizer().slot_names()) {
-    for (const TensorSlot& slot : parameters) {
-      names.optimizer.push_back({fmt::format("{}/{}", prefix, slot.name), slot.desc.shape});
-    }
-  }
-  return names;
-}
 
 // The settings that must match for a saved step number to mean the same samples; but for the number
 // of samples, without which it still means the same epoch: see TakePosition.
@@ -154,25 +63,6 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
                                  "for each replica and, with stages, for each pipeline",
                                  saved)
                    : "the old setting"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExpectAll(const TensorsByName& found, const std::vector<TensorName>& wanted) {
-  for (const TensorName& tensor : wanted) {
-    LOCKSTEP_RETURN_IF_ERROR(Expect(found, tensor.name, tensor.shape));
-  }
-  return absl::OkStatus();
-}
-
-// A run that starts from another value diverges in its first step, whatever its learning rate is.
-absl::Status ExpectFinite(const TensorsByName& found, const std::vector<TensorName>& wanted) {
-  for (const TensorName& tensor : wanted) {
-    for (const float value : found.at(tensor.name)->data) {
-      if (std::isfinite(value)) continue;
-      return absl::DataLossError(
-          fmt::format("tensor '{}': found {}, expected finite numbers", tensor.name, value));
-    }
   }
   return absl::OkStatus();
 }
@@ -245,17 +135,6 @@ bool IsOfAnotherEvaluation(const RunState& saved, const Session& session) {
          saved.evaluated_on != session.EvaluationDigest();
 }
 
-// Leaves tensors that are not found as they are.
-void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors,
-             Backend& backend) {
-  for (const SavedTensor& tensor : tensors) {
-    const auto given = found.find(tensor.name);
-    if (given == found.end()) continue;
-    backend.FromDense(given->second->data.data(), tensor.slot->desc,
-                      tensor.flat + tensor.slot->offset);
-  }
-}
-
 }  // namespace
 
 std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state) {
@@ -264,39 +143,6 @@ std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state) {
   if (examples == settings.end() || !examples->is_number_integer()) return std::nullopt;
   const auto count = examples->get<std::int64_t>();
   return count > 0 ? std::optional(count) : std::nullopt;
-}
-
-std::string ModelHash(Session& session) {
-  std::uint64_t hash = kEmptyDigest;
-  for (const TensorName& tensor : WholeNames(session).model) {
-    hash = Digest(fmt::format("{}{};", tensor.name, tensor.shape.ToString()), hash);
-  }
-  return fmt::format("{:016x}", hash);
-}
-
-std::vector<NamedTensor> CopyModel(Session& session) {
-  return CopyOf(ModelTensors(session), session.backend());
-}
-
-StateTensors CopyTensors(Session& session) {
-  return {.model = CopyModel(session),
-          .optimizer = CopyOf(OptimizerTensors(session), session.backend())};
-}
-
-StateNames OwnNames(Session& session) {
-  return NamesOf(session, session.model().parameter_slots(), session.model().state_slots());
-}
-
-StateNames WholeNames(Session& session) {
-  return NamesOf(session, session.model().whole_parameter_slots(),
-                 session.model().whole_state_slots());
-}
-
-void TakeTensors(const std::vector<NamedTensor>& tensors, Session& session) {
-  const TensorsByName found = ByName(tensors);
-  for (const auto& own : {ModelTensors(session), OptimizerTensors(session)}) {
-    Restore(found, own, session.backend());
-  }
 }
 
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
@@ -317,30 +163,17 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now, StateTe
   return snapshot;
 }
 
-std::size_t SnapshotBytes(Session& session) {
-  return ModelBytes(session) + BytesOfTensors(WholeNames(session).optimizer);
-}
-
-std::size_t ModelBytes(Session& session) {
-  return BytesOfTensors(WholeNames(session).model);
-}
-
-// The optimizer's file is read after the model's, whose bytes are gone by then.
-std::size_t BytesWhileRead(std::size_t model, std::size_t read) {
-  const std::size_t optimizer = read - model;
-  return model + std::max(model, 2 * optimizer);
-}
-
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
   LOCKSTEP_ASSIGN_OR_RETURN(RunState saved, RunStateOf(snapshot));
-  const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
-  const StateNames names = WholeNames(session);
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, names.model)));
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(optimizer, names.optimizer)));
+  LOCKSTEP_RETURN_IF_ERROR(
+      OfCheckpoint(snapshot, ExpectTensors(snapshot.model, snapshot.optimizer, session)));
   LOCKSTEP_RETURN_IF_ERROR(TakePosition(snapshot, session, saved));
-  Restore(model, ModelTensors(session), session.backend());
-  Restore(optimizer, OptimizerTensors(session), session.backend());
+  TakeTensors(snapshot.model, snapshot.optimizer, session);
+  if (session.optimizer().has_average() && !HasAverages(snapshot.model)) {
+    LogInfo("the checkpoint has no average of the parameters: it begins at its parameters",
+            {{"step", snapshot.step}});
+  }
   state = saved;
   if (IsOfAnotherEvaluation(saved, session)) ForgetEvaluations(state);
   KeepBestOf(session.training(), state);
@@ -349,50 +182,7 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
 
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
-  const TensorsByName model = ByName(snapshot.model);
-  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, WholeNames(session).model)));
-  Restore(model, ModelTensors(session), session.backend());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors,
-                                         const std::vector<std::string>& exclude,
-                                         Session& session) {
-  TensorsByName found = ByName(tensors);
-  const std::vector<TensorName> all = WholeNames(session).model;
-  std::vector<TensorName> wanted;
-  std::vector<bool> is_used(exclude.size());
-  TakenWeights result;
-  for (const TensorName& tensor : all) {
-    bool is_excluded = false;
-    for (std::size_t i = 0; i < exclude.size(); ++i) {
-      if (tensor.name.find(exclude[i]) == std::string::npos) continue;
-      is_excluded = is_used[i] = true;
-    }
-    if (!is_excluded) {
-      wanted.push_back(tensor);
-      continue;
-    }
-    ++result.excluded;
-    found.erase(tensor.name);
-  }
-  for (std::size_t i = 0; i < exclude.size(); ++i) {
-    if (is_used[i]) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "initialWeights.exclude[{}]: found \"{}\", expected a part of a tensor's name, {}", i,
-        exclude[i],
-        all.empty() ? "of which the model has none"
-                    : fmt::format("such as \"{}\"", all.back().name)));
-  }
-  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(found, wanted));
-  LOCKSTEP_RETURN_IF_ERROR(ExpectFinite(found, wanted));
-  Restore(found, ModelTensors(session), session.backend());
-  for (const TensorName& tensor : wanted) {
-    found.erase(tensor.name);
-    result.taken.push_back(tensor.name);
-  }
-  for (const auto& [name, tensor] : found) result.unused.push_back(name);
-  return result;
+  return OfCheckpoint(snapshot, TakeModel(snapshot.model, session));
 }
 
 }  // namespace lockstep::train

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/checkpoint/average_tensors.h"
 
 namespace lockstep::train {
 namespace {
@@ -101,19 +102,23 @@ absl::Status TakeFrom(Session& session, StageGroups& groups, std::vector<NamedTe
   LOCKSTEP_RETURN_IF_ERROR(SendNames(names, stage, groups));
   std::vector<std::uint8_t> has(names.size());
   LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, std::as_writable_bytes(std::span(has))));
-  std::vector<NamedTensor> taken;
+  StateTensors taken;
   std::size_t next = 0;
-  for (const auto* part : {&own.model, &own.optimizer, &own.best}) {
-    std::vector<NamedTensor>& into = part == &own.best ? *best : taken;
-    for (const TensorName& tensor : *part) {
+  const auto take = [&](const std::vector<TensorName>& part,
+                        std::vector<NamedTensor>& into) -> absl::Status {
+    for (const TensorName& tensor : part) {
       if (has[next++] == 0) continue;
       NamedTensor& given =
           into.emplace_back(NamedTensor{.name = tensor.name, .shape = tensor.shape});
       given.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
       LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(given.data)));
     }
-  }
-  TakeTensors(taken, session);
+    return absl::OkStatus();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(take(own.model, taken.model));
+  LOCKSTEP_RETURN_IF_ERROR(take(own.optimizer, taken.optimizer));
+  if (best != nullptr) LOCKSTEP_RETURN_IF_ERROR(take(own.best, *best));
+  TakeTensors(taken.model, taken.optimizer, session);
   return absl::OkStatus();
 }
 
@@ -158,7 +163,10 @@ absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
 
 // All tensors, of which only those of this stage have data.
 StateTensors WholeWithOwn(Gathers needs, Session& session, std::vector<NamedTensor> best) {
-  const StateNames names = WholeNames(session);
+  StateNames names = WholeNames(session);
+  if (needs != Gathers::kAll) {  // averages come in the place of their parameters
+    std::erase_if(names.model, [](const TensorName& tensor) { return IsAverage(tensor.name); });
+  }
   StateTensors own = CopyOwn(needs, session, std::move(best)), whole;
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(own);
   const auto fill = [&](const std::vector<TensorName>& from, std::vector<NamedTensor>& to,

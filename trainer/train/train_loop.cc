@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "api/v1/activity.h"
+#include "trainer/export/export_at_end.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/export_at_end.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/stage_step.h"
 #include "trainer/train/train_step.h"
@@ -180,11 +180,14 @@ bool TrainLoop::IsEvaluationDue() const {
 TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate) {
   if (!IsEvaluationDue()) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kEvaluation);
-  auto evaluated = [&] {
+  auto evaluated = [&]() -> Evaluated {
     const PhaseTimer timer(phases, Phase::kEvaluation);
+    const AverageInPlace average(session.optimizer());
+    if (Ended lost = ShareAverage()) return *std::move(lost);
     return evaluate();
   }();
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
+  if (Ended lost = ShareAverage()) return lost;
   const auto& evaluation = std::get<0>(evaluated);
   if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
   if (Ended diverged = DivergedFor(state.step, evaluation->loss)) return diverged;
@@ -207,6 +210,19 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
 // updates the parameters for all keeps all that must not be lost.
 bool TrainLoop::KeepsBest(const RunState& of) const {
   return RestoresBest(session.training(), of) && session.update_site() != UpdateSite::kRankZero;
+}
+
+// CentralStorage: rank 0 alone has the average. While that is in place, it is what the others
+// evaluate, like the parameters that they train with afterwards: they get them again then. No rank
+// reads what rank 0 exchanges, because the sum of an evaluation is made when all have done theirs.
+TrainLoop::Ended TrainLoop::ShareAverage() {
+  if (session.update_site() == UpdateSite::kEveryRank || !session.training().ema) {
+    return std::nullopt;
+  }
+  absl::Status shared = ShareTensors(strategy, /*source=*/0, state.step);
+  if (shared.ok()) shared = strategy.Barrier();
+  if (shared.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(shared));
 }
 
 // A finite gradient can still produce an update that is not. All ranks check before a save, so that
@@ -292,7 +308,11 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
     const bool is_best = KeepsBest(state);
     if (!is_staged) to_export = is_best ? best.tensors : CopyModel(session);
-    kept = ExportAtEnd(export_to, is_best ? best.step : state.step, session, std::move(to_export),
+    kept = ExportAtEnd(export_to,
+                       {.origin = "",
+                        .step = is_best ? best.step : state.step,
+                        .model = session.model_description(),
+                        .tensors = std::move(to_export)},
                        writer, *files);
     if (kept.ok()) exported = state;
   }

@@ -146,6 +146,7 @@ struct TrainLoop {
   std::vector<std::span<float>> SharedRanges() const;
   Ended EvaluateIfDue(int rank);
   Ended EvaluationGoesOn(int rank);
+  Ended ShareAverage();
 };
 
 }  // namespace lockstep::train

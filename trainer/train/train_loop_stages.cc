@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "trainer/checkpoint/average_tensors.h"
 #include "trainer/train/stage_state.h"
 #include "trainer/train/train_loop.h"
 
@@ -89,7 +90,7 @@ std::vector<NamedTensor> TrainLoop::BestToSave() const {
 std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
   std::vector<NamedTensor>& model =
       gathered_tensors.best.empty() ? gathered_tensors.model : gathered_tensors.best;
-  if (is_saved_too) return model;
+  if (is_saved_too) return WithAverages(model);
   return std::exchange(model, {});
 }
 

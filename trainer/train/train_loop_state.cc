@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/host_view.h"
+#include "trainer/checkpoint/average_tensors.h"
 #include "trainer/train/initial_weights.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_loop.h"
@@ -212,7 +213,10 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
 absl::Status TrainLoop::TakeBest(Snapshot& snapshot) {
   best = {};
   if (!KeepsBest(state)) return absl::OkStatus();
-  if (snapshot.best.empty() && state.best.step == snapshot.step) snapshot.best = snapshot.model;
+  // The averages were evaluated, if the run had any.
+  if (snapshot.best.empty() && state.best.step == snapshot.step) {
+    snapshot.best = WithAverages(snapshot.model);
+  }
   if (snapshot.best.empty()) {
     LogWarning("the model of the best evaluation was not kept: the best is sought anew",
                {{"checkpointStep", snapshot.step}, {"bestStep", state.best.step}});
@@ -236,10 +240,10 @@ bool TrainLoop::TakeBestOf(Snapshot& snapshot) {
 // Resets everything: an interrupted broadcast may have left parts of another rank's state here.
 TrainLoop::Ended TrainLoop::Initialize() {
   session.model().InitializeParameters();
-  session.optimizer().ResetSlots();
   absl::StatusOr<std::vector<NamedTensor>> loaded =
       LoadInitialWeights(session.training().initial_weights, *files, session);
   if (!loaded.ok()) return FailedFor(loaded.status());
+  session.optimizer().ResetSlots();  // the average begins at the parameters
   given_tensors = {};
   if (session.stage().count > 1) given_tensors.model = *std::move(loaded);
   state = RunState{.step = 0};

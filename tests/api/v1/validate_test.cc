@@ -747,6 +747,12 @@ TEST(ValidateTest, TrainingFaults) {
        },
        "spec.training.earlyStopping: found with evaluation.enabled false, expected true: it "
        "compares evaluations"},
+      {[](TrainingSpec& t) {
+         t.early_stopping.emplace().restore_best = true;
+         t.ema.emplace();
+       },
+       "spec.training.earlyStopping.restoreBest: found true with ema, expected one of both: the "
+       "average is what the run ends with"},
       {[](TrainingSpec& t) { t.early_stopping.emplace().metric = BestMetric::kMeanAbsoluteError; },
        "spec.training.earlyStopping.metric: found MeanAbsoluteError with loss "
        "SparseCategoricalCrossentropy, expected Accuracy or Loss"},

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/nn/model_bench.h"
+#include "trainer/check/device_array.h"
 
 namespace lockstep::train {
 namespace {
@@ -83,6 +85,124 @@ TEST(OptimizerSlotsTest, ALargeSlotOfADeviceBeginsAsTheRuleSays) {
   ASSERT_GT(found.size(), 2u * 65'536);
   bench.backend().Download(adagrad->slot(0).data(), found.data(), found.size() * sizeof(float));
   EXPECT_THAT(found, testing::Each(0.25f));
+}
+
+TEST_F(OptimizerTest, TheAverageIsTheLastSlotAndBeginsAsTheParameters) {
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  std::fill(parameters.begin(), parameters.end(), 1.0f);
+  const auto adam = Optimizer::Create({.name = "Adam"}, bench_.model(), bench_.backend(),
+                                      OptimizerRole::kUpdates, api::EmaSpec{.decay = 0.75})
+                        .value();
+  EXPECT_THAT(adam->slot_names(), testing::ElementsAre("m", "v", "average"));
+  EXPECT_TRUE(adam->has_average());
+  EXPECT_EQ(adam->average().data(), adam->slot(2).data());
+  EXPECT_THAT(adam->average(), testing::Each(1.0f));
+  std::fill(gradients.begin(), gradients.end(), 2.0f);
+  Step(*adam, 0.5, 1);
+  const float moved = parameters[0];
+  EXPECT_NEAR(moved, 0.5f, 1e-4f);
+  EXPECT_THAT(adam->average(), testing::Each(testing::FloatNear(0.75f + 0.25f * moved, 1e-6f)));
+  std::fill(parameters.begin(), parameters.end(), 3.0f);
+  adam->ResetSlots();
+  EXPECT_THAT(adam->average(), testing::Each(3.0f));
+  EXPECT_THAT(adam->slot(0), testing::Each(0.0f));
+  EXPECT_FALSE(Make({.name = "Adam"})->has_average());
+  EXPECT_TRUE(Make({.name = "Adam"})->average().empty());
+}
+
+TEST_F(OptimizerTest, AnUpdateThatDoesNotApplyDoesNotMoveTheAverage) {
+  std::ranges::fill(bench_.model().parameters(), 1.0f);
+  const auto sgd = Optimizer::Create({.name = "SGD"}, bench_.model(), bench_.backend(),
+                                     OptimizerRole::kUpdates, api::EmaSpec{.decay = 0.75})
+                       .value();
+  std::ranges::fill(bench_.model().parameters(), 2.0f);
+  *sgd->step() = {.applies = false, .learning_rate = 1};
+  sgd->Step();
+  EXPECT_THAT(sgd->average(), testing::Each(1.0f));
+  *sgd->step() = {.applies = true, .learning_rate = 0};
+  sgd->Step();
+  EXPECT_THAT(sgd->average(), testing::Each(1.25f));
+}
+
+TEST_F(OptimizerTest, ADecayOutOfRangeIsRefused) {
+  for (const double decay : {0.0, 1.0, -0.5, 0.999999999}) {
+    const auto made = Optimizer::Create({.name = "SGD"}, bench_.model(), bench_.backend(),
+                                        OptimizerRole::kUpdates, api::EmaSpec{.decay = decay});
+    EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("ema.decay: found "));
+  }
+}
+
+class AverageOnBackendsTest : public testing::TestWithParam<std::string> {};
+
+// A plain loop over what the values were, to the bit; the third update does not apply.
+TEST_P(AverageOnBackendsTest, FollowsTheUpdatedValues) {
+  constexpr std::int64_t kSize = 1003;
+  const auto backend = MakeBackend({.name = GetParam()});
+  const OptimizerRuleOp rule =
+      MakeOptimizerRule({.name = "Adam"}, api::EmaSpec{.decay = 0.75}, *backend).value();
+  std::vector<float> expected(kSize, 1.0f);
+  const std::vector<float> zeros(kSize);
+  const DeviceArray<float> values(*backend, expected), average(*backend, expected);
+  const DeviceArray<float> m(*backend, zeros), v(*backend, zeros);
+  DeviceArray<float> gradients(*backend, zeros);
+  DeviceArray<OptimizerStep> step(*backend, {OptimizerStep{}});
+  rule.op->Bind({.values = values.data(),
+                 .gradients = gradients.data(),
+                 .slots = {m.data(), v.data(), average.data()},
+                 .size = kSize,
+                 .segments = {},
+                 .step = step.data()});
+  for (std::int64_t i = 1; i <= 5; ++i) {
+    std::vector<float> gradient(kSize);
+    for (std::size_t j = 0; j < gradient.size(); ++j) {
+      gradient[j] = static_cast<float>(j) - 200 * static_cast<float>(i);
+    }
+    gradients.Set(gradient);
+    step.Set({{.applies = i != 3, .learning_rate = 0.1f, .step = i}});
+    rule.op->Step();
+    const std::vector<float> now = values.Values();
+    for (std::size_t j = 0; i != 3 && j < now.size(); ++j) {
+      const float kept = 0.75f * expected[j], fresh = 0.25f * now[j];
+      expected[j] = kept + fresh;
+    }
+    EXPECT_EQ(average.Values(), expected) << "update " << i;
+  }
+  EXPECT_NE(values.Values(), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AverageOnBackendsTest, testing::ValuesIn(kBackendsUnderTest),
+                         [](const auto& backend) { return TestName(backend.param); });
+
+// More than is exchanged at a time, on a device whose memory the host cannot read.
+TEST(OptimizerSlotsTest, TheAverageTakesTheParametersPlaceAndGivesItBack) {
+  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 300}})},
+                   {.batch = 2, .input = {1, 40, 50}, .classes = 300}, "async-reference");
+  const std::span<float> parameters = bench.model().parameters();
+  ASSERT_GT(parameters.size(), 2u << 18U);
+  std::vector<float> trained(parameters.size()), other(parameters.size());
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    trained[i] = static_cast<float>(i);
+    other[i] = -1 - static_cast<float>(i);
+  }
+  const auto sgd = Optimizer::Create({.name = "SGD"}, bench.model(), bench.backend(),
+                                     OptimizerRole::kUpdates, api::EmaSpec{})
+                       .value();
+  bench.backend().Upload(trained.data(), parameters.data(), parameters.size_bytes());
+  bench.backend().Upload(other.data(), sgd->average().data(), parameters.size_bytes());
+  const auto content = [&](std::span<const float> range) {
+    std::vector<float> found(range.size());
+    bench.backend().Download(range.data(), found.data(), range.size_bytes());
+    return found;
+  };
+  {
+    const AverageInPlace in_place(*sgd);
+    EXPECT_EQ(sgd->average().data(), parameters.data());
+    EXPECT_EQ(content(parameters), other);
+    EXPECT_EQ(content(sgd->trained()), trained);
+  }
+  EXPECT_EQ(sgd->trained().data(), parameters.data());
+  EXPECT_EQ(content(parameters), trained);
+  EXPECT_EQ(content(sgd->average()), other);
 }
 
 TEST_F(OptimizerTest, StepMovesParametersAgainstTheirGradients) {

@@ -234,6 +234,18 @@ TEST(JobPlanTest, ACheckpointThatIsReadAtTheStartHasRoom) {
       << "the model's tensors, and Adam's two with the file that they come from";
 }
 
+TEST(JobPlanTest, AnAverageNeedsTheMemoryOfTheParameters) {
+  PlanOptions options = JobOf(1, 600);
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  const JobPlan without = Plan(options);
+  options.identity.training.ema = api::EmaSpec{.decay = 0.5};
+  const JobPlan with = Plan(options);
+  const std::size_t model = ModelBytes(*RealSession(options));
+  EXPECT_EQ(with.checkpoint, without.checkpoint + model);
+  EXPECT_GE(with.memory.replica.optimizer, without.memory.replica.optimizer + model);
+  EXPECT_EQ(with.memory.replica.parameters, without.memory.replica.parameters);
+}
+
 PlanOptions CentralStorageOf(int processes) {
   PlanOptions options = JobOf(1, 6);
   options.identity.processes_per_pod = processes;
@@ -382,6 +394,9 @@ TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
     return PodOf(plan, api::Role::kEvaluator) - process - own;
   };
   EXPECT_EQ(read(), 2 * model) << "the tensors, and the file that they come from";
+  options.identity.training.ema.emplace();
+  EXPECT_EQ(read(), 4 * model) << "which has the average, too";
+  options.identity.training.ema.reset();
   options.identity.training.checkpoint.keep_best = api::BestMetric::kLoss;
   EXPECT_EQ(read(), model + 2 * optimizer) << "to keep the best one, it reads all of it";
   options.pod_limits[api::Role::kEvaluator] = std::size_t{20} << 20;

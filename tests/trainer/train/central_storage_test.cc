@@ -134,6 +134,14 @@ TEST_P(CentralStorageTest, ComputesTheBitsOfMirrored) {
                 Mirrored(FullTraining(), GetParam()));
 }
 
+// The others have no average of their own, and evaluate that of the controller.
+TEST_P(CentralStorageTest, ComputesTheBitsOfMirroredWithAnAverage) {
+  api::TrainingSpec training = FullTraining();
+  training.ema = api::EmaSpec{.decay = 0.75};
+  ExpectOutcome(Pair{.training = training, .road = GetParam()}.Train(),
+                Mirrored(training, GetParam()));
+}
+
 TEST_P(CentralStorageTest, ComputesTheBitsOfMirroredWithALossScale) {
   api::TrainingSpec training = SmallTraining();
   training.precision = api::Precision::kFloat16;

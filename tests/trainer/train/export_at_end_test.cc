@@ -1,4 +1,4 @@
-#include "trainer/train/export_at_end.h"
+#include "trainer/export/export_at_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,6 +77,19 @@ TEST_F(ExportAtEndTest, ItIsWhatAnExportOfTheLastCheckpointWouldBe) {
     ASSERT_TRUE(ExportModel({.checkpoint = "/saved", .file = file}, files_).ok());
     EXPECT_EQ(at_end, files_.Content(file));
   }
+}
+
+TEST_F(ExportAtEndTest, TheAverageIsExportedInPlaceOfTheParameters) {
+  training_.ema = api::EmaSpec{.decay = 0.75};
+  OpenCheckpoints(1);
+  const auto rank = MakeRank();
+  EXPECT_TRUE(rank->Train());
+  Session& session = *rank->session;
+  EXPECT_EQ(ParametersIn(kTensors), Download(session.backend(), session.optimizer().average()));
+  EXPECT_NE(ParametersIn(kTensors), rank->Parameters());
+  const std::string at_end = files_.Content(kTensors);
+  ASSERT_TRUE(ExportModel({.checkpoint = "/saved", .file = kTensors}, files_).ok());
+  EXPECT_EQ(at_end, files_.Content(kTensors));
 }
 
 TEST_F(ExportAtEndTest, OnlyTheLeadingRankExports) {

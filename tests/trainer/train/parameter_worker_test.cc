@@ -246,6 +246,25 @@ TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWith
   EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
 }
 
+// The servers average their values; the leading process evaluates and exports what it pulls.
+TEST_F(ParameterWorkerTest, TheServersAverageTheParametersAsWithoutServers) {
+  const TempDirectory out;
+  training_.ema = api::EmaSpec{.decay = 0.75};
+  training_.checkpoint.export_to = out.At("mirrored.safetensors");
+  LocalRendezvousHub other_hub(1);
+  Rank mirrored(training_, 1, other_hub, 0);
+  EXPECT_TRUE(mirrored.Train());
+  training_.checkpoint.export_to = out.At("model.safetensors");
+  sync_ = true;
+  StartServer();
+  const auto rank = MakeRank();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->State(), mirrored.State());
+  EXPECT_EQ(rank->loop.state.test_loss, mirrored.loop.state.test_loss);
+  EXPECT_EQ(ReadTextFile(out.At("model.safetensors")),
+            ReadTextFile(out.At("mirrored.safetensors")));
+}
+
 // The other worker leaves with its part, as in a suspension, where there may be no time for it.
 TEST_F(ParameterWorkerTest, AStopInSyncLeavesTheStepThatHasBegunToTheSuccessor) {
   sync_ = true;

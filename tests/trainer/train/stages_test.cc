@@ -36,7 +36,7 @@ api::Json LayerOf(const std::string& type, api::Json fields = api::Json::object(
 }
 
 // A residual block, normalization and dropout, in four micro-batches of four, of which an epoch's
-// last batch has fewer.
+// last batch has fewer; and an average of the parameters.
 api::TrainingSpec ResidualTraining() {
   api::TrainingSpec training = SmallTraining();
   const api::Json conv = {{"filters", 4}, {"kernelSize", 3}, {"padding", "same"}};
@@ -48,6 +48,7 @@ api::TrainingSpec ResidualTraining() {
        LayerOf("Dense", {{"units", 8}, {"activation", "relu"}}), LayerOf("Dense", {{"units", 3}})});
   training.gradient_accumulation = 4;
   training.optimizer.name = "Adam";
+  training.ema = api::EmaSpec{.decay = 0.75};
   return training;
 }
 

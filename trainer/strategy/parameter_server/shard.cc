@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const api::TrainingSpec& tr
                                                      Backend& backend) {
   LOCKSTEP_CHECK(backend.IsHost(), "parameter server: {} is no host back end", backend.Name());
   LOCKSTEP_ASSIGN_OR_RETURN(const OptimizerRuleOp rule,
-                            MakeOptimizerRule(training.optimizer, backend));
+                            MakeOptimizerRule(training.optimizer, training.ema, backend));
   return std::unique_ptr<Shard>(
       new Shard(training, backend, static_cast<int>(rule.slot_names.size())));
 }
@@ -64,7 +64,7 @@ absl::StatusOr<Shard::Ops> Shard::MakeOps(std::size_t ranges) const {
   Ops ops;
   for (std::size_t i = 0; i < std::max<std::size_t>(ranges, 1); ++i) {
     LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
-                              MakeOptimizerRule(training_.optimizer, backend_));
+                              MakeOptimizerRule(training_.optimizer, training_.ema, backend_));
     ops.push_back(std::move(rule.op));
   }
   return ops;

@@ -109,6 +109,46 @@ TEST_F(ShardTest, AsyncEachGradientUpdatesTheValuesAndTheStatistics) {
   EXPECT_EQ(version_, 11);
 }
 
+// Each server averages its values once it has updated them, and not for a skipped step.
+TEST(ShardWithAnAverageTest, AveragesItsValuesAfterEachUpdate) {
+  const auto backend = MakeReferenceBackend();
+  api::TrainingSpec training;
+  training.optimizer = {.name = "SGD", .learning_rate = 1};
+  training.ema = api::EmaSpec{.decay = 0.75};
+  const auto shard = *Shard::Create(training, *backend);
+  for (const int parts : {0, 1}) {  // Async, Sync
+    const std::uint64_t fence = kFence + static_cast<std::uint64_t>(parts);
+    const ShardLayout layout{.ranges = {{0, 2}, {6, 8}},
+                             .states = 1,
+                             .segments = {},
+                             .parts = parts,
+                             .total_steps = 100,
+                             .parameters = 8};
+    ASSERT_TRUE(
+        shard->Load(fence, layout, 10, ContentOf({10, 20, 30, 40, 50, 10, 20, 30, 40})).ok());
+    const Floats gradient(4, 4.0f), states(1, 0.0f);
+    const Shard::Gradient push{.fence = fence,
+                               .step = 10,
+                               .version = 10,
+                               .ranges = {gradient.data(), gradient.data()},
+                               .states = states.data()};
+    ASSERT_TRUE(shard->Push(push).ok());
+    Floats pulled;
+    const auto read = [&](std::span<const float> content) {
+      pulled.assign(content.begin(), content.end());
+    };
+    ASSERT_TRUE(shard->Pull({.fence = fence, .version = 11, .slots = true}, read).ok());
+    EXPECT_THAT(pulled, ElementsAre(6, 16, 26, 36, 50, 9, 19, 29, 39)) << parts;
+    ASSERT_TRUE(
+        shard->Push({.fence = fence, .step = 11, .version = 11, .skip = true, .ranges = {}}).ok());
+    const auto skipped =
+        shard->Pull({.fence = fence, .version = 12, .skip = true, .slots = true}, read);
+    ASSERT_TRUE(skipped.ok()) << skipped.status();
+    EXPECT_EQ(*skipped, 12);
+    EXPECT_THAT(pulled, ElementsAre(6, 16, 26, 36, 50, 9, 19, 29, 39)) << parts;
+  }
+}
+
 TEST_F(ShardTest, AsyncARepeatedPushIsAcknowledgedAndNotApplied) {
   Load(0);
   ASSERT_TRUE(Push(11, 3).ok());

@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "trainer/checkpoint/file_system.h"
-#include "trainer/checkpoint/store.h"
 #include "trainer/export/model_file.h"
-#include "trainer/train/session.h"
 
 namespace lockstep::train {
 
@@ -22,10 +18,9 @@ namespace lockstep::train {
 absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
                            const ModelWriter& writer, FileSystem& files);
 
-// Writes the session's model, which has done `step` steps and has these tensors (see CopyModel),
-// and logs that. Does nothing without a `file`. Errors: see WriteModelFile.
-absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         std::vector<NamedTensor> tensors, const ModelWriter& writer,
+// Writes the model, whose origin is the run, and logs that. Does nothing without a `file`. Errors:
+// see WriteModelFile.
+absl::Status ExportAtEnd(const std::string& file, TrainedModel model, const ModelWriter& writer,
                          FileSystem& files);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-#include "trainer/train/export_at_end.h"
+#include "trainer/export/export_at_end.h"
 
 #include <fmt/format.h>
 
@@ -32,20 +32,16 @@ absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
                                        std::string(prepared.message()))};
 }
 
-absl::Status ExportAtEnd(const std::string& file, std::int64_t step, Session& session,
-                         std::vector<NamedTensor> tensors, const ModelWriter& writer,
+absl::Status ExportAtEnd(const std::string& file, TrainedModel model, const ModelWriter& writer,
                          FileSystem& files) {
   if (file.empty()) return absl::OkStatus();
-  const TrainedModel model{.origin = "the trained model",
-                           .step = step,
-                           .model = session.model_description(),
-                           .tensors = std::move(tensors)};
+  model.origin = "the trained model";
   const absl::Status written = WriteModelFile(model, file, writer, files);
   if (!written.ok()) {
     return {written.code(), fmt::format("{}: the trained model is not exported: {}", kField,
                                         std::string(written.message()))};
   }
-  LogInfo("exported the trained model", {{"file", file}, {"step", step}});
+  LogInfo("exported the trained model", {{"file", file}, {"step", model.step}});
   return absl::OkStatus();
 }
 
