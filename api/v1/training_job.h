@@ -117,8 +117,8 @@ struct AugmentSpec {  // of training images
   std::optional<CutoutSpec> cutout;
   bool operator==(const AugmentSpec&) const = default;
 };
-// What each channel of an image has subtracted, and is divided by after that. Of as many channels as
-// the images have.
+// What each channel of an image has subtracted, and is divided by after that. Of as many channels
+// as the images have.
 struct NormalizeSpec {
   std::vector<double> mean, std;  // of pixels in [0, 1]; both are set
   bool operator==(const NormalizeSpec&) const = default;
@@ -130,7 +130,7 @@ struct DatasetSpec {
   bool cache = true;  // keep decoded samples in memory
   // Where decoded images are kept on disk, for later epochs and other processes; empty: nowhere.
   std::string cache_directory;
-  int prefetch = 2;   // batches that a thread prepares in advance; 0: none
+  int prefetch = 2;  // batches that a thread prepares in advance; 0: none
   std::optional<SyntheticSpec> synthetic;
   std::optional<NpySpec> npy;
   std::optional<CsvSpec> csv;
