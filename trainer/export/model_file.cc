@@ -73,7 +73,8 @@ void RemoveOlderDrafts(FileSystem& files, const std::string& path, const ModelWr
 absl::Status WriteOnnx(const TrainedModel& model, const std::string& path,
                        const ModelWriter& writer, FileSystem& files) {
   const std::string doc = fmt::format(
-      "Step {} of a training. Input: samples as the model got them, bytes divided by 255.",
+      "Step {} of a training. Input: samples as the model got them, bytes divided by 255 and then "
+      "normalized if the job's dataset.normalize says so.",
       model.step);
   const absl::StatusOr<std::string> encoded = EncodeOnnx(model.model, model.tensors, doc);
   if (!encoded.ok()) {

@@ -149,7 +149,9 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   if (keeps_best) {
     measured.memory.best = is_whole ? measured.model : bytes.model.parameters + bytes.model.states;
   }
-  const int copies = CheckpointCopies(session.training(), data, session.plan());
+  int copies = CheckpointCopies(session.training(), data, session.plan());
+  // A job of parameter servers saves each new best model at once, beside its other checkpoints.
+  if (keeps_best && identity.Traits().has_parameter_servers) copies = 2;
   const std::size_t saved = measured.snapshot + (keeps_best ? measured.model : 0);
   measured.memory.checkpoint =
       std::max({static_cast<std::size_t>(copies) * saved, copies > 0 ? BytesOfRestore(measured) : 0,

@@ -49,6 +49,8 @@ void Session::Load(const Batch& batch, int part) {
 }
 
 // Behind the part's own rows may be those of the next one, which are as good as any other padding.
+// Behind the last ones of the batch, zeros are written: the memory may hold what the pass before
+// has computed, and what is not finite would reach the gradients, though the rows have no weight.
 StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
   const auto [first, end] = RowsOfPart(batch, part);
   const std::int64_t rows =
@@ -65,6 +67,11 @@ StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
   } else {
     backend_->ConvertInput(batch.pixels.data() + first * elements, model.input(), rows * elements,
                            input_scaling_);
+  }
+  const std::int64_t padding = std::ssize(labels_) - rows;
+  if (padding > 0) {
+    backend_->Zero(model.input() + rows * elements,
+                   static_cast<std::size_t>(padding * elements) * sizeof(float));
   }
   return step;
 }

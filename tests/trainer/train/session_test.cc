@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -81,6 +82,33 @@ std::vector<std::uint8_t> FirstTestSample(const Session& session) {
   std::vector<std::uint8_t> sample(session.test_data()->sample_bytes());
   EXPECT_TRUE(session.test_data()->Read(0, sample).ok());
   return sample;
+}
+
+// What a pass has left there would reach the gradients, if it is not finite: 0 times it is NaN.
+TEST(SessionTest, RowsBehindTheBatchAreZeros) {
+  for (const std::string& device : {std::string("reference"), std::string("async-reference")}) {
+    SessionOptions options{.training = SmallTraining(), .backend = device};
+    options.training.batch_size = {.global = 10, .per_replica = {}};
+    options.training.gradient_accumulation = 3;
+    const auto session = *Session::Create(options);
+    const auto loader = Loader::Create(session->train_data(), session->TrainingReads(0));
+    loader->Seek(0);
+    Batch batch = **loader->Next();
+    batch.valid = 7;  // so that the third part of four rows has none
+    const auto elements = static_cast<std::size_t>(session->train_data().sample_shape().elements());
+    const std::vector<float> spoiled(4 * elements, NAN);
+    session->backend().Upload(spoiled.data(), session->model().input(),
+                              spoiled.size() * sizeof(float));
+    session->Load(batch, 2);
+    std::vector<float> found(spoiled.size());
+    session->backend().Download(session->model().input(), found.data(),
+                                found.size() * sizeof(float));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::size_t row = 7 + i / elements;
+      const double expected = row < 10 ? batch.pixels[7 * elements + i] / 255.0 : 0.0;
+      ASSERT_NEAR(found[i], expected, 1e-6) << device << ", element " << i;
+    }
+  }
 }
 
 // Two channels, each with its own numbers.
