@@ -5,6 +5,9 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
+#include <memory>
+#include <tuple>
+
 namespace lockstep::kube {
 namespace {
 
@@ -35,7 +38,7 @@ void NoteAlert(const SSL* connection, int where, int /*value*/) {
 void TlsFaults::Note(ssl_ctx_st* context) const {
   auto slot = std::make_unique<Slot>(latest_);
   if (SSL_CTX_set_ex_data(context, SlotIndex(), slot.get()) != 1) return;  // then nothing is noted
-  slot.release();  // FreeSlot deletes it, with the context
+  std::ignore = slot.release();  // FreeSlot deletes it, with the context
   SSL_CTX_set_info_callback(context, NoteAlert);
 }
 

@@ -7,7 +7,9 @@ namespace {
 using Wide = Lanes<LOCKSTEP_LANES>::Float;
 constexpr std::int64_t kLanes = LOCKSTEP_LANES;
 constexpr std::int64_t kChannels = kBatchNormChannels;
-constexpr std::int64_t kPiece = 64;  // terms that are added as floats
+// Terms that are added as floats. The mean of dy is subtracted from each dy, so that its error adds
+// up in what is summed over dx, such as the gradient of a bias.
+constexpr std::int64_t kPiece = 64, kGradientPiece = 16;
 
 // A pixel's channels, one in each lane.
 template <int kVectors>
@@ -38,13 +40,21 @@ template <typename Body>
   }
 }
 
-// Adds what a piece's sums of x - near and of its square say of a channel to its moments. Chan,
-// Golub and LeVeque, "Algorithms for computing the sample variance", 1983.
-[[gnu::always_inline]] inline void AddPiece(double count, double before, float near, double sum,
-                                            double square, double& mean, double& squares) {
-  const double distance = near + sum / count - mean;
-  mean += distance * (count / (before + count));
-  squares += square - sum * sum / count + distance * distance * (before * count / (before + count));
+// Of a channel in a piece: the sums of x - near and of its square.
+struct Piece {
+  float near;
+  double count, sum, square;
+};
+
+// Adds a piece to the moments of channel c, but for the count of pixels. Chan, Golub and LeVeque,
+// "Algorithms for computing the sample variance", 1983.
+[[gnu::always_inline]] inline void AddPiece(const Piece& piece, std::int64_t c,
+                                            BatchNormMoments& moments) {
+  const double share = piece.count / (moments.count + piece.count);
+  const double distance = piece.near + piece.sum / piece.count - moments.mean[c];
+  moments.mean[c] += distance * share;
+  moments.squares[c] += piece.square - piece.sum * piece.sum / piece.count +
+                        distance * distance * (moments.count * share);
 }
 
 template <int kVectors>
@@ -70,8 +80,7 @@ void MeasurePixels(const BatchNormRun& run, const float* x, BatchNormMoments& mo
     const double count = static_cast<double>(pixels);
     for (std::int64_t c = 0; c < F::kWidth; ++c) {
       const std::int64_t v = c / kLanes, lane = c % kLanes;
-      AddPiece(count, moments.count, near[c], sum.at[v][lane], square.at[v][lane], moments.mean[c],
-               moments.squares[c]);
+      AddPiece({near[c], count, sum.at[v][lane], square.at[v][lane]}, c, moments);
     }
     moments.count += count;
   });
@@ -100,7 +109,7 @@ void MeasurePlane(const BatchNormRun& run, const float* x, BatchNormMoments& mom
       square += centered * centered;
     }
     const double count = static_cast<double>(pixels);
-    AddPiece(count, moments.count, near, sum, square, moments.mean[0], moments.squares[0]);
+    AddPiece({near, count, sum, square}, 0, moments);
     moments.count += count;
   });
 }
@@ -118,7 +127,7 @@ void MeasureAny(const BatchNormRun& run, const float* x, BatchNormMoments& momen
         sum += centered;
         square += centered * centered;
       }
-      AddPiece(count, moments.count, near, sum, square, moments.mean[c], moments.squares[c]);
+      AddPiece({near, count, sum, square}, c, moments);
     }
     moments.count += count;
   });
@@ -163,7 +172,7 @@ void SumPixels(const BatchNormRun& run, const BatchNormFactors& factors, const f
   using F = Floats<kVectors>;
   const F mean = Take<kVectors>(factors.mean), scale = Take<kVectors>(factors.scale);
   const F shift = Take<kVectors>(factors.shift), inverse = Take<kVectors>(factors.inverse);
-  ForPieces(run.pixels, kPiece, [&](std::int64_t first, std::int64_t pixels) {
+  ForPieces(run.pixels, kGradientPiece, [&](std::int64_t first, std::int64_t pixels) {
     F dgamma = {}, dbeta = {};
     for (std::int64_t p = first; p < first + pixels; ++p) {
       const F value = Take<kVectors>(x + p * run.step);
@@ -191,7 +200,7 @@ void SumAny(const BatchNormRun& run, const BatchNormFactors& factors, const floa
     const float mean = factors.mean[c], scale = factors.scale[c], shift = factors.shift[c];
     const float inverse = factors.inverse[c];
     // Lanes of a plane add up as many terms as a piece has.
-    const std::int64_t most = run.step == 1 ? kPiece * kLanes : kPiece;
+    const std::int64_t most = run.step == 1 ? kGradientPiece * kLanes : kGradientPiece;
     ForPieces(run.pixels, most, [&](std::int64_t first, std::int64_t pixels) {
       float dgamma = 0, dbeta = 0;
       const auto one = [&](std::int64_t at) {
