@@ -105,6 +105,7 @@ class FormatsTest(unittest.TestCase):
             "batchSize": {"global": 8}, "epochs": 2}
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
+            (folder / "cache").mkdir()
             for part, count in (("train", 16), ("val", 4)):
                 for label, color in (("blue", (0, 0, 250)), ("red", (250, 0, 0))):
                     (folder / "images" / part / label).mkdir(parents=True)
