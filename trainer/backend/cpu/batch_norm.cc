@@ -75,51 +75,25 @@ class BatchNorm final : public BoundOp {
   BackwardReads Reads() const override { return {.x = true, .y = false}; }
   void Forward(Mode mode, const StepContext& step) override {
     const std::int64_t valid = step.valid;
-    if (mode != Mode::kTraining || valid == 0) {
-      TakeMovingAverages();
-      ForSlices(valid,
-                [&](const Group& group, const Slice& slice) { Normalize(group, slice, valid); });
-    } else if (slices_ == 1) {
-      ForSlices(valid, [&](const Group& group, const Slice& slice) {
-        Track(group, Measure(group, slice));
-        Normalize(group, slice, valid);
-      });
-    } else {
-      auto* const parts = static_cast<BatchNormMoments*>(memory().scratch);
-      ForSlices(valid, [&](const Group& group, const Slice& slice) {
-        parts[slice.index] = Measure(group, slice);
-      });
-      ForGroups([&](const Group& group, std::int64_t first) {
-        for (std::int64_t i = 1; i < slices_; ++i) Merge(parts[first + i], parts[first]);
-        Track(group, parts[first]);
-      });
-      ForSlices(valid,
-                [&](const Group& group, const Slice& slice) { Normalize(group, slice, valid); });
-    }
+    const bool measures = mode == Mode::kTraining && valid > 0;
+    if (!measures) TakeMovingAverages();
+    if (measures && slices_ > 1) MeasureSlices(valid);
+    ForSlices(valid, [&](const Group& group, const Slice& slice) {
+      if (measures && slices_ == 1) Track(group, Measure(group, slice));
+      Normalize(group, slice, valid);
+    });
   }
 
   // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
   // dx = gamma / sqrt(variance + epsilon) * (dy - dbeta / m - x_hat * dgamma / m)
   void Backward(const StepContext& step) override {
     const std::int64_t valid = step.valid;
-    if (slices_ == 1) {
-      ForSlices(valid, [&](const Group& group, const Slice& slice) {
-        const BatchNormSums sums = Sum(group, slice);
-        KeepGradients(group, sums);
-        WriteDx(group, slice, sums, valid);
-      });
-      return;
-    }
-    auto* const parts = static_cast<BatchNormSums*>(memory().scratch);
+    if (slices_ > 1) SumSlices(valid);
     ForSlices(valid, [&](const Group& group, const Slice& slice) {
-      parts[slice.index] = Sum(group, slice);
-    });
-    ForGroups([&](const Group& group, std::int64_t first) {
-      for (std::int64_t i = 1; i < slices_; ++i) Merge(parts[first + i], parts[first]);
-      KeepGradients(group, parts[first]);
-    });
-    ForSlices(valid, [&](const Group& group, const Slice& slice) {
-      WriteDx(group, slice, parts[slice.index / slices_ * slices_], valid);
+      if (slices_ > 1) return WriteDx(group, slice, SumsOf(slice), valid);
+      const BatchNormSums sums = Sum(group, slice);
+      KeepGradients(group, sums);
+      WriteDx(group, slice, sums, valid);
     });
   }
 
@@ -175,6 +149,31 @@ class BatchNorm final : public BoundOp {
     for (std::int64_t n = slice.first_row; n < slice.last_row; n += rows) {
       body(run, n * view_.row_floats() + group.at);
     }
+  }
+
+  void MeasureSlices(std::int64_t valid) const {
+    auto* const parts = static_cast<BatchNormMoments*>(memory().scratch);
+    ForSlices(valid, [&](const Group& group, const Slice& slice) {
+      parts[slice.index] = Measure(group, slice);
+    });
+    ForGroups([&](const Group& group, std::int64_t first) {
+      for (std::int64_t i = 1; i < slices_; ++i) Merge(parts[first + i], parts[first]);
+      Track(group, parts[first]);
+    });
+  }
+
+  // The sums of each group are then in the place of its first slice.
+  void SumSlices(std::int64_t valid) const {
+    ForSlices(valid, [&](const Group& group, const Slice& slice) {
+      sums()[slice.index] = Sum(group, slice);
+    });
+    ForGroups([&](const Group& group, std::int64_t first) {
+      for (std::int64_t i = 1; i < slices_; ++i) Merge(sums()[first + i], sums()[first]);
+      KeepGradients(group, sums()[first]);
+    });
+  }
+  const BatchNormSums& SumsOf(const Slice& slice) const {
+    return sums()[slice.index / slices_ * slices_];
   }
 
   BatchNormMoments Measure(const Group& group, const Slice& slice) const {
@@ -269,6 +268,7 @@ class BatchNorm final : public BoundOp {
     }
   }
 
+  BatchNormSums* sums() const { return static_cast<BatchNormSums*>(memory().scratch); }
   double* moments() const { return static_cast<double*>(memory().workspace); }
 
   BatchNormSpec spec_;

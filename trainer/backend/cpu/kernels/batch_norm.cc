@@ -62,7 +62,7 @@ void MeasurePixels(const BatchNormRun& run, const float* x, BatchNormMoments& mo
   using F = Floats<kVectors>;
   ForPieces(run.pixels, kPiece, [&](std::int64_t first, std::int64_t pixels) {
     const float* const piece = x + first * run.step;
-    // About a number that is near the mean, so that the squares do not cancel out.
+    // The sums are about a number near the mean, so that the squares do not cancel out.
     float near[kChannels];
     for (std::int64_t c = 0; c < F::kWidth; ++c) {
       near[c] = moments.count == 0 ? piece[c] : static_cast<float>(moments.mean[c]);
