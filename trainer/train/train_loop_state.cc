@@ -24,20 +24,6 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-absl::Status ExpectBest(const Snapshot& snapshot, Session& session) {
-  for (const TensorName& tensor : WholeNames(session).model) {
-    const auto found = std::ranges::find(snapshot.best, tensor.name, &NamedTensor::name);
-    const bool fits =
-        found != snapshot.best.end() && found->shape == tensor.shape && found->type == "F32";
-    if (fits) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "the checkpoint of step {}: found no tensor '{}' of {} in the model of its best "
-        "evaluation, which this job's model needs",
-        snapshot.step, tensor.name, tensor.shape.ToString()));
-  }
-  return absl::OkStatus();
-}
-
 // Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
 // lacks one.
 std::vector<NamedTensor> OwnOf(std::vector<NamedTensor> model, Session& session) {
@@ -223,7 +209,11 @@ absl::Status TrainLoop::TakeBest(Snapshot& snapshot) {
     state.best = {};
     return absl::OkStatus();
   }
-  LOCKSTEP_RETURN_IF_ERROR(ExpectBest(snapshot, session));
+  if (absl::Status fits = ExpectTensors(snapshot.best, snapshot.optimizer, session); !fits.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("the checkpoint of step {}: the model of its best evaluation: {}",
+                    snapshot.step, std::string(fits.message())));
+  }
   const bool is_whole = session.stage().count == 1;
   best = {state.best.step, OwnOf(is_whole ? std::move(snapshot.best) : snapshot.best, session)};
   return absl::OkStatus();
