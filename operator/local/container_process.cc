@@ -48,13 +48,13 @@ bool NamesProxy(const std::string& variable) {
          name == "all_proxy";
 }
 
-// Has no program ask a proxy for a pod of the job, as gRPC in TensorFlow and JAX does: pods in a
-// cluster know of no proxy. Not every reader knows masks, so each address is named, too.
+// Keeps programs from asking a proxy for the job's own pods, as gRPC in TensorFlow and JAX does: in
+// a cluster, pods have no proxy. Not every program reads masks, so each address is listed, too.
 void KeepFromProxies(const std::vector<std::string>& hosts, Env& env) {
   if (std::ranges::none_of(env, [](const auto& entry) { return NamesProxy(entry.first); })) return;
   const std::string ours = fmt::format("localhost,127.0.0.1,127.0.0.0/8{}{}",
                                        hosts.empty() ? "" : ",", fmt::join(hosts, ","));
-  // Who reads both may take either, so one that was not set begins with what is in the other.
+  // A program may read either of them, so one that was not set begins with the other's value.
   env.try_emplace("no_proxy", env.contains("NO_PROXY") ? env["NO_PROXY"] : "");
   env.try_emplace("NO_PROXY", env["no_proxy"]);
   for (const char* name : {"no_proxy", "NO_PROXY", "no_grpc_proxy"}) {

@@ -48,9 +48,9 @@ void Session::Load(const Batch& batch, int part) {
   UploadLabels();
 }
 
-// Behind the part's own rows may be those of the next one, which are as good as any other padding.
-// Behind the last ones of the batch, zeros are written: the memory may hold what the pass before
-// has computed, and what is not finite would reach the gradients, though the rows have no weight.
+// The part's rows may be followed by rows of the next part, which serve as padding. After the last
+// row of the batch, zeros are written: the memory may hold values of the previous pass, and one
+// that is not finite would make gradients NaN, although these rows have no weight.
 StepContext Session::LoadSamples(const Batch& batch, int part, Model& model) {
   const auto [first, end] = RowsOfPart(batch, part);
   const std::int64_t rows =

@@ -49,8 +49,8 @@ bool IsGone(pid_t process) {
   return kill(process, 0) != 0 && errno == ESRCH;
 }
 
-// A run holds the lock alone. Whoever asks shares it, for a moment. The process id in the file
-// would not do: it may be another process' by now, which in a container is the rule.
+// A run holds the lock exclusively; a process that asks takes it shared for a moment. The process
+// id in the file is not enough: another process may have it by now, as is usual in containers.
 bool IsHeldByRun(int fd) {
   if (flock(fd, LOCK_SH | LOCK_NB) != 0) return true;
   flock(fd, LOCK_UN);

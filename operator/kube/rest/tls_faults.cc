@@ -25,8 +25,8 @@ int SlotIndex() {
   return index;
 }
 
-// The result is the connection's alone, which the library closes. OpenSSL calls this while it tells
-// the server that its certificate is refused.
+// OpenSSL calls this while it tells the server that its certificate is refused. Only the connection
+// has the result, and the HTTP library closes the connection without reporting it.
 void NoteAlert(const SSL* connection, int where, int /*value*/) {
   if (where != SSL_CB_WRITE_ALERT) return;
   const void* slot = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), SlotIndex());
@@ -49,7 +49,7 @@ std::string TlsFaults::Reason(int error, const std::string& host) const {
   if (reason == nullptr) return "";
   if (ERR_GET_REASON(code) != SSL_R_CERTIFICATE_VERIFY_FAILED) return fmt::format(": {}", reason);
   const long fault = *latest_;
-  // The library has compared the names itself, and said no more than no.
+  // The HTTP library compares the names itself and gives OpenSSL no reason.
   if (fault == X509_V_OK || fault == X509_V_ERR_UNSPECIFIED) {
     return fmt::format(": found a certificate of another name, expected one of {}", host);
   }
