@@ -88,6 +88,10 @@ class Op {
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
   virtual void Forward(Mode mode, const StepContext& step) = 0;
+  // Writes y once more: bit for bit what Forward has written, and leaves the states as they are.
+  // Requires: Forward was called with kTraining and this step, and x, the parameters and the
+  // workspace are as it has left them. An op with states overrides this.
+  virtual void Restore(const StepContext& step) { Forward(Mode::kTraining, step); }
   // Overwrites dx and the gradients. Requires: Forward was called with kTraining and this step.
   virtual void Backward(const StepContext& step) = 0;
 };

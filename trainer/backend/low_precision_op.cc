@@ -86,10 +86,10 @@ class LowPrecisionOp final : public Op {
   }
 
   void Forward(Mode mode, const StepContext& step) override {
-    LoadInputs();
-    LoadParameters();
-    op_->Forward(mode, step);
-    Store(floats_.y, memory_.y, output_);
+    WriteOutput([&] { op_->Forward(mode, step); });
+  }
+  void Restore(const StepContext& step) override {
+    WriteOutput([&] { op_->Restore(step); });
   }
 
   void Backward(const StepContext& step) override {
@@ -123,6 +123,15 @@ class LowPrecisionOp final : public Op {
   }
   void Store(const void* from, void* to, const TensorDesc& tensor) const {
     cast_({.x = from, .from = DType::kFloat32, .y = to, .to = type_, .size = tensor.elements()});
+  }
+
+  // `pass` computes y.
+  template <typename Pass>
+  void WriteOutput(const Pass& pass) const {
+    LoadInputs();
+    LoadParameters();
+    pass();
+    Store(floats_.y, memory_.y, output_);
   }
 
   // Scratch memory is not preserved from Forward to Backward, so both load what they read.

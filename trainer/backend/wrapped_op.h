@@ -23,6 +23,7 @@ class WrappedOp : public Op {
   std::vector<OpChoice> Choices() const final { return op_->Choices(); }
   void Bind(const OpMemory& memory) override { op_->Bind(memory); }
   void Forward(Mode mode, const StepContext& step) override { op_->Forward(mode, step); }
+  void Restore(const StepContext& step) override { op_->Restore(step); }
   void Backward(const StepContext& step) override { op_->Backward(step); }
 
  protected:

@@ -90,6 +90,7 @@ class OpChecks {
     }
     const OpOutputs first = RunOp(backend_, *op, run.inputs, run.step);
     if (!first.padding_fault.empty()) found.Fail(first.padding_fault);
+    if (!first.restore_fault.empty()) found.Fail(first.restore_fault);
     const auto valid =
         static_cast<std::size_t>(run.output.elements() / run.output[0] * run.step.valid);
     const auto rows = [valid](const std::vector<float>& y) { return std::span(y).first(valid); };

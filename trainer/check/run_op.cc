@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -129,6 +130,24 @@ Tensors UnwrittenInputs(Backend& backend, const Op& op) {
   return tensors;
 }
 
+bool HasSameBits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+// What Op::Restore has not left as Forward did; empty if nothing.
+std::string RestoreFault(const OpOutputs& forward, const std::vector<float>& y,
+                         const std::vector<std::vector<float>>& states) {
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (HasSameBits(y[i], forward.y[i])) continue;
+    return fmt::format("y[{}] is restored as {}, expected {}", i, y[i], forward.y[i]);
+  }
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    if (std::ranges::equal(states[s], forward.states[s], HasSameBits)) continue;
+    return fmt::format("state {} has changed when y was restored", s);
+  }
+  return "";
+}
+
 TensorDesc Bytes(std::size_t bytes) {
   return {.shape = {static_cast<std::int64_t>((bytes + 3) / 4)}};
 }
@@ -195,6 +214,10 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSett
   outputs.y = y.Dense();
   outputs.states = Dense(states);
   if (!step.training || passes == Passes::kForward) return outputs;
+  y.Spoil();
+  op.Restore(*context.data());
+  backend.Synchronize();
+  outputs.restore_fault = RestoreFault(outputs, y.Dense(), Dense(states));
   if (!op.Reads().x) {
     for (const auto& tensor : x) tensor->Spoil();
   }

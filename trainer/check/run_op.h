@@ -35,6 +35,8 @@ struct OpOutputs {
   // Which element that a layout adds to y or dx is not zero, although others compute with it;
   // empty if all are.
   std::string padding_fault;
+  // Which value Op::Restore has not left as Forward did; empty if none, or if it was not run.
+  std::string restore_fault;
 };
 
 // Values in [-1, 1), the same for the same stream.
@@ -50,8 +52,8 @@ enum class Passes {
   kAll,
 };
 
-// Converts, binds, runs Forward and, if step.training, Backward. Every buffer that the op writes
-// starts as NaN, so that what it forgets to write shows.
+// Converts, binds, runs Forward and, if step.training, Restore and Backward. Every buffer that the
+// op writes starts as NaN, so that what it forgets to write shows.
 OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepSettings& step,
                 Passes passes = Passes::kAll);
 

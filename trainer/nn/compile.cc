@@ -332,6 +332,11 @@ class Compiler {
 
 }  // namespace
 
+bool NamedOp::NeedsBackward() const {
+  return !op->Parameters().empty() ||
+         std::ranges::any_of(input_gradients, [](bool needed) { return needed; });
+}
+
 absl::StatusOr<std::vector<NamedOp>> CompileLayers(const std::vector<Layer>& layers,
                                                    const ModelOptions& options, Backend& backend) {
   const double elements = static_cast<double>(options.batch) * Elements(options.input);

@@ -19,6 +19,9 @@ struct NamedOp {
   // For each input, whether its dx is needed: it depends on parameters.
   std::vector<bool> input_gradients;
   OpFacts facts;
+
+  // False if the op has nothing to train, and nothing before it has.
+  bool NeedsBackward() const;
 };
 
 // The ops in an order in which each follows its inputs. The samples are batch,C,H,W dense; the last

@@ -1,11 +1,14 @@
 // The memory of a graph's steps.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "trainer/nn/graph_model.h"
 #include "trainer/nn/memory_plan.h"
+#include "trainer/nn/restored_outputs.h"
 
 namespace lockstep::train {
 namespace {
@@ -17,8 +20,10 @@ constexpr std::size_t kNotWanted = std::numeric_limits<std::size_t>::max();
 // Times: at 0 the caller writes the samples; at i + 1 op i runs forward; at ops + 1 the loss runs;
 // at 2 * ops + 1 - i op i runs backward. What an op writes lives until the last pass that reads it:
 // the forward pass of a reader, or the backward pass of a reader or of the op itself (Op::Reads).
-// Activations are never reused in place, because an op may still need its unchanged output. A
-// tensor's gradient lives from the backward pass of its last reader to that of its op.
+// An output that is restored lives until its last forward pass, and again from the first backward
+// pass that reads it, or restores something from it, to the last. Activations are never reused in
+// place, because an op may still need its unchanged output. A tensor's gradient lives from the
+// backward pass of its last reader to that of its op.
 //
 // A model that does not train has no backward passes.
 //
@@ -33,23 +38,29 @@ class BufferPlan {
   struct Buffers {
     std::vector<Gradient> dx;
     std::size_t y = 0, dy = kNotWanted, workspace = 0;
+    std::vector<int> restored;  // as in OpBuffers
   };
 
-  BufferPlan(const std::vector<NamedOp>& ops, bool trains)
+  // `restored`: see ChooseRestored. Not used if the model does not train.
+  BufferPlan(const std::vector<NamedOp>& ops, bool trains, std::vector<bool> restored)
       : ops_(ops),
         count_(static_cast<int>(ops.size())),
         end_(2 * count_ + 1),
         trains_(trains),
+        restored_(std::move(restored)),
         ops_buffers_(ops.size()) {
-    samples_ = Add(SampleBytes(), 0, LastUse(kSamples));
+    samples_ = Add(SampleBytes(), 0, LastForwardUse(kSamples));
     for (int i = 0; i < count_; ++i) {
       const Op& op = *At(i).op;
-      const int last = i + 1 == count_ ? end_ : LastUse(i);  // logits are also read after the step
-      Of(i).y = Add(op.output().bytes(), i + 1, last);
+      // The logits are also read after the step.
+      Of(i).y = Add(op.output().bytes(), i + 1, i + 1 == count_ ? end_ : LastForwardUse(i));
       Of(i).workspace = Add(op.WorkspaceBytes(), i + 1, trains_ ? Backward(i) : i + 1);
       Of(i).dx.resize(At(i).inputs.size());
     }
-    if (trains_) AddGradients();
+    if (trains_) {
+      for (int i = count_ - 1; i >= 0; --i) AddBackwardUses(i);
+      AddGradients();
+    }
     std::size_t scratch_bytes = 0;
     for (const NamedOp& op : ops_) scratch_bytes = std::max(scratch_bytes, op.op->ScratchBytes());
     scratch_ = Add(scratch_bytes, 0, end_);
@@ -70,22 +81,45 @@ class BufferPlan {
   }
 
   std::size_t Add(std::size_t bytes, int first, int last) {
-    lifetimes_.push_back({bytes, first, last});
+    lifetimes_.push_back({.bytes = bytes, .used = {.first = first, .last = last}});
     return lifetimes_.size() - 1;
   }
 
   // Of the output of op `producer`, or of the samples.
-  int LastUse(int producer) const {
+  int LastForwardUse(int producer) const {
     int last = producer == kSamples ? 0 : producer + 1;
     for (int i = 0; i < count_; ++i) {
-      if (std::ranges::find(At(i).inputs, producer) == At(i).inputs.end()) continue;
-      const bool is_read_again = trains_ && At(i).op->Reads().x;
-      last = std::max(last, is_read_again ? Backward(i) : i + 1);
-    }
-    if (trains_ && producer != kSamples && At(producer).op->Reads().y) {
-      last = std::max(last, Backward(producer));
+      if (std::ranges::find(At(i).inputs, producer) != At(i).inputs.end()) last = i + 1;
     }
     return last;
+  }
+
+  // To be called for one op after the other in the order of their backward passes.
+  void AddBackwardUses(int i) {
+    if (!At(i).NeedsBackward()) return;
+    const BackwardReads reads = At(i).op->Reads();
+    if (reads.x) {
+      for (const int input : At(i).inputs) Use(input, i);
+    }
+    if (reads.y) Use(i, i);
+  }
+
+  // The backward pass of op `reader` reads the output of op `producer`, or the samples, or restores
+  // something from them.
+  void Use(int producer, int reader) {
+    Lifetime& lifetime = lifetimes_[producer == kSamples ? samples_ : Of(producer).y];
+    const int time = Backward(reader);
+    if (producer == kSamples || !restored_[static_cast<std::size_t>(producer)]) {
+      lifetime.used.last = std::max(lifetime.used.last, time);
+      return;
+    }
+    Period& again = lifetime.used_again;
+    if (again.last < again.first) {
+      for (const int input : At(producer).inputs) Use(input, reader);
+      Of(reader).restored.push_back(producer);
+      again.first = time;
+    }
+    again.last = time;
   }
 
   int FirstReaderOfSamples() const {
@@ -120,7 +154,7 @@ class BufferPlan {
         dx = {.written = Add(bytes, Backward(i), Backward(i)), .sum = sum};
       } else if (k == 0 && op.op->BackwardInPlace() && bytes == op.op->output().bytes()) {
         dx.written = sum = Of(i).dy;
-        lifetimes_[sum].last = Backward(producer);
+        lifetimes_[sum].used.last = Backward(producer);
       } else {
         dx.written = sum = Add(bytes, Backward(i), Backward(producer));
       }
@@ -130,16 +164,34 @@ class BufferPlan {
   const std::vector<NamedOp>& ops_;
   int count_, end_;
   bool trains_;
+  std::vector<bool> restored_;
   std::vector<Lifetime> lifetimes_;
   std::vector<Buffers> ops_buffers_;
   std::size_t samples_ = 0, samples_gradient_ = kNotWanted, scratch_ = 0;
 };
 
+struct PlacedBuffers {
+  BufferPlan buffers;
+  MemoryPlan plan;
+};
+
+// Of the plans that differ in what is restored, the one that needs the least memory.
+PlacedBuffers PlaceBuffers(const std::vector<NamedOp>& ops, const ModelOptions& options) {
+  std::optional<PlacedBuffers> best;
+  const Recomputation recomputation = options.trains ? options.recomputation : Recomputation::kNone;
+  for (const int depth : RestoreDepths(recomputation)) {
+    BufferPlan buffers(ops, options.trains, ChooseRestored(ops, recomputation, depth));
+    MemoryPlan plan = PlanMemory(buffers.lifetimes());
+    if (best.has_value() && best->plan.bytes <= plan.bytes) continue;
+    best.emplace(std::move(buffers), std::move(plan));
+  }
+  return *std::move(best);
+}
+
 }  // namespace
 
 void GraphModel::PlanBuffers() {
-  const BufferPlan buffers(ops_, options_.trains);
-  const MemoryPlan plan = PlanMemory(buffers.lifetimes());
+  const auto [buffers, plan] = PlaceBuffers(ops_, options_);
   const auto offset = [&](std::size_t buffer) {
     return buffer == kNotWanted ? kNotWanted : plan.offsets[buffer];
   };
@@ -149,8 +201,10 @@ void GraphModel::PlanBuffers() {
   scratch_bytes_ = buffers.lifetimes()[buffers.scratch()].bytes;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const BufferPlan::Buffers& planned = buffers.of(i);
-    OpBuffers placed{
-        .y = offset(planned.y), .dy = offset(planned.dy), .workspace = offset(planned.workspace)};
+    OpBuffers placed{.y = offset(planned.y),
+                     .dy = offset(planned.dy),
+                     .workspace = offset(planned.workspace),
+                     .restored = planned.restored};
     for (std::size_t k = 0; k < ops_[i].inputs.size(); ++k) {
       const int input = ops_[i].inputs[k];
       placed.x.push_back(input == kSamples ? samples_

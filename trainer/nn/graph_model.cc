@@ -115,11 +115,6 @@ GraphModel::~GraphModel() {
   Settle(backend_);
 }
 
-bool GraphModel::NeedsBackward(const NamedOp& op) const {
-  return !op.op->Parameters().empty() ||
-         std::ranges::any_of(op.input_gradients, [](bool needed) { return needed; });
-}
-
 void GraphModel::BindOps() {
   for (std::size_t i = 0; i < ops_.size(); ++i) ops_[i].op->Bind(MemoryOf(i));
 }
@@ -179,8 +174,11 @@ void GraphModel::Forward(Mode mode) {
 void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) {
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
-    if (!NeedsBackward(ops_[i])) continue;
+    if (!ops_[i].NeedsBackward()) continue;
     Time(times_.empty() ? nullptr : &times_[i].backward, backend_, [&] {
+      for (const int restored : op_buffers_[i].restored) {
+        ops_[static_cast<std::size_t>(restored)].op->Restore(*step());
+      }
       ops_[i].op->Backward(*step());
       AccumulateGradients(op_buffers_[i]);
     });

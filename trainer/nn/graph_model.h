@@ -68,13 +68,14 @@ class GraphModel final : public Model {
     std::vector<std::size_t> x;
     std::vector<InputGradient> dx;
     std::size_t y = 0, dy = 0, workspace = 0;
+    // The ops whose outputs are restored before its backward pass, in this order.
+    std::vector<int> restored;
   };
 
   void AllocateTensors();
   void PlanBuffers();
   void BindOps();
   OpMemory MemoryOf(std::size_t op) const;
-  bool NeedsBackward(const NamedOp& op) const;
   void AccumulateGradients(const OpBuffers& buffers);
   StepContext* step() const { return buffers_.At<StepContext>(step_); }
 

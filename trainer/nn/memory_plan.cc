@@ -8,8 +8,13 @@
 namespace lockstep::train {
 namespace {
 
+bool Overlap(const Period& a, const Period& b) {
+  return std::max(a.first, b.first) <= std::min(a.last, b.last);
+}
+
 bool LiveTogether(const Lifetime& a, const Lifetime& b) {
-  return a.first <= b.last && b.first <= a.last;
+  return Overlap(a.used, b.used) || Overlap(a.used, b.used_again) ||
+         Overlap(a.used_again, b.used) || Overlap(a.used_again, b.used_again);
 }
 
 struct Block {

@@ -7,9 +7,16 @@
 
 namespace lockstep::train {
 
+// Times, inclusive; none if last < first.
+struct Period {
+  int first = 0, last = -1;
+};
+
+// A buffer keeps its content throughout a period, but not from one period to the other.
 struct Lifetime {
   std::size_t bytes = 0;
-  int first = 0, last = 0;  // times of first and last use, inclusive
+  Period used;
+  Period used_again = {};
 };
 
 struct MemoryPlan {
@@ -17,7 +24,7 @@ struct MemoryPlan {
   std::size_t bytes = 0;
 };
 
-// Buffers share bytes only if their lifetimes do not overlap. Places the largest first, each at the
+// Buffers share bytes only if none of their periods overlap. Places the largest first, each at the
 // lowest offset that is free throughout its lifetime: not optimal, but close for chains of layers.
 MemoryPlan PlanMemory(std::span<const Lifetime> buffers);
 

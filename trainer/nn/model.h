@@ -27,6 +27,17 @@ struct ModelStage {
 
 class Model;
 
+// Which outputs of ops a model computes again in its backward passes (activation checkpointing),
+// instead of keeping them. The results are the same, bit for bit.
+enum class Recomputation {
+  kNone,
+  // Those of ops that do little but move memory: normalizations, activations, sums, pools. About a
+  // third of a residual network's activations, for a few percent more time.
+  kSelective,
+  // Those of any op, as many as take the least memory. At most one more forward pass.
+  kFull,
+};
+
 struct ModelOptions {
   std::int64_t batch = 0;     // rows of every step, padding included
   Shape input;                // C,H,W of one sample
@@ -42,6 +53,7 @@ struct ModelOptions {
   // False: the model only evaluates. It has no gradients, and an op's output lives only until its
   // last reader has run. Forward takes only kEvaluation, and Backward must not be called.
   bool trains = true;
+  Recomputation recomputation = Recomputation::kNone;
   // The model has only this stage's ops and tensors.
   ModelStage stage = {};
   // If not null, the model has only activations of its own, and uses the parameters, states and

@@ -38,6 +38,7 @@ inline void ExpectAllClose(const std::vector<std::vector<float>>& found,
 inline void ExpectTraining(const OpOutputs& found, const OracleRun& run,
                            float tolerance = kFloat32Tolerance) {
   EXPECT_EQ(found.padding_fault, "");
+  EXPECT_EQ(found.restore_fault, "");
   ExpectValidRows(found.y, run.training.y, run, tolerance);
   ExpectClose(found.dx, run.training.dx, "dx", tolerance);
   ExpectAllClose(found.gradients, run.training.gradients, "gradient", tolerance);

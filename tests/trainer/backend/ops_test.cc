@@ -42,6 +42,7 @@ TEST_P(OpsTest, MatchesReference) {
     evaluation.training = false;
     const OpOutputs found = RunOp(*backend_, *op_, run.inputs, evaluation);
     EXPECT_EQ(found.padding_fault, "");
+    EXPECT_EQ(found.restore_fault, "");
     ExpectValidRows(found.y, run.evaluation, run);
     EXPECT_EQ(found.states, run.inputs.states);
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
@@ -289,22 +290,47 @@ class Unshared {
   std::size_t next_parameter_ = 0, next_state_ = 0;
 };
 
-class MemorySharingTest : public testing::TestWithParam<std::string> {};
+std::string NameOf(Recomputation recomputation) {
+  switch (recomputation) {
+    case Recomputation::kNone:
+      return "";
+    case Recomputation::kSelective:
+      return "Selective";
+    case Recomputation::kFull:
+      return "Full";
+  }
+  return "";
+}
+
+class MemorySharingTest : public testing::TestWithParam<std::tuple<std::string, Recomputation>> {};
 
 TEST_P(MemorySharingTest, AStepHasTheBitsOfOneWithoutSharing) {
-  const ModelOptions options{.batch = kRows, .input = kInput, .classes = kClasses, .seed = 3};
+  const auto& [backend, recomputation] = GetParam();
+  const ModelOptions options{.batch = kRows,
+                             .input = kInput,
+                             .classes = kClasses,
+                             .seed = 3,
+                             .recomputation = recomputation};
   Batch batch = RandomBatch(kRows, kInput, kClasses, 1);
   batch.weights.back() = 0;  // padding
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  const std::uint64_t graphs = recomputation == Recomputation::kNone ? 100 : 40;
+  for (std::uint64_t seed = 0; seed < graphs; ++seed) {
     const std::vector<json> layers = RandomGraph(seed).layers();
-    const OneStep found = StepOfModel(layers, options, GetParam(), batch);
-    const OneStep expected = Unshared(layers, options, GetParam(), batch).Step();
+    const OneStep found = StepOfModel(layers, options, backend, batch);
+    const OneStep expected = Unshared(layers, options, backend, batch).Step();
     EXPECT_TRUE(found == expected) << seed << ": " << json(layers).dump();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, MemorySharingTest, testing::ValuesIn(kBackendsUnderTest),
-                         [](const auto& backend) { return TestName(backend.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, MemorySharingTest,
+                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
+                                          testing::Values(Recomputation::kNone,
+                                                          Recomputation::kSelective,
+                                                          Recomputation::kFull)),
+                         [](const auto& test) {
+                           return TestName(std::get<0>(test.param)) +
+                                  NameOf(std::get<1>(test.param));
+                         });
 
 }  // namespace
 }  // namespace lockstep::train

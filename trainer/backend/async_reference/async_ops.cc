@@ -35,6 +35,9 @@ class AsyncOp final : public WrappedOp {
     device_.queue.Enqueue(
         [op = &op(), mode, real = device_.memory.Real(&step)] { op->Forward(mode, *real); });
   }
+  void Restore(const StepContext& step) override {
+    device_.queue.Enqueue([op = &op(), real = device_.memory.Real(&step)] { op->Restore(*real); });
+  }
   void Backward(const StepContext& step) override {
     device_.queue.Enqueue([op = &op(), real = device_.memory.Real(&step)] { op->Backward(*real); });
   }

@@ -83,6 +83,10 @@ class BatchNorm final : public BoundOp {
       Normalize(group, slice, valid);
     });
   }
+  void Restore(const StepContext& step) override {
+    ForSlices(step.valid,
+              [&](const Group& group, const Slice& slice) { Normalize(group, slice, step.valid); });
+  }
 
   // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
   // dx = gamma / sqrt(variance + epsilon) * (dy - dbeta / m - x_hat * dgamma / m)

@@ -32,11 +32,9 @@ class BatchNorm final : public BoundOp {
                       state(0), state(1), sums_.channels(), spec_.epsilon, means(),
                       inverse_deviations());
     }
-    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), sums_.WalkGrid(), x(), y(), type(),
-                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu, &step,
-                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
-                    sums_.columns());
+    Normalize(step);
   }
+  void Restore(const StepContext& step) override { Normalize(step); }
 
   void Backward(const StepContext& step) override {
     device().Launch(LOCKSTEP_CUDA_KERNEL(SumGradients), sums_.PartsGrid(), x(), dy(), type(),
@@ -61,6 +59,13 @@ class BatchNorm final : public BoundOp {
     device().Launch(LOCKSTEP_CUDA_KERNEL(MeasureChannels), sums_.ChannelsGrid(), scratch<double>(),
                     sums_.parts(), sums_.channels(), &step, sums_.area(), spec_.momentum,
                     spec_.epsilon, state(0), state(1), means(), inverse_deviations());
+  }
+
+  void Normalize(const StepContext& step) const {
+    device().Launch(LOCKSTEP_CUDA_KERNEL(NormalizeChannels), sums_.WalkGrid(), x(), y(), type(),
+                    parameter(0), parameter(1), means(), inverse_deviations(), spec_.relu, &step,
+                    input().shape[0], sums_.channels(), sums_.area(), sums_.are_inner(),
+                    sums_.columns());
   }
 
   std::size_t MomentsBytes() const {

@@ -31,17 +31,12 @@ class BatchNorm final : public BoundOp {
       const Moments moments = mode == Mode::kTraining && step.valid > 0
                                   ? MeasureAndTrack(c, step.valid)
                                   : Moments{.mean = state(0)[c], .variance = state(1)[c]};
-      const double scale = 1 / std::sqrt(moments.variance + spec_.epsilon);
       mean(c) = moments.mean;
-      inverse_deviation(c) = scale;
-      ForEachElement(c, step.valid, [&](std::int64_t i) {
-        const auto value =
-            static_cast<float>(parameter(0)[c] * (x()[i] - moments.mean) * scale + parameter(1)[c]);
-        y()[i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
-      });
+      inverse_deviation(c) = 1 / std::sqrt(moments.variance + spec_.epsilon);
     }
-    ZeroPaddingRows(step, y());
+    Normalize(step);
   }
+  void Restore(const StepContext& step) override { Normalize(step); }
 
   // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
   // dx = gamma / sqrt(variance + epsilon) * (dy - dbeta / m - x_hat * dgamma / m)
@@ -66,6 +61,17 @@ class BatchNorm final : public BoundOp {
   }
 
  private:
+  void Normalize(const StepContext& step) const {
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      ForEachElement(c, step.valid, [&](std::int64_t i) {
+        const auto value = static_cast<float>(
+            parameter(0)[c] * (x()[i] - mean(c)) * inverse_deviation(c) + parameter(1)[c]);
+        y()[i] = spec_.relu && value < 0 ? 0.0f : value;  // NaN is kept
+      });
+    }
+    ZeroPaddingRows(step, y());
+  }
+
   struct Moments {
     double mean = 0, variance = 0;
   };

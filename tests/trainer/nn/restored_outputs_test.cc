@@ -1,0 +1,117 @@
+#include "trainer/nn/restored_outputs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/nn/model_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kRows = 4, kClasses = 3;
+const Shape kInput = {8, 16, 16};
+
+json Conv(const std::string& input) {
+  return LayerJson("Conv2D", {{"filters", 8},
+                              {"kernelSize", 3},
+                              {"padding", "same"},
+                              {"useBias", false},
+                              {"inputs", {input}}});
+}
+
+// Blocks x -> relu(norm(conv(x)) + x). The relu is part of the op of the sum.
+std::vector<json> Residual(int blocks) {
+  std::vector<json> layers;
+  std::string before = "input";
+  for (int i = 0; i < blocks; ++i) {
+    const std::string block = std::to_string(i);
+    const auto add = [&](json layer, const std::string& name) {
+      layer["name"] = name + block;
+      layers.push_back(std::move(layer));
+    };
+    add(Conv(before), "conv");
+    add(LayerJson("BatchNormalization"), "norm");
+    add(LayerJson("Add", {{"inputs", {"norm" + block, before}}}), "sum");
+    add(LayerJson("ReLU"), "out");
+    before = "out" + block;
+  }
+  layers.push_back(LayerJson("GlobalAveragePooling2D"));
+  layers.push_back(LayerJson("Dense", {{"units", kClasses}}));
+  return layers;
+}
+
+class RestoredOutputsTest : public testing::Test {
+ protected:
+  // The names of the ops that are restored.
+  std::vector<std::string> Restored(const std::vector<json>& layers, Recomputation recomputation,
+                                    int depth) {
+    const ModelOptions options{.batch = kRows, .input = kInput, .classes = kClasses};
+    const auto ops =
+        CompileLayers(FuseLayers(ParseLayers(layers).value()), options, *backend_).value();
+    const std::vector<bool> restored = ChooseRestored(ops, recomputation, depth);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (restored[i]) names.push_back(ops[i].name);
+    }
+    return names;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cpu"});
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(RestoredOutputsTest, NothingIsRestoredUnlessAskedFor) {
+  EXPECT_EQ(Restored(Residual(3), Recomputation::kNone, 8), Names{});
+}
+
+// A convolution reads its input in the backward pass, so each sum is wanted there, too.
+TEST_F(RestoredOutputsTest, SelectiveRestoresWhatLittleWorkMakesFromWhatIsKept) {
+  const std::string pool = "global_average_pooling2d";
+  EXPECT_EQ(Restored(Residual(3), Recomputation::kSelective, 1),
+            (Names{"norm0", "norm1", "norm2", pool}));
+  // The second block's sum needs the first's, which takes two restorations already.
+  EXPECT_EQ(Restored(Residual(3), Recomputation::kSelective, 2),
+            (Names{"norm0", "sum0", "norm1", "norm2", "sum2"}));
+}
+
+TEST_F(RestoredOutputsTest, FullRestoresConvolutionsToo) {
+  EXPECT_EQ(Restored(Residual(2), Recomputation::kFull, 3),
+            (Names{"conv0", "norm0", "sum0", "norm1", "global_average_pooling2d"}));
+}
+
+// The convolution's output is not kept: only the sum reads it, whose backward pass does not.
+TEST_F(RestoredOutputsTest, NothingIsRestoredFromWhatIsGone) {
+  std::vector<json> layers = {Conv("input"), LayerJson("Add", {{"inputs", {"conv2d", "conv2d"}}}),
+                              Conv("add"), LayerJson("GlobalAveragePooling2D"),
+                              LayerJson("Dense", {{"units", kClasses}})};
+  EXPECT_EQ(Restored(layers, Recomputation::kSelective, 8), Names{});
+}
+
+TEST_F(RestoredOutputsTest, TheLogitsAreKept) {
+  const std::vector<json> layers = {LayerJson("Flatten"), LayerJson("Dense", {{"units", kClasses}}),
+                                    LayerJson("BatchNormalization")};
+  EXPECT_EQ(Restored(layers, Recomputation::kFull, 8), (Names{"dense"}));
+}
+
+TEST_F(RestoredOutputsTest, MoreRecomputationTakesLessMemory) {
+  const auto activations = [](Recomputation recomputation) {
+    const ModelOptions options{
+        .batch = kRows, .input = kInput, .classes = kClasses, .recomputation = recomputation};
+    return ModelBench(Residual(8), options, "cpu").model().Memory().activations;
+  };
+  const std::size_t none = activations(Recomputation::kNone);
+  const std::size_t selective = activations(Recomputation::kSelective);
+  // Of a convolution's output, which is kept, and a sum in each block, every other sum is restored.
+  EXPECT_LT(static_cast<double>(selective), 0.9 * static_cast<double>(none));
+  EXPECT_LT(static_cast<double>(activations(Recomputation::kFull)),
+            0.75 * static_cast<double>(selective));
+}
+
+}  // namespace
+}  // namespace lockstep::train
