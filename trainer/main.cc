@@ -215,6 +215,10 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
       ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--precision", options.precision, "Float32, TF32, BFloat16 or Float16")
       ->check(CLI::IsMember({"Float32", "TF32", "BFloat16", "Float16"}));
+  bench
+      ->add_option("--activation-checkpointing", options.activation_checkpointing,
+                   "None, Selective or Full")
+      ->check(CLI::IsMember({"None", "Selective", "Full"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   bench->add_flag("!--eager", options.records_steps,

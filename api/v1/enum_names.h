@@ -82,6 +82,11 @@ inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFlo
                                                                 {Precision::kBFloat16, "BFloat16"},
                                                                 {Precision::kFloat16, "Float16"}};
 template <>
+inline constexpr EnumName<ActivationCheckpointing> kEnumNames<ActivationCheckpointing>[] = {
+    {ActivationCheckpointing::kNone, "None"},
+    {ActivationCheckpointing::kSelective, "Selective"},
+    {ActivationCheckpointing::kFull, "Full"}};
+template <>
 inline constexpr EnumName<RestartPolicy> kEnumNames<RestartPolicy>[] = {
     {RestartPolicy::kAlways, "Always"},
     {RestartPolicy::kOnFailure, "OnFailure"},

@@ -187,6 +187,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("ema", training.ema);
   visit.Field("maxSkippedSteps", training.max_skipped_steps, IntegerRange{0, 1'000'000});
   visit.Field("precision", training.precision);
+  visit.Field("activationCheckpointing", training.activation_checkpointing);
   visit.Field("checkpoint", training.checkpoint);
   visit.Field("summaries", training.summaries);
   visit.Field("evaluation", training.evaluation);

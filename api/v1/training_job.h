@@ -210,6 +210,8 @@ struct InitialWeightsSpec {
 };
 
 enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
+// Which activations are computed again for the backward pass instead of being kept.
+enum class ActivationCheckpointing { kNone, kSelective, kFull };
 
 enum class BestMetric { kAccuracy, kLoss, kMeanAbsoluteError };
 // What is measured beside a loss: the mean absolute error with regression, else the accuracy.
@@ -264,6 +266,7 @@ struct TrainingSpec {
   std::optional<EmaSpec> ema;          // absent: none
   std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite
   Precision precision = Precision::kFloat32;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
   CheckpointSpec checkpoint;
   SummariesSpec summaries;
   EvaluationSpec evaluation;

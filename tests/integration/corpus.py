@@ -100,6 +100,7 @@ GOOD = {
     "TF32": training_job(precision="TF32"),
     "BFloat16": training_job(precision="BFloat16"),
     "Float16": training_job(precision="Float16"),
+    "activations that are computed again": training_job(activationCheckpointing="Full"),
     "BFloat16 with parameter servers": training_job(
         replicas={"Worker": {}, "PS": {}}, precision="BFloat16"),
     "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
@@ -828,6 +829,8 @@ TRAINING = [
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),
     Bad("an unknown precision", training_job(precision="Float64"), "spec.training.precision"),
+    Bad("an unknown activation checkpointing", training_job(activationCheckpointing="All"),
+        "spec.training.activationCheckpointing"),
     Bad("a relative folder for checkpoints", training_job(checkpoint={"directory": "out"}),
         "spec.training.checkpoint.directory"),
     Bad("a relative file for the export", training_job(checkpoint={"exportTo": "model.onnx"}),

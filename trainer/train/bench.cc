@@ -38,6 +38,11 @@ api::TrainingSpec BenchTraining(const BenchOptions& options) {
   const api::Precision* precision = api::FindByName<api::Precision>(options.precision);
   LOCKSTEP_CHECK(precision != nullptr, "bench: unknown precision '{}'", options.precision);
   training.precision = *precision;
+  const auto* checkpointing =
+      api::FindByName<api::ActivationCheckpointing>(options.activation_checkpointing);
+  LOCKSTEP_CHECK(checkpointing != nullptr, "bench: unknown activation checkpointing '{}'",
+                 options.activation_checkpointing);
+  training.activation_checkpointing = *checkpointing;
   if (!options.data.empty()) training.dataset = {.path = options.data};
   return training;
 }
@@ -89,6 +94,7 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, const Ti
           {"data", options.data.empty() ? "synthetic" : options.data},
           {"backend", options.backend},
           {"precision", options.precision},
+          {"activation_checkpointing", options.activation_checkpointing},
           {"batch", options.batch},
           {"threads", threads},
           {"steps", options.steps},

@@ -19,15 +19,16 @@ struct BenchOptions {
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
   int classes = 10;
   std::string backend = "cpu";
-  int device = 0;                     // see BackendOptions
-  std::string precision = "Float32";  // as in spec.training.precision
-  bool explain = false;               // adds "ops" to the report; records no steps
-  bool records_steps = true;          // see SessionOptions
+  int device = 0;                                 // see BackendOptions
+  std::string precision = "Float32";              // as in spec.training.precision
+  std::string activation_checkpointing = "None";  // likewise
+  bool explain = false;                           // adds "ops" to the report; records no steps
+  bool records_steps = true;                      // see SessionOptions
 };
 
 // Runs the warm-up steps, then the timed ones, and returns this report:
-// {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "precision":…, "batch":…,
-// "threads":…, "steps":…, "recorded":…,
+// {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "precision":…,
+//  "activation_checkpointing":…, "batch":…, "threads":…, "steps":…, "recorded":…,
 //  "images_per_second":…, "steps_per_second":…, "loss":…,
 //  "seconds":{"total":…, "input":…, "forward":…, …},
 //  "ops":[{"name":…, "x":…, "y":…, "choices":[{"pass":…, "implementation":…, "layout":…}, …],

@@ -19,6 +19,18 @@ namespace lockstep::train {
 namespace {
 
 // Of what flows between layers.
+Recomputation RecomputationOf(api::ActivationCheckpointing checkpointing) {
+  switch (checkpointing) {
+    case api::ActivationCheckpointing::kNone:
+      return Recomputation::kNone;
+    case api::ActivationCheckpointing::kSelective:
+      return Recomputation::kSelective;
+    case api::ActivationCheckpointing::kFull:
+      return Recomputation::kFull;
+  }
+  return Recomputation::kNone;
+}
+
 DType TypeOf(api::Precision precision) {
   switch (precision) {
     case api::Precision::kBFloat16:
@@ -141,6 +153,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
       // A rank that takes those of rank 0 would only use memory.
       .initializes = parts.initializes_model && update_site_ != UpdateSite::kRankZero,
       .trains = !only_evaluates_,
+      .recomputation = RecomputationOf(training_.activation_checkpointing),
       .stage = stage_};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
