@@ -325,17 +325,18 @@ absl::Status TrainLoop::SaveAtEnd() {
   // state it already holds.
   const bool on_disk = state == restored;
   if (saver == nullptr || on_disk) return absl::OkStatus();
+  const bool is_best = KeepsBest(state) && state.best.step == state.step;
   // Only the evaluation is new, which does not justify taking the folder from a job that may train
-  // there.
+  // there; unless it has made this step's model the best one, and the checkpoint has another.
   const bool is_restored = state.step == restored.step;
+  const bool has_other_best = is_best && restored.best.step >= 0;
   absl::Status saved = WaitForSave();  // this step's save may still run, and uses the store
-  if (is_restored && !store->IsClaimed()) return absl::OkStatus();
+  if (is_restored && !has_other_best && !store->IsClaimed()) return absl::OkStatus();
   // Compares whole states, not steps. After parameter servers have lost their values, a run repeats
   // steps, and an earlier save of this step may be damaged; and a save for another pod's stop may
   // precede this step's evaluation.
   if (last_save != state || !saved.ok()) {
-    // Of a model that has just become the best one, the disk does not know that.
-    const bool is_best = KeepsBest(state) && state.best.step == state.step;
+    // A checkpoint on disk does not say yet that this model is the best one.
     const bool has_tensors =
         !is_best && (is_restored || (last_save.step == state.step && saved.ok()));
     StartSave();

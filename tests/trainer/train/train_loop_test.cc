@@ -1016,6 +1016,52 @@ TEST(SnapshotTest, ABestModelThatTheDiskDoesNotKnowEndsARunWithoutRoom) {
   }
 }
 
+// Of another job, until the first save.
+class UnclaimedStore final : public CheckpointStore {
+ public:
+  explicit UnclaimedStore(Snapshot held) : held_(std::move(held)) {}
+  absl::StatusOr<bool> Claim() override { return false; }
+  bool IsClaimed() const override { return !saved.empty(); }
+  absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    saved.push_back(snapshot);
+    return "folder";
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override { return held_; }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
+
+  std::vector<Snapshot> saved;
+
+ private:
+  Snapshot held_;
+};
+
+// A run was stopped in its last evaluation, and goes on as another job.
+TEST(SnapshotTest, ABestModelThatTheDiskDoesNotKnowIsSavedInAnotherJobsFolderToo) {
+  for (const bool restores_best : {false, true}) {
+    api::TrainingSpec training = SmallTraining();
+    training.epochs = 2;
+    training.early_stopping = api::EarlyStoppingSpec{.restore_best = restores_best};
+    LocalRendezvousHub hub(1), next_hub(1);
+    Rank whole(training, 1, hub, 0);
+    EXPECT_TRUE(whole.Train());
+    RunState unevaluated = whole.loop.state;
+    ForgetEvaluations(unevaluated);
+    unevaluated.best = {.step = unevaluated.step / 2, .value = 1e6, .test_loss = 1e6};
+    Snapshot held = MakeSnapshot(*whole.session, unevaluated, Time());
+    if (restores_best) held.best = held.model;
+    UnclaimedStore store(std::move(held));
+    Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
+    const LoopOutcome outcome = resumed.RunOnce();
+    EXPECT_EQ(outcome.end, LoopEnd::kDone) << outcome.reason;
+    EXPECT_EQ(resumed.loop.state.best.step, unevaluated.step);
+    ASSERT_EQ(store.saved.size(), restores_best ? 1u : 0u);
+    for (const Snapshot& saved : store.saved) {
+      EXPECT_EQ(saved.step, unevaluated.step);
+      EXPECT_TRUE(saved.best.empty()) << "its model is the best one";
+    }
+  }
+}
+
 // In memory; each load takes 500 s of the rank's clock.
 class SlowStore final : public CheckpointStore {
  public:
