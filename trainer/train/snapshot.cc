@@ -182,7 +182,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
 
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
-  return OfCheckpoint(snapshot, TakeModel(snapshot.model, session));
+  const auto& model = snapshot.best.empty() ? snapshot.model : snapshot.best;
+  return OfCheckpoint(snapshot, TakeModel(model, session));
 }
 
 }  // namespace lockstep::train

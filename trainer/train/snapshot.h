@@ -37,8 +37,9 @@ std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics; of a run that averages
-// its parameters, their averages in their place, if the snapshot has them. The snapshot may lack
-// the optimizer's tensors, and its position in an epoch does not matter. FailedPrecondition:
+// its parameters, their averages in their place, if the snapshot has them; of one that restores its
+// best model, that one, which is what an export takes from the checkpoint, too. The snapshot may
+// lack the optimizer's tensors, and its position in an epoch does not matter. FailedPrecondition:
 // another setting or a tensor does not match, as for RestoreSnapshot. The run state is not read, so
 // there is no DataLoss.
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session);

@@ -151,6 +151,24 @@ TEST_F(EvaluatorTest, OnceTrainingHasEndedTheLastCheckpointIsFirst) {
   EXPECT_EQ(last_.skipped, 0);
 }
 
+// What the run would end with, and what an export takes from the checkpoint.
+TEST_F(EvaluatorTest, OfARunThatRestoresItsBestModelThatOneIsEvaluated) {
+  api::TrainingSpec keeps_best = FollowedTraining();
+  keeps_best.checkpoint.keep_best = api::BestMetric::kLoss;
+  const EvaluationResult best = Save(5);
+  const auto session = NewSession(FollowedTraining());
+  Snapshot snapshot = MakeSnapshot(*session, RunState{.step = kLastStep}, Time());
+  snapshot.best = (**store_->LoadLatest(ModelHash(*session))).model;
+  EXPECT_TRUE(store_->Save(snapshot).ok());
+  for (const api::TrainingSpec& training : {FollowedTraining(), keeps_best}) {
+    reports_.clear();
+    EXPECT_TRUE(files_.RemoveRecursively("/ckpt/evaluation.json").ok());
+    EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+    EXPECT_EQ(last_.step, kLastStep);
+    EXPECT_EQ(last_.loss, best.loss);
+  }
+}
+
 // A reader drops the steps that are not before the one that it comes to.
 TEST_F(EvaluatorTest, ResultsThatComeAfterTheLastStepsHideItFromNoReader) {
   for (const std::int64_t step : {5, 10, 15, 20}) Save(step);
