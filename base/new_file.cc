@@ -74,8 +74,12 @@ Descriptor OpenOwn(const std::string& path, int flags, mode_t mode) {
   return file;
 }
 
+Descriptor OpenOwnIfThere(const std::string& path, int flags) {
+  return OpenChecked(path, flags, 0);
+}
+
 Descriptor OpenOwnToRead(const std::string& path) {
-  return OpenChecked(path, O_RDONLY, 0);
+  return OpenOwnIfThere(path, O_RDONLY);
 }
 
 std::string ReadOwn(const std::string& path, std::size_t most) {

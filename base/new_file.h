@@ -26,8 +26,9 @@ Descriptor CreateAnew(const std::string& path, mode_t mode);
 // a socket or a device. Then nothing was written, not even by O_TRUNC.
 Descriptor OpenOwn(const std::string& path, int flags, mode_t mode);
 
-// Opens the file for reading, if it is one that OpenOwn would open, and fails as that does. Creates
-// none.
+// Opens the file as OpenOwn does, but creates none: without one, errno is ENOENT.
+Descriptor OpenOwnIfThere(const std::string& path, int flags);
+// The same for reading alone.
 Descriptor OpenOwnToRead(const std::string& path);
 // Returns the last bytes of such a file, at most `most`; empty if it cannot be read.
 std::string ReadOwn(const std::string& path, std::size_t most);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/descriptor.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "base/status.h"
 #include "trainer/core/crc32c.h"
 
@@ -56,11 +56,11 @@ class DiskCache final : public Dataset {
         path_(fmt::format("{}/decoded-v{}-{:016x}.lockstep", folder, kVersion,
                           source_->SourceDigest())),
         stamps_(static_cast<std::size_t>(source_->size())) {
-    Open(O_RDWR);
+    Open(OpenOwnIfThere(path_, O_RDWR));
     if (fd_ >= 0 || (errno != EACCES && errno != EROFS)) return;
     // It may have all samples.
     write_error_ = errno;
-    Open(O_RDONLY);
+    Open(OpenOwnIfThere(path_, O_RDONLY));
   }
 
   std::int64_t size() const override { return source_->size(); }
@@ -112,6 +112,8 @@ class DiskCache final : public Dataset {
     if (got != static_cast<ssize_t>(sizeof found + sample.size())) return std::nullopt;
     if (found.stamp != stamp || found.index != index) return std::nullopt;
     if (found.checksum != ChecksumOf(found, sample)) return std::nullopt;
+    // Others may write in the folder. The job's own samples must not be blamed for it.
+    if (found.label < 0 || found.label >= classes()) return std::nullopt;
     return found.label;
   }
 
@@ -142,21 +144,14 @@ class DiskCache final : public Dataset {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
     // Of an error, opening the file says more.
-    Open(O_RDWR | O_CREAT);
+    Open(OpenOwn(path_, O_RDWR, 0666));
     if (fd_ < 0) StopWriting("create", errno);
     return fd_;
   }
 
-  // Sets fd_ and returns, or leaves it at -1 with errno set. A link is not followed, because others
-  // may write in the folder.
-  void Open(int flags) const {
-    Descriptor file(::open(path_.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    struct stat info{};
-    if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) return;
-    if (!S_ISREG(info.st_mode)) {
-      errno = EINVAL;
-      return;
-    }
+  // Sets fd_, or leaves it at -1 with errno set. Others may write in the folder.
+  void Open(Descriptor file) const {
+    if (file.fd() < 0) return;
     file_ = std::move(file);
     fd_.store(file_.fd(), std::memory_order_release);
   }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -217,6 +218,23 @@ absl::Status CheckClasses(const std::string& folder, const std::vector<std::stri
   return absl::OkStatus();
 }
 
+// Every folder in `folder` is a class to the next process that opens it. One whose name begins with
+// a dot is not.
+absl::Status ExpectNoCacheIn(const std::string& folder, const std::string& cache) {
+  if (cache.empty()) return absl::OkStatus();
+  std::error_code ignored;  // what cannot be resolved is compared as it is written
+  const auto resolve = [&ignored](const std::filesystem::path& path) {
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, ignored);
+    return resolved.empty() ? path.lexically_normal() : resolved;
+  };
+  const std::filesystem::path inside = resolve(cache).lexically_relative(resolve(folder));
+  if (inside.empty() || inside.begin()->string().starts_with('.')) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("spec.training.dataset.cacheDirectory: found {}, which is among the folders of "
+                  "the classes in {}, expected one elsewhere",
+                  cache, folder));
+}
+
 }  // namespace
 
 ImageForm ImageForm::Of(const api::DatasetSpec& spec) {
@@ -253,6 +271,9 @@ std::string ImageForm::Text() const {
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,
                                                          Split split) {
   LOCKSTEP_ASSIGN_OR_RETURN(SplitFolders folders, FindSplit(spec.path, split));
+  for (const std::string& folder : {folders.samples, folders.classes}) {
+    LOCKSTEP_RETURN_IF_ERROR(ExpectNoCacheIn(folder, spec.cache_directory));
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> classes,
                             ClassesIn(folders.classes, 2, kMaxLabel + 1));
   if (folders.samples != folders.classes) {

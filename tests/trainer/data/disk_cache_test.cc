@@ -30,6 +30,7 @@ constexpr std::size_t kSampleBytes = 3 * 50 * 70, kSlotBytes = kSampleBytes + 24
 struct Source {
   std::uint64_t digest = 7;
   std::vector<std::uint64_t> stamps = std::vector<std::uint64_t>(kSamples, 1);
+  std::int32_t label_of_first = 1;
   std::atomic<int> decoded = 0;  // samples
 };
 
@@ -50,7 +51,7 @@ class Decoding final : public Dataset {
     for (std::size_t p = 0; p < sample.size(); ++p) {
       sample[p] = static_cast<std::uint8_t>(static_cast<std::size_t>(index) + p);
     }
-    return static_cast<std::int32_t>(index + 1);
+    return index == 0 ? source_.label_of_first : static_cast<std::int32_t>(index + 1);
   }
 
  private:
@@ -139,6 +140,16 @@ TEST_F(DiskCacheTest, OfAnotherPlaceASampleIsNotTaken) {
   EXPECT_EQ(Decoded(*Open()), 1);
 }
 
+// Whoever may write in the folder can make it, with a right checksum. The sample itself is sound.
+TEST_F(DiskCacheTest, ALabelOfNoClassIsNotTaken) {
+  source_.label_of_first = kSamples + 1;
+  std::vector<std::uint8_t> sample(kSampleBytes);
+  EXPECT_EQ(Open()->Read(0, sample).value(), kSamples + 1);
+  source_.label_of_first = 1;
+  EXPECT_EQ(Decoded(*Open()), kSamples);
+  EXPECT_EQ(Decoded(*Open()), 0) << "it was written again";
+}
+
 TEST_F(DiskCacheTest, WhatACrashHasTornIsDecodedAgain) {
   EXPECT_EQ(Decoded(*Open()), kSamples);
   std::filesystem::resize_file(File(), 3 * kSlotBytes + kSlotBytes / 2);
@@ -202,11 +213,13 @@ TEST_F(DiskCacheTest, WithoutAFolderThatCanBeMadeSamplesAreDecoded) {
 
 TEST_F(DiskCacheTest, ALinkInTheFolderIsNotFollowed) {
   EXPECT_EQ(Decoded(*Open()), kSamples);
-  const std::string victim = directory_.At("victim");
-  WriteTextFile(victim, "");
-  testing::PlantLink(File(), victim, testing::Link::kSymbolic);
-  EXPECT_EQ(Decoded(*Open()), kSamples);
-  EXPECT_EQ(std::filesystem::file_size(victim), 0u);
+  for (const testing::Link link : testing::kLinks) {
+    const std::string victim = directory_.At("victim");
+    WriteTextFile(victim, "");
+    testing::PlantLink(File(), victim, link);
+    EXPECT_EQ(Decoded(*Open()), kSamples);
+    EXPECT_EQ(std::filesystem::file_size(victim), 0u);
+  }
 }
 
 TEST_F(DiskCacheTest, ProcessesAndThreadsFillOneFileTogether) {
@@ -269,6 +282,24 @@ TEST_F(KeptFilesTest, AnImageOfAFolderIsKeptUntilItsFileChanges) {
   spec_.image_size = {1, 3};  // decodes anew
   std::filesystem::remove_all(spec_.path + "/train/ant");
   EXPECT_EQ(LabelAndPixel(), std::pair(0, 50));
+}
+
+// The next process would take it for a class.
+TEST_F(KeptFilesTest, AFolderAmongTheClassesIsRefused) {
+  spec_.format = api::DatasetFormat::kImageFolder;
+  Write("train/cat/a.png", Gray(10), 100);
+  Write("train/dog/a.png", Gray(20), 100);
+  for (const std::string below : {"train/cache", "train/cat/cache", "train/../train/cache"}) {
+    spec_.cache_directory = spec_.path + "/" + below;
+    const auto opened = OpenDatasets(spec_, /*with_test=*/false, /*seed=*/1);
+    EXPECT_TRUE(absl::IsInvalidArgument(opened.status())) << opened.status();
+    EXPECT_THAT(opened.status().message(), HasSubstr("spec.training.dataset.cacheDirectory"));
+  }
+  for (const std::string elsewhere : {"cache", "train/.cache", "train2/cache", "train"}) {
+    spec_.cache_directory = spec_.path + "/" + elsewhere;
+    EXPECT_EQ(LabelAndPixel(), std::pair(0, 10)) << elsewhere;
+    EXPECT_EQ(LabelAndPixel(), std::pair(0, 10)) << elsewhere;
+  }
 }
 
 TEST_F(KeptFilesTest, ATestSetsLabelsAreThoseOfTheTrainingSetNow) {
