@@ -379,7 +379,8 @@ class MonitoringObjectsTest(unittest.TestCase):
         self.assertEqual((50000, 32, 1024, "16MB"), (spec["sampleLimit"], spec["labelLimit"],
                                                      spec["labelValueLengthLimit"], spec["bodySizeLimit"]))
         endpoint = spec["podMetricsEndpoints"][0]
-        self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"}],
+        self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"},
+                          {"sourceLabels": ["rank", "server"], "regex": "[0-9]{0,6};[0-9]{0,6}", "action": "keep"}],
                          endpoint["metricRelabelings"])
         self.assertIn({"sourceLabels": ["__meta_kubernetes_pod_container_port_number"], "regex": "8080",
                        "action": "keep"}, endpoint["relabelings"])
