@@ -63,6 +63,14 @@ class ExamplesTest(RunTest):
         report = self.finish("mirrored.yaml", {"table": self.folder}, "training.model.layers[1].units=2")
         self.assertGreater(report["test_accuracy"], 0.9)
 
+    def test_a_model_of_layers_predicts_what_it_has_learned(self):
+        small = ("replicaSpecs.Worker.replicas=1", "training.batchSize.global=32",
+                 "training.dataset.synthetic.trainExamples=1024")
+        report = self.finish("mobilenet.yaml", {}, *small, "training.epochs=8")
+        self.assertGreater(report["test_accuracy"], 0.7)
+        report = self.finish("residual.yaml", {}, *small, "training.dataset.synthetic.shape=[1, 14, 14]")
+        self.assertGreater(report["test_accuracy"], 0.85)
+
     def test_a_resnet_50_reads_a_folder_of_images(self):
         images = pathlib.Path(self.folder) / "images"
         for part, count in (("train", 8), ("val", 2)):
