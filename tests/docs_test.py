@@ -116,13 +116,30 @@ def faults_of_program(name, words):
             yield f"{name} {words[1]} has no option {word}"
 
 
-def is_elastic(job):
-    """Whether the example of this name is; True of any other name, which is the reader's own job."""
+def spec_of_example(job):
+    """That of the example of this name; None of any other name, which is the reader's own job."""
     for path in (ROOT / "examples").rglob("*.yaml"):
         for entry in yaml.safe_load_all(path.read_text()):
             if entry.get("kind") == "TrainingJob" and entry["metadata"]["name"] == job:
-                return "elastic" in entry["spec"]
-    return True
+                return entry["spec"]
+    return None
+
+
+def is_elastic(job):
+    spec = spec_of_example(job)
+    return spec is None or "elastic" in spec
+
+
+def faults_of_logs(words):
+    """`lockstep logs NAME --role ROLE --index INDEX` of a replica that the example of this name lacks."""
+    spec = spec_of_example(words[2]) if len(words) > 2 else None
+    given = dict(zip(words[3:], words[4:]))
+    if spec is None or "--role" not in given:
+        return
+    roles = {role.lower(): replicas for role, replicas in spec["replicaSpecs"].items()}
+    role, index = given["--role"], int(given.get("--index", 0))
+    if index >= (roles[role].get("replicas", 1) if role in roles else 0):
+        yield f"the example {words[2]} has no {role}-{index}"
 
 
 def faults_of_kubectl(words):
@@ -141,6 +158,8 @@ def faults_of_command(words, folder, made):
     name = program.rsplit("/", 1)[-1]
     if name in PROGRAMS and ("/" not in program or "build/release/bin/" in program):
         yield from faults_of_program(name, words)
+        if words[1:2] == ["logs"]:
+            yield from faults_of_logs(words)
     elif program.startswith("build/release/tests/"):
         if not any(f"lockstep_test({name}\n" in path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt")):
             yield f"there is no test program {name}"
@@ -459,7 +478,7 @@ class DocsTest(unittest.TestCase):
                      "lockstep run examples/no-such.yaml", "tools/setup nothing", "frobnicate",
                      "cat $(tools/no-such-tool)", "make build && make nothing",
                      "tools/fetch-mnist --no-such-option", "build/release/tests/no_such_test", "kubectl scale tj/mnist --replicas=4",
-                     "kubectl wait --for=condition=Succeeded tj/mnist"):
+                     "kubectl wait --for=condition=Succeeded tj/mnist", "lockstep logs mnist --role worker --index 1"):
             with self.subTest(line=line):
                 self.assertTrue(list(faults_of_block(line)))
 
