@@ -391,6 +391,16 @@ class MonitoringObjectsTest(unittest.TestCase):
         self.assertNotIn("bodySizeLimit", spec)
         self.assertEqual(50000, spec["sampleLimit"])
 
+    def test_the_operators_service_is_found_though_argo_cd_writes_its_label(self):
+        made = render({"serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender"})
+        labels = of_kind(made, "Service", "lockstep-operator-metrics")["metadata"]["labels"]
+        labels["app.kubernetes.io/instance"] = "the-application"
+        selector = of_kind(made, "ServiceMonitor")["spec"]["selector"]["matchLabels"]
+        self.assertLessEqual(selector.items(), labels.items())
+        others = [entry for entry in made if entry["kind"] == "Service" and entry["metadata"]["labels"] is not labels]
+        for other in others:
+            self.assertFalse(selector.items() <= other["metadata"]["labels"].items(), other["metadata"]["name"])
+
     def test_a_missing_kind_can_be_an_error(self):
         for name in ("podMonitor", "serviceMonitor", "prometheusRule"):
             done = template({f"{name}.enabled": True, f"{name}.renderMode": "failIfMissing"}, check=False)
