@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -185,6 +186,23 @@ TEST(BenchVerbTest, RunsInEveryPrecision) {
     EXPECT_EQ(nlohmann::json::parse(ended.out).at("precision"), name);
   }
   EXPECT_EQ(RunTrainer("bench --precision Float64 2>&1").code, api::kExitUsage);
+}
+
+TEST(BenchVerbTest, ComputesActivationsAgainAsItIsTold) {
+  std::map<std::string, std::int64_t> peaks;
+  for (const std::string name : {"None", "Full"}) {
+    const Ended ended = RunTrainer(
+        "bench --model resnet-18 --sample-shape 3,64,64 --classes 10 --batch 32 --threads 1 "
+        "--steps 1 "
+        "--warmup 0 --activation-checkpointing " +
+        name + " 2>/dev/null");
+    ASSERT_EQ(ended.code, api::kExitDone) << name << ": " << ended.out;
+    const auto report = nlohmann::json::parse(ended.out);
+    EXPECT_EQ(report.at("activation_checkpointing"), name);
+    peaks[name] = report.at("peak_bytes");
+  }
+  EXPECT_LT(peaks["Full"], peaks["None"]);
+  EXPECT_EQ(RunTrainer("bench --activation-checkpointing All 2>&1").code, api::kExitUsage);
 }
 
 TEST(BenchVerbTest, SaysWhatItCannotDo) {

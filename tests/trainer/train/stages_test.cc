@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/v1/enum_names.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/train/snapshot.h"
@@ -127,6 +128,22 @@ TEST_P(StagesOnDevicesTest, APipelineComputesTheBitsOfOneProcess) {
   }
 }
 
+TEST_P(StagesOnDevicesTest, ActivationsThatAreComputedAgainChangeNoBit) {
+  api::TrainingSpec training = ResidualTraining();
+  training.epochs = 1;
+  const Outcome kept = Train(training, {.backend = GetParam()}).front();
+  for (const auto checkpointing :
+       {api::ActivationCheckpointing::kSelective, api::ActivationCheckpointing::kFull}) {
+    training.activation_checkpointing = checkpointing;
+    for (const int stages : {1, 2}) {
+      SCOPED_TRACE(std::string(api::NameOf(checkpointing)) + " in " + std::to_string(stages));
+      const Outcome again = Train(training, {.stages = stages, .backend = GetParam()}).front();
+      EXPECT_EQ(again.tensors, kept.tensors);
+      EXPECT_EQ(again.state, kept.state);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, StagesOnDevicesTest, ::testing::ValuesIn(kDevices),
                          [](const auto& name) {
                            std::string text = name.param;
@@ -146,7 +163,6 @@ TEST(StagesTest, PipelinesComputeTheBitsOfAsManyProcesses) {
   }
 }
 
-// The norm is that of all stages.
 // Train expects the same state of all ranks.
 TEST(StagesTest, ARunThatStopsEarlyEndsAtTheSameStepInAllStages) {
   api::TrainingSpec training = ResidualTraining();
@@ -162,6 +178,7 @@ TEST(StagesTest, ARunThatStopsEarlyEndsAtTheSameStepInAllStages) {
   }
 }
 
+// The norm is that of all stages.
 TEST(StagesTest, TheGradientIsClippedAsAWhole) {
   api::TrainingSpec training = ResidualTraining();
   training.optimizer.name = "SGD";

@@ -110,6 +110,15 @@ TEST_P(RecordedStepTest, SoItDoesForABatchInParts) {
   ExpectSameBits(training);
 }
 
+TEST_P(RecordedStepTest, SoItDoesWhereActivationsAreComputedAgain) {
+  api::TrainingSpec training = EveryKindOfStep();
+  training.precision = GetParam();
+  const Trained kept = Train(training, /*records=*/true);
+  training.activation_checkpointing = api::ActivationCheckpointing::kFull;
+  ExpectSameBits(training);
+  EXPECT_TRUE(Train(training, /*records=*/true) == kept);
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, RecordedStepTest,
                          testing::Values(api::Precision::kFloat32, api::Precision::kBFloat16,
                                          api::Precision::kFloat16),
