@@ -123,8 +123,8 @@ struct Plan {
 };
 
 // Every rule has this form. It is named Plan<Case>, and returns what to do about the job, or
-// nullopt if it does not apply to the job. Pure. A function that only adds to the plan of a rule
-// that applies is named Add<Part>, and takes the plan.
+// nullopt if it does not apply to the job. Pure. A rule may call others: Add<Part> takes the plan
+// of a rule that applies and adds to it, and <Case>Plan builds a plan for the rule that calls it.
 using Rule = std::optional<Plan> (*)(const Observed& observed);
 
 bool MakesPods(const Plan& plan);
