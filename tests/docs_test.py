@@ -373,7 +373,7 @@ class DocsTest(unittest.TestCase):
         # The executor also writes PodGroups.
         self.assertEqual([], sorted(touched - named - {"operator/controller/plan_executor.cc"}))
         self.assertEqual([], [path for path in named if not (ROOT / path).is_file()])
-        # Of a kind that is not optional and whose objects belong to jobs; with the rule's header, source and table.
+        # A kind that is not optional and whose objects belong to jobs takes these, and the rule's header, source and table.
         other = {"job_controller.h", "job_controller.cc", "settings.h", "flags.h", "flags.cc", "process_options.cc"}
         code = {path for path in named if path.startswith("operator/") and path.endswith((".h", ".cc"))
                 and path.rpartition("/")[2] not in other}

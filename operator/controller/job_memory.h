@@ -115,7 +115,7 @@ struct GroupResize {
   std::optional<int> from;          // the number before
   bool is_untold = false;           // the group has followed from there, and no event says so yet
   int told = 0;                     // as WorkersToTell has it
-  // Of the spec, when the group last had that number, or else when this process first looked.
+  // The spec's number, when the group last had it, or else when this process first looked.
   std::optional<int> settled;
 };
 

@@ -32,9 +32,9 @@ struct EndedRun {
 // that nobody saw, because the node was restarted, are not charged either. Not thread-safe.
 class SeenRestarts {
  public:
-  // Sets the pods' excused_restarts and until_restarts_count. Of restarts that a process before
-  // this one has seen, so many are excused that the job has not failed for them. Requires: what
-  // this process has seen of pods and nodes, and last_cause, are set.
+  // Sets the pods' excused_restarts and until_restarts_count. Excuses restarts that only an earlier
+  // process saw, as many as are needed to keep the job within backoffLimit. Requires: what this
+  // process has seen of pods and nodes, and last_cause, are set.
   void Note(Observed& observed, SteadyTime now);
 
  private:

@@ -69,7 +69,7 @@ TensorDesc FloatsOf(std::size_t bytes) {
   return {.shape = {static_cast<std::int64_t>(std::max<std::size_t>(floats, 1))}};
 }
 
-// Of an n,n matrix times an n,n matrix.
+// Times an n,n matrix times an n,n matrix.
 double SecondsOfMatmul(Backend& backend, std::int64_t n, DType type) {
   const auto op =
       backend.MakeOp(DenseSpec{.x = {.shape = {n, n}, .dtype = type}, .units = n, .bias = false});

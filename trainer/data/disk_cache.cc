@@ -141,7 +141,7 @@ class DiskCache final : public Dataset {
     if (fd_ >= 0) return fd_;
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    // Of an error, opening the file says more.
+    // If that fails, opening the file says more.
     Open(O_RDWR | O_CREAT);
     if (fd_ < 0) StopWriting("create", errno);
     return fd_;

@@ -77,7 +77,7 @@ std::int64_t PeakBytes() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
-// Of the timed steps.
+// What the timed steps gave.
 struct Timed {
   double seconds = 0;
   PhaseTimes before, after;

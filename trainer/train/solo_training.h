@@ -15,7 +15,7 @@
 
 namespace lockstep::train {
 
-// Of a bundled model on these samples, without evaluation. The caller sets how many steps.
+// A bundled model on these samples, without evaluation. The caller sets how many steps.
 api::TrainingSpec SyntheticTraining(std::string model, std::int64_t batch,
                                     api::SyntheticSpec samples);
 

@@ -334,7 +334,7 @@ absl::Status TrainLoop::SaveAtEnd() {
   // steps, and an earlier save of this step may be damaged; and a save for another pod's stop may
   // precede this step's evaluation.
   if (last_save != state || !saved.ok()) {
-    // Of a model that has just become the best one, the disk does not know that.
+    // A checkpoint on disk does not say yet that this model is the best one.
     const bool is_best = KeepsBest(state) && state.best.step == state.step;
     const bool has_tensors =
         !is_best && (is_restored || (last_save.step == state.step && saved.ok()));
