@@ -854,9 +854,6 @@ api::TrainingSpec CoreCnn() {
   training.dataset.synthetic = api::SyntheticSpec{.train_examples = 2560, .test_examples = 32};
   training.batch_size.global = 128;
   training.steps = 20;
-  if (const char* mnist = std::getenv("LOCKSTEP_TEST_MNIST")) {
-    training.dataset = {.path = mnist};
-  }
   return training;
 }
 
