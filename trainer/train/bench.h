@@ -34,7 +34,8 @@ struct BenchOptions {
 //  "ops":[{"name":…, "x":…, "y":…, "choices":[{"pass":…, "implementation":…, "layout":…}, …],
 //          "forward_us":…, "backward_us":…}, …]}
 // "recorded": whether the device replayed steps that it had recorded. An op's times are its
-// shortest over the timed steps; null if it does not run that pass.
+// shortest over the timed steps; null if it does not run that pass. Errors: those of
+// Session::Create and SoloTraining.
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options);
 
 // Formats the report's "ops" as a table: one line per choice, each ending in a newline.

@@ -22,9 +22,11 @@ api::TrainingSpec SyntheticTraining(std::string model, std::int64_t batch,
 // Not thread-safe.
 class SoloTraining {
  public:
-  // Initializes the session's model. Requires: the session's world is 1.
+  // Initializes the session's model. Requires: the session's world is 1. Errors: those of
+  // Strategy::Connect.
   static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(std::unique_ptr<Session> session);
-  // The same of a session on this back end. Errors: as for Session::Assemble.
+  // The same of a session on this back end. Errors: also those of Session::OpenData and
+  // Session::Assemble.
   static absl::StatusOr<std::unique_ptr<SoloTraining>> Create(const SessionOptions& options,
                                                               std::unique_ptr<Backend> backend);
 
