@@ -13,7 +13,7 @@
 #include "trainer/backend/out_of_memory.h"
 #include "trainer/check/run_op.h"
 #include "trainer/core/arena.h"
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 namespace lockstep::train {
 namespace {

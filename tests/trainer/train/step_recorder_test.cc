@@ -11,7 +11,7 @@
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/check/device_array.h"
 #include "trainer/check/training_state.h"
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 namespace lockstep::train {
 namespace {

@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/listener.h"
-#include "trainer/rendezvous/guest_list.h"
-#include "trainer/rendezvous/refusals.h"
+#include "trainer/rendezvous/gate/guest_list.h"
+#include "trainer/rendezvous/gate/refusals.h"
 
 namespace lockstep::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/refusals.h"
+#include "trainer/rendezvous/gate/refusals.h"
 
 #include <fmt/format.h>
 

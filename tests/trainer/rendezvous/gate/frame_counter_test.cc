@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/frame_counter.h"
+#include "trainer/rendezvous/gate/frame_counter.h"
 
 #include <gtest/gtest.h>
 

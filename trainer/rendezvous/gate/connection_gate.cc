@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/connection_gate.h"
+#include "trainer/rendezvous/gate/connection_gate.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>

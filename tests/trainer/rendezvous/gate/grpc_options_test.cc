@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 
 #include <absl/synchronization/mutex.h>
 #include <google/protobuf/stubs/logging.h>

@@ -1,4 +1,4 @@
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/caller_check.h"
+#include "trainer/rendezvous/gate/caller_check.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/hmac.h"
 #include "trainer/identity/parse_text.h"
-#include "trainer/rendezvous/dialled_host.h"
+#include "trainer/rendezvous/gate/dialled_host.h"
 
 namespace lockstep::train {
 namespace {

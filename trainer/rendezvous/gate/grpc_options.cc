@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 
 #include <absl/base/internal/sysinfo.h>
 #include <fmt/format.h>

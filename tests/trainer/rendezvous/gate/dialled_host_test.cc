@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/dialled_host.h"
+#include "trainer/rendezvous/gate/dialled_host.h"
 
 #include <gtest/gtest.h>
 

@@ -21,8 +21,8 @@
 #include "base/descriptor.h"
 #include "base/listener.h"
 #include "base/relay.h"
-#include "trainer/rendezvous/frame_counter.h"
-#include "trainer/rendezvous/guest_list.h"
+#include "trainer/rendezvous/gate/frame_counter.h"
+#include "trainer/rendezvous/gate/guest_list.h"
 
 namespace lockstep::train {
 

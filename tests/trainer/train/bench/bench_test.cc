@@ -1,4 +1,4 @@
-#include "trainer/train/bench.h"
+#include "trainer/train/bench/bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

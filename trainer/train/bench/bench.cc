@@ -1,4 +1,4 @@
-#include "trainer/train/bench.h"
+#include "trainer/train/bench/bench.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -19,9 +19,9 @@
 #include "base/text_table.h"
 #include "trainer/backend/backend.h"
 #include "trainer/observe/phase_clock.h"
+#include "trainer/train/bench/solo_training.h"
 #include "trainer/train/replica.h"
 #include "trainer/train/session.h"
-#include "trainer/train/solo_training.h"
 
 namespace lockstep::train {
 namespace {

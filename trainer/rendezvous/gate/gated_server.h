@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "trainer/rendezvous/connection_gate.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/connection_gate.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 
 namespace lockstep::train {
 

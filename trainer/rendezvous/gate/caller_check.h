@@ -12,7 +12,7 @@
 #include "api/proto/trainer_status.pb.h"
 #include "api/v1/job_token.h"
 #include "base/clock.h"
-#include "trainer/rendezvous/refusals.h"
+#include "trainer/rendezvous/gate/refusals.h"
 
 namespace lockstep::train {
 

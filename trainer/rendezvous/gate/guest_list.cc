@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/guest_list.h"
+#include "trainer/rendezvous/gate/guest_list.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "trainer/rendezvous/gated_server.h"
+#include "trainer/rendezvous/gate/gated_server.h"
 
 #include <fmt/format.h>
 
