@@ -304,6 +304,18 @@ class LayeringTest(unittest.TestCase):
             with self.subTest(text=text):
                 self.assertEqual([], faults_of_types([("a.h", inside("struct A {};")), ("b.cc", text)]))
 
+    def test_each_header_is_included_by_another_source_of_the_product(self):
+        """What only tests include belongs in tests/support."""
+        users = {}
+        for path, text in source_files():
+            for _, header in INCLUDE.findall(text):
+                users.setdefault(header, set()).add(path.rpartition(".")[0])
+        # The build itself writes a header of Gloo that includes ours.
+        made = "".join((ROOT / room / "CMakeLists.txt").read_text() for room in rooms()
+                       if (ROOT / room / "CMakeLists.txt").is_file())
+        self.assertEqual([], [path for path, _ in source_files() if path.endswith(".h") and path not in made
+                              and not users.get(path, set()) - {path.removesuffix(".h")}])
+
     def test_the_table_has_no_cycles(self):
         def direct(layer):
             return {other for other in LAYERS if other != layer and any(

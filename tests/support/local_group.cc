@@ -1,4 +1,4 @@
-#include "trainer/comm/local/local_group.h"
+#include "tests/support/local_group.h"
 
 #include <fmt/format.h>
 
