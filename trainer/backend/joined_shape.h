@@ -1,4 +1,4 @@
-// The shapes of ops with several inputs: the same on every backend.
+// The shape of the output of ops that join several inputs: the same on every backend.
 #pragma once
 
 #include "trainer/backend/op_spec.h"

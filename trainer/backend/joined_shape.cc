@@ -1,4 +1,4 @@
-#include "trainer/backend/merge.h"
+#include "trainer/backend/joined_shape.h"
 
 #include "base/check.h"
 
