@@ -27,6 +27,8 @@ LAYERS = {
     "operator/controller/children": ["base", "api/v1", "operator/kube", "operator/controller/state"],
     "operator/controller/rules": ["base", "api/v1", "operator/kube", "operator/controller/state",
                                   "operator/controller/children"],
+    "operator/controller/memory": ["base", "api/v1", "operator/kube", "operator/kube/cache", "operator/controller/state",
+                                   "operator/controller/children", "operator/controller/rules"],
     "operator/controller": ["base", "api/v1", "operator/kube", "operator/kube/cache", "operator/kube/runtime",
                             "operator/controller/*"],
     "operator/local": ["base", "api/v1", "operator/kube", "operator/controller/state"],

@@ -13,7 +13,7 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 #include "operator/kube/cache/informer.h"
 
 namespace lockstep::controller {

@@ -13,7 +13,6 @@
 
 namespace lockstep::kube {
 
-// Thread-safe.
 class Credentials {
  public:
   // The clock must outlive this object.

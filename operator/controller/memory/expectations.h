@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/thread_pool.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 #include "operator/kube/cache/store.h"
 #include "operator/kube/client.h"
 

@@ -1,4 +1,4 @@
-#include "operator/controller/failed_actions.h"
+#include "operator/controller/memory/failed_actions.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <set>
 #include <variant>
 
-#include "operator/controller/call_outcome.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/call_outcome.h"
 
 namespace lockstep::controller {
 namespace {

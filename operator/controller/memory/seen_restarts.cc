@@ -1,4 +1,4 @@
-#include "operator/controller/seen_restarts.h"
+#include "operator/controller/memory/seen_restarts.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "operator/controller/expectations.h"
+#include "operator/controller/memory/expectations.h"
 
 #include <algorithm>
 #include <mutex>

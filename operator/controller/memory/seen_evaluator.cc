@@ -1,4 +1,4 @@
-#include "operator/controller/seen_evaluator.h"
+#include "operator/controller/memory/seen_evaluator.h"
 
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/lost_pods.h"

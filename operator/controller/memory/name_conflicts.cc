@@ -1,4 +1,4 @@
-#include "operator/controller/name_conflicts.h"
+#include "operator/controller/memory/name_conflicts.h"
 
 #include <algorithm>
 #include <utility>

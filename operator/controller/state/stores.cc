@@ -1,4 +1,4 @@
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 
 #include <algorithm>
 

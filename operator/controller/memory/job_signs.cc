@@ -1,4 +1,4 @@
-#include "operator/controller/job_signs.h"
+#include "operator/controller/memory/job_signs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "operator/controller/seen_workers.h"
+#include "operator/controller/memory/seen_workers.h"
 
 #include <cstddef>
 

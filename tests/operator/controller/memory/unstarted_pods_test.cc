@@ -1,4 +1,4 @@
-#include "operator/controller/unstarted_pods.h"
+#include "operator/controller/memory/unstarted_pods.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

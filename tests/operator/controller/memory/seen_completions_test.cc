@@ -1,4 +1,4 @@
-#include "operator/controller/seen_completions.h"
+#include "operator/controller/memory/seen_completions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

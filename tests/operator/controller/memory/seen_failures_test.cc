@@ -1,4 +1,4 @@
-#include "operator/controller/seen_failures.h"
+#include "operator/controller/memory/seen_failures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "operator/controller/failed_actions.h"
+#include "operator/controller/memory/failed_actions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

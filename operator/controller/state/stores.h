@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "operator/controller/node_health.h"
+#include "operator/controller/state/node_health.h"
 #include "operator/controller/state/observed.h"
 #include "operator/kube/cache/store.h"
 

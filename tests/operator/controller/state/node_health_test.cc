@@ -1,4 +1,4 @@
-#include "operator/controller/node_health.h"
+#include "operator/controller/state/node_health.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "operator/controller/seen_failures.h"
+#include "operator/controller/memory/seen_failures.h"
 
 #include <algorithm>
 #include <utility>

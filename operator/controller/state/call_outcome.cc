@@ -1,4 +1,4 @@
-#include "operator/controller/call_outcome.h"
+#include "operator/controller/state/call_outcome.h"
 
 namespace lockstep::controller {
 

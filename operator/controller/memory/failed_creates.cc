@@ -1,4 +1,4 @@
-#include "operator/controller/failed_creates.h"
+#include "operator/controller/memory/failed_creates.h"
 
 #include <algorithm>
 #include <utility>

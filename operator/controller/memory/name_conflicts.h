@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::controller {
