@@ -23,12 +23,6 @@ std::string NameOf(const Action& action) {
   return fmt::format("{}/{}{}", action.index(), pod->uid, pod->force ? " by force" : "");
 }
 
-bool IsDelete(const Action& action) {
-  return std::holds_alternative<DeletePod>(action) || std::holds_alternative<DeleteJob>(action) ||
-         std::holds_alternative<DeletePodGroup>(action) ||
-         std::holds_alternative<DeleteWorkload>(action);
-}
-
 }  // namespace
 
 void FailedActions::Note(const Action& action, const absl::Status& end, SteadyTime now,
@@ -39,7 +33,8 @@ void FailedActions::Note(const Action& action, const absl::Status& end, SteadyTi
   }
   Failure& failure = failures_[NameOf(action)];
   failure.retry_at = now + kube::BackoffDelay(backoff, ++failure.count, 0.0);
-  failure.fault = {IsDelete(action) ? "DeleteFailed" : "UpdateFailed", std::string(end.message())};
+  const bool is_delete = KindOf(action) == ActionKind::kDelete;
+  failure.fault = {is_delete ? "DeleteFailed" : "UpdateFailed", std::string(end.message())};
   failure.is_refusal = IsRefusal(end);
 }
 
