@@ -6,7 +6,7 @@ RUN_FLAGS ?=
 BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 E2E ?=
-# Of images; empty: the version. Not the environment's TAG, which may be of something else.
+# The tag of the images; empty: the version. Not the environment's TAG, which may be of something else.
 TAG :=
 BIN := build/$(PRESET)/bin
 BUILD_NEEDS := $(if $(filter cuda,$(PRESET)),cuda,build)

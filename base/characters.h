@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Of each character in UTF-8, its first byte alone is none that continues a character.
+// In UTF-8, every byte of a character but the first continues it. True if `byte` does not.
 constexpr bool BeginsCharacter(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
 }

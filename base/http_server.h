@@ -38,8 +38,8 @@ struct HttpIntake {
   std::size_t most_bytes = 0;  // of a body; a longer one is refused unread
   // Called on the server's thread, like a page.
   std::function<HttpAnswer(const HttpPost&)> take;
-  // Likewise, when posts may have been lost for lack of room: more connections have come than the
-  // server holds, of one peer or in total, or than may wait for it. May be empty.
+  // Called there, too, when posts may have been lost for lack of room: more connections have come
+  // than the server holds, of one peer or in total, or than may wait for it. May be empty.
   std::function<void()> on_loss;
 };
 

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// Of JSON. Of other text, at least those that its beginning has, as far as that is JSON.
+// Exact for JSON. For other text, at least the levels of its beginning, as far as that is JSON.
 int LevelsOf(std::string_view text) {
   int levels = 0, deepest = 0;
   bool in_string = false;

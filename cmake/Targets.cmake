@@ -22,10 +22,10 @@ function(lockstep_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT ${name})
 endfunction()
 
-# lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [LABELS l …] [TIMEOUT seconds] [WHOLE]): one binary
-# a folder. WHOLE: ctest runs it as one, since its tests share what is dear to start.
+# lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [TIMEOUT seconds] [WHOLE]): one binary a folder.
+# WHOLE: ctest runs it as one, since its tests share what is dear to start.
 function(lockstep_test name)
-  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -43,20 +43,15 @@ function(lockstep_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main lockstep_warnings)
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
     lockstep_limit_tests(${ARG_TIMEOUT} ${name})
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
     lockstep_time_limit(discovery 10)
     lockstep_time_percent(percent)
-    # An empty value would make the next property's name the value.
-    if(ARG_LABELS)
-      set(labels LABELS "${ARG_LABELS}")
-    endif()
     # A parameter without operator<< prints as its bytes, which hold addresses.
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
       NO_PRETTY_VALUES
-      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${percent} ${labels})
+      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${percent})
   endif()
 endfunction()
 

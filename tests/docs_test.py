@@ -34,8 +34,8 @@ QUOTED = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:cc|h|py|md|yaml|json)")
 # The reasons of events and conditions that the operator writes are among the texts of these sources that look like
 # one. So do some words of Kubernetes and Kueue, which it reads or writes elsewhere.
-REASON_SOURCES = ["api/v1/conditions.h", "operator/controller/*.cc", "operator/controller/rules/*.cc",
-                  "operator/controller/rules/*.h"]
+REASON_SOURCES = ["api/v1/conditions.h", "operator/controller/*.cc", "operator/controller/memory/*.cc",
+                  "operator/controller/rules/*.cc", "operator/controller/rules/*.h"]
 REASON = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)*)"')
 NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPull", "ErrImagePull", "Error", "Failed", "Finished",
               "ImagePullBackOff", "InvalidImageName", "NodeAffinity", "NodeLost", "NodeShutdown", "Opaque", "OutOf",
@@ -392,11 +392,24 @@ class DocsTest(unittest.TestCase):
         # The executor also writes PodGroups.
         self.assertEqual([], sorted(touched - named - {"operator/controller/plan_executor.cc"}))
         self.assertEqual([], [path for path in named if not (ROOT / path).is_file()])
-        # Of a kind that is not optional and whose objects belong to jobs; with the rule's header, source and table.
+        # A kind that is not optional and whose objects belong to jobs takes these, and the rule's header, source and table.
         other = {"job_controller.h", "job_controller.cc", "settings.h", "flags.h", "flags.cc", "process_options.cc"}
         code = {path for path in named if path.startswith("operator/") and path.endswith((".h", ".cc"))
                 and path.rpartition("/")[2] not in other}
         self.assertLessEqual(len(code) + 3, 10, sorted(code))
+
+    def test_the_recipe_for_a_format_names_what_one_with_settings_touched(self):
+        section = re.search(r"^## Add a data format\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1).replace("your_format", "tfrecord")
+        named = set(files_named(section))
+        mentions = re.compile(r"tfrecord|TfRecord")
+        touched = {path.relative_to(ROOT).as_posix()
+                   for folder in ("api", "charts", "docs", "operator", "tests", "trainer")
+                   for path in (ROOT / folder).rglob("*")
+                   if path.suffix in (".cc", ".h", ".md", ".py", ".txt", ".yaml") and path != pathlib.Path(__file__)
+                   and mentions.search(path.read_text())}
+        self.assertGreater(len(touched), 25)
+        self.assertEqual([], sorted(touched - named))
 
     def test_the_recipe_for_a_strategy_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add a strategy\n(.*)", (ROOT / "CONTRIBUTING.md").read_text(),
@@ -404,10 +417,11 @@ class DocsTest(unittest.TestCase):
         named = set(files_named(section))
         mentions = re.compile(r"\bk?CentralStorage(Spec)?\b|central_storage|centralStorage|first_process_updates")
         touched = {path.relative_to(ROOT).as_posix()
-                   for folder in ("api", "operator", "trainer")
+                   for folder in ("api", "operator", "trainer", "tests/integration")
                    for path in (ROOT / folder).rglob("*")
-                   if path.is_file() and mentions.search(re.sub("//.*", "", path.read_text(errors="replace")))}
-        self.assertGreater(len(touched), 8)
+                   if path.is_file() and path.suffix != ".pyc"
+                   and mentions.search(re.sub("//.*", "", path.read_text(errors="replace")))}
+        self.assertGreater(len(touched), 9)
         self.assertEqual([], sorted(touched - named - {"api/crd/trainingjobs.yaml"}))
 
     def test_every_field_of_a_job_has_its_place_in_the_reference(self):

@@ -2189,6 +2189,19 @@ class LintTest(unittest.TestCase):
         for line in ("/data/mnist", "$ROOT/root/x", "https://example.org/root/x", "a/root/b"):
             self.assertFalse(lint.MACHINE_PATH.search(line), line)
 
+    def test_comments_that_begin_with_their_topic_are_found(self):
+        root = temporary_folder(self)
+        good = ["// The step of variants.", "// Of's last result", "Of(x);  // of the model", "# Often", "# Likewise()", "## Of"]
+        for before, rest in (("  // ", "Of variants, the last."), ("int a;  // ", "Nor has a stage"), ("# ", "Likewise."),
+                             ("// ", "Of"), ("  # ", "Of b: c")):
+            comment = before + rest
+            with self.subTest(comment), unittest.mock.patch.object(lint, "ROOT", root):
+                for name in ("a.cc", "a.md"):
+                    (root / name).write_text("\n".join([*good, comment]))
+                word = re.search("Of|Nor|Likewise", comment)[0]
+                self.assertEqual([f"a.cc:7: a comment begins with '{word}', expected subject, verb, object"],
+                                 lint.check_comments(["a.cc", "a.md"]))
+
     def test_clang_tidy_sees_every_folder_of_ours_but_the_tests(self):
         code = re.search(r"^CODE = \((.*)\)$", (TOOLS.parent / "tests" / "layering_test.py").read_text(), re.MULTILINE)
         headers = re.search(r"^HeaderFilterRegex: '(.*)'$", (TOOLS.parent / ".clang-tidy").read_text(), re.MULTILINE)

@@ -38,7 +38,7 @@
 #include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/supervisor/stop_deadline.h"
 #include "trainer/supervisor/supervisor.h"
-#include "trainer/train/bench.h"
+#include "trainer/train/bench/bench.h"
 #include "trainer/train/evaluator/evaluator_pod.h"
 #include "trainer/train/replica.h"
 

@@ -18,8 +18,8 @@ inline constexpr char kLabelReplicaIndex[] = "training.lockstep.dev/replica-inde
 inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
 // Pod annotations: what the pod was created from, so that a later edit of the job is detected.
 inline constexpr char kAnnotationClusterShape[] = "training.lockstep.dev/cluster-shape";
-// Of a pod whose shape is "elastic": what it was told that the shape leaves out. They are notes of
-// their own, since an older operator compares the shape and would restart a job that has another.
+// What a pod whose shape is "elastic" was told that the shape leaves out. They are notes of their
+// own, since an older operator compares the shape and would restart a job that has another.
 inline constexpr char kAnnotationElasticPeers[] = "training.lockstep.dev/elastic-peers";
 inline constexpr char kAnnotationElasticBounds[] = "training.lockstep.dev/elastic-bounds";
 inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";

@@ -31,7 +31,7 @@ std::vector<std::string> ArgumentsOf(const PlanOptions& options) {
   return arguments;
 }
 
-// Of the roles that wait for others, as in the job's spec.
+// The roles that wait for others, as in the job's spec.
 nlohmann::ordered_json StartOrderOf(const api::TrainingJobSpec& spec) {
   auto order = nlohmann::ordered_json::array();
   for (const auto& [role, replicas] : spec.replica_specs) {

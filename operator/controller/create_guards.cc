@@ -1,11 +1,11 @@
 // PlanExecutor's creates of a job's guards: the token's Secret and the NetworkPolicy.
 #include "base/log.h"
 #include "base/status.h"
-#include "operator/controller/call_outcome.h"
 #include "operator/controller/children/build_network_policy.h"
 #include "operator/controller/children/build_token_secret.h"
 #include "operator/controller/plan_executor.h"
 #include "operator/controller/rules/guards.h"
+#include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/server_errors.h"
 

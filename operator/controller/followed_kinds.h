@@ -13,7 +13,7 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 #include "operator/kube/cache/informer.h"
 
 namespace lockstep::controller {
@@ -23,8 +23,8 @@ class ChangeHandlers {
  public:
   virtual void JobChanged(const kube::Cached<ObservedJob>* before,
                           const kube::Cached<ObservedJob>* after) = 0;
-  // Of a child, whatever its kind: it has the job that owns it looked at; for one that is new,
-  // which the job has created and knows of, within Settings::change_hold.
+  // A child of any kind changed: enqueues the job that owns it. A new child that the job itself
+  // created may wait for Settings::change_hold.
   virtual void ChildChanged(const kube::Identity* before, const kube::Identity* after) = 0;
   // As ChildChanged, but also for a change after which the pod is well.
   virtual void PodChanged(const kube::Cached<std::optional<ObservedPod>>* before,

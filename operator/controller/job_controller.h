@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "operator/controller/followed_kinds.h"
-#include "operator/controller/node_health.h"
 #include "operator/controller/reconciler.h"
+#include "operator/controller/state/node_health.h"
 #include "operator/kube/backoff.h"
 #include "operator/kube/cache/informer.h"
 #include "operator/kube/runtime/controller.h"

@@ -51,7 +51,7 @@ bool IsPeer(const Observed& observed, const ObservedPod& pod) {
 // failure that was no consequence of a peer's. At first sight, only the kubelet's time is known.
 bool HasEndedForACause(const Observed& observed, const ObservedPod& pod, const Sight& sight,
                        bool is_first_sight) {
-  // Of a pod that has ended, it is the end before the last.
+  // In a pod that has ended, last_end is the end before the last.
   if (!pod.last_end || pod.termination || EndedRun(pod) == sight.last_run) return false;
   const Termination& end = *pod.last_end;
   const bool is_old = is_first_sight && end.finished_at &&

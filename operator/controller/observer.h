@@ -5,9 +5,9 @@
 #include <string>
 
 #include "operator/controller/collaborators.h"
-#include "operator/controller/job_memory.h"
+#include "operator/controller/memory/job_memory.h"
 #include "operator/controller/state/settings.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 
 namespace lockstep::controller {
 

@@ -7,7 +7,6 @@
 
 #include "api/v1/names.h"
 #include "base/status.h"
-#include "operator/controller/call_outcome.h"
 #include "operator/controller/children/build_network_policy.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_service.h"
@@ -19,6 +18,7 @@
 #include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
 #include "operator/kube/server_errors.h"

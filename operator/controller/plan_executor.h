@@ -7,10 +7,10 @@
 #include "absl/status/statusor.h"
 #include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
-#include "operator/controller/job_memory.h"
+#include "operator/controller/memory/job_memory.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/settings.h"
-#include "operator/controller/stores.h"
+#include "operator/controller/state/stores.h"
 
 namespace lockstep::controller {
 

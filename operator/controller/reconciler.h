@@ -11,14 +11,14 @@
 #include "absl/status/statusor.h"
 #include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
-#include "operator/controller/job_memory.h"
-#include "operator/controller/job_signs.h"
+#include "operator/controller/memory/job_memory.h"
+#include "operator/controller/memory/job_signs.h"
 #include "operator/controller/observer.h"
 #include "operator/controller/plan_executor.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/settings.h"
+#include "operator/controller/state/stores.h"
 #include "operator/controller/status_writer.h"
-#include "operator/controller/stores.h"
 
 namespace lockstep::controller {
 

@@ -29,8 +29,8 @@ class Watchdog final : public kube::ClientObserver {
 
   // Unavailable names everything that has been silent for longer than expected.
   absl::Status Check() const;
-  // Of calls that are signs of life. Returns the time since the last successful one; nullopt if
-  // there was none.
+  // Returns the time since the last successful call that is a sign of life; nullopt if there was
+  // none.
   std::optional<Duration> SinceSuccess(const kube::Kind& kind,
                                        const std::string& namespace_name) const;
   // Returns the message of the last failed one; empty if one has succeeded since.

@@ -12,9 +12,8 @@ absl::Status MarkOverloaded(absl::Status error);
 // Returns true if the error is so marked, or says that no answer came in time.
 bool IsOverloaded(const absl::Status& error);
 
-// True if `status` says that a ResourceQuota of the namespace has no room for the
-// object. The API server uses the code and reason of a missing permission; only the message
-// differs.
+// True if `status` says that a ResourceQuota of the namespace has no room for the object. The API
+// server uses the code and reason of a missing permission; only the message differs.
 bool ExceedsQuota(const absl::Status& status);
 
 // True if `status`, that of a call about objects of `kind`, says that the server has none of this

@@ -29,7 +29,7 @@ std::string FolderOfProgram() {
   return error ? "/usr/bin" : program.parent_path().string();
 }
 
-// Of cores and GPUs that a container does not share with others of its pod.
+// The owner of cores and GPUs that a container does not share with others of its pod.
 std::string OwnerOf(const std::string& pod_uid, const std::string& container) {
   return fmt::format("{}/{}", pod_uid, container);
 }

@@ -44,7 +44,10 @@ absl::Status CheckSources(const std::vector<kube::Object>& pods, const VolumeOpt
 // that their volumes say, a Secret's only for its owner, without what an earlier pod of this name
 // left there. The content of a folder in `options.folders` is the user's and stays as it is.
 // Requires: `locations` are those of LocateVolumes, and no process of an earlier pod of this name
-// runs.
+// runs. NotFound: a hostPath, a ConfigMap, a Secret or a key is not there. InvalidArgument: a key
+// or an item's path leads out of the volume, or its mode is none. FailedPrecondition: a folder
+// cannot be made or emptied. Other errors: those of WriteAnew. After an error the volumes before
+// the one that it names are filled, and that one may be in part.
 absl::Status FillVolumes(const kube::Object& pod, const VolumeOptions& options,
                          const std::map<std::string, std::string>& locations, kube::Client& client);
 
@@ -59,6 +62,7 @@ std::vector<std::string> MountedParts(const kube::Object& pod, const kube::Objec
                                       const std::map<std::string, std::string>& locations);
 // Creates a folder at one of these if nothing is there. As the kubelet does, call it when the
 // container starts: an init container may have made the path by then, as a file, too.
+// FailedPrecondition: it cannot be made.
 absl::Status MakePart(const std::string& path);
 
 // Returns the decoded entries of a ConfigMap (data, binaryData) or Secret (data).

@@ -215,7 +215,7 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,
   } else if (!absl::IsCancelled(result)) {
     recorded_->watch_restarts.Add({{"resource", kind.plural}, {"reason", RestartReason(result)}})
         .Increment();
-    // Of objects that do not change, a server may send nothing but the end of the watch.
+    // If no object changes, a server may send nothing but the end of the watch.
     if (result.ok()) recorded_->NoteSign(kind.plural, namespace_name, Now());
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kLongestFault = 500;  // bytes
 constexpr std::string_view kScheme = "Bearer ";
-// Of a ReportPath, between its slashes.
+// The parts of a ReportPath, between its slashes.
 constexpr std::size_t kNamespacePart = 5, kNamePart = 7, kAttemptPart = 9, kParts = 11;
 
 struct Reporter {

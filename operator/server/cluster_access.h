@@ -15,7 +15,7 @@ namespace lockstep::server {
 absl::StatusOr<kube::RestConfig> FindCluster(
     const Flags& flags, const std::string& directory = kube::kServiceAccountDirectory);
 
-// Of all requests but those about the Lease.
+// ApiOptions are for all requests but those about the Lease.
 kube::RestClientOptions ApiOptions(const Flags& flags);
 kube::RestClientOptions LeaseOptions();
 

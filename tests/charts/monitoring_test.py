@@ -421,8 +421,14 @@ class RulesTest(unittest.TestCase):
             text = (RUNBOOKS / f"{rule['alert']}.md").read_text()
             for heading in ("## What it means", "## What to look at", "## What to do"):
                 self.assertIn(heading, text, rule["alert"])
-            # Of several pods kubectl takes the one that has been ready longest: the one that has no fault.
+            # From several pods kubectl takes the one that has been ready longest: the one that has no fault.
             self.assertNotRegex(text, r"\blogs deploy", rule["alert"])
+
+    def test_the_table_of_alerts_has_each_with_its_severity(self):
+        rows = re.findall(r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", (ROOT / "docs" / "monitoring.md").read_text(),
+                          re.MULTILINE)
+        self.assertEqual(sorted((rule["alert"], rule["labels"]["severity"]) for rule in self.rules() if "alert" in rule),
+                         sorted(rows))
 
     def test_recording_rules_are_named_level_metric_operation(self):
         for rule in self.rules():

@@ -29,7 +29,7 @@ struct WriteFault {
   absl::Status refusal;
 };
 
-// Of the watches of one kind, at the n-th event (from 1) that would be delivered.
+// A fault of the watches of one kind, at the n-th event (from 1) that would be delivered.
 struct WatchFault {
   enum class Kind {
     kEnds,      // the stream ends well before it

@@ -268,7 +268,7 @@ class FaultSweepTest : public ::testing::TestWithParam<Scenario> {
       EXPECT_TRUE(struck || 2 * fault.nth > writes_);
     }
   }
-  // Of each kind as many events as come, up to 8.
+  // Tries as many events as come of each kind, up to 8.
   void SweepWatches(WatchFault::Kind kind) {
     for (const char* plural : {"trainingjobs", "pods", "services"}) {
       bool struck = true;

@@ -38,7 +38,7 @@ std::string NewNamespace(kube::Client& client);
 // Defines a resource of a YAML file, and waits until it is served.
 void InstallDefinition(kube::Client& client, const std::string& yaml, const kube::Kind& kind);
 
-// Of the conformance suite.
+// Defines the widgets of the conformance suite.
 void InstallWidgets(kube::Client& client);
 
 // Waits until it holds; false after half a minute.

@@ -79,6 +79,7 @@ class SameFieldsTest(unittest.TestCase):
         for name, fields in structs.items():
             if name not in METADATA:
                 with self.subTest(name):
+                    self.assertTrue(name in PLACES, f"{name} is not in PLACES: give its place in the CRD")
                     self.assertEqual(fields, set(schema(PLACES[name])["properties"]))
 
     def test_each_enum_has_the_names_of_its_place(self):
@@ -89,6 +90,7 @@ class SameFieldsTest(unittest.TestCase):
         self.assertEqual(set(), {role for role in roles if f"'{role}'" not in CRD.read_text()})
         for name, names in enums.items():
             with self.subTest(name):
+                self.assertTrue(name in PLACES, f"{name} is not in PLACES: give its place in the CRD")
                 self.assertEqual(set(names), set(schema(PLACES[name])["enum"]))
 
 

@@ -15,7 +15,7 @@ import local_job
 from local_run import LOCKSTEP, SLOWNESS, TRAINER, Run, environment, proportional_bytes
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md"
-# Of a replica's planned memory: what the kernel counts is within this of it, and so many bytes.
+# What the kernel counts is within this of a replica's planned memory, and so many bytes.
 TOLERANCE, ALLOWANCE = 0.05, 8 << 20
 ENDLESS = 1_000_000
 

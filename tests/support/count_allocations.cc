@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Of sanitizer/allocator_interface.h, which not every compiler comes with.
+// From sanitizer/allocator_interface.h, which not every compiler comes with.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(
     void (*malloc_hook)(const volatile void* memory, std::size_t bytes),
     void (*free_hook)(const volatile void* memory));

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "operator/controller/children/addresses.h"
+#include "operator/controller/memory/seen_evaluator.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
-#include "operator/controller/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 

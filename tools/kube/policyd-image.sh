@@ -16,7 +16,7 @@ say() { echo "policyd-image: $*"; }
 build() {
   work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
   say "building $tag"
-  # Of the versions and sums of its go.mod and go.sum, and no others.
+  # The build takes the versions and sums of its go.mod and go.sum, and no others.
   (cd "$here/policyd"
    CGO_ENABLED=0 GOWORK=off go build -mod=readonly -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/policyd" .)
   cat > "$work/Dockerfile" <<DOCKERFILE

@@ -10,7 +10,7 @@ namespace lockstep::train {
 //   leaky_relu(x) = x < 0 ? slope * x : x, whose derivative at 0 is the slope
 enum class Activation { kRelu, kGelu, kSilu, kTanh, kLeakyRelu };
 
-// Of leaky_relu where it is chosen by its name. The layer LeakyReLU has another default.
+// The slope of leaky_relu chosen by its name. The layer LeakyReLU has another default.
 inline constexpr float kLeakyReluSlope = 0.2f;
 
 }  // namespace lockstep::train

@@ -6,7 +6,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of the ops that have none.
+// For the ops that have none.
 std::vector<ParameterDesc> Parameters(const auto& /*spec*/) {
   return {};
 }

@@ -82,7 +82,7 @@ struct UpdateSettings {
   double clip_norm = 0;                // of the whole gradient; 0: no limit
   std::int64_t may_skip_in_a_row = 0;  // consecutive updates that need not be finite
   bool adapts_loss_scale = false;      // see LossScale
-  // Of a rank that has a part of the gradient: the squared norm of all of it. Else that of the
+  // Set if a rank has only a part of the gradient: the squared norm of all of it. Else that of the
   // gradients here counts.
   bool has_squared_norm = false;
   double squared_norm = 0;

@@ -48,7 +48,7 @@ LOCKSTEP_ALSO_ON_GPU inline float RateOf(const AdamSpec& spec, const OptimizerSt
                             (1 - Power(spec.beta1, step.step)));
 }
 
-// Of Adam and LAMB: m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v)
+// As Adam and LAMB do: m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v)
 template <typename Spec>
 LOCKSTEP_ALSO_ON_GPU inline void UpdateMoments(const Spec& spec, float g, float& m, float& v) {
   m += (1 - spec.beta1) * (g - m);

@@ -13,7 +13,7 @@
 #include "trainer/backend/out_of_memory.h"
 #include "trainer/check/run_op.h"
 #include "trainer/core/arena.h"
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 namespace lockstep::train {
 namespace {
@@ -69,7 +69,7 @@ TensorDesc FloatsOf(std::size_t bytes) {
   return {.shape = {static_cast<std::int64_t>(std::max<std::size_t>(floats, 1))}};
 }
 
-// Of an n,n matrix times an n,n matrix.
+// Times an n,n matrix times an n,n matrix.
 double SecondsOfMatmul(Backend& backend, std::int64_t n, DType type) {
   const auto op =
       backend.MakeOp(DenseSpec{.x = {.shape = {n, n}, .dtype = type}, .units = n, .bias = false});

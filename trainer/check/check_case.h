@@ -17,7 +17,7 @@ struct Difference {
   // ||found - expected|| / ||expected||; infinite where one of both is not a number, or they do not
   // have the same size. What is expected counts as at least 1e-3 in the mean square.
   double error = 0;
-  // Of the elements, the largest |found - expected|, relative to the largest |expected|.
+  // The largest |found - expected| of an element, relative to the largest |expected|.
   double of_element = 0;
   std::size_t element = 0;
 };

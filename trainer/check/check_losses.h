@@ -5,7 +5,7 @@
 
 namespace lockstep::train {
 
-// Of a few rows; `large`: also of so many that a GPU divides them among blocks.
+// Check a few rows; with `large`, also so many that a GPU divides them among blocks.
 CheckGroup CheckCrossEntropy(Backend& backend, bool large);
 CheckGroup CheckElementwiseLosses(Backend& backend, bool large);
 

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "trainer/check/check_case.h"
 #include "trainer/check/training_state.h"
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 namespace lockstep::train {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace lockstep::train {
 
-// Of a thousand parameters; `large`: also of so many that each thread of a GPU updates several.
+// Checks a thousand parameters; with `large`, also so many that a thread of a GPU updates several.
 // LARS and LAMB have to be close to those of `reference`; the others must give the bits of `cpu`.
 CheckGroup CheckOptimizers(Backend& backend, bool large);
 // Against `reference`.

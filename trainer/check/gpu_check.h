@@ -24,7 +24,7 @@ absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options);
 absl::StatusOr<CheckReport> RunGpuCheck(const GpuCheckOptions& options,
                                         const BackendFactory& make_backend);
 
-// Of the verb: 0 if the report is right, else 1.
+// The verb's exit code: 0 if the report is right, else 1.
 int ExitCode(const CheckReport& report);
 
 }  // namespace lockstep::train

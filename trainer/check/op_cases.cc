@@ -94,14 +94,14 @@ std::vector<OpCase> PoolCases() {
   };
 }
 
-// Of x's rows, area and type, dense.
+// Has x's rows, area and type, and is dense.
 TensorDesc WithChannels(std::int64_t channels, const TensorDesc& x) {
   std::vector<std::int64_t> dims = x.shape.dims();
   dims[1] = channels;
   return {.shape = Shape(dims), .dtype = x.dtype};
 }
 
-// Of several inputs.
+// Cases of several inputs.
 std::vector<OpCase> JoiningCases() {
   return {
       {"Add", {3, 20, 5, 4}, [](const TensorDesc& x) -> OpSpec { return AddSpec{.x = {x, x}}; }},

@@ -24,7 +24,7 @@ float Rounded(float value, InputNumbers numbers) {
   LOCKSTEP_CHECK(false, "oracle: {} are no numbers", static_cast<int>(numbers));
 }
 
-// Of sums, relative to the largest, in the widest type whose numbers they are.
+// The rounding of sums, relative to the largest, in the widest type whose numbers they are.
 float RoundingOf(InputNumbers numbers) {
   constexpr float kEpsilonOfBFloat16 = 0x1p-7f, kEpsilonOfFloat16 = 0x1p-10f;
   switch (numbers) {

@@ -36,7 +36,8 @@ struct FolderName {
 absl::StatusOr<std::vector<FolderName>> ListFolders(FileSystem& files,
                                                     const std::string& directory);
 
-// True if the checkpoint in `folder` (a path) is complete: it has its manifest.
+// True if the checkpoint in `folder` (a path) is complete: it has its manifest. DataLoss: `folder`
+// is a file. Other errors: see FileSystem.
 absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder);
 
 // True if the checkpoint in `folder`, which was complete, was removed since, or is being removed:

@@ -47,7 +47,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a call that has only looked up the path: EINVAL says that it cannot be one here. Of a call
+// EINVAL says of a call that has only looked up the path that it cannot be one here. After a call
 // that moves bytes, it may say anything.
 absl::Status PathError(int error, const char* action, const std::string& path) {
   absl::Status status = FileError(error, action, path);

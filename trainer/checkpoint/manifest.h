@@ -13,9 +13,9 @@ namespace lockstep::train {
 
 inline constexpr std::int64_t kCheckpointFormat = 2;
 
-// Of a checkpoint whose model.safetensors is that of the best evaluation: the parameters and states
-// from which the training goes on. An earlier version would go on from the wrong ones, so only such
-// a checkpoint has format 2.
+// The file of the parameters and states from which the training goes on, if model.safetensors is
+// that of the best evaluation. An earlier version would go on from the wrong ones, so only such a
+// checkpoint has format 2.
 inline constexpr char kTrainingName[] = "training.safetensors";
 
 struct ManifestFile {

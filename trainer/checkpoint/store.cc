@@ -117,7 +117,7 @@ class FolderStore final : public CheckpointStore {
     return newest && newest != newest_ && newest != saved_;
   }
 
-  // Of a process that trains although it could not claim the folder before. It goes on from the
+  // For a process that trains although it could not claim the folder before. It goes on from the
   // older checkpoint; its next process goes on from the newer one.
   absl::Status ExpectNoNewer() const {
     LOCKSTEP_ASSIGN_OR_RETURN(const bool has_newer, HasNewer());
@@ -166,7 +166,7 @@ class FolderStore final : public CheckpointStore {
     return ListFolders(files_, directory_);
   }
 
-  // Of the complete ones; nullopt: none is.
+  // The newest of the complete ones; nullopt: none is complete.
   std::optional<FolderName> NewestOf(const std::vector<FolderName>& folders) const {
     std::optional<FolderName> newest;
     for (const FolderName& name : folders) {

@@ -107,11 +107,11 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
                                           LabelKind labels = LabelKind::kClasses);
 
 // Returns a digest of up to 256 samples, evenly spread, the first and the last among them: equal
-// for equal samples, wherever they are stored and whatever processor reads them. Of samples that
-// have more than 64 MiB together, there are fewer, but at least two. So it costs no more than to
-// read a batch, and two sets that differ in few samples may have the same. Checkpoints have it, so
-// that another way to make it would look like other samples. Times of files say less: each copy of
-// a data set has its own. Errors: those of Dataset::Read.
+// for equal samples, wherever they are stored and whatever processor reads them. Digests at most 64
+// MiB, but at least two samples. So it costs no more than to read a batch, and two sets that differ
+// in few samples may have the same. Checkpoints store the digest: if the algorithm changes, old
+// checkpoints seem to be of other data. Times of files say less: each copy of a data set has its
+// own. Errors: those of Dataset::Read.
 absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data);
 
 // Returns a text that identifies `data`: its sizes and DigestOfSamples. Errors: as for

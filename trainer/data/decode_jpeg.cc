@@ -15,7 +15,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of a file of several scans, whose coefficients (2 bytes each) libjpeg must hold. With full
+// Limits a file of several scans, whose coefficients (2 bytes each) libjpeg must hold. With full
 // colour, that is 44 megapixels.
 constexpr long kMostScanMemory = 256L << 20;
 
@@ -103,7 +103,7 @@ bool ReadJpegHeader(JpegDecoder& decoder, std::span<const std::uint8_t> file, in
 
 bool ReadJpegRows(JpegDecoder& decoder, std::uint8_t* rows, std::size_t row_bytes) {
   if (setjmp(decoder.errors.escape) != 0) return false;
-  // Of the other files, nothing tells whether a scan is missing, or a part of one.
+  // Nothing tells of the other files whether a scan is missing, or a part of one.
   decoder.errors.may_lack_end =
       decoder.info.arith_code == FALSE && jpeg_has_multiple_scans(&decoder.info) == FALSE;
   jpeg_start_decompress(&decoder.info);

@@ -14,9 +14,8 @@ inline constexpr std::int64_t kMaxCachedSamples = std::int64_t{256} << 20;
 
 // Returns a data set that decodes each sample of `source` when it is first read, keeps it, and
 // copies it from then on. Threads that read it at the same time may each decode it. Returns
-// `source` itself if its samples
-// exceed kMaxCachedSamples or it is in memory already. Errors are not kept. Memory is used as
-// samples are read.
+// `source` itself if its samples exceed kMaxCachedSamples or it is in memory already. Errors are
+// not kept. Memory is used as samples are read.
 std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source);
 
 // The bytes of what it keeps of so many samples, with their labels; 0 if they are too many.

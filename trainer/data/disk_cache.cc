@@ -143,7 +143,7 @@ class DiskCache final : public Dataset {
     if (fd_ >= 0) return fd_;
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    // Of an error, opening the file says more.
+    // If that fails, opening the file says more.
     Open(OpenOwn(path_, O_RDWR, 0666));
     if (fd_ < 0) StopWriting("create", errno);
     return fd_;

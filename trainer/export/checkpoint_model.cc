@@ -18,10 +18,10 @@
 namespace lockstep::train {
 namespace {
 
-// Of a directory in which a checkpoint is removed each time it is about to be read.
+// Enough for a directory in which a checkpoint is removed each time it is about to be read.
 constexpr int kMostListings = 20;
 
-// Of the model, which may be that of an earlier step.
+// The step of the model, which may be that of an earlier step.
 std::int64_t StepOfModel(const Manifest& manifest) {
   const nlohmann::json::json_pointer best("/run/best/step");
   if (!HasTrainingFile(manifest) || !manifest.state.contains(best)) return manifest.step;

@@ -11,10 +11,9 @@
 namespace lockstep::train {
 
 // Makes the file's folder and tries to write there, so that a file that cannot be written ends a
-// run before its first step and not after its last. Does nothing without a `file`. InvalidArgument:
-// the file's ending is another one than ".onnx" or ".safetensors", or an ONNX file cannot hold
-// `model_bytes` of tensors. Other errors: see PrepareModelFile.
-// `writer`: this process.
+// run before its first step and not after its last. Does nothing without a `file`. `writer`: this
+// process. InvalidArgument: the file's ending is another one than ".onnx" or ".safetensors", or an
+// ONNX file cannot hold `model_bytes` of tensors. Other errors: see PrepareModelFile.
 absl::Status PrepareExport(const std::string& file, std::size_t model_bytes,
                            const ModelWriter& writer, FileSystem& files);
 

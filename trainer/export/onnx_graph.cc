@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of 2020 and later: every runtime of today reads them.
+// These are from 2020: every runtime of today reads them.
 constexpr std::int64_t kIrVersion = 7, kOperatorSet = 13;
 constexpr char kBatch[] = "N";
 

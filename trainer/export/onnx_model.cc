@@ -169,7 +169,7 @@ class LayerWriter {
             shape()};
   }
 
-  // Of parts, because the operator set has no LayerNormalization.
+  // Composed of parts, because the operator set has no LayerNormalization.
   Value Write(const LayerNormSpec& spec) {
     const auto axis = OnnxGraph::Integers("axes", {1});
     const std::string mean = Part("ReduceMean", "mean", {input().name}, {axis});
@@ -262,7 +262,7 @@ class LayerWriter {
   Value samples_;
   const Tensors& tensors_;
   std::vector<Value> values_;  // each layer's output
-  // Of the layer that is being added:
+  // About the layer that is being added:
   std::string name_;
   std::vector<Value> inputs_;
 };

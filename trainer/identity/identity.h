@@ -83,7 +83,7 @@ struct Identity {
   api::TrainingSpec training;
   api::StrategySpec strategy;
 
-  // Of `strategy`.
+  // The traits of `strategy`.
   api::StrategyTraits Traits() const;
   int Pods() const;                   // pods that train: chief and workers
   int PodRank() const;                // chief first, then workers; -1: it does not train

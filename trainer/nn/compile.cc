@@ -97,7 +97,7 @@ class Compiler {
     return op;
   }
 
-  // Of a convolution, whose kernel must fit its image.
+  // Places the windows of a convolution, whose kernel must fit its image.
   template <typename Spec>
   absl::StatusOr<Windows> PlaceKernel(const char* type, const Spec& spec) const {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage(type));
@@ -185,7 +185,7 @@ class Compiler {
     return MakeOp(spec);
   }
 
-  // Likewise.
+  // As BatchNorm.
   MadeOp Make(LayerNormSpec spec) {
     FlattenInputs();
     spec.x = desc();
@@ -323,7 +323,7 @@ class Compiler {
   std::vector<NamedOp> ops_;
   Value samples_;
   std::vector<Value> values_;  // each layer's output
-  // Of the layer that is being added:
+  // About the layer that is being added:
   std::string path_ = "layers";
   std::size_t index_ = 0;
   std::vector<Value> inputs_;

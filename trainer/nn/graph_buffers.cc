@@ -85,7 +85,7 @@ class BufferPlan {
     return lifetimes_.size() - 1;
   }
 
-  // Of the output of op `producer`, or of the samples.
+  // When the output of op `producer`, or of the samples, is last used.
   int LastForwardUse(int producer) const {
     int last = producer == kSamples ? 0 : producer + 1;
     for (int i = 0; i < count_; ++i) {
@@ -175,7 +175,7 @@ struct PlacedBuffers {
   MemoryPlan plan;
 };
 
-// Of the plans that differ in what is restored, the one that needs the least memory.
+// Returns the plan that needs the least memory, of those that differ in what is restored.
 PlacedBuffers PlaceBuffers(const std::vector<NamedOp>& ops, const ModelOptions& options) {
   std::optional<PlacedBuffers> best;
   const Recomputation recomputation = options.trains ? options.recomputation : Recomputation::kNone;

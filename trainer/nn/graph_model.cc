@@ -138,7 +138,7 @@ void GraphModel::InitializeParameters() {
 }
 
 std::string GraphModel::LayoutFingerprint() const {
-  // Of two processors, or of two versions, the tensors may be equal and their layouts not.
+  // Two processors, or two versions, may have equal tensors and different layouts.
   std::uint64_t tensors = kEmptyDigest, layouts = kEmptyDigest;
   for (const FlatTensors* range : {&whole_parameters_, &whole_states_}) {
     for (const TensorSlot& slot : range->slots()) {

@@ -32,7 +32,7 @@ nlohmann::json ExtentSchema() {
           {"maxLength", 0}};
 }
 
-// Of both kinds of padding, as a field has one schema in all types of layers.
+// Allows both kinds of padding, as a field has one schema in all types of layers.
 nlohmann::json PaddingSchema() {
   return {{"x-kubernetes-int-or-string", true},
           {"minimum", 0},

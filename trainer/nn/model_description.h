@@ -15,7 +15,7 @@ namespace lockstep::train {
 struct ModelDescription {
   std::vector<nlohmann::json> layers;  // as ParseLayers takes them
   Shape input;                         // of one sample: C,H,W or F
-  // Of a sample as its data set has it: see Dataset::element. Nullopt: not known.
+  // A sample's, as its data set has it: see Dataset::element. Nullopt: not known.
   std::optional<DType> element = {};
   std::int64_t outputs = 0;  // values that the last layer gives for a sample
   bool operator==(const ModelDescription&) const = default;

@@ -31,7 +31,7 @@ double Flops(std::int64_t weights, std::int64_t uses) {
   return 2 * static_cast<double>(weights) * static_cast<double>(uses);
 }
 
-// Of a forward pass whose output is `y`.
+// The operations of a forward pass whose output is `y`.
 double ForwardFlops(const Conv2dSpec& spec, const Shape& y) {
   return Flops(spec.x.shape[1] * spec.kernel_h * spec.kernel_w, y.elements());
 }

@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of an output that is neither kept nor restored.
+// The place of an output that is neither kept nor restored.
 constexpr int kGone = std::numeric_limits<int>::max();
 
 // By op: whether a backward pass reads its output.

@@ -75,7 +75,7 @@ int LastReader(const std::vector<NamedOp>& ops, int tensor) {
 std::vector<Place> PlacesOf(const std::vector<NamedOp>& ops) {
   std::vector<Place> places = {{.op = 0, .before = {}}};
   Costs costs;
-  // Of the samples and of all ops but the last one so far.
+  // The last op to read the samples, or the output of an op before the last one so far.
   int last_reader = LastReader(ops, kSamples);
   for (int i = 0; i < std::ssize(ops); ++i) {
     costs = After(costs, ops[static_cast<std::size_t>(i)]);

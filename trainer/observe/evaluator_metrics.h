@@ -11,7 +11,7 @@ namespace lockstep::train {
 
 struct EvaluatorMetrics {
   std::int64_t step = -1;  // of the checkpoint evaluated last, also by an earlier process; -1: none
-  // Of the last evaluation; NaN: unknown. A loss has an accuracy or a mean absolute error.
+  // From the last evaluation; NaN: unknown. A loss has an accuracy or a mean absolute error.
   double test_loss = std::numeric_limits<double>::quiet_NaN();
   double test_accuracy = std::numeric_limits<double>::quiet_NaN();
   double test_mean_absolute_error = std::numeric_limits<double>::quiet_NaN();

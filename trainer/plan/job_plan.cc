@@ -129,7 +129,7 @@ class Planner {
     std::unique_ptr<Session> session;  // of the largest member; null if it was known
   };
 
-  // Of a process that has no session: a supervisor, or a parameter server beside its floats.
+  // The memory of a process without session: a supervisor, or a parameter server beside its floats.
   std::size_t Program() const { return start_.resident + kBytesOnceRunning; }
 
   absl::Status FindStages() {
@@ -249,7 +249,7 @@ class Planner {
     absl::StatusOr<MeasuredReplica> replica =
         MeasureReplica(options, member.data, member.identity, process_.value_or(Program()));
     if (!replica.ok()) return OfMember(member, replica.status());
-    // Of the first session, whose growth the others hardly repeat.
+    // The first session's is taken for all: the others hardly repeat its growth.
     if (!process_) process_ = replica->memory.process;
     replica->memory.process = replica->other.process = *process_;
     session = std::move(replica->session);
@@ -271,7 +271,7 @@ class Planner {
                          .program = start_.files};
     for (const std::size_t member : member_of_process_) {
       const ReplicaNumbers& numbers = measured.by_member[member];
-      // Of several pipelines, the first one saves.
+      // The first of several pipelines saves.
       const bool is_other = !stages_.empty() && contents.replicas.size() >= stages_.size();
       contents.replicas.push_back(is_other ? numbers.other : numbers.memory);
     }

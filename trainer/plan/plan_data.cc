@@ -70,7 +70,7 @@ std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
   return std::nullopt;
 }
 
-// Of the training samples, those that are held out as the test set are not counted.
+// Does not count the training samples that are held out as the test set.
 std::optional<std::int64_t> FixedSamples(const api::DatasetSpec& spec, Split split) {
   if (spec.format != api::DatasetFormat::kSynthetic) return std::nullopt;
   const api::SyntheticSpec synthetic = spec.synthetic.value_or(api::SyntheticSpec{});

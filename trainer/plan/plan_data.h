@@ -46,7 +46,8 @@ absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenD
 // The same for an Evaluator of a run whose training data are `trained`: `train` is theirs, and the
 // rest is what the Evaluator opens, the test set alone. `options`: of the session that it makes.
 // Does not open the files if those of `trained` were not opened. If they are not there, the test
-// samples are taken to be like the training samples.
+// samples are taken to be like the training samples. Errors: those of Session::OpenData but
+// NotFound.
 absl::StatusOr<PlannedData> PlanTestData(const SessionOptions& options, const PlannedData& trained);
 
 // A data set of these facts, of one sample if their number is not known, that has no content: Read

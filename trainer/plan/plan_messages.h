@@ -27,8 +27,8 @@ struct PlannedMessages {
   std::vector<PlannedServer> servers;
 };
 
-// Of the group that `session` is a replica of. `remote`: whether parameter servers are on other
-// hosts than the replicas. InvalidArgument: as for Shard::Create.
+// The messages of the group that `session` is a replica of. `remote`: whether parameter servers are
+// on other hosts than the replicas. InvalidArgument: as for Shard::Create.
 absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote, Session& session);
 
 }  // namespace lockstep::train

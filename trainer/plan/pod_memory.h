@@ -47,7 +47,7 @@ struct PodContents {
   std::vector<std::size_t> servers;  // of each parameter server, its process included
   std::vector<ReplicaMemory> evaluators;
   std::size_t supervisor = 0;  // of each pod
-  // Of each of these processes, the files of the program and its libraries: memory of the pod once,
+  // The files of the program and its libraries in each of these processes: memory of the pod once,
   // because its processes share it.
   std::size_t program = 0;
 };

@@ -44,7 +44,7 @@ struct ReplicaMemory {
 // The memory that a replica needs, and the size of its checkpoints.
 struct ReplicaNumbers {
   ReplicaMemory memory;  // of the replica that saves checkpoints
-  // Of one that does not. With Independent it equals `memory`: each replica saves its own.
+  // One that saves none. With Independent it equals `memory`: each replica saves its own.
   ReplicaMemory other;
   // Bytes of tensors: of the model, of a checkpoint's model.safetensors, and of a checkpoint
   // without those of the best evaluation.

@@ -17,7 +17,7 @@
 #include "api/proto/rendezvous.pb.h"
 #include "api/proto/trainer_status.pb.h"
 #include "base/clock.h"
-#include "trainer/rendezvous/caller_check.h"
+#include "trainer/rendezvous/gate/caller_check.h"
 #include "trainer/rendezvous/roster.h"
 
 namespace lockstep::train {

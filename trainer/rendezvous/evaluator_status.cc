@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "api/proto/trainer_status.grpc.pb.h"
-#include "trainer/rendezvous/caller_check.h"
-#include "trainer/rendezvous/gated_server.h"
+#include "trainer/rendezvous/gate/caller_check.h"
+#include "trainer/rendezvous/gate/gated_server.h"
 
 namespace lockstep::train {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
-#include "trainer/rendezvous/dialled_host.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/dialled_host.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 #include "trainer/rendezvous/grpc_rendezvous.h"
 
 namespace lockstep::train {

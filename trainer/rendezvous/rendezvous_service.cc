@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "trainer/rendezvous/address_watch.h"
 #include "trainer/rendezvous/coordinator.h"
-#include "trainer/rendezvous/gated_server.h"
+#include "trainer/rendezvous/gate/gated_server.h"
 
 namespace lockstep::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
 
 namespace lockstep::train {

@@ -9,8 +9,8 @@
 #include "api/proto/rendezvous.grpc.pb.h"
 #include "base/hmac.h"
 #include "base/status.h"
-#include "trainer/rendezvous/dialled_host.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/dialled_host.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
 
 namespace lockstep::train {

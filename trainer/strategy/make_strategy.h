@@ -51,11 +51,11 @@ struct StrategyMemory {
   StageTraffic traffic;                    // of a model that is cut into stages
 };
 
-// How the process combines its gradients with theirs: the one place that picks a class by the type
-// of strategy. A process that trains alone has a group of one, where a sum changes nothing; with
-// parameter servers a strategy is made but not used, because gradients are pushed to them.
-// Unavailable: see GradientBuffer::Create. Requirements: see MakeCollectiveStrategy,
-// MakePipelineStrategy.
+// How the process combines its gradients with theirs: a PipelineStrategy for a model in stages,
+// else the class of the strategy's type, which nothing else picks. A process that trains alone has
+// a group of one, where a sum changes nothing; with parameter servers a strategy is made but not
+// used, because gradients are pushed to them. Unavailable: see GradientBuffer::Create.
+// Requirements: see MakeCollectiveStrategy, MakePipelineStrategy.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const Identity& identity,
                                                        StrategyMemory memory);
 

@@ -24,7 +24,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of groups that exchange a few numbers, or tensors through the communicator's own memory.
+// For groups that exchange a few numbers, or tensors through the communicator's own memory.
 constexpr std::size_t kSmallFloats = 1024;
 
 std::size_t FloatsOf(const StageMessages& messages) {
@@ -103,7 +103,7 @@ class PipelineStrategy final : public Strategy, public StageGroups {
     return peers_->BroadcastFirst(floats);
   }
   absl::Status SumStatus() const override { return peers_->SumStatus(); }
-  // Of a wait at a link, only this tells that it has failed.
+  // Only this tells that a wait at a link has failed.
   void StepEnded(const absl::Status& summed) override {
     patience_.Note(summed).IgnoreError();
     peers_->StepEnded(summed);
@@ -173,7 +173,7 @@ class PipelineStrategy final : public Strategy, public StageGroups {
     return absl::OkStatus();
   }
 
-  // Of this process and another one. Both have the same `name` for it.
+  // Connects this process and another one. Both have the same `name` for it.
   absl::StatusOr<std::unique_ptr<Communicator>> ConnectPair(const Group& group,
                                                             const std::vector<int>& ranks,
                                                             KeyValueStore& store,

@@ -118,9 +118,9 @@ struct CollectiveOptions {
 std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
                                                const CollectiveOptions& options, int ring);
 
-// A collective sums the gradients. `sums`: the
-// gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:
-// `buffer` and `sums` outlive the strategy.
+// Returns a strategy that sums gradients by collectives. `sums`: the gradients lie in device memory
+// and pass through `buffer`; absent: `buffer` holds them. Requires: `buffer` and `sums` outlive the
+// strategy.
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
                                                  std::optional<DeviceSums> sums = std::nullopt);
 

@@ -39,7 +39,7 @@ class BatchGradient {
   Session& session_;
   PhaseClock& phases_;
   const std::vector<KeptStates> kept_states_;  // empty: all are kept whole
-  // Of the latest task's part. Nothing is read ahead: a task is known only once it is given out.
+  // For the latest task's part. Nothing is read ahead: a task is known only once it is given out.
   LoaderOptions reads_;
   Batch batch_;
   std::vector<float> saved_states_;  // as the caller has pulled them

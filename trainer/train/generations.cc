@@ -128,7 +128,7 @@ Exit GiveUp(const LoopOutcome& outcome, int generations) {
       .saves = !storage};
 }
 
-// Of a pod that was asked to stop. Another one may find room on the disk, so the end is not final.
+// The pod was asked to stop. Another one may find room on the disk, so the end is not final.
 Exit StoppedUnsaved(const absl::Status& status) {
   return {.code = api::kExitPeerLost,
           .reason = fmt::format("asked to stop, and the state in memory is not saved: {}",

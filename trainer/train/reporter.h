@@ -36,9 +36,9 @@ class Reporter {
   // Called after every step, applied or skipped. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);
   // As StepDone, for a step that other processes may have computed: under the strategy
-  // ParameterServer, where each process counts its own batches by BatchCounted. Of several that are
-  // heard of at once, `left` are yet to be recorded, this one included: each has taken an equal
-  // part of the time since the last one.
+  // ParameterServer, where each process counts its own batches by BatchCounted. `left`: how many
+  // steps of the same message are not recorded yet, this one included. They share the time since
+  // the last recorded step equally.
   void StepRecorded(const StepTotals& totals, const RunState& state, std::int64_t left = 1);
   // Called instead of GenerationStarted by a process that trains in a run whose state it does not
   // know. Its rank remains its place in the job: it is the only member of its rendezvous.

@@ -18,7 +18,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of what flows between layers.
+// Says which activations between layers are computed again.
 Recomputation RecomputationOf(api::ActivationCheckpointing checkpointing) {
   switch (checkpointing) {
     case api::ActivationCheckpointing::kNone:

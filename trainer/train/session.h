@@ -212,7 +212,7 @@ class Session {
   static constexpr int kMostStepsBegun = 2;
   // How many steps may begin before the first of them ends, so that a device with a queue does not
   // wait for the host. A host device has none in progress when the calls of a step return.
-  // Nor has a stage, because its host passes the parts on.
+  // A stage has none either, because its host passes the parts on.
   std::int64_t steps_ahead() const {
     return backend_->IsHost() || stage_.count > 1 ? 1 : kMostStepsBegun;
   }
@@ -330,7 +330,7 @@ class Session {
 
 // Returns a text that differs between losses whose evaluations cannot be compared.
 std::string LossText(const api::TrainingSpec& training);
-// Likewise, of how the samples' pixels are normalized; empty: not at all.
+// The same for how the samples' pixels are normalized; empty: not at all.
 std::string NormalizeText(const api::TrainingSpec& training);
 
 }  // namespace lockstep::train

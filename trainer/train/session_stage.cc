@@ -34,7 +34,7 @@ std::size_t Session::part_bytes() const {
 StageTraffic Session::stage_traffic() const {
   StageTraffic traffic;
   if (only_evaluates_) return traffic;
-  // Of the earlier one of two stages.
+  // `stage` is the earlier one of two stages.
   const auto in_flight = [this](int stage) { return std::min(parts_, stage_.count - stage); };
   if (!stage_.is_first()) {
     const std::size_t bytes = model_->InputBorder().bytes;

@@ -34,8 +34,8 @@ void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const 
   if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
 }
 
-// With one sample left for the last part, batch normalization would end an epoch with the
-// statistics of that sample.
+// Divides the rows evenly: a last part of one sample would let batch normalization end an epoch
+// with the statistics of that sample.
 Slice Session::RowsOfPart(const Batch& batch, int part) const {
   const std::int64_t most = std::ssize(labels_), used = (batch.valid + most - 1) / most;
   if (part >= used) return {batch.valid, batch.valid};

@@ -15,7 +15,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of the names of a stage's tensors, so that no length makes rank 0 ask for all its memory.
+// Limits the names of a stage's tensors, so that no length makes rank 0 ask for all its memory.
 constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20U;
 
 std::span<std::byte> BytesOf(auto& value) {
@@ -25,7 +25,7 @@ std::span<std::byte> BytesOf(std::vector<float>& floats) {
   return std::as_writable_bytes(std::span(floats));
 }
 
-// Of a stage, in the order in which it sends or takes its tensors.
+// The names of a stage's tensors, in the order in which it sends or takes them.
 using Names = std::vector<std::string>;
 
 // Tells a tensor of the best model from the model's own: no optimizer has a slot of this name.

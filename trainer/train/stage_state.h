@@ -25,7 +25,8 @@ std::vector<int> RanksWithState(const Membership& membership, int stages, std::i
 
 // Gives each stage those of its tensors that `given` has; it keeps its own value of others. `given`
 // is that of rank 0; others ignore it. `best`, which rank 0 ignores, gets the best model that is
-// given, as far as it is this stage's; null: the run keeps none.
+// given, as far as it is this stage's; null: the run keeps none. FailedPrecondition: a stage sent
+// rank 0 names that are too long or no list. Other errors: those of StageGroups.
 absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups,
                          std::vector<NamedTensor>* best);
 
@@ -34,6 +35,7 @@ enum class Gathers : std::uint8_t { kNothing, kModel, kAll };
 // Returns the tensors of all stages to rank 0, as far as it needs them, and nothing to others.
 // `needs` is that of rank 0; others ignore it. `best`: this stage's part of the best model; empty,
 // on all ranks, if there is none besides that of the session. With it, kModel gathers it alone.
+// Errors: as for GiveTensors; FailedPrecondition also if a stage has a tensor that the model lacks.
 absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, StageGroups& groups,
                                            std::vector<NamedTensor> best);
 

@@ -77,7 +77,7 @@ absl::Status TrainLoop::ShareBest(Strategy& among, int source, const RunState& s
   if (session.update_site() != UpdateSite::kEveryRank) return absl::OkStatus();  // the only one
   const bool has_it = best.step == received.step;
   if (!has_it) {
-    // Or it has the model, and does not know yet that it is the best one.
+    // This rank may hold the model without knowing yet that it is the best one.
     received.tensors = received.step == state.step ? CopyModel(session) : OwnOf({}, session);
   }
   for (NamedTensor& tensor : has_it ? best.tensors : received.tensors) {

@@ -119,7 +119,7 @@ void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
   if (site == UpdateSite::kRankZero && shared.ok()) session.TakeParameters();
 }
 
-// Of a step that is queued, the device may wait for other ranks. So the host does not wait for the
+// The device may wait for other ranks in a step that is queued. So the host does not wait for the
 // step as a whole, but for one part of it after the other, each in its phase.
 void AwaitPeers(const Session& session, PhaseClock& phases) {
   for (const Session::PeerWait& wait : session.peer_waits()) {

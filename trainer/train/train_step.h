@@ -26,7 +26,7 @@ struct StepTotals {
   double loss = 0, correct = 0, examples = 0;
   double stop_requests = 0;
   double gradient_norm = 0;  // of the mean gradient, before it is clipped
-  // Of the next step; absent unless the session adapts it.
+  // For the next step; absent unless the session adapts it.
   std::optional<LossScale> loss_scale;
   std::uint64_t hash = 0;
   // The loss or a gradient is not finite, so that nothing was updated; loss and correct are 0.

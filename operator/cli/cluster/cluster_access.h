@@ -18,8 +18,9 @@ struct ClusterAccess {
   std::string namespace_name;  // of the options, else the kubeconfig context's
 };
 
-// Connects with the kubeconfig; in a pod without one, with the pod's service account.
-// A request takes at most `deadline`.
+// Makes a client of the kubeconfig's cluster; in a pod without one, of the pod's own, with its
+// service account. Sends nothing: the client connects at its first request, and a request takes at
+// most `deadline`. Errors: those of LoadKubeconfig and MakeRestClient.
 absl::StatusOr<ClusterAccess> ReachCluster(
     const ClusterOptions& options, Duration deadline = kube::RestClientOptions().request_deadline);
 

@@ -20,8 +20,8 @@ namespace {
 
 using kube::Object;
 
-// Of the job, and of pods by their names, since pods that are gone have events too. Those of an
-// earlier job of the same name are older than this one.
+// Events of the job, and of pods by their names, since pods that are gone have events too. Events
+// of an earlier job of the same name are older than this one.
 absl::StatusOr<std::vector<Object>> EventsOf(kube::Client& client, const JobFacts& facts) {
   const api::TrainingJob& job = facts.job;
   std::set<std::string> pods;
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<Object>> EventsOf(kube::Client& client, const JobFact
   return events;
 }
 
-// Of the pods with a failure to show, that of the replica that the status blames, else the first;
+// Returns the pod with a failure to show that the status blames, or else the first such pod;
 // null: none. The failure in the status may be long past, and the pod a healthy successor.
 const Object* PodToBlame(const JobFacts& facts) {
   const std::optional<api::Failure>& failure = facts.job.status.failure;

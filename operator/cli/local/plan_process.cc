@@ -45,8 +45,8 @@ const Object& LeadingPod(const std::vector<Object>& pods) {
   return *leading;
 }
 
-// Of a replica: the cores of the pod's limit on a cluster, for which a limit of memory stands; else
-// those that `run` would give to the pod.
+// The threads of a replica: the cores of the pod's limit on a cluster, for which a limit of memory
+// stands; else those that `run` would give to the pod.
 absl::StatusOr<int> ThreadsOf(const Object& pod, const api::TrainingJob& job, int processes) {
   const Object& container = *controller::FindMainContainer(pod);
   LOCKSTEP_ASSIGN_OR_RETURN(const auto limit, local::CpuLimit(pod, container));

@@ -30,7 +30,8 @@ class WorkDir {
   // Says why runs/<job> was skipped; empty if it was not.
   const std::string& skipped() const { return skipped_; }
 
-  // report.json holds the output of a finished run. A new run removes that of the last.
+  // report.json holds the output of a finished run. A new run removes that of the last. Errors of
+  // this and the other Write…: those of ReplaceFile.
   absl::Status WriteReport(const std::string& json) const;
   void RemoveReport() const;
 

@@ -39,8 +39,8 @@ double WorkForAStep(const RankTimes& rank) {
   return work / rank.steps;
 }
 
-// Of ranks with the same stage. Of an even number, the faster of the two in the middle: of two
-// ranks, the mean would hide that one waits for the other nearly half of its time.
+// Compares ranks of a stage. If their number is even, the median is the faster of the two in the
+// middle: the mean of two ranks would hide that one waits for the other nearly half of its time.
 void MarkStragglers(std::vector<RankTimes>& ranks, int stage) {
   std::vector<double> works;
   for (const RankTimes& rank : ranks) {

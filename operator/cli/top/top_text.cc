@@ -137,8 +137,8 @@ std::string UnreadText(const std::vector<UnreadPod>& unread) {
   return text;
 }
 
-// Of variants that train alone, each has a step, a loss and an end of its own. Returns the one that
-// will end last; nullopt if the ranks train together, or if there is only one.
+// Variants that train alone have a step, a loss and an end each. Returns the one that ends last;
+// nullopt if the ranks train together, or if there is only one.
 std::optional<RankMetrics> FurthestFromItsEnd(const std::vector<RankMetrics>& ranks) {
   std::vector<RankMetrics> variants;
   for (const RankMetrics& rank : ranks) {

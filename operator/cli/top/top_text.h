@@ -25,12 +25,12 @@ struct JobTop {
   std::vector<UnreadPod> unread;
 };
 
-// Of more than `most` ranks, returns the stragglers and those that wait least for others, in the
-// order of their numbers.
+// Returns all ranks; of more than `most`, the stragglers and those that wait least for others. They
+// are in the order of their numbers.
 std::vector<RankTimes> RanksToShow(const std::vector<RankTimes>& ranks, std::size_t most);
 
 // Sets what the ranks or, if none knows it yet, the job's status say of the whole job's progress.
-// Of variants that train alone, it is that of the one that is furthest from its end.
+// If variants train alone, the progress is that of the one that is furthest from its end.
 void SetProgress(const std::vector<RankMetrics>& ranks, const api::TrainingJobStatus& status,
                  JobTop& top);
 

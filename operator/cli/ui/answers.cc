@@ -37,7 +37,7 @@ HttpAnswer JsonAnswer(std::optional<std::string> json) {
   return {.content_type = kJson, .body = *std::move(json), .headers = kHeaders};
 }
 
-// Of any port: that of a tunnel is another one.
+// Any port will do: that of a tunnel is another one.
 bool IsThisMachine(std::string_view host) {
   const std::size_t colon = host.rfind(':');
   if (colon != std::string_view::npos && !host.ends_with(']')) host = host.substr(0, colon);

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostCurves = 200;  // each has 32 KB at most
 constexpr int kLooksPerEvents = 5;        // events of a whole namespace are listed for one job
-// Of the lines of a window. A page's numbers have 53 bits, so there may be two million windows.
+// Limits the lines of a window. A page's numbers have 53 bits: there may be two million windows.
 constexpr std::uint64_t kMostNumbers = std::uint64_t{1} << 32U;
 
 SteadyTime Now() {
@@ -184,8 +184,8 @@ void Board::AddPoint(const ListedJob& listed, Time now) {
   const std::optional<std::int64_t> before = std::exchange(job.listed_step, progress->step);
   if (api::IsTerminal(listed.job.status)) job.ended = job.ended.value_or(now);
   if (before == progress->step) return;
-  // What a page's look had from the ranks is newer than the status, unless the job has gone back to
-  // a checkpoint; and that, too, the ranks have told, if they answer.
+  // The ranks' numbers are newer than the status, unless the job went back to a checkpoint. Ranks
+  // that answer report that themselves.
   const auto watched = jobs_.find(listed.key);
   const bool answers =
       watched != jobs_.end() && watched->second.error.empty() && !watched->second.ranks.empty();

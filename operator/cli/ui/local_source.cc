@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostShownRuns = 100;
 
-// Of a run that has not written its view yet, or is of an earlier version, nothing is known.
+// Knows nothing of a run that has not written its view yet, or that is of an earlier version.
 controller::ObservedJob ObserveRun(const json& view) {
   const json& job = kube::Member(view, "job");
   return job.is_object() ? controller::ObserveJob(job) : controller::ObservedJob();

@@ -24,8 +24,8 @@ using kube::TextMember;
 constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
-// Of topology-aware scheduling: what a template asks for, and what Kueue looks for in a pod that
-// waits for its nodes.
+// Topology-aware scheduling: what a template asks for, and what Kueue looks for in a pod that waits
+// for its nodes.
 constexpr char kRequired[] = "kueue.x-k8s.io/podset-required-topology";
 constexpr char kPreferred[] = "kueue.x-k8s.io/podset-preferred-topology";
 constexpr char kUnconstrained[] = "kueue.x-k8s.io/podset-unconstrained-topology";

@@ -33,7 +33,7 @@ void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
 }
 
-// Of a pod of the role.
+// The GPUs of a pod of the role.
 int GpusOf(const api::TrainingJob& job, api::Role role) {
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
   return main == nullptr ? 0 : api::GpusOf(*main);

@@ -25,7 +25,7 @@ std::optional<Duration> UntilActiveDeadline(const Observed& observed) {
   return SecondsAfter(StartedAt(observed), *seconds) - observed.now;
 }
 
-// Of replicas that train alone, one is enough, whatever has become of its pod.
+// One replica is enough if replicas train alone, whatever has become of its pod.
 bool HasTrainedInPart(const api::TrainingJob& job) {
   return api::TraitsOf(job.spec).trains_alone && !job.status.completed_indexes.empty();
 }

@@ -25,7 +25,7 @@ constexpr Replica kEvaluator{api::Role::kEvaluator, 0};
 constexpr Duration kFirstAnswer = std::chrono::seconds(15);
 
 bool MayRun(const Observed& observed) {
-  // Of an invalid spec, parts may be missing.
+  // An invalid spec may lack parts.
   return !observed.invalid && !observed.job.spec.suspend && !LacksQuota(observed);
 }
 

@@ -49,8 +49,8 @@ constexpr Rule kRules[] = {
     // Training that is done stays done, whatever else is seen with it. PlanQueued and PlanSuspended
     // would stop the job and forget which replicas have finished, PlanDeadline and PlanRestart
     // would fail or restart it, and PlanHeld would leave it as it is. Work under an earlier
-    // strategy does not count as training: PlanSuspended or PlanRescaled ends such an attempt. Nor
-    // does an edit end it that removes the replicas which still train.
+    // strategy does not count as training: PlanSuspended or PlanRescaled ends such an attempt. An
+    // edit that removes the replicas which still train does not end the job either.
     PlanSucceeded,
 
     // Kueue's decision is what spec.suspend follows. PlanSuspended applies for as long as

@@ -15,18 +15,31 @@
 
 namespace lockstep::controller {
 
+// How an action is ordered and bounded, and how its failure is reported.
+enum class ActionKind {
+  kCreateForPods,  // creates what the job's pods cannot do without
+  kCreate,
+  kDelete,
+  kUpdate,
+};
+
+// The actions. Each has its kind.
 struct CreateService {
+  static constexpr ActionKind kKind = ActionKind::kCreateForPods;
   bool operator==(const CreateService&) const = default;
 };
 struct CreateTokenSecret {
+  static constexpr ActionKind kKind = ActionKind::kCreateForPods;
   bool is_repeat = false;  // existing pods already had it
   bool operator==(const CreateTokenSecret&) const = default;
 };
 struct CreateNetworkPolicy {
+  static constexpr ActionKind kKind = ActionKind::kCreateForPods;
   bool is_repeat = false;  // existing pods already had it
   bool operator==(const CreateNetworkPolicy&) const = default;
 };
 struct CreatePod {
+  static constexpr ActionKind kKind = ActionKind::kCreate;
   api::Role role = api::Role::kWorker;
   int index = 0;
   int attempt = 0;
@@ -37,23 +50,29 @@ struct CreatePod {
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {
+  static constexpr ActionKind kKind = ActionKind::kDelete;
   std::string name, uid;
   bool force = false;  // without waiting for the kubelet's confirmation
   bool operator==(const DeletePod&) const = default;
 };
 struct DeleteJob {  // ttlSecondsAfterFinished has passed
+  static constexpr ActionKind kKind = ActionKind::kDelete;
   bool operator==(const DeleteJob&) const = default;
 };
 struct CreatePodGroup {
+  static constexpr ActionKind kKind = ActionKind::kCreate;
   bool operator==(const CreatePodGroup&) const = default;
 };
 struct UpdatePodGroup {  // its spec; fields added by others are kept
+  static constexpr ActionKind kKind = ActionKind::kUpdate;
   bool operator==(const UpdatePodGroup&) const = default;
 };
 struct DeletePodGroup {
+  static constexpr ActionKind kKind = ActionKind::kDelete;
   bool operator==(const DeletePodGroup&) const = default;
 };
 struct SetSuspend {  // spec.suspend, and the replica counts written with it
+  static constexpr ActionKind kKind = ActionKind::kUpdate;
   bool suspend = true;
   std::map<api::Role, int> counts;
   // The message of the event that follows, Evicted or Admitted; empty: none.
@@ -61,21 +80,26 @@ struct SetSuspend {  // spec.suspend, and the replica counts written with it
   bool operator==(const SetSuspend&) const = default;
 };
 struct CreateWorkload {
+  static constexpr ActionKind kKind = ActionKind::kCreate;
   bool operator==(const CreateWorkload&) const = default;
 };
 struct DeleteWorkload {  // it was created from another spec
+  static constexpr ActionKind kKind = ActionKind::kDelete;
   bool operator==(const DeleteWorkload&) const = default;
 };
 struct ReleaseWorkload {  // it is evicted and its pods are gone
+  static constexpr ActionKind kKind = ActionKind::kUpdate;
   bool operator==(const ReleaseWorkload&) const = default;
 };
 struct SetWorkloadCondition {  // PodsReady or Finished
+  static constexpr ActionKind kKind = ActionKind::kUpdate;
   std::string type;
   bool value = true;
   std::string reason, message;
   bool operator==(const SetWorkloadCondition&) const = default;
 };
 struct SetReclaimableWorkers {  // that have completed for good: Kueue may give their quota away
+  static constexpr ActionKind kKind = ActionKind::kUpdate;
   int workers = 0;
   bool operator==(const SetReclaimableWorkers&) const = default;
 };
@@ -123,12 +147,13 @@ struct Plan {
 };
 
 // Every rule has this form. It is named Plan<Case>, and returns what to do about the job, or
-// nullopt if it does not apply to the job. Pure. A function that only adds to the plan of a rule
-// that applies is named Add<Part>, and takes the plan.
+// nullopt if it does not apply to the job. Pure. A rule may call others: Add<Part> takes the plan
+// of a rule that applies and adds to it, and <Case>Plan builds a plan for the rule that calls it.
 using Rule = std::optional<Plan> (*)(const Observed& observed);
 
 bool MakesPods(const Plan& plan);
 
+ActionKind KindOf(const Action& action);
 bool IsCreate(const Action& action);
 // Returns the stage in which a plan's action is executed: 0 if it creates nothing; 1 if pods need
 // it; 2 for pods and what need not precede them.

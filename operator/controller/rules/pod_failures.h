@@ -15,7 +15,7 @@ namespace lockstep::controller {
 // The reason of a failure that the operator finds by itself: the pod cannot be reached.
 inline constexpr std::string_view kNodeLost = "NodeLost";
 
-// Likewise: the pod runs, but its process hangs, and its group has given it up.
+// Another such reason: the pod runs, but its process hangs, and its group has given it up.
 inline constexpr std::string_view kReplicaHung = "ReplicaHung";
 
 enum class PodFailureCause {

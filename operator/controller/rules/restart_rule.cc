@@ -224,7 +224,7 @@ std::string RestartMessage(const Observed& observed, const PodFailure& first, bo
 std::vector<PodFailure> FailuresToJudge(const Observed& observed) {
   std::vector<PodFailure> failures = NewPodFailures(observed);
   if (!std::ranges::all_of(failures, IsSuccess)) std::erase_if(failures, IsSuccess);
-  // Of a job that has lost a replica, that is why it makes no progress.
+  // A lost replica explains the lack of progress, so no stall is reported.
   if (!failures.empty()) return failures;
   if (std::optional<PodFailure> stall = FindStall(observed)) failures.push_back(*std::move(stall));
   return failures;

@@ -73,7 +73,7 @@ struct ObservedPod {
   // By the kubelet, of the main container and of init containers that have not succeeded. Like a
   // sidecar's end, its restart is no failure of the replica.
   int restart_count = 0;
-  // Of these, by what this process has seen: those after ends that followed from others' losses, or
+  // The part of these after ends that, as this process has seen, followed from others' losses, or
   // may yet be found to. They are not charged.
   int excused_restarts = 0;
   std::optional<Time> running_since;  // of the main container's present run, by its node

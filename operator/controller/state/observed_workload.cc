@@ -166,7 +166,7 @@ ObservedWorkload ReadWorkload(const Object& workload) {
 
 kube::FieldMask WorkloadFields() {
   kube::FieldMask fields = kube::IdentityFields();
-  // Of a topology only the levels, since it may have thousands of domains.
+  // The mask has only the levels of a topology, which may have thousands of domains.
   for (const char* path : {"metadata.annotations",
                            "spec.queueName",
                            "spec.priorityClassName",

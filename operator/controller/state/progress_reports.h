@@ -29,7 +29,7 @@ struct ProgressReport {
   std::optional<double> remaining_seconds, epoch, loss, accuracy, test_loss, test_accuracy,
       examples_per_second;
   std::optional<std::int64_t> step, total_steps;
-  // Of all that it says but the time left and when it was sent. Equal for equal reports.
+  // A digest of all that it says but the time left and when it was sent: equal for equal reports.
   std::size_t digest = 0;
   bool operator==(const ProgressReport&) const = default;
 };

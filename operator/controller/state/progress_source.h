@@ -44,7 +44,7 @@ struct GroupReport {
   // when the leading pod last answered. nullopt: the leading pod has not answered lately, or the
   // replica is doing something else, such as waiting for others, evaluating or saving.
   std::optional<Duration> in_step_for = std::nullopt;
-  // Of the last answer, by rank. Empty if no process waits for another, or all do.
+  // As the last answer has them, by rank. Empty if no process waits for another, or all do.
   std::vector<Straggler> stragglers = {};
   // Processes that others have waited for, without success, to form the next generation, as the
   // leading pod last reported within the past minute. That report is kept because the leading pod

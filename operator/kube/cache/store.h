@@ -33,9 +33,9 @@ Owner OwnerOf(const Object& object);
 struct Identity {
   Key key;
   std::string uid, resource_version;
-  // Of the controlling owner, see Owner; all empty if there is none. A reference with a kind of
-  // over 512 bytes, or a name or uid of over 253, counts as none: whoever creates the object
-  // chooses it.
+  // The controlling owner, see Owner; all empty if there is none. A reference with a kind of over
+  // 512 bytes, or a name or uid of over 253, counts as none: whoever creates the object chooses
+  // it.
   std::string owner_kind, owner_name, owner_uid;
   bool being_deleted = false;
 };

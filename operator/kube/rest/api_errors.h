@@ -20,9 +20,9 @@ absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_vi
 // which 16,000 bytes are kept.
 absl::Status ErrorOf(const std::string& what, const Object& status);
 
-// Converts an unsuccessful response, whose body is a metav1.Status or anything else. What is no
-// Status may be of another program than an API server, such as a proxy: then the message names
-// `server`, unless that is empty.
+// Converts an unsuccessful response, whose body is a metav1.Status or anything else. A body that is
+// not a Status may come from another program, such as a proxy: then the message names `server`,
+// unless that is empty.
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response,
                      const std::string& server = "");
 // If the server refused a page because the list's version has expired, returns the token that

@@ -20,9 +20,11 @@ class Credentials {
 
   // Returns the token; empty if there is none. Rereads a token file once a minute and keeps the
   // last token if the file cannot be read. Reruns an exec plugin when its credential expires.
+  // Errors: ReadFile's if the first token cannot be read; RunExecPlugin's.
   absl::StatusOr<std::string> BearerToken();
 
-  // Returns the certificates for a new connection. Rereads files.
+  // Returns the certificates for a new connection. Rereads files. FailedPrecondition: the authority
+  // is empty. Other errors: ReadFile's, RunExecPlugin's.
   absl::StatusOr<TlsMaterial> Tls();
 
   // Call when the server has refused `token`: discards it, unless it has been replaced already, so

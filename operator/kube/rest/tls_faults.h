@@ -9,7 +9,7 @@ struct ssl_ctx_st;  // OpenSSL's SSL_CTX
 
 namespace lockstep::kube {
 
-// Of the connections to one server. Thread-safe. Copies share what was noted.
+// The faults of the connections to one server. Thread-safe. Copies share what was noted.
 class TlsFaults {
  public:
   // Notes what is wrong with the certificate of a server that is refused by a connection of this

@@ -16,10 +16,10 @@ namespace lockstep::kube {
 
 class WatchDecoder {
  public:
-  // `what` prefixes error messages. Of an event that is longer than `longest` bytes, only the
-  // object's identity is read, so that one object cannot end the watch of all others: etcd keeps no
-  // object above 1.5 MB, but escapes in JSON can turn one byte into six. Of other objects, reads
-  // only what `keep` names (null: everything); it must outlive the decoder.
+  // `what` prefixes error messages. Reads only the identity of an object whose event is longer than
+  // `longest` bytes, so that one object cannot end the watch of all others: etcd keeps no object
+  // above 1.5 MB, but escapes in JSON can turn one byte into six. Reads only what `keep` names
+  // (null: everything) of shorter ones; `keep` must outlive the decoder.
   explicit WatchDecoder(std::string what, std::size_t longest = 4U << 20U,
                         const FieldMask* keep = nullptr);
 

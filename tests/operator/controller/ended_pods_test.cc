@@ -85,7 +85,7 @@ TEST(EndedPodsTest, AWorkersSuccessOutlivesTheEndOfItsPodByItsNode) {
   EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
 }
 
-// Of two workers that run, the second fails, and its pod is removed before that is judged.
+// The second of two workers that run fails, and its pod is removed before that is judged.
 void LoseAPodThatHasFailed(World& world) {
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
@@ -183,7 +183,7 @@ TEST(EndedPodsTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
-// Of two workers, the second finishes after an hour, which the operator is yet to see.
+// The second of two workers finishes after an hour, which the operator is yet to see.
 void FinishTheLeadersPeer(World& world) {
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");

@@ -108,7 +108,7 @@ TEST(PodGroupsTest, WhatIsTakenOutOfThePolicyLeavesThePodGroup) {
   world.Settle();
   EXPECT_EQ(world.client.Objects(kind)[0].at("spec"),
             (api::Json{{"minMember", 2}, {"priorityClassName", "low"}}));
-  // Of one that an older operator has made, nobody knows what is the job's.
+  // Nobody knows what is the job's in a group that an older operator has made.
   world.client.Modify(kind, world.key, [](kube::Object& group) {
     group["metadata"].erase("annotations");
     group["spec"]["queue"] = "night";

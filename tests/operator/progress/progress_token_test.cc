@@ -150,7 +150,7 @@ class OpenTrainer final : public proto::TrainerStatus::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// Nor whom a caller without the token could not be told from.
+// A caller without the token is not believed, even if nothing else tells it from the pod.
 TEST(ProgressTokenTest, OnceALeadingPodHasProvedItsAnswerNobodyElseIsBelieved) {
   const api::JobToken token("0123456789abcdef");
   ProgressPoller poller(Knowing(token));

@@ -17,7 +17,7 @@ std::array<char, 16> UuidOf(int ordinal);
 
 // The handle of a device's context.
 void* ContextOf(int ordinal);
-// Of the calling thread; false if it is none. Null is allowed.
+// Sets the calling thread's; false if `context` is none. Null is allowed.
 bool SetContext(const void* context);
 // -1: the thread has no context.
 int CurrentDevice();

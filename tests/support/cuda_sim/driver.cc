@@ -28,7 +28,7 @@ using enum cuda_sim::Result;
 // The number of threads that a block may have.
 constexpr unsigned kMostThreads = 1024;
 
-// Of a call that needs a context and cannot be captured: kSuccess if it may go on.
+// For a call that needs a context and cannot be captured: kSuccess if it may go on.
 int UncapturedError() {
   if (const int error = ContextError()) return error;
   return UncapturedCall();

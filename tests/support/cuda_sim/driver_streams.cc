@@ -21,7 +21,7 @@ struct GraphExec {
   std::shared_ptr<const Graph> graph;
 };
 
-// Of a device that has failed, too.
+// Works on a device that has failed, too.
 template <typename T>
 int Destroy(const T* object) {
   const int error = ContextError();

@@ -65,7 +65,7 @@ class SimEvent {
   Graph::Nodes nodes_;  // of capture_
 };
 
-// Of the device that the thread that makes it uses. Its destructor waits for all work. Thread-safe.
+// A stream of the device that its maker uses. Its destructor waits for all work. Thread-safe.
 class SimStream {
  public:
   ~SimStream();
@@ -96,8 +96,8 @@ class SimStream {
   lockstep::SerialThread thread_;
 };
 
-// Of a call that would wait for a device or change its memory: kSuccess unless a capture forbids it
-// to the calling thread.
+// For a call that would wait for a device or change its memory: kSuccess unless a capture forbids
+// it to the calling thread.
 Result UncapturedCall();
 
 }  // namespace cuda_sim

@@ -14,7 +14,7 @@
 
 namespace lockstep::train {
 
-// Of y. Padding rows may be anything finite.
+// Compares y. Padding rows may be anything finite.
 inline void ExpectValidRows(std::vector<float> found, std::vector<float> expected,
                             const OracleRun& run, float tolerance = kFloat32Tolerance) {
   ASSERT_EQ(found.size(), expected.size());
@@ -34,7 +34,7 @@ inline void ExpectAllClose(const std::vector<std::vector<float>>& found,
   }
 }
 
-// Of a training step.
+// Compares what a training step has written.
 inline void ExpectTraining(const OpOutputs& found, const OracleRun& run,
                            float tolerance = kFloat32Tolerance) {
   EXPECT_EQ(found.padding_fault, "");

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Of another job than kFirstOwner and kSecondOwner; its pod may have started at any time.
+// An owner of another job than kFirstOwner and kSecondOwner; its pod may have started at any time.
 CheckpointOwner OwnerOf(const std::string& job, std::int64_t pod_started = 150) {
   return {.job_uid = job, .pod_started = pod_started};
 }

@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-// Of a job's only process, until a second one comes.
+// A job's only process, until a second one comes.
 inline const CheckpointOwner kFirstOwner{
     .job_uid = "uid-a", .attempt = 0, .pod_started = 100, .process_number = 110};
 inline const CheckpointOwner kSecondOwner{

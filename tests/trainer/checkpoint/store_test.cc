@@ -34,7 +34,7 @@ class StoreTest : public testing::Test {
     ASSERT_TRUE(loaded->has_value());
     EXPECT_TRUE(SameSnapshot(**loaded, SnapshotOfStep(step))) << (*loaded)->step;
   }
-  // Of the checkpoints: without the owner's file.
+  // The names of the checkpoints, without the owner's file.
   std::vector<std::string> Names() {
     std::vector<std::string> names = *files_.ListDirectory("/ckpt");
     std::erase(names, "owner.json");

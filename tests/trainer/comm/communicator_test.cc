@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "tests/support/in_memory_store.h"
+#include "tests/support/local_group.h"
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/time_limit.h"
 #include "trainer/comm/gradient_buffer.h"
-#include "trainer/comm/local/local_group.h"
 #include "trainer/comm/make_communicator.h"
 
 namespace lockstep::train {

@@ -12,8 +12,8 @@
 
 #include "base/check.h"
 #include "tests/support/count_allocations.h"
+#include "tests/support/local_group.h"
 #include "tests/support/spawn_ranks.h"
-#include "trainer/comm/local/local_group.h"
 #include "trainer/comm/single_communicator.h"
 
 namespace lockstep::train {

@@ -299,7 +299,7 @@ TEST(MakeCommunicatorTest, AStopTokenEndsTheWaitForAConnection) {
   auto first_options = Options(0, 2), second_options = Options(1, 2);
   first_options.allow_shm = false;
   first_options.cancel = source.get_token();
-  // Of two addresses the lower one listens: rank 0 waits for a connection that does not come.
+  // The lower one of two addresses listens: rank 0 waits for a connection that does not come.
   second_options.bind_address = "127.0.0.2";
   auto second = std::async(std::launch::async, [&] {
     return MakeCommunicator(second_options, stalling, *second_buffer).status();

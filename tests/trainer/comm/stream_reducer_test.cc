@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tests/support/local_group.h"
 #include "trainer/check/device_array.h"
 #include "trainer/comm/gradient_reducer.h"
-#include "trainer/comm/local/local_group.h"
 
 namespace lockstep::train {
 namespace {

@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of a table of `rows` rows, the last of which has this label.
+// The identity of a table of `rows` rows, the last of which has this label.
 std::string IdentityOfTable(std::int64_t rows, int last_label, LabelKind labels) {
   const TempDirectory folder;
   std::string text = "a,b,label\n";

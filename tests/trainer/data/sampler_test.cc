@@ -63,7 +63,7 @@ TEST(PermutationTest, WithoutShuffleIsTheIdentity) {
   for (std::int64_t i = 0; i < 10; ++i) EXPECT_EQ(identity(i), i);
 }
 
-// Of a random order of n, neighbours are n/3 apart on average, and no index keeps to one half.
+// In a random order of n, neighbours are n/3 apart on average, and no index keeps to one half.
 TEST(PermutationTest, LooksRandom) {
   const std::int64_t n = 10000;
   for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {

@@ -70,7 +70,7 @@ class ResNetGoldenTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  // Of float32 against float64 through 18 layers with batch normalization.
+  // Allows for float32 instead of float64 through 18 layers with batch normalization.
   static constexpr double kTolerance = 2e-3;
   const json golden_ = GoldenFile("resnet18");
 };

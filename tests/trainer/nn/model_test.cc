@@ -344,8 +344,8 @@ TEST(ModelTest, MemoryOfTheBackwardPassIsShared) {
 }
 
 TEST(ModelTest, WhatNoBackwardPassReadsIsNotKept) {
-  // Of each of eight blocks, the output of the convolution and the sum are kept, and that of the
-  // normalization, which only the sum reads, is not. Few gradients serve all.
+  // Each of eight blocks keeps the output of the convolution and the sum, but not that of the
+  // normalization, which only the sum reads. Few gradients serve all.
   Layers layers;
   std::string last = "input";
   const auto add = [&](json layer, const std::string& name,

@@ -86,8 +86,8 @@ TEST(OpFactsTest, LargestTensorsMakeNoNegativeNumber) {
   EXPECT_NEAR(FactsOf(spec, {1, 1, kSide, kSide}).backward_flops, 0x1p64, 0x1p52);
 }
 
-// Of the forward pass, and of both, PyTorch's torch.utils.flop_counter counts the same of this
-// model with an image of 224x224. Its parameters are torchvision's.
+// PyTorch's torch.utils.flop_counter counts the same of this model with an image of 224x224, for
+// the forward pass and for both. Its parameters are torchvision's.
 TEST(OpFactsTest, AResNet50HasTheKnownNumbers) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 1});
   const auto model = *Model::Build(

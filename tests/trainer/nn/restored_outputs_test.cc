@@ -107,7 +107,7 @@ TEST_F(RestoredOutputsTest, MoreRecomputationTakesLessMemory) {
   };
   const std::size_t none = activations(Recomputation::kNone);
   const std::size_t selective = activations(Recomputation::kSelective);
-  // Of a convolution's output, which is kept, and a sum in each block, every other sum is restored.
+  // A block keeps a convolution's output and has a sum; every other sum is restored.
   EXPECT_LT(static_cast<double>(selective), 0.9 * static_cast<double>(none));
   EXPECT_LT(static_cast<double>(activations(Recomputation::kFull)),
             0.75 * static_cast<double>(selective));

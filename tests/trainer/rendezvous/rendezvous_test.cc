@@ -130,7 +130,7 @@ class RendezvousTest : public ::testing::Test {
     leader_ = *std::move(started);
     address_ = fmt::format("127.0.0.1:{}", leader_->port());
   }
-  // Of a group that can get another number of workers.
+  // A member of a group that can get another number of workers.
   Identity Resizable(int index) {
     Identity identity = Member(index);
     identity.training.checkpoint.directory = "/checkpoints";
@@ -1027,7 +1027,7 @@ TEST_F(RendezvousTest, ASlowSaveOfAnotherMemberMakesNobodyGiveUp) {
   ASSERT_TRUE(replicas[1]->StillWaits(finish));
   clock.Advance(options_.timeout * 5 / 4);
   EXPECT_TRUE(replicas[1]->StillWaits(finish));
-  // Nor if the generation ends meanwhile.
+  // The wait ends with Aborted if the generation ends meanwhile.
   replicas[2] = nullptr;
   EXPECT_EQ(finish.get().code(), absl::StatusCode::kAborted);
   replicas[2] = std::make_unique<Replica>(Member(2), clock, options_);

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/comm/local/local_group.h"
+#include "tests/support/local_group.h"
 
 namespace lockstep::train {
 namespace {

@@ -245,7 +245,7 @@ TEST_P(CentralStorageTest, ALostControllerWithoutCheckpointsBeginsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(OnEveryRoad, CentralStorageTest, ::testing::ValuesIn(kRoads));
 
-// Of the roads on which rank 0 sends its parameters.
+// Runs on each road on which rank 0 sends its parameters.
 class CentralStorageBroadcastTest : public ::testing::TestWithParam<Road> {};
 
 // Leaves what no parameters are where the rank receives those of rank 0.

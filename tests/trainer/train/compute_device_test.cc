@@ -109,7 +109,7 @@ std::unique_ptr<Backend> OpenGpu(const BackendOptions& options) {
   return MakeBackend({});
 }
 
-// Of three GPUs, the last `gone` are not there any more.
+// The last `gone` of three GPUs are not there any more.
 absl::Status Open(int device, int devices, const char* gone) {
   ::setenv("CUDA_SIM_GONE", gone, /*overwrite=*/1);
   const auto opened =

@@ -12,7 +12,7 @@ namespace {
 
 class LabelSmoothingTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // Of the last epoch's steps.
+  // The mean over the last epoch's steps.
   static double MeanTrainingLoss(double label_smoothing) {
     api::TrainingSpec training = SmallTraining();
     training.optimizer.learning_rate = 0.05;

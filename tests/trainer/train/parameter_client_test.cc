@@ -21,7 +21,7 @@
 #include "tests/support/time_limit.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 
 namespace lockstep::train {

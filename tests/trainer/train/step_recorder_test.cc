@@ -11,14 +11,14 @@
 #include "tests/support/cuda_sim/use_simulator.h"
 #include "trainer/check/device_array.h"
 #include "trainer/check/training_state.h"
-#include "trainer/train/solo_training.h"
+#include "trainer/train/bench/solo_training.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int kSteps = 20;
 
-// Of small images, because the simulated device takes seconds for MNIST's.
+// Takes small images, because the simulated device takes seconds for MNIST's.
 api::TrainingSpec CoreCnn() {
   return SyntheticTraining("core-cnn", 2,
                            {.train_examples = 2 * kSteps, .test_examples = 8, .shape = {1, 8, 8}});
@@ -102,7 +102,7 @@ TEST_P(RecordedStepTest, SoItDoesForCoreCnn) {
   ExpectSameBits(training);
 }
 
-// Of 16 rows, parts of 6 and a last one of 4.
+// A batch of 16 rows has parts of 6 and a last one of 4.
 TEST_P(RecordedStepTest, SoItDoesForABatchInParts) {
   api::TrainingSpec training = EveryKindOfStep();
   training.precision = GetParam();

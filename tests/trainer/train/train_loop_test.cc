@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
 
 class StoppingRunTest : public KilledRankTest {};
 
-// Of 20 steps, 15 are done: 5 for the best evaluation, and 10 more without an improvement.
+// Does 15 of 20 steps: 5 to the best evaluation, and 10 more without an improvement.
 TEST_P(StoppingRunTest, AllRanksEndAtTheSameStepWhoeverIsLost) {
   const auto& [backend, kill] = GetParam();
   api::TrainingSpec shorter = SmallTraining();
@@ -354,7 +354,7 @@ class RestoringRunTest : public StoppedRunTest {
     return training;
   }
   std::string Exported() const { return ReadTextFile(exports_.At("model.safetensors")); }
-  // Of the checkpoint of that step.
+  // The model in the checkpoint of that step.
   std::string Saved(int step) const {
     return ReadTextFile(folder_.At(fmt::format("step-{:08}/model.safetensors", step)));
   }
@@ -854,9 +854,6 @@ api::TrainingSpec CoreCnn() {
   training.dataset.synthetic = api::SyntheticSpec{.train_examples = 2560, .test_examples = 32};
   training.batch_size.global = 128;
   training.steps = 20;
-  if (const char* mnist = std::getenv("LOCKSTEP_TEST_MNIST")) {
-    training.dataset = {.path = mnist};
-  }
   return training;
 }
 
@@ -1084,7 +1081,7 @@ class SlowStore final : public CheckpointStore {
   Rank*& rank_;
 };
 
-// Of connecting 1 s each time, of a broadcast 10, of a sum of the evaluation 100, of gradients
+// Connecting takes 1 s each time, a broadcast 10, a sum of the evaluation 100, a sum of gradients
 // 1000.
 TEST(TrainLoopTest, TimeIsBookedForWhatTheReplicaWaitsFor) {
   LocalRendezvousHub hub(1);

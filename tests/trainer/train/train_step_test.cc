@@ -94,7 +94,7 @@ struct Rank {
     const std::span<float> values = session->model().parameters();
     return {values.begin(), values.end()};
   }
-  // Of the buffer that it offered last.
+  // The states in the buffer that it offered last.
   std::vector<float> OfferedStates() const {
     const auto first =
         strategy.offered.begin() + static_cast<std::ptrdiff_t>(session->model().gradients().size());

@@ -3,7 +3,7 @@
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/device/channels.h"
 #include "trainer/backend/cpu/ops.h"
-#include "trainer/backend/merge.h"
+#include "trainer/backend/joined_shape.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -119,8 +119,8 @@ class DepthwiseOfVectors final : public DepthwiseConv2d {
     }
   }
 
-  // Of planes of `rows` rows, numbered through, visits those from `begin` to `end`: calls
-  // body(plane, first row, last row) for each plane.
+  // Visits rows [begin, end), where the rows of all planes are numbered consecutively and a plane
+  // has `rows` rows: calls body(plane, first row, last row) for each plane.
   template <typename Body>
   static void ForEachPlaneOf(std::int64_t rows, std::int64_t begin, std::int64_t end,
                              const Body& body) {

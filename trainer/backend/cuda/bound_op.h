@@ -32,7 +32,7 @@ class BoundOp : public Op {
 
  protected:
   const Device& device() const { return device_; }
-  // Of x, y, dy and dx: as an argument of kernels.
+  // The type of x, y, dy and dx; type() is an argument of kernels.
   DType dtype() const { return output_.dtype; }
   int type() const { return static_cast<int>(dtype()); }
   const void* x(std::size_t i = 0) const { return memory_.x[i]; }

@@ -26,11 +26,11 @@ class ChannelSums {
   std::size_t bytes() const {
     return static_cast<std::size_t>(2 * parts_ * channels_) * sizeof(double);
   }
-  // Of the kernel that sums each part.
+  // The grid for the kernel that sums each part.
   Grid PartsGrid() const;
-  // Of a kernel that does something with every pixel, by the same threads.
+  // The grid for a kernel that does something with every pixel, by the same threads.
   Grid WalkGrid() const;
-  // Of the kernel that adds the parts: a block for each channel.
+  // The grid for the kernel that adds the parts: a block for each channel.
   Grid ChannelsGrid() const;
 
  private:

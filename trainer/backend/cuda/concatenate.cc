@@ -3,7 +3,7 @@
 #include "trainer/backend/cuda/bound_op.h"
 #include "trainer/backend/cuda/layout/copy.h"
 #include "trainer/backend/cuda/ops.h"
-#include "trainer/backend/merge.h"
+#include "trainer/backend/joined_shape.h"
 
 namespace lockstep::train::cuda {
 namespace {

@@ -40,7 +40,7 @@ class Convolution {
 
   std::size_t WorkspaceBytes() const;
   std::string implementation() const;  // "cudnn:engine 28", "cublaslt"
-  // Of what Run writes: the shape's type, except that a product writes the weights' gradient in
+  // The type that Run writes: the shape's, except that a product writes the weights' gradient in
   // float32.
   DType result_type() const { return result_type_; }
   // Writes the one of x, w and y that the pass computes. workspace: WorkspaceBytes().

@@ -87,7 +87,7 @@ class FewChannelConv2d final : public BoundOp {
         backward_weights_(device, ConvolutionPass::kBackwardWeights, product_) {
     const std::int64_t pixels = product_.batch * windows.rows.out * windows.columns.out;
     patches_at_ = scratch_.Reserve(static_cast<std::size_t>(pixels * padded) * SizeOf(dtype()));
-    // Of the gradient, too, which is float32.
+    // The gradient takes this place, too, and is float32.
     weight_at_ = scratch_.Reserve(static_cast<std::size_t>(spec.filters * padded) * sizeof(float));
     work_at_ =
         scratch_.Reserve(std::max({forward_.WorkspaceBytes(), backward_weights_.WorkspaceBytes(),

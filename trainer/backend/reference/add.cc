@@ -1,4 +1,4 @@
-#include "trainer/backend/merge.h"
+#include "trainer/backend/joined_shape.h"
 #include "trainer/backend/reference/bound_op.h"
 #include "trainer/backend/reference/ops.h"
 

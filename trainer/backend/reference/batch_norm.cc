@@ -105,7 +105,7 @@ class BatchNorm final : public BoundOp {
 
   double& mean(std::int64_t c) const { return workspace<double>()[c]; }
   double& inverse_deviation(std::int64_t c) const { return workspace<double>()[channels_ + c]; }
-  // Of the normalization's result, before the relu.
+  // The gradient of the normalization's result, before the relu.
   float Gradient(std::int64_t i) const { return spec_.relu && !(y()[i] > 0) ? 0.0f : dy()[i]; }
   double Normalized(std::int64_t c, std::int64_t i) const {
     return (x()[i] - mean(c)) * inverse_deviation(c);

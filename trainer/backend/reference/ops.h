@@ -16,7 +16,7 @@ std::unique_ptr<Op> MakeOpOf(const Spec& spec) {
   return MakeOp(spec);
 }
 
-// Likewise, of an optimizer.
+// The same for an optimizer.
 template <typename Spec>
 std::unique_ptr<OptimizerOp> MakeOptimizerOf(const Spec& spec) {
   std::unique_ptr<OptimizerOp> MakeOptimizer(const Spec& spec);

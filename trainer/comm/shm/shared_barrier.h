@@ -56,10 +56,14 @@ class SharedBarrier {
   SharedBarrier(BarrierMemory& memory, Options options);
 
   // The barrier that starts a collective. FailedPrecondition: a rank announced a different one.
+  // Other errors: those of Arrive.
   absl::Status Announce(const CollectiveId& id);
   // Blocks until all ranks have arrived. What they wrote before is then visible to this rank.
+  // Errors: those of Health.
   absl::Status Arrive();
-  // Returns OK, or why the group is broken.
+  // Returns OK, or why the group is broken. Cancelled: Abort was called here. Unavailable: a peer
+  // aborted, left or died, or came too late. FailedPrecondition: ranks announced different
+  // collectives.
   absl::Status Health() const;
   // Fails this and all later barriers of all ranks. The first call in the group sets the reason.
   void Break(Reason reason, int culprit);

@@ -30,7 +30,7 @@ std::string ErrnoText() {
   return std::strerror(errno);
 }
 
-// Of Linux 6.3: vm.memfd_noexec = 2, which hardened nodes have, refuses files without it.
+// Linux has it since 6.3: vm.memfd_noexec = 2, which hardened nodes have, refuses files without it.
 constexpr unsigned kNoExecSeal = 8;
 
 // A file in memory, or -1 with errno set.

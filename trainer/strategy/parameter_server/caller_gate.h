@@ -19,14 +19,14 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/listener.h"
-#include "trainer/rendezvous/guest_list.h"
-#include "trainer/rendezvous/refusals.h"
+#include "trainer/rendezvous/gate/guest_list.h"
+#include "trainer/rendezvous/gate/refusals.h"
 
 namespace lockstep::train {
 
 struct CallerLimits {
   std::size_t at_once = 64;  // without a proof
-  // Of a caller that answers its challenge. A worker on a loaded host may need a second.
+  // How long a caller may take to answer its challenge. On a loaded host it may need a second.
   Duration patience = std::chrono::seconds(5);
 };
 

@@ -15,8 +15,8 @@
 #include "base/hmac.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "trainer/rendezvous/dialled_host.h"
-#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/gate/dialled_host.h"
+#include "trainer/rendezvous/gate/grpc_options.h"
 #include "trainer/strategy/parameter_server/data_stream.h"
 #include "trainer/strategy/parameter_server/shard_session.h"
 

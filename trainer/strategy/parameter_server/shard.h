@@ -30,7 +30,7 @@ struct ShardLayout {
   ShardRanges ranges;       // of the model's parameters; stored one after the other
   std::int64_t states = 0;  // floats
   std::vector<KeptStates> kept_states = {};  // ascending; what follows the last one is kept whole
-  // Of the stored values; as in OptimizerMemory, but they may be empty only if all decay.
+  // As in OptimizerMemory, for the stored values, but they may be empty only if all decay.
   std::vector<OptimizerSegment> segments;
   // Sync: the gradients that make one update. 0: Async, each gradient makes one.
   int parts = 0;

@@ -62,7 +62,7 @@ std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
   return is_another ? record.step - 1 : record.step;
 }
 
-// Of the evaluations, below those of the run.
+// Where the summaries of the evaluations are: below those of the run.
 std::string EvalSummaries(const std::string& directory) {
   return directory.empty() ? directory : directory + "/eval";
 }

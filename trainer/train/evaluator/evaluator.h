@@ -61,8 +61,8 @@ class Evaluator {
   // Evaluator is too slow: see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
   //   kStopped: stop_requested before that;
-  // kDiverged: the test loss of the latest evaluated step is not finite; it is recorded and
-  // reported like any other result;
+  //   kDiverged: the test loss of the latest evaluated step is not finite; it is recorded and
+  //   reported like any other result;
   //   kFailed: a checkpoint is not of this job's model or settings, the session cannot be made, or
   //   a test sample cannot be read.
   LoopOutcome Run();

@@ -152,7 +152,7 @@ function ticks(low, high, count) {
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
   const first = Math.ceil(low / step);
   const found = [];
-  // Of large numbers, adding the step may change nothing.
+  // Adding the step may change nothing in large numbers.
   for (let i = 0; i <= 2 * count && (first + i) * step <= high + step / 1e6; ++i) found.push((first + i) * step);
   return found;
 }

@@ -303,7 +303,7 @@ TEST(FinishRuleTest, AnIndependentJobKeepsTheResultsOfItsVariants) {
   EXPECT_EQ(plan.events.back().message, "all workers have finished; 1 of 4 variants diverged");
 }
 
-// Of a spec that is invalid, the variants are not kept.
+// An invalid spec does not keep its variants.
 TEST(FinishRuleTest, AVariantKeepsItsNameWhileTheSpecIsInvalid) {
   api::TrainingSpec training = testing::MnistTraining();
   training.variants = api::Json::array({{{"name", "a"}}, {{"name", "b"}}});

@@ -268,7 +268,7 @@ TEST(GroupSizeTest, ANewOperatorLeavesAGroupThatHasFollowedBeforeAlone) {
   }
 }
 
-// Of three workers, as the pods that are left note, the spec and the group have two.
+// The spec and the group have two of three workers, as the pods that are left note.
 Seen Shrunk() {
   Seen seen(Bundled());
   seen.Running();

@@ -243,7 +243,7 @@ TEST(RestartRuleTest, WhoeverEndsByThemselvesIsNotJudgedBeforeTheOthersHaveSettl
   Seen all(GangOf3());
   all.Running().Worker(0, Exited(1)).Worker(1, Exited(1)).Worker(2, Exited(1));
   EXPECT_EQ(all.Plan().status.state, "Failed");
-  // Nor where replicas do not need each other, or there is one.
+  // The job fails at once, too, if replicas do not need each other, or if there is one.
   Seen alone(Job("j").Workers(1).RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
   EXPECT_EQ(alone.Worker(0, Exited(1)).Plan().status.state, "Failed");
   Seen apart(Job("j")
@@ -434,7 +434,7 @@ TEST(RestartRuleTest, SupervisorsThatGiveUpTogetherAreOneIncidentHoweverLateEach
   Seen seen(Job("j").Workers(4).Training());
   seen.Running().Worker(0, kReady).Worker(1, gave_up).Worker(2, gave_up).Worker(3, kReady).Write();
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
-  // Of four new pods this one has given up, too, so much later.
+  // The pod of worker `of_worker`, one of four new ones, gives up so much later.
   int pods = 1;
   const auto counts_after = [&](std::chrono::seconds later, int of_worker) {
     seen.NoPods();
@@ -502,7 +502,7 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
     }
     EXPECT_EQ(rejected.Write().Build().job.status.attempt, had_started ? 1 : 0);
   }
-  // Nor one of which an operator that has just started knows by the status.
+  // A worker that an operator that has just started knows by the status is no new one either.
   Seen known = with_third([](ObservedPod& pod) {
     pod.phase = PodPhase::kFailed;
     pod.reason = "UnexpectedAdmissionError";
@@ -511,7 +511,7 @@ TEST(RestartRuleTest, AGangGoesOnWithoutAWorkerThatIsDeletedBeforeItStarts) {
     observed.job.status.replica_statuses[Role::kWorker] = {.desired = 3, .active = 3, .ready = 3};
   });
   EXPECT_EQ(known.Plan().status.attempt, 1);
-  // Nor has one started that is evicted while its image is pulled.
+  // A worker that is evicted while its image is pulled has not started either.
   Seen evicted = with_third([](ObservedPod& pod) {
     pod.phase = PodPhase::kFailed;
     pod.reason = "Evicted";
@@ -890,7 +890,7 @@ TEST(RestartRuleTest, ACrashLoopBacksOffHoweverQuickItIs) {
     EXPECT_EQ(one.Build().job.status.restarts.since_progress, n + 1);
   }
   EXPECT_EQ(one.Build().job.status.next_retry_time, one.Build().now + seconds(40));
-  // Nor do two that take turns get more than one try each.
+  // Two that take turns do not get more than one try each either.
   Seen turns(InPlace());
   turns.Running();
   const int since[] = {1, 1, 2, 2, 3, 3};
@@ -934,7 +934,7 @@ TEST(RestartRuleTest, SoDoesThatOfARoleForWhichOthersWait) {
   EXPECT_FALSE(seen.Build().job.status.next_retry_time);
 }
 
-// Of an operator that does not poll, or cannot reach pods.
+// The operator does not poll, or cannot reach pods.
 TEST(RestartRuleTest, SoDoesThatOfOneReplicaThatTrainsAloneWhileOthersFindNoRoom) {
   Seen seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent));
   seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, [](ObservedPod&) {}).Write();

@@ -35,7 +35,7 @@ TEST(StatusTest, CountsReplicasByRole) {
   EXPECT_EQ(status.selector, "training.lockstep.dev/job-name=j,training.lockstep.dev/role=worker");
 }
 
-// Of an Independent job that was suspended and resumed since.
+// An Independent job was suspended and resumed since.
 TEST(StatusTest, AWorkerThatCompletedInAnEarlierAttemptIsCountedWithoutItsPod) {
   const auto status = BaseStatus(
       Seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent))

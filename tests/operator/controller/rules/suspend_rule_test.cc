@@ -203,7 +203,7 @@ TEST(SuspendRuleTest, AnEditFromIndependentAndBackForgetsWhatHasCompleted) {
       seen.With([type](Observed& observed) { observed.job.spec.strategy->type = type; });
     };
     edit(api::StrategyType::kMultiWorkerMirrored);
-    // Of an invalid spec, the strategy may be missing.
+    // An invalid spec may lack the strategy.
     if (!is_valid) seen.With([](Observed& observed) { observed.invalid = "spec: unreadable"; });
     seen.Write().With([](Observed& observed) { observed.invalid.reset(); });
     edit(api::StrategyType::kIndependent);

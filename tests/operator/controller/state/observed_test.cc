@@ -289,7 +289,7 @@ TEST(ObservedTest, AGracePeriodMayBeLongerThanAnInt) {
   const Case cases[] = {
       {kInt32, "2094-01-19T03:14:08Z", kInt32, "2026-01-01T00:00:00Z"},
       {2 * kInt32, "2162-02-07T06:28:16Z", 2 * kInt32, "2026-01-01T00:00:00Z"},
-      // Of no API server.
+      // No API server sends this.
       {std::numeric_limits<std::int64_t>::max(), "2261-12-31T23:59:59Z", 4 * kInt32,
        "1989-10-18T11:03:27Z"},
       {-1, "2026-01-01T00:00:00Z", 0, "2026-01-01T00:00:00Z"},

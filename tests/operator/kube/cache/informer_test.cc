@@ -157,7 +157,7 @@ TEST_F(InformerTest, IsCurrentForAWhileAfterEachAnswerOfTheServer) {
   EXPECT_TRUE(informer->IsCurrent(std::chrono::steady_clock::now() - begin));
 }
 
-// Of objects that do not change, a server may send nothing else.
+// A server may send nothing else if no object changes.
 TEST_F(InformerTest, AWatchWhoseTimeIsOverShowsThatItWorked) {
   Create("a");
   Start();

@@ -108,7 +108,7 @@ TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
   }
 }
 
-// Of "given > x > y", or "x > y", or "x".
+// Takes "given > x > y", or "x > y", or "x".
 bool IsOfBlocks(const std::string& layouts) {
   const std::size_t y = layouts.rfind(" > ");
   const std::size_t given = y == layouts.npos ? layouts.npos : layouts.rfind(" > ", y - 1);

@@ -99,7 +99,7 @@ std::optional<OpCase> DrawAnyCase(Draws& draws) {
   return CaseOfWindow(fmt::format("conv {}", spec.filters), x, spec);
 }
 
-// Of so few products that `reference` needs milliseconds.
+// Draws a case of so few products that `reference` needs milliseconds.
 OpCase DrawCase(Draws& draws) {
   constexpr std::int64_t kMostProducts = 1'000'000;
   const auto oracle = MakeBackend({.name = "reference"});

@@ -99,7 +99,7 @@ TEST_F(CudnnPlansTest, EveryPassHasAnEngineThatKeepsPrecisionAndBits) {
       // The first layer of the model core-cnn, and one of CIFAR-10's.
       {128, 1, 32, PlaceWindow(28, 5, 1, same), PlaceWindow(28, 5, 1, same)},
       {128, 3, 16, PlaceWindow(32, 3, 1, same), PlaceWindow(32, 3, 1, same)},
-      // Of ResNet-50: the first layer, with zeros before and after; 1x1; strides with unequal ones.
+      // ResNet-50 has these: the first layer, with zeros before and after; 1x1; unequal strides.
       {32, 3, 64, PlaceWindow(224, 7, 2, valid, 3, 3), PlaceWindow(224, 7, 2, valid, 3, 3)},
       {32, 64, 256, PlaceWindow(56, 1, 1, valid), PlaceWindow(56, 1, 1, valid)},
       {32, 64, 128, PlaceWindow(56, 3, 2, same), PlaceWindow(56, 3, 2, same)},

@@ -62,7 +62,7 @@ TEST_F(CudaLibrariesTest, WhereEveryEngineNeedsMuchMemoryItIsTheOneThatNeedsLeas
   EXPECT_LT(op->ScratchBytes(), 1'001'000'000u);
 }
 
-// Of 24 filters: what the scratch memory has before it ends between two multiples of 256.
+// With 24 filters, what the scratch memory has before it ends between two multiples of 256.
 TEST_F(CudaLibrariesTest, AnEngineGetsItsMemoryAlignedWhateverIsBeforeIt) {
   for (const std::int64_t filters : {8, 24}) {
     Conv2dSpec spec = ConvOf(DType::kFloat32, 3);

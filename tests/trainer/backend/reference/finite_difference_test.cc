@@ -79,7 +79,7 @@ class FiniteDifferenceTest : public testing::TestWithParam<OpCase> {
     for (const std::size_t i : LookedAt(values.size())) {
       const double slope = Slope(values[i], kDelta);
       if (std::abs(slope - gradient[i]) <= 2e-3 * largest) continue;
-      // Of both, the errors of second order cancel out (Richardson's extrapolation).
+      // The two together cancel out the errors of second order (Richardson's extrapolation).
       const double straightened = (4 * slope - Slope(values[i], 2 * kDelta)) / 3;
       ASSERT_NEAR(straightened, gradient[i], 2e-3 * largest) << "[" << i << "]";
     }

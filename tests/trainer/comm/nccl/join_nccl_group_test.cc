@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/local_group.h"
 #include "tests/support/spawn_ranks.h"
 #include "tests/trainer/comm/nccl/gpu_rank.h"
-#include "trainer/comm/local/local_group.h"
 #include "trainer/comm/make_stream_communicator.h"
 
 namespace lockstep::train {

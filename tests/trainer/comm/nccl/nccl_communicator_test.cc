@@ -1,5 +1,5 @@
 #include "trainer/comm/nccl/nccl_communicator.h"
-#include "trainer/comm/local/local_group.h"
+#include "tests/support/local_group.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -40,7 +40,7 @@ template <typename Body>
   }
 }
 
-// Of a channel in a piece: the sums of x - near and of its square.
+// The sums of x - near and of its square, for a channel in a piece.
 struct Piece {
   float near;
   double count, sum, square;

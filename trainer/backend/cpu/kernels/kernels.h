@@ -230,7 +230,7 @@ struct DepthwiseKernels {
   // Adds to `sums`, taps x inner, and `bias`, inner, what output rows add to the gradients.
   void (*depthwise_weight)(const WindowShape& shape, const float* x, const float* dy, float* sums,
                            float* bias, RowRange rows);
-  // Of the plane of one channel, whose pixels are shape.inner floats apart in x and y_step in y,
+  // For the plane of one channel, whose pixels are shape.inner floats apart in x and y_step in y,
   // with a weight for each tap. The gradients are added to dx, sums and *bias.
   void (*depthwise_plane)(const WindowShape& shape, const float* x, const float* weight, float bias,
                           float* y, std::int64_t y_step);

@@ -42,8 +42,8 @@ CublasLtApi LoadCublasLt(std::string& path) {
 
 }  // namespace
 
-// Of a driver that is too old, a library would only say that it is not initialized. Its major
-// version is that of the CUDA that it belongs to, and so of the other libraries and the kernels.
+// A library would only say of a driver that is too old that it is not initialized. The
+// library's major version is that of its CUDA, and so of the other libraries and the kernels.
 MatmulLibrary::MatmulLibrary(int driver_version) : api_(LoadCublasLt(path_)) {
   const std::size_t needed = api_.GetVersion() / 10000;
   if (static_cast<std::size_t>(driver_version / 1000) < needed) {

@@ -39,7 +39,7 @@ struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   // Memory has inner x rows for A, or columns x inner for B.
   bool a_transposed = false, b_transposed = false;
-  // Of A and B, and of C, which is float32 or the same. Sums are in float32.
+  // `type` is that of A and B, and `result` that of C: float32 or the same. Sums are in float32.
   DType type = DType::kFloat32, result = DType::kFloat32;
   std::string ToString() const;
 };

@@ -13,7 +13,7 @@ struct Numbers {
       : key(DeriveKey(context.seed, layer)),
         first_position(context.first_position),
         step(context.step) {}
-  // Of elements 4 * group to 4 * group + 3 of row `n`.
+  // The random bits of elements 4 * group to 4 * group + 3 of row `n`.
   __device__ PhiloxBlock Of(std::int64_t n, std::int64_t group) const {
     return Philox(key, first_position + static_cast<std::uint64_t>(n),
                   step << 32 | static_cast<std::uint64_t>(group));

@@ -16,7 +16,7 @@ __device__ void AddSquares(float value, float update, TrustSquares& sum) {
   sum.update += static_cast<double>(update) * update;
 }
 
-// Of the block, to all its threads. Computed once: float64 is slow on many GPUs.
+// Computes them once for all threads of the block: float64 is slow on many GPUs.
 __device__ LambCorrections SharedCorrections(const LambSpec& spec, const OptimizerStep& step) {
   __shared__ float m, v;
   if (threadIdx.x == 0) {

@@ -81,7 +81,7 @@ __device__ void ForEachGroup(std::int64_t size, std::int64_t inner, const Body& 
   }
 }
 
-// Of LOCKSTEP_WINDOW_PARAMETERS.
+// Made of LOCKSTEP_WINDOW_PARAMETERS.
 #define LOCKSTEP_WINDOW_AXES                                                              \
   const WindowAxes axes {                                                                 \
     {.in = in_h, .size = size_h, .stride = stride_h, .out = out_h, .pad_begin = pad_h}, { \
