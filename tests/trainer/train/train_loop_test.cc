@@ -1013,7 +1013,7 @@ TEST(SnapshotTest, ABestModelThatTheDiskDoesNotKnowEndsARunWithoutRoom) {
   }
 }
 
-// Of another job, until the first save.
+// Belongs to another job until the first save.
 class UnclaimedStore final : public CheckpointStore {
  public:
   explicit UnclaimedStore(Snapshot held) : held_(std::move(held)) {}
