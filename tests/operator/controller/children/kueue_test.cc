@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rfc3339.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/support/controller_uid.h"
 #include "tests/support/observed_builder.h"
@@ -33,13 +34,14 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
           })
           .BuildWithDefaults();
   const kube::Object workload = BuildWorkload(job, kKueue, 1000);
-  EXPECT_EQ(workload.at("apiVersion"), "kueue.x-k8s.io/v1beta1");
+  EXPECT_EQ(workload.at("apiVersion"), "kueue.x-k8s.io/v1beta2");
   EXPECT_EQ(kube::ControllerUid(workload), "j-uid");
   EXPECT_EQ(kube::Label(workload, "kueue.x-k8s.io/job-uid"), "j-uid");
   const Json& spec = workload.at("spec");
   EXPECT_EQ(spec.at("queueName"), "research");
   EXPECT_EQ(spec.at("priority"), 1000);
-  EXPECT_EQ(spec.at("priorityClassSource"), "scheduling.k8s.io/priorityclass");
+  EXPECT_EQ(spec.at("priorityClassRef"),
+            (Json{{"group", "scheduling.k8s.io"}, {"kind", "PriorityClass"}, {"name", "high"}}));
   ASSERT_THAT(spec.at("podSets"), SizeIs(2));
   EXPECT_EQ(spec.at("podSets")[0].at("name"), "chief");
   EXPECT_FALSE(spec.at("podSets")[0].contains("minCount"));
@@ -52,6 +54,57 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
   EXPECT_EQ(ReadWorkload(workload).counts,
             (std::map<Role, int>{{Role::kChief, 1}, {Role::kWorker, 4}}));
   EXPECT_EQ(ReadWorkload(workload).min_workers, 2);
+}
+
+// Kueue's conversion of the two versions (apis/kueue/v1beta1/workload_conversion.go).
+TEST(KueueTest, AWorkloadOfTheOlderVersionNamesItsPriorityClassInItsOwnWay) {
+  kube::Kind old = kWorkloadKind;
+  old.version = "v1beta1";
+  const auto labelled = Queued().With(
+      [](api::TrainingJob& job) { job.metadata.labels["kueue.x-k8s.io/priority-class"] = "high"; });
+  const auto of_pods = Queued().With([](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().priority_class = "high";
+  });
+  for (const auto& [job, source] :
+       {std::pair(labelled.BuildWithDefaults(), "kueue.x-k8s.io/workloadpriorityclass"),
+        std::pair(of_pods.BuildWithDefaults(), "scheduling.k8s.io/priorityclass")}) {
+    const kube::Object workload = BuildWorkload(job, kKueue, 7);
+    EXPECT_EQ(WorkloadIn(workload, kWorkloadKind), workload);
+    const kube::Object older = WorkloadIn(workload, old);
+    EXPECT_FALSE(older.at("spec").contains("priorityClassRef"));
+    EXPECT_EQ(older.at("spec").at("priorityClassName"), "high");
+    EXPECT_EQ(older.at("spec").at("priorityClassSource"), source);
+    EXPECT_EQ(older.at("spec").at("priority"), 7);
+    EXPECT_EQ(ReadWorkload(older), ReadWorkload(workload)) << "else it would be made anew";
+    EXPECT_EQ(ReadWorkload(older).priority_class, "high");
+  }
+  const kube::Object plain = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
+  EXPECT_EQ(WorkloadIn(plain, old), plain);
+}
+
+// As NewWorkload in Kueue's pkg/controller/jobframework.
+TEST(KueueTest, AWorkloadHasWhatKueueReadsOfTheJob) {
+  const auto job = Queued().With([](api::TrainingJob& made) {
+    made.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "3600";
+    made.metadata.annotations = {{"provreq.kueue.x-k8s.io/maxRunDurationSeconds", "600"},
+                                 {"team", "vision"}};
+  });
+  const kube::Object workload = BuildWorkload(job.BuildWithDefaults(), kKueue, std::nullopt);
+  const Json& annotations = workload.at("metadata").at("annotations");
+  EXPECT_EQ(annotations.at("provreq.kueue.x-k8s.io/maxRunDurationSeconds"), "600");
+  EXPECT_FALSE(annotations.contains("team"));
+  EXPECT_EQ(workload.at("spec").at("maximumExecutionTimeSeconds"), 3600);
+  EXPECT_EQ(ReadWorkload(workload).max_execution_time, "3600");
+  const kube::Object plain = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
+  EXPECT_FALSE(plain.at("spec").contains("maximumExecutionTimeSeconds"));
+  const auto wrong = Queued().With([](api::TrainingJob& made) {
+    made.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "1h";
+  });
+  EXPECT_EQ(BuildWorkload(wrong.BuildWithDefaults(), kKueue, std::nullopt)
+                .at("spec")
+                .at("maximumExecutionTimeSeconds"),
+            "1h")
+      << "the API server refuses it by name";
 }
 
 // It is stored in Workloads: for the same templates to have another hash, kTemplatesScheme must
@@ -183,6 +236,44 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
   const Json& requeued = kube::ConditionOf(released.at("status"), "Requeued");
   EXPECT_EQ(requeued.at("status"), "True");
   EXPECT_EQ(requeued.at("observedGeneration"), 3);
+}
+
+TEST(KueueTest, TheTimesOfAllAdmissionsOfAWorkloadAddUp) {
+  const auto total_of = [](const char* version, const char* key) {
+    kube::Object workload = {{"apiVersion", std::string("kueue.x-k8s.io/") + version},
+                             {"status", AdmittedStatus(2)}};
+    Json& admitted = workload["status"]["conditions"][1];
+    EXPECT_EQ(admitted.at("type"), "Admitted");
+    Time now = kNow;
+    for (const int seconds : {100, 30}) {
+      admitted["status"] = "True";
+      admitted["lastTransitionTime"] = FormatApiTime(now);
+      now += std::chrono::seconds(seconds);
+      workload = Released(workload, now);
+      now += std::chrono::hours(1);  // in the queue
+      workload = Released(workload, now);
+    }
+    return kube::IntMember(workload.at("status"), key);
+  };
+  EXPECT_EQ(total_of("v1beta2", "accumulatedPastExecutionTimeSeconds"), 130);
+  EXPECT_EQ(total_of("v1beta1", "accumulatedPastExexcutionTimeSeconds"), 130) << "its spelling";
+}
+
+TEST(KueueTest, ATotalOfTimesIsWhatTheServerTakes) {
+  kube::Object workload = {{"apiVersion", kWorkloadKind.ApiVersion()},
+                           {"status", AdmittedStatus(2)}};
+  const char kTotal[] = "accumulatedPastExecutionTimeSeconds";
+  Json& since = workload["status"]["conditions"][1]["lastTransitionTime"];
+  for (const char* wrong : {"2100-01-01T00:00:00Z", "now"}) {
+    since = wrong;
+    EXPECT_FALSE(Released(workload, kNow).at("status").contains(kTotal)) << wrong;
+  }
+  since = "2000-01-01T00:00:00Z";
+  const kube::Object over = WithWorkloadCondition(
+      workload, "Evicted", true, "DeactivatedDueToMaximumExecutionTimeExceeded", "too long", kNow);
+  EXPECT_FALSE(Released(over, kNow).at("status").contains(kTotal)) << "it begins anew";
+  workload["status"][kTotal] = 2'147'483'000;
+  EXPECT_EQ(Released(workload, kNow).at("status").at(kTotal), 2'147'483'647);
 }
 
 // As Kueue's job reconciler says of its own kinds.
