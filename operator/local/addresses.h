@@ -51,6 +51,7 @@ class LocalAddresses final : public controller::Addresses {
   controller::Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
   // Returns the address for "namespace/pod": the one that Of returns for that pod's replica.
   controller::Address OfPod(const std::string& pod) const;
+  const std::string& lock_dir() const { return lock_dir_; }
   // Returns the hosts of all that are reserved.
   std::vector<std::string> Hosts() const;
 

@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "base/descriptor.h"
 #include "tests/operator/cli/program.h"
@@ -332,6 +334,72 @@ TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
   EXPECT_EQ(Run(JsonIn("w", {"--set", limit})).code, 0);
   EXPECT_NE(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")),
             ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")));
+}
+
+// What they had would idle, while their pods' containers share what is left.
+TEST_F(RunCommandTest, PodsWithInitContainersGetDistinctCoresAndGpus) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
+  const std::string script = "grep Cpus_allowed_list /proc/self/status; echo $CUDA_VISIBLE_DEVICES";
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 2, script));
+  nlohmann::json& spec = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
+  const nlohmann::json limits = {{"cpu", "1"}, {"nvidia.com/gpu", 1}};
+  spec["containers"][0]["resources"]["limits"] = limits;
+  spec["initContainers"] = {{{"name", "free"}, {"image", "none"}, {"command", {"true"}}},
+                            {{"name", "same"},
+                             {"image", "none"},
+                             {"command", {"sh", "-c", script}},
+                             {"resources", {{"limits", limits}}}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  Program run(folder_.path(), JsonIn("w"), [] { setenv("CUDA_VISIBLE_DEVICES", "0,1", 1); });
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::vector<std::string> used;
+  for (const char* pod : {"job-worker-0", "job-worker-1"}) {
+    const std::string logs = folder_.At(std::string("w/logs/") + pod);
+    used.push_back(ReadTextFile(logs + "/0-main.log"));
+    EXPECT_EQ(ReadTextFile(logs + "/0-same.log"), used.back());
+  }
+  const auto line_of = [&](std::size_t pod, int line) {
+    std::istringstream lines(used[pod]);
+    std::string text;
+    for (int i = 0; i <= line; ++i) std::getline(lines, text);
+    return text;
+  };
+  EXPECT_NE(line_of(0, 0), line_of(1, 0));
+  EXPECT_NE(line_of(0, 1), line_of(1, 1));
+}
+
+// As in `for rate in …; do lockstep run … & done`.
+TEST_F(RunCommandTest, RunsAtATimeUseDifferentCoresAndGpus) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
+  fs::create_directory(folder_.At("runtime"));  // not that of other tests
+  WriteJob(1,
+           "grep Cpus_allowed_list /proc/self/status > /scratch/cpus; "
+           "echo $CUDA_VISIBLE_DEVICES > /scratch/gpus; touch /scratch/up; "
+           "until [ -e go ]; do sleep 0.01; done");
+  const auto args = [&](const std::string& work_dir) {
+    return JsonIn(work_dir, {"--set",
+                             "spec.replicaSpecs.Worker.template.spec.containers[0].resources="
+                             "{limits: {cpu: 1, nvidia.com/gpu: 1}}"});
+  };
+  const auto prepare = [&] {
+    setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+    setenv("XDG_RUNTIME_DIR", folder_.At("runtime").c_str(), 1);
+  };
+  Program first(folder_.path(), args("a"), prepare), second(folder_.path(), args("b"), prepare);
+  for (const char* run : {"a", "b"}) {
+    ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up", run)); })) << run;
+  }
+  WriteTextFile(folder_.At("go"), "");
+  EXPECT_EQ(first.Wait().code, 0);
+  EXPECT_EQ(second.Wait().code, 0);
+  for (const char* file : {"cpus", "gpus"}) {
+    EXPECT_NE(ReadTextFile(Scratch(file, "a")), ReadTextFile(Scratch(file, "b"))) << file;
+  }
 }
 
 TEST_F(RunCommandTest, SetChangesTheJob) {
