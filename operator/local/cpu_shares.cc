@@ -1,38 +1,68 @@
 #include "operator/local/cpu_shares.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::local {
+namespace {
 
-CpuShares::CpuShares(const std::vector<int>& cpus, int expected_pods)
+constexpr std::int64_t kWholeCore = 1000;
+
+std::int64_t RoundedUp(std::int64_t amount, std::int64_t parts) {
+  return (std::max<std::int64_t>(amount, 1) + parts - 1) / parts;
+}
+
+bool Contains(const std::vector<int>& cpus, int cpu) {
+  return std::ranges::find(cpus, cpu) != cpus.end();
+}
+
+}  // namespace
+
+CpuShares::CpuShares(const std::vector<int>& cpus, int expected_pods, MachineUse* use)
     : even_share_(std::max<std::size_t>(
-          1, cpus.size() / static_cast<std::size_t>(std::max(1, expected_pods)))) {
-  for (const int cpu : cpus) cores_.push_back({cpu, 0});
+          1, cpus.size() / static_cast<std::size_t>(std::max(1, expected_pods)))),
+      use_(use) {
+  for (const int cpu : cpus) cores_.push_back({.cpu = cpu, .resource = fmt::format("cpu-{}", cpu)});
+}
+
+std::size_t CpuShares::CountOf(std::optional<std::int64_t> limit_milli) const {
+  const std::size_t count =
+      limit_milli ? static_cast<std::size_t>(RoundedUp(*limit_milli, kWholeCore)) : even_share_;
+  return std::min(count, cores_.size());
 }
 
 std::vector<int> CpuShares::Take(const std::string& owner,
                                  std::optional<std::int64_t> limit_milli) {
   if (const auto it = shares_.find(owner); it != shares_.end()) return it->second.cpus;
-  std::size_t count = even_share_;
-  if (limit_milli)
-    count = static_cast<std::size_t>(std::max<std::int64_t>(*limit_milli, 1) + 999) / 1000;
-  count = std::min(count, cores_.size());
+  const std::size_t count = CountOf(limit_milli);
   if (count == 0) return {};
-
-  std::vector<Core*> by_load;
-  for (Core& core : cores_) by_load.push_back(&core);
-  std::stable_sort(by_load.begin(), by_load.end(),
-                   [](const Core* a, const Core* b) { return a->load < b->load; });
   Share share;
-  const double load =
-      limit_milli ? static_cast<double>(*limit_milli) : 1000.0 * static_cast<double>(count);
-  share.load_per_core = load / static_cast<double>(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    by_load[i]->load += share.load_per_core;
-    share.cpus.push_back(by_load[i]->cpu);
+  share.load_per_core =
+      limit_milli ? RoundedUp(*limit_milli, static_cast<std::int64_t>(count)) : kWholeCore;
+  std::vector<Core*> cores;
+  for (Core& core : cores_) cores.push_back(&core);
+  for (Core* core : TakeLeastUsed(cores, count, &Core::load, use_)) {
+    core->load += share.load_per_core;
+    share.cpus.push_back(core->cpu);
   }
-  std::sort(share.cpus.begin(), share.cpus.end());
+  std::ranges::sort(share.cpus);
   return shares_.emplace(owner, std::move(share)).first->second.cpus;
+}
+
+std::vector<int> CpuShares::Before(std::vector<int> theirs,
+                                   std::optional<std::int64_t> limit_milli) const {
+  const std::size_t count = CountOf(limit_milli);
+  std::vector<Core> others = cores_;
+  std::erase_if(others, [&](const Core& core) { return Contains(theirs, core.cpu); });
+  std::ranges::stable_sort(others, {}, &Core::load);
+  for (const Core& core : others) {
+    if (theirs.size() < count) theirs.push_back(core.cpu);
+  }
+  theirs.resize(count);
+  std::ranges::sort(theirs);
+  return theirs;
 }
 
 std::vector<int> CpuShares::All() const {
@@ -45,10 +75,9 @@ void CpuShares::GiveBack(const std::string& owner) {
   const auto it = shares_.find(owner);
   if (it == shares_.end()) return;
   for (Core& core : cores_) {
-    const std::vector<int>& cpus = it->second.cpus;
-    if (std::find(cpus.begin(), cpus.end(), core.cpu) != cpus.end()) {
-      core.load -= it->second.load_per_core;
-    }
+    if (!Contains(it->second.cpus, core.cpu)) continue;
+    core.load -= it->second.load_per_core;
+    if (core.load == 0 && use_ != nullptr) use_->Release(core.resource);
   }
   shares_.erase(it);
 }

@@ -56,30 +56,49 @@ std::vector<std::string> PermittedGpus(const char* visible, const GpuFiles& file
   return gpus;
 }
 
-GpuShares::GpuShares(const std::vector<std::string>& gpus) {
-  for (const std::string& gpu : gpus) gpus_.push_back({.name = gpu});
+GpuShares::GpuShares(const std::vector<std::string>& gpus, MachineUse* use) : use_(use) {
+  for (const std::string& gpu : gpus) gpus_.push_back({.name = gpu, .resource = "gpu-" + gpu});
 }
 
-std::vector<std::string> GpuShares::Take(const std::string& owner, std::size_t count) {
+std::vector<std::string> GpuShares::TakeOf(const std::vector<Gpu*>& gpus, const std::string& owner,
+                                           std::size_t count) {
   const auto held = shares_.find(owner);
   if (held != shares_.end()) return held->second;
-  std::vector<Gpu*> by_owners;
-  for (Gpu& gpu : gpus_) by_owners.push_back(&gpu);
-  std::ranges::stable_sort(by_owners, {}, &Gpu::owners);
-  by_owners.resize(std::min(count, by_owners.size()));
   std::vector<std::string> names;
-  for (Gpu* gpu : by_owners) {
+  for (Gpu* gpu : TakeLeastUsed(gpus, count, &Gpu::owners, use_)) {
     ++gpu->owners;
     names.push_back(gpu->name);
   }
   return shares_[owner] = names;
 }
 
+std::vector<std::string> GpuShares::Take(const std::string& owner, std::size_t count) {
+  std::vector<Gpu*> all;
+  for (Gpu& gpu : gpus_) all.push_back(&gpu);
+  return TakeOf(all, owner, count);
+}
+
+std::vector<std::string> GpuShares::Before(std::vector<std::string> theirs,
+                                           const std::string& owner, std::size_t count) {
+  std::vector<Gpu*> others;
+  for (Gpu& gpu : gpus_) {
+    if (std::ranges::find(theirs, gpu.name) == theirs.end()) others.push_back(&gpu);
+  }
+  if (theirs.size() < count) {
+    for (std::string& gpu : TakeOf(others, owner, count - theirs.size())) {
+      theirs.push_back(std::move(gpu));
+    }
+  }
+  theirs.resize(std::min(count, theirs.size()));
+  return theirs;
+}
+
 void GpuShares::GiveBack(const std::string& owner) {
   const auto held = shares_.find(owner);
   if (held == shares_.end()) return;
   for (Gpu& gpu : gpus_) {
-    if (std::ranges::find(held->second, gpu.name) != held->second.end()) --gpu.owners;
+    if (std::ranges::find(held->second, gpu.name) == held->second.end()) continue;
+    if (--gpu.owners == 0 && use_ != nullptr) use_->Release(gpu.resource);
   }
   shares_.erase(held);
 }

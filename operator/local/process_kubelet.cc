@@ -34,6 +34,13 @@ std::string OwnerOf(const std::string& pod_uid, const std::string& container) {
   return fmt::format("{}/{}", pod_uid, container);
 }
 
+template <typename Part>
+void AddNew(const std::vector<Part>& parts, std::vector<Part>& all) {
+  for (const Part& part : parts) {
+    if (std::ranges::find(all, part) == all.end()) all.push_back(part);
+  }
+}
+
 }  // namespace
 
 HostFacts ThisHost() {
@@ -61,8 +68,8 @@ ProcessKubelet::ProcessKubelet(MemoryClient& client, const LocalAddresses& addre
       addresses_(addresses),
       clock_(clock),
       options_(std::move(options)),
-      cpus_(options_.cpus, options_.expected_pods),
-      gpus_(options_.gpus) {}
+      cpus_(options_.cpus, options_.expected_pods, options_.use.get()),
+      gpus_(options_.gpus, options_.use.get()) {}
 
 ProcessKubelet::~ProcessKubelet() {
   if (!thread_.joinable()) return;
@@ -210,13 +217,16 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
     LOCKSTEP_RETURN_IF_ERROR(filled);
     LOCKSTEP_RETURN_IF_ERROR(CpuLimit(pod, container).status());
     LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
-    paths.Add(container.value("terminationMessagePath", api::kTerminationMessagePath),
-              message_path(container));
+    const std::string told_path =
+        container.value("terminationMessagePath", api::kTerminationMessagePath);
+    paths.Add(told_path, message_path(container));
+    if (options_.links) {
+      LOCKSTEP_RETURN_IF_ERROR(
+          paths.UseLinks([this](const std::string& path) { return options_.links->To(path); }));
+    }
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessSpec process,
                               MakeProcess(told, container, paths, options_.host, client_));
-    process.env[api::kEnvTerminationMessagePath] = message_path(container);
-    process.cpus = CpusOf(pod, container);
-    AssignGpus(pod, container, process);
+    process.env[api::kEnvTerminationMessagePath] = paths.Rewrite(told_path);
     process.marker =
         fmt::format("{}{}/{}/", options_.mark, kube::Uid(pod), container.value("name", ""));
     return process;
@@ -237,7 +247,49 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
                                 : std::vector<std::string>()});
     }
   }
+  AssignShares(pod, plan);
   return plan;
+}
+
+// An init container runs before the pod's containers and so has what is theirs, as in Kubernetes:
+// if it had cores and GPUs of its own, they would idle once it has ended. Sidecars run beside.
+void ProcessKubelet::AssignShares(const Object& pod, PodPlan& plan) {
+  std::vector<std::pair<const Object*, ContainerPlan*>> before;
+  std::vector<int> cpus;  // of the containers, like `gpus`
+  std::vector<std::string> gpus;
+  int most_before = 0;  // the GPUs that an init container asks for
+  auto planned = plan.containers.begin();
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : kube::ListMember(pod["spec"], list)) {
+      ContainerPlan& one = *planned++;
+      if (!one.process.ok()) continue;
+      const int wanted = api::GpusOf(container);
+      if (one.init && !one.sidecar) {
+        before.emplace_back(&container, &one);
+        most_before = std::max(most_before, wanted);
+        continue;
+      }
+      one.process->cpus = CpusOf(pod, container);
+      std::vector<std::string> taken;
+      if (wanted > 0) {
+        taken = gpus_.Take(OwnerOf(kube::Uid(pod), one.name), static_cast<std::size_t>(wanted));
+      }
+      SetGpus(pod, wanted, taken, *one.process);
+      if (one.init) continue;
+      AddNew(one.process->cpus, cpus);
+      AddNew(taken, gpus);
+    }
+  }
+  if (RunsOnAllCores(pod)) cpus.clear();
+  gpus = gpus_.Before(std::move(gpus), kube::Uid(pod), static_cast<std::size_t>(most_before));
+  for (const auto& [container, one] : before) {
+    const auto limit = CpuLimit(pod, *container);
+    one->process->cpus = RunsOnAllCores(pod) && !*limit ? cpus_.All() : cpus_.Before(cpus, *limit);
+    const int wanted = api::GpusOf(*container);
+    std::vector<std::string> first = gpus;
+    first.resize(std::min(first.size(), static_cast<std::size_t>(wanted)));
+    SetGpus(pod, wanted, first, *one->process);
+  }
 }
 
 // Containers without a limit share their pod's cores.
@@ -253,11 +305,9 @@ std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& contain
 // Containers have GPUs of their own as long as there are enough of them. A job that asks for GPUs
 // also runs where there is none: then the bundled trainer computes on the CPU, and other programs
 // see to it themselves.
-void ProcessKubelet::AssignGpus(const Object& pod, const Object& container, ProcessSpec& process) {
-  const int wanted = api::GpusOf(container);
+void ProcessKubelet::SetGpus(const Object& pod, int wanted, const std::vector<std::string>& gpus,
+                             ProcessSpec& process) {
   if (wanted == 0) return;
-  const std::string owner = OwnerOf(kube::Uid(pod), container.value("name", ""));
-  const std::vector<std::string> gpus = gpus_.Take(owner, static_cast<std::size_t>(wanted));
   if (gpus.empty()) {
     process.env.erase(api::kEnvGpus);
   } else {
@@ -284,6 +334,7 @@ void ProcessKubelet::Settle() {
     const std::string phase = pod.runner->Phase();
     if (ended && (over || phase == "Succeeded" || phase == "Failed")) {
       cpus_.GiveBack(uid);
+      gpus_.GiveBack(uid);
       for (const ContainerPlan& container : pod.runner->plan().containers) {
         const std::string owner = OwnerOf(uid, container.name);
         cpus_.GiveBack(owner);

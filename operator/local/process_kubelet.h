@@ -15,7 +15,9 @@
 #include "operator/local/container_process.h"
 #include "operator/local/cpu_shares.h"
 #include "operator/local/gpu_shares.h"
+#include "operator/local/machine_use.h"
 #include "operator/local/memory_client.h"
+#include "operator/local/plain_links.h"
 #include "operator/local/pod_runner.h"
 #include "operator/local/volumes.h"
 
@@ -28,6 +30,10 @@ struct KubeletOptions {
   HostFacts host;
   std::vector<int> cpus;          // cores to share out; empty: processes are not pinned
   std::vector<std::string> gpus;  // GPUs to share out: see PermittedGpus
+  // Makes plain names for volumes where those are needed; null: they have none.
+  std::shared_ptr<PlainLinks> links = nullptr;
+  // By which runs at the same time use different cores and GPUs; null: there is no other run.
+  std::shared_ptr<MachineUse> use = nullptr;
   // Those without a limit share the cores evenly; see RunsOnAllCores for who does not count.
   int expected_pods = 1;
   PodRunner::Backoff backoff;
@@ -70,8 +76,10 @@ class ProcessKubelet {
   void OnDeleted(const std::string& uid);
   void AddPod(const kube::Object& pod);
   PodPlan MakePlan(const kube::Object& pod);
+  void AssignShares(const kube::Object& pod, PodPlan& plan);
   std::vector<int> CpusOf(const kube::Object& pod, const kube::Object& container);
-  void AssignGpus(const kube::Object& pod, const kube::Object& container, ProcessSpec& process);
+  void SetGpus(const kube::Object& pod, int wanted, const std::vector<std::string>& gpus,
+               ProcessSpec& process);
   void Settle();  // reports, confirms deletions, forgets deleted pods
   void Report(const std::string& uid, Pod& pod);
   std::optional<SteadyTime> NextDeadline() const;

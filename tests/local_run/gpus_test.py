@@ -12,7 +12,7 @@ LAYERS = [{"type": "Conv2D", "filters": 4, "kernelSize": 3, "padding": "same", "
 
 
 class GpusTest(RunTest):
-    def job(self, communication="Auto", epochs=2):
+    def job(self, communication="Auto", epochs=2, fetches=False):
         training = {
             "model": {"layers": LAYERS}, "seed": 3,
             "dataset": {"format": "synthetic",
@@ -24,6 +24,9 @@ class GpusTest(RunTest):
                                         communication=communication))
         template = job["spec"]["replicaSpecs"]["Worker"]["template"]
         template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+        if fetches:
+            template["spec"]["initContainers"] = [{"name": "fetch", "image": "none", "command": ["true"],
+                                                   "resources": {"limits": {"nvidia.com/gpu": 1}}}]
         path = f"{self.folder}/gpus.yaml"
         with open(path, "w", encoding="utf-8") as file:
             json.dump(job, file)
@@ -38,9 +41,9 @@ class GpusTest(RunTest):
         self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
         return report, run.logs(), err
 
-    def gpus_of_pods(self):
+    def gpus_of_pods(self, fetches=False):
         """Each pod's index and GPUs, of a job that does not end before both have been seen."""
-        run = self.start_with(self.job(epochs=100_000), "long", "0,1")
+        run = self.start_with(self.job(epochs=100_000, fetches=fetches), "fetches" if fetches else "long", "0,1")
         seen = set()
 
         def have_started():
@@ -64,6 +67,9 @@ class GpusTest(RunTest):
         self.assertNotIn("cuda:", logs)
         self.assertIn("a pod asks for 1 GPUs and this machine has 0", err)
         self.assertAlmostEqual(without["test_loss"], report["test_loss"], places=4)
+
+    def test_an_init_container_leaves_its_gpu_to_its_pod(self):
+        self.assertEqual(["0", "1"], sorted(gpu for _, gpu in self.gpus_of_pods(fetches=True)))
 
     def test_a_killed_process_leaves_the_others_in_nccl_and_training_goes_on_bit_for_bit(self):
         ends = []

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "api/v1/defaults.h"
@@ -148,6 +149,9 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   if (local::AsksForGpus(pods)) {
     kubelet.gpus = local::PermittedGpus(std::getenv("CUDA_VISIBLE_DEVICES"));
   }
+  LOCKSTEP_ASSIGN_OR_RETURN(auto use, local::MachineUse::Open(addresses->lock_dir()));
+  kubelet.use = std::make_shared<local::MachineUse>(std::move(use));
+  kubelet.links = std::make_shared<local::PlainLinks>(options.links);
   kubelet.expected_pods = local::PodsThatShareCores(job);
   LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 

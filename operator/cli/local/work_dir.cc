@@ -10,10 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -39,10 +39,29 @@ constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
 constexpr int kDeepestJson = 200;  // levels
 
-pid_t ReadPid(int fd) {
-  std::array<char, 32> text{};
-  const ssize_t got = read(fd, text.data(), text.size() - 1);
-  return got > 0 ? std::atoi(text.data()) : 0;
+// Which numbers processes have: those of a container have others than those outside. Empty if it
+// cannot be read.
+std::string PidNamespace() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
+}
+
+struct Holder {
+  pid_t process = 0;
+  std::string pid_namespace;  // empty: an earlier version wrote none
+};
+
+Holder ReadHolder(int fd) {
+  std::array<char, 64> text{};
+  if (read(fd, text.data(), text.size() - 1) <= 0) return {};
+  std::istringstream words(text.data());
+  Holder holder;
+  words >> holder.process >> holder.pid_namespace;
+  return holder;
+}
+
+bool IsOfThisNamespace(const Holder& holder) {
+  return holder.pid_namespace.empty() || holder.pid_namespace == PidNamespace();
 }
 
 bool IsGone(pid_t process) {
@@ -118,22 +137,24 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path, Duration patience
   // An earlier version's may be open to others. On failure they can delay this run, and no more.
   if (fchmod(fd, kLockMode) != 0) LogWarning("others may hold the lock", {{"file", lock_path}});
   if (!LockWithin(fd, Duration::zero())) {
-    const pid_t holder = ReadPid(fd);
+    const Holder holder = ReadHolder(fd);
+    const bool is_ours = IsOfThisNamespace(holder);
     // If the holder was killed, its guardian is killing what it left behind, which takes no time,
     // unless a process cannot be killed: one that waits for a file system that is away.
-    const bool is_gone = holder > 0 && IsGone(holder);
+    const bool is_gone = is_ours && holder.process > 0 && IsGone(holder.process);
     const bool is_used = !is_gone && IsHeldByRun(fd);  // else somebody asks whether it is
     if (is_used || !LockWithin(fd, patience)) {
       close(fd);
       return absl::AbortedError(
-          is_gone ? fmt::format("work directory {} is in use by what the lockstep run of process "
-                                "{}, which is gone, has left behind",
-                                path, holder)
-                  : fmt::format("work directory {} is in use by another lockstep run (process {})",
-                                path, holder));
+          is_gone
+              ? fmt::format("work directory {} is in use by what the lockstep run of process "
+                            "{}, which is gone, has left behind",
+                            path, holder.process)
+              : fmt::format("work directory {} is in use by another lockstep run (process {}{})",
+                            path, holder.process, is_ours ? "" : " of another container"));
     }
   }
-  const std::string pid = fmt::format("{}", getpid());
+  const std::string pid = fmt::format("{} {}", getpid(), PidNamespace());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     close(fd);
     return absl::FailedPreconditionError(
@@ -221,13 +242,13 @@ void WorkDir::RemoveMetricsAddresses() const {
   RemoveFile(path_ + kMetrics);
 }
 
-// A run that was killed leaves the file, and its addresses may be another's by now.
+// A run that was killed leaves the file, and its addresses may be another's by now. The lock alone
+// tells: the process that holds it may be one of a container, whose numbers are not ours.
 absl::StatusOr<std::map<std::string, std::string>> WorkDir::ReadMetricsAddresses(
     const std::string& path) {
   const Descriptor lock = OpenOwnToRead(path + kLock);
-  const pid_t holder = lock.fd() < 0 ? 0 : ReadPid(lock.fd());
   const std::string text = ReadOwn(path + kMetrics, kMostJson);
-  if (text.empty() || holder <= 0 || IsGone(holder) || !IsHeldByRun(lock.fd())) {
+  if (text.empty() || lock.fd() < 0 || !IsHeldByRun(lock.fd())) {
     return absl::FailedPreconditionError(fmt::format("no lockstep run uses {} now", path));
   }
   std::map<std::string, std::string> addresses;

@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <sstream>
 
 #include "base/descriptor.h"
 #include "tests/operator/cli/program.h"
@@ -332,6 +335,144 @@ TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
   EXPECT_EQ(Run(JsonIn("w", {"--set", limit})).code, 0);
   EXPECT_NE(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")),
             ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")));
+}
+
+// What they had would idle, while their pods' containers share what is left.
+TEST_F(RunCommandTest, PodsWithInitContainersGetDistinctCoresAndGpus) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
+  const std::string script = "grep Cpus_allowed_list /proc/self/status; echo $CUDA_VISIBLE_DEVICES";
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 2, script));
+  nlohmann::json& spec = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
+  const nlohmann::json limits = {{"cpu", "1"}, {"nvidia.com/gpu", 1}};
+  spec["containers"][0]["resources"]["limits"] = limits;
+  spec["initContainers"] = {{{"name", "free"}, {"image", "none"}, {"command", {"true"}}},
+                            {{"name", "same"},
+                             {"image", "none"},
+                             {"command", {"sh", "-c", script}},
+                             {"resources", {{"limits", limits}}}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  Program run(folder_.path(), JsonIn("w"), [] { setenv("CUDA_VISIBLE_DEVICES", "0,1", 1); });
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::vector<std::string> used;
+  for (const char* pod : {"job-worker-0", "job-worker-1"}) {
+    const std::string logs = folder_.At(std::string("w/logs/") + pod);
+    used.push_back(ReadTextFile(logs + "/0-main.log"));
+    EXPECT_EQ(ReadTextFile(logs + "/0-same.log"), used.back());
+  }
+  const auto line_of = [&](std::size_t pod, int line) {
+    std::istringstream lines(used[pod]);
+    std::string text;
+    for (int i = 0; i <= line; ++i) std::getline(lines, text);
+    return text;
+  };
+  EXPECT_NE(line_of(0, 0), line_of(1, 0));
+  EXPECT_NE(line_of(0, 1), line_of(1, 1));
+}
+
+// As in `for rate in …; do lockstep run … & done`.
+TEST_F(RunCommandTest, RunsAtATimeUseDifferentCoresAndGpus) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
+  fs::create_directory(folder_.At("runtime"));  // not that of other tests
+  WriteJob(1,
+           "grep Cpus_allowed_list /proc/self/status > /scratch/cpus; "
+           "echo $CUDA_VISIBLE_DEVICES > /scratch/gpus; touch /scratch/up; "
+           "until [ -e go ]; do sleep 0.01; done");
+  const auto args = [&](const std::string& work_dir) {
+    return JsonIn(work_dir, {"--set",
+                             "spec.replicaSpecs.Worker.template.spec.containers[0].resources="
+                             "{limits: {cpu: 1, nvidia.com/gpu: 1}}"});
+  };
+  const auto prepare = [&] {
+    setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+    setenv("XDG_RUNTIME_DIR", folder_.At("runtime").c_str(), 1);
+  };
+  Program first(folder_.path(), args("a"), prepare), second(folder_.path(), args("b"), prepare);
+  for (const char* run : {"a", "b"}) {
+    ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up", run)); })) << run;
+  }
+  WriteTextFile(folder_.At("go"), "");
+  EXPECT_EQ(first.Wait().code, 0);
+  EXPECT_EQ(second.Wait().code, 0);
+  for (const char* file : {"cpus", "gpus"}) {
+    EXPECT_NE(ReadTextFile(Scratch(file, "a")), ReadTextFile(Scratch(file, "b"))) << file;
+  }
+}
+
+// A folder that a shell takes apart. Links by which it does not lie in `runtime`.
+class OddFolderTest : public RunCommandTest {
+ protected:
+  OddFolderTest() {
+    fs::create_directory(odd_);
+    fs::create_directory(folder_.At("runtime"));
+  }
+  std::vector<std::string> Args() const {
+    return {"run", "../job.yaml", "--work-dir", "w", "--output", "json"};
+  }
+  std::function<void()> Prepare() const {
+    return [this] { setenv("XDG_RUNTIME_DIR", folder_.At("runtime").c_str(), 1); };
+  }
+  bool HasLinks() const {
+    for (const auto& entry : fs::directory_iterator(folder_.At("runtime/lockstep"))) {
+      if (entry.path().filename().string().starts_with("links-")) return true;
+    }
+    return false;
+  }
+  const std::string odd_ = folder_.At("my dir; $(touch x) 'y'");
+};
+
+TEST_F(OddFolderTest, CommandsActOnTheFilesThatTheyName) {
+  WriteTextFile(folder_.At("job.yaml"),
+                ShellJob("job", 1,
+                         "echo in > /scratch/x && cat /scratch/x > /scratch/y && cp $OUT /scratch/z"
+                         " && find /scratch -name x > /scratch/found && rm -rf /scratch/x"
+                         " && echo bye > /dev/termination-log"));
+  std::vector<std::string> args = Args();
+  args.insert(args.end(), {"--set",
+                           "spec.replicaSpecs.Worker.template.spec.containers[0].env="
+                           "[{name: OUT, value: /scratch/y}]"});
+  const Ended ended = Program(odd_, args, Prepare()).Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string volume = odd_ + "/w/volumes/scratch";
+  EXPECT_EQ(ReadTextFile(volume + "/y"), "in\n");
+  EXPECT_EQ(ReadTextFile(volume + "/z"), "in\n");
+  EXPECT_THAT(ReadTextFile(volume + "/found"), HasSubstr("/volumes/scratch/x\n"));
+  EXPECT_FALSE(Exists(volume + "/x"));
+  EXPECT_FALSE(HasLinks());
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    EXPECT_THAT(entry.path().filename().string(),
+                ::testing::AnyOf("job.yaml", "runtime", fs::path(odd_).filename().string()));
+  }
+}
+
+TEST_F(OddFolderTest, AKilledRunLeavesNoLinks) {
+  WriteTextFile(folder_.At("job.yaml"), ShellJob("job", 1, "touch /scratch/up; exec sleep 100"));
+  Program program(odd_, Args(), Prepare());
+  ASSERT_TRUE(Eventually([&] { return Exists(odd_ + "/w/volumes/scratch/up"); }));
+  EXPECT_TRUE(HasLinks());
+  program.Signal(SIGKILL);
+  program.Wait();
+  EXPECT_TRUE(Eventually([&] { return !HasLinks(); }));
+}
+
+// JSON, such as the trainer's configuration, cannot hold the name of the folder.
+TEST_F(RunCommandTest, InAFolderThatIsNotUtf8CheckpointsAreWhereTheReportSays) {
+  WriteJob(1, R"sh(
+      directory='s/.*"checkpoint":{[^}]*"directory":"\([^"]*\)".*/\1/'
+      checkpoint=$(echo "$LOCKSTEP_CONFIG" | sed "$directory")/step-00000001
+      mkdir -p "$checkpoint" && echo {} > "$checkpoint/manifest.json")sh");
+  const std::string work_dir = "caf\xe9";
+  const Ended ended =
+      Run(JsonIn(work_dir, {"--set", kTraining, "--set",
+                            "spec.training.checkpoint={directory: /scratch/kept}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Exists(folder_.At(work_dir + "/volumes/scratch/kept/step-00000001/manifest.json")));
+  EXPECT_THAT(ended.Report()["checkpoint"].dump(),
+              HasSubstr("/volumes/scratch/kept/step-00000001"));
 }
 
 TEST_F(RunCommandTest, SetChangesTheJob) {

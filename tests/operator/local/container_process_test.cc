@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "api/v1/quantity.h"
-#include "operator/local/cpu_shares.h"
 #include "operator/local/memory_client.h"
 #include "operator/local/process_kubelet.h"
 #include "operator/local/volumes.h"
@@ -165,27 +164,6 @@ TEST_F(ContainerProcessTest, AMissingConfigMapIsNamed) {
              {{{"name", "K"},
                {"valueFrom", {{"configMapKeyRef", {{"name", "gone"}, {"key", "k"}}}}}}}}});
   EXPECT_THAT(std::string(process.status().message()), HasSubstr("env K: no ConfigMap \"gone\""));
-}
-
-TEST(CpuSharesTest, TwoPodsOfOneCoreGetDistinctCores) {
-  CpuShares shares({4, 7}, 2);
-  EXPECT_THAT(shares.Take("a", 1000), ElementsAre(4));
-  EXPECT_THAT(shares.Take("b", 1000), ElementsAre(7));
-  shares.GiveBack("a");
-  EXPECT_THAT(shares.Take("c", 500), ElementsAre(4));
-}
-
-TEST(CpuSharesTest, WithoutLimitsPodsShareEvenly) {
-  CpuShares shares({0, 1, 2, 3}, 2);
-  EXPECT_THAT(shares.Take("a", std::nullopt), ElementsAre(0, 1));
-  EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(2, 3));
-}
-
-TEST(CpuSharesTest, WhoRunsOnAllCoresTakesNone) {
-  CpuShares shares({3, 4}, 2);
-  EXPECT_THAT(shares.All(), ElementsAre(3, 4));
-  EXPECT_THAT(shares.Take("a", std::nullopt), ElementsAre(3));
-  EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(4));
 }
 
 TEST(QuantityTest, ReadsKubernetesQuantities) {

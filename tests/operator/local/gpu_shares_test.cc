@@ -36,6 +36,33 @@ TEST(GpuSharesTest, NobodyGetsMoreThanThereAre) {
   EXPECT_THAT(GpuShares({}).Take("a", 8), IsEmpty());
 }
 
+TEST(GpuSharesTest, WhatRunsBeforeAContainerHasItsGpus) {
+  GpuShares shares({"0", "1", "2"});
+  const std::vector<std::string> main = shares.Take("a/main", 1);
+  EXPECT_THAT(shares.Before(main, "a", 1), ElementsAre("0"));
+  EXPECT_THAT(shares.Before(main, "a", 0), IsEmpty());
+  EXPECT_THAT(shares.Take("b/main", 1), ElementsAre("1")) << "it takes none";
+  EXPECT_THAT(shares.Before(main, "a", 2), ElementsAre("0", "2")) << "it asks for more";
+  EXPECT_THAT(shares.Take("c/main", 1), ElementsAre("0")) << "2 is taken";
+  shares.GiveBack("a");
+  EXPECT_THAT(shares.Take("d/main", 1), ElementsAre("2"));
+  EXPECT_THAT(shares.Before(main, "a", 8), ElementsAre("0", "1", "2"));
+}
+
+TEST(GpuSharesTest, GpusThatAnotherRunUsesComeLast) {
+  const TempDirectory folder;
+  auto theirs = MachineUse::Open(folder.path()), ours = MachineUse::Open(folder.path());
+  ASSERT_TRUE(theirs.ok() && ours.ok()) << theirs.status();
+  GpuShares first({"0", "1"}, &*theirs), second({"0", "1"}, &*ours);
+  EXPECT_THAT(first.Take("a", 1), ElementsAre("0"));
+  EXPECT_THAT(second.Take("b", 1), ElementsAre("1"));
+  EXPECT_THAT(second.Take("c", 1), ElementsAre("0")) << "none is free: pods of one run keep apart";
+  first.GiveBack("a");
+  second.GiveBack("b");
+  second.GiveBack("c");
+  EXPECT_THAT(second.Take("d", 1), ElementsAre("0")) << "it is free again";
+}
+
 TEST(PermittedGpusTest, AreThoseThatTheVariableLists) {
   EXPECT_THAT(PermittedGpus("3,GPU-5d"), ElementsAre("3", "GPU-5d"));
   EXPECT_THAT(PermittedGpus("0,-1,1"), ElementsAre("0"));

@@ -19,6 +19,7 @@ namespace lockstep::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A folder that others may write to as well: they have put links to a file of this user's there.
 class SharedWorkDirTest : public ::testing::Test {
@@ -60,6 +61,20 @@ TEST_F(SharedWorkDirTest, WhatARunThatIsGoneHasLeftBehindIsNotWaitedForWithoutEn
   EXPECT_TRUE(WorkDir::Open(folder_.path(), "j").ok());
 }
 
+// Its process id says nothing here: it is neither gone nor that of a process of ours.
+TEST_F(SharedWorkDirTest, AFolderThatARunInAContainerUsesIsRefusedAtOnce) {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+  WriteTextFile(folder_.At(".lock"), std::to_string(gone) + " pid:[1]");
+  const Descriptor run(open(folder_.At(".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(run.fd(), LOCK_EX), 0);
+  constexpr Duration kPatience = std::chrono::minutes(10);
+  EXPECT_THAT(std::string(WorkDir::Open(folder_.path(), "j", kPatience).status().message()),
+              HasSubstr("is in use by another lockstep run (process " + std::to_string(gone) +
+                        " of another container)"));
+}
+
 // As `ui` and `top` do, which ask again and again.
 TEST_F(SharedWorkDirTest, WhoAsksWhetherARunGoesOnTurnsNoneAway) {
   WriteTextFile(folder_.At(".lock"), std::to_string(getpid()));
@@ -89,7 +104,7 @@ TEST_F(SharedWorkDirTest, ARunThatWasKilledUsesNoFolderWhoeverHasItsId) {
     ASSERT_TRUE(dir->WriteMetricsAddresses({{"worker-0", "127.77.0.1:8080"}}).ok());
     EXPECT_TRUE(WorkDir::ReadMetricsAddresses(folder_.path()).ok());
   }
-  EXPECT_EQ(ReadTextFile(folder_.At(".lock")), std::to_string(getpid()));
+  EXPECT_THAT(ReadTextFile(folder_.At(".lock")), StartsWith(std::to_string(getpid()) + " "));
   EXPECT_TRUE(absl::IsFailedPrecondition(WorkDir::ReadMetricsAddresses(folder_.path()).status()));
 }
 

@@ -1,14 +1,18 @@
 #include "operator/cli/ui/local_source.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "base/descriptor.h"
 #include "operator/cli/local/work_dir.h"
 #include "tests/support/temp_directory.h"
 
@@ -87,6 +91,23 @@ TEST_F(LocalSourceTest, ARunOfAnImageOfOnesOwnGoesOn) {
   EXPECT_EQ("Running", state());
   run.reset();  // killed: its files stay
   EXPECT_EQ("Ended", state());
+}
+
+// Its process has another number there, or none.
+TEST_F(LocalSourceTest, ARunInAContainerGoesOn) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
+  AddRun("r", 0);
+  WriteTextFile(runs_.At("r/.lock"), fmt::format("{} pid:[1]", gone));
+  WriteTextFile(runs_.At("r/metrics.json"), "{}");
+  WriteTextFile(runs_.At("r/view.json"), R"({"job": {"status": {"state": "Running"}}})");
+  const Descriptor lock(::open(runs_.At("r/.lock").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto state = [&] { return source_->Look({"", runs_.At("r")}, true)->listed.state; };
+  EXPECT_EQ("Ended", state());
+  ASSERT_EQ(0, ::flock(lock.fd(), LOCK_EX));
+  EXPECT_EQ("Running", state());
+  EXPECT_EQ("Running", source_->List()->front().state);
 }
 
 TEST_F(LocalSourceTest, AnotherUsersFolderIsNoRun) {
