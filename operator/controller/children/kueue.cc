@@ -195,6 +195,12 @@ std::string MaxExecutionTime(const api::TrainingJob& job) {
   return it == job.metadata.labels.end() ? "" : it->second;
 }
 
+bool HasOtherTimeLimit(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  const std::string& made_with = workload.max_execution_time;
+  if (workload.reserved && made_with.empty()) return false;
+  return made_with != MaxExecutionTime(job);
+}
+
 std::string WorkloadName(const api::TrainingJob& job) {
   return "trainingjob-" + job.metadata.name;
 }

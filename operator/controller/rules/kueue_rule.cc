@@ -225,7 +225,7 @@ bool IsMadeFrom(const ObservedWorkload& workload, const Observed& observed) {
   return !HasOtherCounts(workload, job) && !HasOtherMinimum(workload, job) &&
          !IsForOtherPods(workload, job, observed.settings) && workload.queue == QueueName(job) &&
          workload.priority_class == (priority ? priority->name : "") &&
-         workload.max_execution_time == MaxExecutionTime(job);
+         !HasOtherTimeLimit(workload, job);
 }
 
 std::optional<Plan> PlanWhileSuspended(const Observed& observed) {

@@ -363,6 +363,22 @@ TEST(KueueRuleTest, AnotherQueuePriorityOrLimitMakesAnotherWorkload) {
               ElementsAre(DeleteWorkload{}));
 }
 
+// An upgrade of the operator must not end a job that runs.
+TEST(KueueRuleTest, AnOlderOperatorsWorkloadKeepsItsQuotaWithoutTheJobsLimit) {
+  Seen seen = WithKueue(Queued());
+  seen.Service().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.workload->pods_ready = true;
+    observed.workload->readiness = "Started";
+    observed.workload->max_execution_time.clear();
+    observed.job.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "3600";
+  });
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { observed.workload->max_execution_time = "60"; });
+  EXPECT_THAT(seen.Plan().actions, Not(IsEmpty()));
+}
+
 TEST(KueueRuleTest, QuotaThatIsReservedForMoreThanTheMinimumIsKept) {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
   Seen seen = WithKueue(Queued(4).Suspended().With(elastic));
