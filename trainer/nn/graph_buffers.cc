@@ -175,7 +175,8 @@ struct PlacedBuffers {
   MemoryPlan plan;
 };
 
-// Returns the plan that needs the least memory, of those that differ in what is restored.
+// Returns the plan that needs the least memory, of those that differ in what is restored. Of equal
+// ones it takes the first, which restores the least.
 PlacedBuffers PlaceBuffers(const std::vector<NamedOp>& ops, const ModelOptions& options) {
   std::optional<PlacedBuffers> best;
   const Recomputation recomputation = options.trains ? options.recomputation : Recomputation::kNone;

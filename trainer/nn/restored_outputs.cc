@@ -58,13 +58,13 @@ std::vector<bool> ChooseRestored(const std::vector<NamedOp>& ops, Recomputation 
 std::vector<int> RestoreDepths(Recomputation recomputation) {
   switch (recomputation) {
     case Recomputation::kNone:
-      return {1};
+      return {0};
     case Recomputation::kSelective:
-      return {1, 2, 3, 4, 6, 8};
+      return {0, 1, 2, 3, 4, 6, 8};
     case Recomputation::kFull:
-      return {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+      return {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
   }
-  return {1};
+  return {0};
 }
 
 }  // namespace lockstep::train

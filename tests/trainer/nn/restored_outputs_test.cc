@@ -113,5 +113,31 @@ TEST_F(RestoredOutputsTest, MoreRecomputationTakesLessMemory) {
             0.75 * static_cast<double>(selective));
 }
 
+// To restore the pool's output, or that of a cast, the samples would be kept, which are larger.
+TEST_F(RestoredOutputsTest, NothingIsRestoredThatWouldTakeMoreMemory) {
+  const std::vector<json> pooled = {
+      LayerJson("AveragePooling2D", {{"poolSize", 4}}),
+      LayerJson("Conv2D", {{"filters", 8}, {"kernelSize", 3}, {"activation", "relu"}}),
+      LayerJson("GlobalAveragePooling2D"), LayerJson("Dense", {{"units", kClasses}})};
+  const std::vector<json> dense = {
+      LayerJson("Flatten"), LayerJson("Dense", {{"units", 16}, {"activation", "relu"}}),
+      LayerJson("Dropout", {{"rate", 0.2}}), LayerJson("Dense", {{"units", kClasses}})};
+  for (const std::vector<json>& layers : {pooled, dense, Residual(2)}) {
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      const auto activations = [&](Recomputation recomputation) {
+        const ModelOptions options{.batch = 64,
+                                   .input = {8, 32, 32},
+                                   .classes = kClasses,
+                                   .type = type,
+                                   .recomputation = recomputation};
+        return ModelBench(layers, options, "cpu").model().Memory().activations;
+      };
+      const std::size_t kept = activations(Recomputation::kNone);
+      EXPECT_LE(activations(Recomputation::kSelective), kept);
+      EXPECT_LE(activations(Recomputation::kFull), kept);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::train
