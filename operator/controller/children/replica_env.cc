@@ -148,7 +148,10 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   const auto spec = job.spec.replica_specs.find(role);
   if (spec == job.spec.replica_specs.end()) return 1;
   const api::Json* main = FindMainContainer(*spec->second.tmpl);
-  return main == nullptr ? 1 : std::max(api::GpusOf(*main), 1);
+  if (main == nullptr) return 1;
+  // The bundled trainer computes on NVIDIA's GPUs only.
+  const bool bundled = api::UsesBundledTrainer(job);
+  return std::max(bundled ? api::GpusOf(*main) : api::AcceleratorsOf(*main), 1);
 }
 
 bool TellsElasticBounds(const api::TrainingJob& job, api::Role role) {

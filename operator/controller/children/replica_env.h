@@ -39,8 +39,8 @@ bool HasTfConfig(const api::TrainingJob& job, api::Role role);
 // that PET_NNODES tells it the bounds of its size. It takes in no worker beyond them.
 bool TellsElasticBounds(const api::TrainingJob& job, api::Role role);
 
-// Returns the job's processesPerPod; if unset, the number of GPUs of the role's main container, at
-// least 1.
+// Returns the job's processesPerPod; if unset, the number of devices of the role's main container,
+// at least 1: of NVIDIA's GPUs with `training`, else of all that api::AcceleratorsOf counts.
 int ProcessesPerPod(const api::TrainingJob& job, api::Role role);
 
 }  // namespace lockstep::controller
