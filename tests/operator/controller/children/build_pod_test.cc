@@ -400,10 +400,27 @@ TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   EXPECT_EQ(spec["volumes"][0]["name"], container["volumeMounts"][0]["name"]);
   EXPECT_EQ(spec["automountServiceAccountToken"], false);
   EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(spec["securityContext"]["fsGroup"], 65532);
+  EXPECT_EQ(spec["securityContext"]["fsGroupChangePolicy"], "OnRootMismatch");
   EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
   EXPECT_EQ(container["securityContext"]["allowPrivilegeEscalation"], false);
   EXPECT_EQ(container["securityContext"]["capabilities"].dump(), R"({"drop":["ALL"]})");
   EXPECT_EQ(container["securityContext"]["readOnlyRootFilesystem"], true);
+}
+
+// Without it, a kubelet changes each file of a volume at each start of a pod. What a template says
+// of its own group is its author's.
+TEST(BuildPodTest, OnlyTheOperatorsOwnGroupOfVolumesComesWithAPolicy) {
+  const auto context_with = [](const Object& security) {
+    const Object pod_template = {{"spec", {{"securityContext", security}}}};
+    const auto job = Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template);
+    return Pod(job)["spec"]["securityContext"];
+  };
+  const Object alone = context_with({{"runAsUser", 7}});
+  EXPECT_EQ(alone["fsGroup"], 65532);
+  EXPECT_EQ(alone["fsGroupChangePolicy"], "OnRootMismatch");
+  EXPECT_FALSE(context_with({{"fsGroup", 7}}).contains("fsGroupChangePolicy"));
+  EXPECT_EQ(context_with({{"fsGroupChangePolicy", "Always"}})["fsGroupChangePolicy"], "Always");
 }
 
 const Object kRestricted = {{"allowPrivilegeEscalation", false},
