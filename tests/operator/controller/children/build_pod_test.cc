@@ -388,6 +388,89 @@ TEST(BuildPodTest, TorchrunOfAPodThatTrainsAloneFormsAGroupOfOne) {
   }
 }
 
+Object HostTemplate(const char* container) {
+  Object pod_template = testing::Template(container);
+  pod_template["spec"]["hostNetwork"] = true;
+  return pod_template;
+}
+
+// The cluster ports that the pod's containers declare.
+std::vector<int> ClusterPorts(const Object& pod) {
+  std::vector<int> ports;
+  for (const Object& container : pod["spec"]["containers"]) {
+    for (const Object& port : kube::ListMember(container, "ports")) {
+      if (kube::TextMember(port, "name") != "metrics") ports.push_back(port["containerPort"]);
+    }
+  }
+  return ports;
+}
+
+// A node's DNS knows no Service, and so no replica.
+TEST(BuildPodTest, APodOfTheHostsNetworkAsksTheClustersDns) {
+  for (const bool bundled : {true, false}) {
+    auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, HostTemplate("trainer"));
+    if (bundled) job.Training();
+    EXPECT_EQ(Pod(job)["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
+    Object own = HostTemplate("trainer");
+    own["spec"]["dnsPolicy"] = "None";
+    EXPECT_EQ(Pod(job.PodTemplate(Role::kWorker, own))["spec"]["dnsPolicy"], "None");
+    own["spec"]["hostNetwork"] = false;
+    own["spec"].erase("dnsPolicy");
+    EXPECT_FALSE(Pod(job.PodTemplate(Role::kWorker, own))["spec"].contains("dnsPolicy"));
+  }
+}
+
+// Else the scheduler puts two that listen at it on one node.
+TEST(BuildPodTest, APodOfTheHostsNetworkDeclaresTheClusterPortOnce) {
+  const auto ports = [](const Object& pod_template, bool bundled) {
+    auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+    if (bundled) job.Training();
+    return ClusterPorts(Pod(job));
+  };
+  EXPECT_THAT(ports(HostTemplate("pytorch"), false), ::testing::ElementsAre(2222));
+  EXPECT_THAT(ports(HostTemplate("trainer"), true), ::testing::ElementsAre(2222));
+  Object own = HostTemplate("pytorch");
+  Object& containers = own["spec"]["containers"];
+  containers[0]["ports"] = {{{"name", "cluster"}, {"containerPort", 3333}}};
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(3333));
+  containers[0]["ports"][0] = {{"name", "own"}, {"containerPort", 2222}};
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222)) << "as a port of another name";
+  containers[0]["ports"][0]["protocol"] = "UDP";
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222, 2222)) << "that is another port";
+  containers[0].erase("ports");
+  containers.push_back({{"name", "proxy"}, {"ports", {{{"name", "p"}, {"containerPort", 2222}}}}});
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222)) << "twice would be refused";
+  EXPECT_THAT(ports(testing::Template("pytorch"), false), ::testing::IsEmpty());
+}
+
+// Several that do not listen may share a node.
+TEST(BuildPodTest, OnTheHostsNetworkOnlyWhoListensDeclaresTheClusterPort) {
+  struct Case {
+    const char* container;
+    api::StrategyType strategy;
+    bool follower_listens;
+  };
+  for (const Case& c : {Case{"pytorch", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"jax", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"mine", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"tensorflow", api::StrategyType::kMultiWorkerMirrored, true},
+                        Case{"mine", api::StrategyType::kParameterServer, true},
+                        Case{"pytorch", api::StrategyType::kIndependent, true}}) {
+    auto job = Job("j").Workers(2).Evaluator().Strategy(c.strategy);
+    if (c.strategy == api::StrategyType::kParameterServer) job.ParameterServers(1);
+    for (const Role role : {Role::kWorker, Role::kParameterServer, Role::kEvaluator}) {
+      const bool has =
+          role != Role::kParameterServer || c.strategy == api::StrategyType::kParameterServer;
+      if (has) job.PodTemplate(role, HostTemplate(c.container));
+    }
+    EXPECT_THAT(ClusterPorts(Pod(job, Role::kWorker, 0)), ::testing::ElementsAre(2222));
+    EXPECT_EQ(ClusterPorts(Pod(job, Role::kWorker, 1)).size(), c.follower_listens ? 1U : 0U)
+        << c.container;
+    if (c.strategy == api::StrategyType::kIndependent) continue;  // it has no other role
+    EXPECT_THAT(ClusterPorts(Pod(job, Role::kEvaluator)), ::testing::IsEmpty()) << c.container;
+  }
+}
+
 TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   const Object spec = Pod(Job("j").Workers(1).Training())["spec"];
   const Object& container = spec["containers"][0];
