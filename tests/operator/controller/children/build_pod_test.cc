@@ -388,6 +388,36 @@ TEST(BuildPodTest, TorchrunOfAPodThatTrainsAloneFormsAGroupOfOne) {
   }
 }
 
+// Some scripts join a group if WORLD_SIZE is above 1 and they are told where to meet, and then runs
+// with different settings would average their gradients.
+TEST(BuildPodTest, NothingTellsAPodThatTrainsAloneWhereToMeetTheOthers) {
+  for (const char* container : {"pytorch", "jax", "mine"}) {
+    const auto container_of = [container](api::StrategyType strategy) {
+      const auto job = Job("j").Workers(3).Strategy(strategy).PodTemplate(
+          Role::kWorker, testing::Template(container));
+      return Pod(job, Role::kWorker, 2)["spec"]["containers"][0];
+    };
+    const Object alone = container_of(api::StrategyType::kIndependent);
+    const Object group = container_of(api::StrategyType::kMultiWorkerMirrored);
+    const std::string name = container;
+    std::vector<const char*> meeting, which;
+    if (name != "jax") {
+      meeting.insert(meeting.end(), {"MASTER_ADDR", "MASTER_PORT"});
+      which.insert(which.end(), {"RANK", "WORLD_SIZE"});
+    }
+    if (name != "pytorch") {
+      meeting.insert(meeting.end(),
+                     {"JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"});
+      which.insert(which.end(), {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "PROCESS_ID"});
+    }
+    for (const char* variable : meeting) {
+      EXPECT_EQ(EnvEntry(alone, variable), nullptr) << variable;
+      EXPECT_NE(EnvEntry(group, variable), nullptr) << variable;
+    }
+    for (const char* variable : which) EXPECT_NE(EnvEntry(alone, variable), nullptr) << variable;
+  }
+}
+
 Object HostTemplate(const char* container) {
   Object pod_template = testing::Template(container);
   pod_template["spec"]["hostNetwork"] = true;
