@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "base/status.h"
 #include "operator/cli/files/master_host.h"
 #include "operator/cli/files/parts.h"
+#include "operator/cli/files/torch_processes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -116,29 +116,6 @@ void ConvertRunPolicy(Parts from, Parts& spec, OrderedJson& to) {
   }
   from.NoteRest();
   if (!policy.empty()) to["runPolicy"] = std::move(policy);
-}
-
-std::optional<int> AsNumber(const api::Json& value) {
-  if (value.is_number_integer()) return value.get<int>();
-  if (!value.is_string()) return std::nullopt;
-  const auto& text = value.get_ref<const std::string&>();
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
-}
-
-void ConvertProcesses(Parts& source, const char* field, OrderedJson& to) {
-  const auto processes = source.Take(field);
-  if (!processes) return;
-  if (const auto number = AsNumber(*processes)) {
-    to["strategy"] = {{"type", "MultiWorkerMirrored"}, {"processesPerPod", *number}};
-  } else {
-    source.NoteField(
-        field, fmt::format("{} is left out: Lockstep's default is one process for each GPU of "
-                           "the pod, or one without GPUs",
-                           processes->dump()));
-  }
 }
 
 int WorkersOf(const OrderedJson& spec) {
@@ -281,6 +258,7 @@ void ConvertPyTorch(Parts& spec, OrderedJson& to) {
   } else if (HasOnlyWorkers(to)) {
     to["successPolicy"] = "AllWorkers";
   }
+  NoteUncountedProcesses(spec, to);
 }
 
 void ConvertJax(Parts& spec, OrderedJson& to) {

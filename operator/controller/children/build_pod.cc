@@ -10,6 +10,7 @@
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/children/gang.h"
+#include "operator/controller/children/host_network.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/children/replica_env.h"
 #include "operator/controller/children/trainer_pod.h"
@@ -268,6 +269,7 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   Object spec = PodSpecOf(job, settings, replica.role);
   spec["hostname"] = PodName(job, replica.role, replica.index);
   spec["subdomain"] = job.metadata.name;
+  AddHostNetwork(job, replica, spec);
   AddSearchDomain(job, settings, spec);
   Object metadata = Metadata(job, settings, replica, attempt);
   const Object* main =

@@ -13,9 +13,9 @@ namespace lockstep::controller {
 
 // Returns the template with name, labels, owner, DNS name, environment and restart policy added;
 // with `training`, also the defaults of the bundled trainer's pods; without it, a DNS search domain
-// and unbuffered Python. Keeps what the template sets, except what identifies the pod (name, our
-// labels and annotations, hostname, subdomain) and restartPolicy, of the pod and of its main
-// container (the job's restartScope and the role's restartPolicy decide it).
+// and unbuffered Python; with hostNetwork, what AddHostNetwork adds. Keeps what the template sets,
+// except what identifies the pod (name, our labels and annotations, hostname, subdomain) and the
+// restartPolicy of the pod and its main container (restartScope and the role's policy decide it).
 kube::Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
                       int attempt);
 

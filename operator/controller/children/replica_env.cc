@@ -92,11 +92,15 @@ TorchGroup TorchGroupOf(const ClusterSpec& cluster, const Replica& replica, int 
           .nodes = alone ? 1 : NodeCount(job)};
 }
 
-// A script started without torchrun reads these.
-void AddPlainTorch(const api::TrainingJob& job, const Address& leader, int rank,
+// A script started without torchrun reads these. `leader` is null for a replica that trains alone:
+// scripts divide their runs by rank and size, but some take a size above 1 for a group, and join it
+// if they are told where. Then runs that have nothing to do with each other would train one model.
+void AddPlainTorch(const api::TrainingJob& job, const Address* leader, int rank,
                    std::vector<EnvVar>& env) {
-  env.push_back({"MASTER_ADDR", leader.host});
-  env.push_back({"MASTER_PORT", std::to_string(leader.port)});
+  if (leader != nullptr) {
+    env.push_back({"MASTER_ADDR", leader->host});
+    env.push_back({"MASTER_PORT", std::to_string(leader->port)});
+  }
   env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * StatedProcesses(job))});
   env.push_back({kEnvTorchRank, std::to_string(rank)});
 }
@@ -126,15 +130,17 @@ void AddTorchrun(const api::TrainingJob& job, const TorchGroup& group, int proce
 }
 
 // jax.distributed.initialize() reads the address itself; the program passes it the number of
-// processes and the id. The others are those that Kubeflow sets.
-void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
+// processes and the id. The others are those that Kubeflow sets. `leader` as for AddPlainTorch.
+void AddJax(const api::TrainingJob& job, const Address* leader, int rank,
             std::vector<EnvVar>& env) {
   const std::string count = std::to_string(NodeCount(job));
-  env.push_back({"JAX_COORDINATOR_ADDRESS", leader.HostPort()});
+  if (leader != nullptr) {
+    env.push_back({"JAX_COORDINATOR_ADDRESS", leader->HostPort()});
+    env.push_back({"COORDINATOR_ADDRESS", leader->host});
+    env.push_back({"COORDINATOR_PORT", std::to_string(leader->port)});
+  }
   env.push_back({"JAX_NUM_PROCESSES", count});
   env.push_back({"JAX_PROCESS_ID", std::to_string(rank)});
-  env.push_back({"COORDINATOR_ADDRESS", leader.host});
-  env.push_back({"COORDINATOR_PORT", std::to_string(leader.port)});
   env.push_back({"NUM_PROCESSES", count});
   env.push_back({"PROCESS_ID", std::to_string(rank)});
 }
@@ -148,7 +154,10 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   const auto spec = job.spec.replica_specs.find(role);
   if (spec == job.spec.replica_specs.end()) return 1;
   const api::Json* main = FindMainContainer(*spec->second.tmpl);
-  return main == nullptr ? 1 : std::max(api::GpusOf(*main), 1);
+  if (main == nullptr) return 1;
+  // The bundled trainer computes on NVIDIA's GPUs only.
+  const bool bundled = api::UsesBundledTrainer(job);
+  return std::max(bundled ? api::GpusOf(*main) : api::AcceleratorsOf(*main), 1);
 }
 
 bool TellsElasticBounds(const api::TrainingJob& job, api::Role role) {
@@ -168,7 +177,8 @@ std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replic
   if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
     const Replica leading = LeadingReplica(job);
-    const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
+    const Address address = cluster.addresses().Of(job, leading.role, leading.index);
+    const Address* leader = api::TraitsOf(job.spec).trains_alone ? nullptr : &address;
     const int processes = ProcessesPerPod(job, replica.role);
     if (dialects.torch) {
       AddPlainTorch(job, leader, *rank, env);

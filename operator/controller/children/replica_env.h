@@ -23,8 +23,8 @@ struct EnvVar {
 // Returns the variables of the replica's main container: TF_CONFIG, LOCKSTEP_*, and for replicas
 // that train those of torchrun and JAX. A main container named tensorflow, pytorch or jax gets only
 // what its framework reads; the bundled trainer gets LOCKSTEP_* and TF_CONFIG. A program of the
-// user's that trains alone (Independent) always gets LOCKSTEP_*, and its torchrun is told of a
-// group of one.
+// user's that trains alone (Independent) always gets LOCKSTEP_*, its torchrun is told of a group of
+// one, and nothing tells it where it could meet the others.
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
 // Returns the variables of every other container: the same without TF_CONFIG and what only the
@@ -39,8 +39,8 @@ bool HasTfConfig(const api::TrainingJob& job, api::Role role);
 // that PET_NNODES tells it the bounds of its size. It takes in no worker beyond them.
 bool TellsElasticBounds(const api::TrainingJob& job, api::Role role);
 
-// Returns the job's processesPerPod; if unset, the number of GPUs of the role's main container, at
-// least 1.
+// Returns the job's processesPerPod; if unset, the number of devices of the role's main container,
+// at least 1: of NVIDIA's GPUs with `training`, else of all that api::AcceleratorsOf counts.
 int ProcessesPerPod(const api::TrainingJob& job, api::Role role);
 
 }  // namespace lockstep::controller

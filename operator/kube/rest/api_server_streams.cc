@@ -131,6 +131,7 @@ absl::Status ApiServerClient::StreamTo(
     const std::function<absl::Status(std::string_view)>& on_bytes) {
   for (bool renewed = false;;) {
     LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+    request.certificate = credentials_.CertificateNumber();
     absl::Status refused;  // by on_bytes, whose message is returned unchanged
     const auto response =
         transport_->Stream(request, options_.request_deadline, stop,
@@ -139,7 +140,8 @@ absl::Status ApiServerClient::StreamTo(
     if (!refused.ok()) return refused;
     if (!response.ok()) return Annotate(what, response.status());
     if (response->status == 200) return absl::OkStatus();
-    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+    if (response->status == 401 && !renewed &&
+        credentials_.Renew(request.bearer_token, request.certificate)) {
       renewed = true;
       continue;
     }

@@ -27,17 +27,23 @@ absl::StatusOr<std::string> TextOrFile(const std::string& text, const std::strin
 Credentials::Credentials(RestConfig config, const Clock& clock)
     : config_(std::move(config)), clock_(clock) {}
 
+bool Credentials::PluginGivesToken() const {
+  return config_.exec && config_.token.empty() && config_.token_file.empty();
+}
+
+bool Credentials::PluginGivesCertificate() const {
+  return config_.exec && config_.client_certificate_pem.empty() &&
+         config_.client_certificate_file.empty();
+}
+
 absl::StatusOr<std::string> Credentials::BearerToken() {
-  if (!config_.token_file.empty()) {
-    const std::lock_guard lock(mutex_);
-    return TokenOfFileLocked();
+  const std::lock_guard lock(mutex_);
+  ExecCredential credential;
+  if (PluginGivesToken() || PluginGivesCertificate()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(credential, ExecLocked());
   }
-  if (config_.exec && config_.token.empty()) {
-    const std::lock_guard lock(mutex_);
-    LOCKSTEP_ASSIGN_OR_RETURN(ExecCredential credential, ExecLocked());
-    return std::move(credential.token);
-  }
-  return config_.token;
+  if (!config_.token_file.empty()) return TokenOfFileLocked();
+  return config_.token.empty() ? credential.token : config_.token;
 }
 
 absl::StatusOr<TlsMaterial> Credentials::Tls() {
@@ -55,24 +61,52 @@ absl::StatusOr<TlsMaterial> Credentials::Tls() {
                                   "the client certificate"));
   LOCKSTEP_ASSIGN_OR_RETURN(
       tls.key, TextOrFile(config_.client_key_pem, config_.client_key_file, "the client key"));
-  if (config_.exec && tls.certificate.empty()) {
-    const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
+  if (PluginGivesCertificate()) {
     LOCKSTEP_ASSIGN_OR_RETURN(ExecCredential credential, ExecLocked());
     tls.certificate = std::move(credential.client_certificate_pem);
     tls.key = std::move(credential.client_key_pem);
+  } else if (!certificate_) {
+    certificate_ = tls.certificate;
   }
   return tls;
 }
 
-bool Credentials::Renew(const std::string& token) {
+std::uint64_t Credentials::CertificateNumber() {
   const std::lock_guard lock(mutex_);
+  return certificate_number_;
+}
+
+bool Credentials::Renew(const std::string& token, std::uint64_t certificate) {
+  const std::lock_guard lock(mutex_);
+  const bool is_latest = certificate == certificate_number_;
+  if (is_latest) RereadCertificateLocked();
+  bool renewed = certificate != certificate_number_;
   if (!config_.token_file.empty()) {
     if (file_token_ == token) file_read_.reset();
-    return true;
+    renewed = true;
   }
-  if (!config_.exec || !config_.token.empty()) return false;
-  if (exec_ && exec_->token == token) exec_.reset();
-  return true;
+  if (PluginGivesToken() || PluginGivesCertificate()) {
+    const bool is_its_token = exec_ && (!PluginGivesToken() || exec_->token == token);
+    if (is_latest && is_its_token) exec_.reset();
+    renewed = true;
+  }
+  return renewed;
+}
+
+void Credentials::NoteCertificateLocked(const std::string& pem) {
+  if (certificate_ && *certificate_ != pem) ++certificate_number_;
+  certificate_ = pem;
+}
+
+// The server knows connections that are open by the certificate that was there when they began.
+void Credentials::RereadCertificateLocked() {
+  const bool is_file =
+      config_.client_certificate_pem.empty() && !config_.client_certificate_file.empty();
+  if (!is_file) return;
+  const absl::StatusOr<std::string> pem =
+      ReadFile(config_.client_certificate_file, "the client certificate");
+  if (pem.ok()) NoteCertificateLocked(*pem);  // else the refusal says more
 }
 
 absl::StatusOr<std::string> Credentials::TokenOfFileLocked() {
@@ -94,6 +128,7 @@ absl::StatusOr<std::string> Credentials::TokenOfFileLocked() {
 absl::StatusOr<ExecCredential> Credentials::ExecLocked() {
   if (exec_ && (!exec_->expires || clock_.Now() + kExpirySlack < *exec_->expires)) return *exec_;
   LOCKSTEP_ASSIGN_OR_RETURN(exec_, RunExecPlugin(config_));
+  if (PluginGivesCertificate()) NoteCertificateLocked(exec_->client_certificate_pem);
   return *exec_;
 }
 

@@ -1,6 +1,7 @@
 // Our credentials for an API server: tokens and certificates, renewed as they expire. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -27,13 +28,23 @@ class Credentials {
   // is empty. Other errors: ReadFile's, RunExecPlugin's.
   absl::StatusOr<TlsMaterial> Tls();
 
-  // Call when the server has refused `token`: discards it, unless it has been replaced already, so
-  // that the next BearerToken() reads a new one. False if the token has no source to reread.
-  bool Renew(const std::string& token);
+  // Returns the number of the client certificate, for HttpRequest. It grows when the certificate
+  // has been replaced: by an exec plugin, which BearerToken() reruns, or in its file, if Renew()
+  // has found that. Call it after BearerToken().
+  std::uint64_t CertificateNumber();
+
+  // Call when the server has refused a request with this token and certificate: discards the token
+  // and an exec plugin's credential, unless they have been replaced already, so that the next
+  // BearerToken() gets new ones. False if a repeated request would have the same ones.
+  bool Renew(const std::string& token, std::uint64_t certificate);
 
  private:
+  bool PluginGivesToken() const;
+  bool PluginGivesCertificate() const;
   absl::StatusOr<std::string> TokenOfFileLocked();
   absl::StatusOr<ExecCredential> ExecLocked();
+  void NoteCertificateLocked(const std::string& pem);
+  void RereadCertificateLocked();
 
   const RestConfig config_;
   const Clock& clock_;
@@ -42,6 +53,8 @@ class Credentials {
   std::string file_token_;
   std::optional<SteadyTime> file_read_;
   std::optional<ExecCredential> exec_;
+  std::optional<std::string> certificate_;  // PEM; of the oldest connections with the number
+  std::uint64_t certificate_number_ = 0;
 };
 
 }  // namespace lockstep::kube

@@ -4,10 +4,8 @@
 
 #include "operator/kube/rest/http_transport.h"
 
-#include <arpa/inet.h>
 #include <cpprest/http_client.h>
 #include <fmt/format.h>
-#include <netinet/tcp.h>
 #include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <pplx/threadpool.h>
@@ -27,6 +25,7 @@
 #include "base/log.h"
 #include "operator/kube/rest/answer_buffer.h"
 #include "operator/kube/rest/handover_buffer.h"
+#include "operator/kube/rest/sockets.h"
 #include "operator/kube/rest/timer_thread.h"
 #include "operator/kube/rest/tls_faults.h"
 #include "operator/kube/silence.h"
@@ -50,9 +49,6 @@ using http::client::http_client_config;
 // handover between threads. If a callback blocks here, such as a credential plugin for a new
 // connection, all requests wait for it.
 constexpr std::size_t kPoolThreads = 1;
-// A peer that answers no probes is given up after 30 + 3 * 10 seconds, unsent data after 60.
-constexpr int kProbeIdleSeconds = 30, kProbeSeconds = 10, kProbes = 3;
-constexpr int kUnackedMilliseconds = 60'000;
 // The library has no infinite timeout.
 constexpr Duration kVeryLong = std::chrono::hours(24 * 7);
 
@@ -68,25 +64,6 @@ void SizeThreadPoolOnce() {
       LogInfo("the HTTP library's threads are not ours to number", {{"error", error.what()}});
     }
   });
-}
-
-// AF_INET or AF_INET6 for a literal address, AF_UNSPEC for a name.
-int AddressFamily(const std::string& host) {
-  in6_addr address{};
-  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return AF_INET;
-  if (inet_pton(AF_INET6, host.c_str(), &address) == 1) return AF_INET6;
-  return AF_UNSPEC;
-}
-
-void SetProbes(int socket) {
-  const auto set = [socket](int level, int option, int value) {
-    setsockopt(socket, level, option, &value, sizeof value);  // best effort
-  };
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kProbeIdleSeconds);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMilliseconds);
 }
 
 // cpprestsdk calls this before each request; a socket of a new connection is not open yet.
@@ -216,18 +193,27 @@ struct AbandonAtExit {
   ~AbandonAtExit() { body->Abandon(); }
 };
 
+// The library's clients, each with its open connections.
+struct Clients {
+  Clients(const HttpTransportOptions& options, const web::uri& server, const TlsFaults& faults)
+      // Requests have their own deadlines; the library's limit on silence is the last resort.
+      : requests(server, ConfigOf(options, server.host(), faults, std::chrono::minutes(10))),
+        streams(server, ConfigOf(options, server.host(), faults, options.stream_silence)),
+        quiet_streams(server, ConfigOf(options, server.host(), faults, kVeryLong)) {}
+  http_client requests, streams, quiet_streams;
+};
+
 class CpprestTransport final : public HttpTransport {
  public:
   CpprestTransport(HttpTransportOptions options, const web::uri& server)
       : options_(std::move(options)),
+        server_(server),
         name_(options_.tls_server_name.empty() ? server.host() : options_.tls_server_name),
-        // Requests have their own deadlines; the library's limit on silence is the last resort.
-        client_(server, ConfigOf(options_, server.host(), faults_, std::chrono::minutes(10))),
-        streams_(server, ConfigOf(options_, server.host(), faults_, options_.stream_silence)),
-        quiet_streams_(server, ConfigOf(options_, server.host(), faults_, kVeryLong)) {}
+        clients_(std::make_shared<Clients>(options_, server_, faults_)) {}
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
     const auto fate = std::make_shared<Fate>();
+    const std::shared_ptr<Clients> clients = ClientsFor(request);
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
@@ -236,7 +222,7 @@ class CpprestTransport final : public HttpTransport {
                                                                           : kLongestUnwanted);
       message.set_response_stream(StreamInto(body));
       const http::http_response answer =
-          Await(client_.request(message, fate->cancel.get_token())
+          Await(clients->requests.request(message, fate->cancel.get_token())
                     .then([](const http::http_response& begun) { return begun.content_ready(); }));
       return absl::StatusOr<HttpResponse>(
           HttpResponse{answer.status_code(), RetryAfterOf(answer), body->Take(), fate->too_long});
@@ -254,9 +240,10 @@ class CpprestTransport final : public HttpTransport {
       fate->stopped = true;
       fate->cancel.cancel();
     });
+    const std::shared_ptr<Clients> clients = ClientsFor(request);
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
-      http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
+      http_client& client = request.may_be_silent ? clients->quiet_streams : clients->streams;
       const auto body = std::make_shared<HandoverBuffer>();
       const AbandonAtExit ends_with_this_answer{body};
       http::http_request message = MessageOf(request);
@@ -282,6 +269,17 @@ class CpprestTransport final : public HttpTransport {
   }
 
  private:
+  // Calls under way keep their clients; the last of them closes the connections.
+  std::shared_ptr<Clients> ClientsFor(const HttpRequest& request) {
+    std::shared_ptr<Clients> replaced;  // ends after the lock
+    const std::lock_guard lock(mutex_);
+    if (request.certificate > certificate_) {
+      certificate_ = request.certificate;
+      replaced = std::exchange(clients_, std::make_shared<Clients>(options_, server_, faults_));
+    }
+    return clients_;
+  }
+
   TimerThread::Id SetDeadline(const std::shared_ptr<Fate>& fate, Duration timeout) {
     return deadlines_.Set(std::chrono::steady_clock::now() + timeout, [fate] {
       fate->late = true;
@@ -348,10 +346,13 @@ class CpprestTransport final : public HttpTransport {
   }
 
   const HttpTransportOptions options_;
+  const web::uri server_;
   const std::string name_;  // the certificate's
   const TlsFaults faults_;
   TimerThread deadlines_;
-  http_client client_, streams_, quiet_streams_;
+  std::mutex mutex_;
+  std::shared_ptr<Clients> clients_;  // guarded by mutex_
+  std::uint64_t certificate_ = 0;     // of clients_; guarded by mutex_
 };
 
 absl::StatusOr<web::uri> ServerUri(const std::string& server) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,9 @@ struct HttpRequest {
   std::string bearer_token;  // empty: none
   std::string accept = "application/json";
   bool may_be_silent = false;  // for streams: silence does not mean a dead peer
+  // The number of our client certificate, which a server knows a connection by. From the first
+  // request with a higher number on, requests use no connection that was opened before it.
+  std::uint64_t certificate = 0;
   // For Send: a longer body is not read to its end. An API server sends an object of at most 10 MB,
   // and lists as long as the requested pages.
   std::size_t most_bytes = 32U << 20U;

@@ -65,6 +65,7 @@ absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, Ste
                                                        Duration& waited) {
   const SteadyTime begin = Now();
   LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+  request.certificate = credentials_.CertificateNumber();
   const RequestLimiter::Slot slot(limiter_);
   const SteadyTime start = Now();
   if (start >= deadline) {
@@ -109,7 +110,8 @@ absl::StatusOr<HttpResponse> ApiServerClient::CallAtOnce(const std::string& what
     }
     if (!response.ok()) return marked(Annotate(what, response.status()), is_slow);
     if (response->too_long || IsSuccess(*response)) return response;
-    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+    if (response->status == 401 && !renewed &&
+        credentials_.Renew(request.bearer_token, request.certificate)) {
       renewed = true;
       continue;
     }

@@ -132,6 +132,58 @@ TEST(KubeflowJobTest, APyTorchJobsMasterIsTheChief) {
   EXPECT_EQ(spec.at("replicaSpecs").at("Worker").at("replicas"), 3);
 }
 
+// Of a PyTorchJob whose workers have these resources, the notes about nprocPerNode.
+std::vector<std::string> ProcessNotes(const Json& resources, const Json& spec = Json::object()) {
+  Json job = PyTorchJob();
+  job["spec"].update(spec);
+  job["spec"]["pytorchReplicaSpecs"].erase("Master");
+  Json& worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"];
+  worker = lockstep::testing::Template("pytorch");
+  worker["spec"]["containers"][0]["resources"] = resources;
+  const auto converted = ConvertKubeflowJob(job);
+  EXPECT_TRUE(converted.ok()) << converted.status();
+  std::vector<std::string> notes = converted.ok() ? converted->notes : std::vector<std::string>();
+  std::erase_if(
+      notes, [](const std::string& note) { return note.find("rocPerNode") == std::string::npos; });
+  return notes;
+}
+
+// Kubeflow's torchrun counts by itself what is there.
+TEST(KubeflowJobTest, PodsWhoseAcceleratorsAreNotCountedAreNoted) {
+  const std::string one =
+      "spec.nprocPerNode: torchrun starts one process in a pod of Worker, whose "
+      "limits have no GPU that is counted";
+  EXPECT_THAT(ProcessNotes({{"claims", {{{"name", "gpus"}}}}}),
+              ElementsAre(HasSubstr(one + " (found the claim gpus); ")));
+  EXPECT_THAT(ProcessNotes({{"limits", {{"cpu", 8}, {"example.com/npu", 8}}}}),
+              ElementsAre(HasSubstr(one + " (found example.com/npu); ")));
+  EXPECT_THAT(ProcessNotes({{"limits", {{"cpu", 8}}}}), ElementsAre(HasSubstr(one + "; ")));
+  for (const Json& elastic : {Json::object(), Json{{"elasticPolicy", Json::object()}}}) {
+    EXPECT_THAT(ProcessNotes(Json::object(), elastic), ElementsAre(HasSubstr(one)));
+  }
+  EXPECT_THAT(ProcessNotes({{"limits", {{"example.com/npu", 8}}}}, {{"nprocPerNode", "auto"}}),
+              ElementsAre(HasSubstr("\"auto\" is left out"), HasSubstr(one)));
+}
+
+TEST(KubeflowJobTest, PodsWhoseProcessesAreCountedOrStatedAreNotNoted) {
+  for (const char* resource : {"nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi"}) {
+    EXPECT_THAT(ProcessNotes({{"limits", {{resource, 8}, {"rdma/hca", 1}}}}), IsEmpty());
+  }
+  EXPECT_THAT(ProcessNotes(Json::object(), {{"nprocPerNode", "2"}}), IsEmpty());
+  EXPECT_THAT(ProcessNotes(Json::object(), {{"elasticPolicy", {{"nProcPerNode", 2}}}}), IsEmpty());
+}
+
+TEST(KubeflowJobTest, AnImpossibleNumberOfProcessesIsRefusedAsItIs) {
+  for (const Json& number : {Json(4'294'967'298), Json("4294967298")}) {
+    Json job = PyTorchJob();
+    job["spec"]["nprocPerNode"] = number;
+    const auto converted = ConvertKubeflowJob(job);
+    EXPECT_TRUE(absl::IsInvalidArgument(converted.status()));
+    EXPECT_THAT(std::string(converted.status().message()),
+                HasSubstr("spec.strategy.processesPerPod: found 4294967298"));
+  }
+}
+
 // A PyTorchJob called mnist, whose workers have this argument.
 Json WithArgument(const std::string& argument) {
   Json job = PyTorchJob();

@@ -388,6 +388,119 @@ TEST(BuildPodTest, TorchrunOfAPodThatTrainsAloneFormsAGroupOfOne) {
   }
 }
 
+// Some scripts join a group if WORLD_SIZE is above 1 and they are told where to meet, and then runs
+// with different settings would average their gradients.
+TEST(BuildPodTest, NothingTellsAPodThatTrainsAloneWhereToMeetTheOthers) {
+  for (const char* container : {"pytorch", "jax", "mine"}) {
+    const auto container_of = [container](api::StrategyType strategy) {
+      const auto job = Job("j").Workers(3).Strategy(strategy).PodTemplate(
+          Role::kWorker, testing::Template(container));
+      return Pod(job, Role::kWorker, 2)["spec"]["containers"][0];
+    };
+    const Object alone = container_of(api::StrategyType::kIndependent);
+    const Object group = container_of(api::StrategyType::kMultiWorkerMirrored);
+    const std::string name = container;
+    std::vector<const char*> meeting, which;
+    if (name != "jax") {
+      meeting.insert(meeting.end(), {"MASTER_ADDR", "MASTER_PORT"});
+      which.insert(which.end(), {"RANK", "WORLD_SIZE"});
+    }
+    if (name != "pytorch") {
+      meeting.insert(meeting.end(),
+                     {"JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"});
+      which.insert(which.end(), {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "PROCESS_ID"});
+    }
+    for (const char* variable : meeting) {
+      EXPECT_EQ(EnvEntry(alone, variable), nullptr) << variable;
+      EXPECT_NE(EnvEntry(group, variable), nullptr) << variable;
+    }
+    for (const char* variable : which) EXPECT_NE(EnvEntry(alone, variable), nullptr) << variable;
+  }
+}
+
+Object HostTemplate(const char* container) {
+  Object pod_template = testing::Template(container);
+  pod_template["spec"]["hostNetwork"] = true;
+  return pod_template;
+}
+
+// The cluster ports that the pod's containers declare.
+std::vector<int> ClusterPorts(const Object& pod) {
+  std::vector<int> ports;
+  for (const Object& container : pod["spec"]["containers"]) {
+    for (const Object& port : kube::ListMember(container, "ports")) {
+      if (kube::TextMember(port, "name") != "metrics") ports.push_back(port["containerPort"]);
+    }
+  }
+  return ports;
+}
+
+// A node's DNS knows no Service, and so no replica.
+TEST(BuildPodTest, APodOfTheHostsNetworkAsksTheClustersDns) {
+  for (const bool bundled : {true, false}) {
+    auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, HostTemplate("trainer"));
+    if (bundled) job.Training();
+    EXPECT_EQ(Pod(job)["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
+    Object own = HostTemplate("trainer");
+    own["spec"]["dnsPolicy"] = "None";
+    EXPECT_EQ(Pod(job.PodTemplate(Role::kWorker, own))["spec"]["dnsPolicy"], "None");
+    own["spec"]["hostNetwork"] = false;
+    own["spec"].erase("dnsPolicy");
+    EXPECT_FALSE(Pod(job.PodTemplate(Role::kWorker, own))["spec"].contains("dnsPolicy"));
+  }
+}
+
+// Else the scheduler puts two that listen at it on one node.
+TEST(BuildPodTest, APodOfTheHostsNetworkDeclaresTheClusterPortOnce) {
+  const auto ports = [](const Object& pod_template, bool bundled) {
+    auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+    if (bundled) job.Training();
+    return ClusterPorts(Pod(job));
+  };
+  EXPECT_THAT(ports(HostTemplate("pytorch"), false), ::testing::ElementsAre(2222));
+  EXPECT_THAT(ports(HostTemplate("trainer"), true), ::testing::ElementsAre(2222));
+  Object own = HostTemplate("pytorch");
+  Object& containers = own["spec"]["containers"];
+  containers[0]["ports"] = {{{"name", "cluster"}, {"containerPort", 3333}}};
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(3333));
+  containers[0]["ports"][0] = {{"name", "own"}, {"containerPort", 2222}};
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222)) << "as a port of another name";
+  containers[0]["ports"][0]["protocol"] = "UDP";
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222, 2222)) << "that is another port";
+  containers[0].erase("ports");
+  containers.push_back({{"name", "proxy"}, {"ports", {{{"name", "p"}, {"containerPort", 2222}}}}});
+  EXPECT_THAT(ports(own, false), ::testing::ElementsAre(2222)) << "twice would be refused";
+  EXPECT_THAT(ports(testing::Template("pytorch"), false), ::testing::IsEmpty());
+}
+
+// Several that do not listen may share a node.
+TEST(BuildPodTest, OnTheHostsNetworkOnlyWhoListensDeclaresTheClusterPort) {
+  struct Case {
+    const char* container;
+    api::StrategyType strategy;
+    bool follower_listens;
+  };
+  for (const Case& c : {Case{"pytorch", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"jax", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"mine", api::StrategyType::kMultiWorkerMirrored, false},
+                        Case{"tensorflow", api::StrategyType::kMultiWorkerMirrored, true},
+                        Case{"mine", api::StrategyType::kParameterServer, true},
+                        Case{"pytorch", api::StrategyType::kIndependent, true}}) {
+    auto job = Job("j").Workers(2).Evaluator().Strategy(c.strategy);
+    if (c.strategy == api::StrategyType::kParameterServer) job.ParameterServers(1);
+    for (const Role role : {Role::kWorker, Role::kParameterServer, Role::kEvaluator}) {
+      const bool has =
+          role != Role::kParameterServer || c.strategy == api::StrategyType::kParameterServer;
+      if (has) job.PodTemplate(role, HostTemplate(c.container));
+    }
+    EXPECT_THAT(ClusterPorts(Pod(job, Role::kWorker, 0)), ::testing::ElementsAre(2222));
+    EXPECT_EQ(ClusterPorts(Pod(job, Role::kWorker, 1)).size(), c.follower_listens ? 1U : 0U)
+        << c.container;
+    if (c.strategy == api::StrategyType::kIndependent) continue;  // it has no other role
+    EXPECT_THAT(ClusterPorts(Pod(job, Role::kEvaluator)), ::testing::IsEmpty()) << c.container;
+  }
+}
+
 TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   const Object spec = Pod(Job("j").Workers(1).Training())["spec"];
   const Object& container = spec["containers"][0];
@@ -400,10 +513,27 @@ TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   EXPECT_EQ(spec["volumes"][0]["name"], container["volumeMounts"][0]["name"]);
   EXPECT_EQ(spec["automountServiceAccountToken"], false);
   EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(spec["securityContext"]["fsGroup"], 65532);
+  EXPECT_EQ(spec["securityContext"]["fsGroupChangePolicy"], "OnRootMismatch");
   EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
   EXPECT_EQ(container["securityContext"]["allowPrivilegeEscalation"], false);
   EXPECT_EQ(container["securityContext"]["capabilities"].dump(), R"({"drop":["ALL"]})");
   EXPECT_EQ(container["securityContext"]["readOnlyRootFilesystem"], true);
+}
+
+// Without it, a kubelet changes each file of a volume at each start of a pod. What a template says
+// of its own group is its author's.
+TEST(BuildPodTest, OnlyTheOperatorsOwnGroupOfVolumesComesWithAPolicy) {
+  const auto context_with = [](const Object& security) {
+    const Object pod_template = {{"spec", {{"securityContext", security}}}};
+    const auto job = Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template);
+    return Pod(job)["spec"]["securityContext"];
+  };
+  const Object alone = context_with({{"runAsUser", 7}});
+  EXPECT_EQ(alone["fsGroup"], 65532);
+  EXPECT_EQ(alone["fsGroupChangePolicy"], "OnRootMismatch");
+  EXPECT_FALSE(context_with({{"fsGroup", 7}}).contains("fsGroupChangePolicy"));
+  EXPECT_EQ(context_with({{"fsGroupChangePolicy", "Always"}})["fsGroupChangePolicy"], "Always");
 }
 
 const Object kRestricted = {{"allowPrivilegeEscalation", false},

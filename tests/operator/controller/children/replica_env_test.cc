@@ -229,5 +229,30 @@ TEST(ReplicaEnvTest, WithoutAStrategyGpusSayHowManyProcessesAPodRuns) {
   }
 }
 
+TEST(ReplicaEnvTest, TorchrunStartsAProcessForEachAcceleratorOfAnyVendor) {
+  for (const auto& [resource, expected] : {std::pair("amd.com/gpu", "8"),
+                                           {"gpu.intel.com/xe", "8"},
+                                           {"habana.ai/gaudi", "8"},
+                                           {"rdma/hca", "1"}}) {
+    for (const char* container : {"pytorch", "mine"}) {
+      api::Json pod_template = testing::Template(container);
+      pod_template["spec"]["containers"][0]["resources"]["limits"][resource] = 8;
+      const auto job = Job("j").Workers(2).PodTemplate(Role::kWorker, pod_template);
+      const Env env = EnvOf(job, Role::kWorker, 1);
+      EXPECT_EQ(env.at("PET_NPROC_PER_NODE"), expected) << resource;
+      EXPECT_EQ(env.at("WORLD_SIZE"), "2") << "as with NVIDIA's, of a program without torchrun";
+    }
+  }
+}
+
+// Its processes compute on the CPU there, or on NVIDIA's.
+TEST(ReplicaEnvTest, TheBundledTrainerCountsNoOtherVendorsAccelerators) {
+  api::Json pod_template = testing::Template("trainer");
+  pod_template["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] = 8;
+  auto job = Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template);
+  EXPECT_EQ(ProcessesPerPod(job.Build(), Role::kWorker), 1) << "also before it has its defaults";
+  EXPECT_EQ(EnvOf(job, Role::kWorker, 0).at("LOCKSTEP_PROCESSES_PER_POD"), "1");
+}
+
 }  // namespace
 }  // namespace lockstep::controller

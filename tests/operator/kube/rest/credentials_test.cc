@@ -1,5 +1,6 @@
 #include "operator/kube/rest/credentials.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,10 +42,10 @@ TEST(CredentialsTest, ARefusedTokenIsReadAgainAtOnceButOnlyOnce) {
   Credentials credentials(config, clock);
   EXPECT_EQ(*credentials.BearerToken(), "one");
   WriteTextFile(directory.At("token"), "two");
-  EXPECT_TRUE(credentials.Renew("one"));
+  EXPECT_TRUE(credentials.Renew("one", 0));
   EXPECT_EQ(*credentials.BearerToken(), "two");
   WriteTextFile(directory.At("token"), "three");
-  EXPECT_TRUE(credentials.Renew("one"));  // another caller's late refusal
+  EXPECT_TRUE(credentials.Renew("one", 0));  // another caller's late refusal
   EXPECT_EQ(*credentials.BearerToken(), "two");
 }
 
@@ -68,7 +69,7 @@ TEST(CredentialsTest, AFixedTokenCannotBeRenewed) {
   config.token = "fixed";
   Credentials credentials(config, clock);
   EXPECT_EQ(*credentials.BearerToken(), "fixed");
-  EXPECT_FALSE(credentials.Renew("fixed"));
+  EXPECT_FALSE(credentials.Renew("fixed", 0));
 }
 
 TEST(CredentialsTest, AnEmptyAuthorityIsNotTheSystems) {
@@ -98,6 +99,29 @@ TEST(CredentialsTest, CertificateFilesAreReadForEachConnection) {
   EXPECT_EQ(credentials.Tls()->certificate, "CERT");
 }
 
+TEST(CredentialsTest, ACertificateFileThatWasReplacedIsFoundWhenItIsRefused) {
+  const TempDirectory directory;
+  testing::FakeClock clock;
+  WriteTextFile(directory.At("certificate"), "OLD");
+  WriteTextFile(directory.At("key"), "KEY");
+  RestConfig config;
+  config.client_certificate_file = directory.At("certificate");
+  config.client_key_file = directory.At("key");
+  Credentials credentials(config, clock);
+  EXPECT_EQ(credentials.Tls()->certificate, "OLD");
+  EXPECT_EQ(credentials.CertificateNumber(), 0U);
+  EXPECT_FALSE(credentials.Renew("", 0)) << "it is still the same";
+  WriteTextFile(directory.At("certificate"), "NEW");
+  EXPECT_EQ(credentials.Tls()->certificate, "NEW") << "of one more connection";
+  EXPECT_TRUE(credentials.Renew("", 0)) << "the first connection has the old one";
+  EXPECT_EQ(credentials.CertificateNumber(), 1U);
+  EXPECT_TRUE(credentials.Renew("", 0)) << "another request over that connection";
+  EXPECT_EQ(credentials.CertificateNumber(), 1U);
+  EXPECT_FALSE(credentials.Renew("", 1));
+  std::filesystem::remove(directory.At("certificate"));
+  EXPECT_FALSE(credentials.Renew("", 1));
+}
+
 // A plugin that counts its runs in a file and prints a credential that expires at `expires`.
 class ExecTest : public ::testing::Test {
  protected:
@@ -115,6 +139,8 @@ class ExecTest : public ::testing::Test {
     config.exec->args = {directory_.At("plugin")};
     return config;
   }
+  // In a status: the plugin's shell puts the number of the run there.
+  std::string NumberOfRun() const { return "$(wc -l <" + directory_.At("runs") + ")"; }
   std::size_t Runs() const { return ReadTextFile(directory_.At("runs")).size() / 2; }
 
   TempDirectory directory_;
@@ -143,7 +169,7 @@ TEST_F(ExecTest, ACredentialIsKeptUntilItExpires) {
   clock_.Advance(minutes(1));
   EXPECT_EQ(*credentials.BearerToken(), "t");
   EXPECT_EQ(Runs(), 2U);
-  EXPECT_TRUE(credentials.Renew("t"));
+  EXPECT_TRUE(credentials.Renew("t", 0));
   EXPECT_EQ(*credentials.BearerToken(), "t");
   EXPECT_EQ(Runs(), 3U);
 }
@@ -162,6 +188,46 @@ TEST_F(ExecTest, ItMayReturnACertificateAndGetsTheCluster) {
   EXPECT_EQ(info["apiVersion"], kVersion);
   EXPECT_EQ(info["spec"]["cluster"]["server"], "https://s:1");
   EXPECT_EQ(info["spec"]["cluster"]["certificate-authority-data"], "Q0E=");
+}
+
+TEST_F(ExecTest, ACertificateIsRenewedWithItsCredential) {
+  for (const char* fixed : {"", "fixed"}) {
+    std::filesystem::remove(directory_.At("runs"));
+    RestConfig config = Config(fmt::format(
+        R"({{"clientCertificateData":"CERT{}","clientKeyData":"KEY"}})", NumberOfRun()));
+    config.token = fixed;
+    Credentials credentials(config, clock_);
+    EXPECT_EQ(*credentials.BearerToken(), fixed);
+    EXPECT_EQ(credentials.Tls()->certificate, "CERT1");
+    EXPECT_EQ(credentials.CertificateNumber(), 0U);
+    EXPECT_TRUE(credentials.Renew(fixed, 0));
+    EXPECT_EQ(*credentials.BearerToken(), fixed);
+    EXPECT_EQ(credentials.CertificateNumber(), 1U) << "before the request is repeated";
+    EXPECT_EQ(credentials.Tls()->certificate, "CERT2");
+    EXPECT_TRUE(credentials.Renew(fixed, 0)) << "another caller's late refusal";
+    EXPECT_EQ(*credentials.BearerToken(), fixed);
+    EXPECT_EQ(Runs(), 2U);
+  }
+}
+
+TEST_F(ExecTest, ACertificateThatExpiresIsReplacedBeforeItIsRefused) {
+  Credentials credentials(
+      Config(fmt::format(
+          R"({{"clientCertificateData":"CERT{}","clientKeyData":"K","expirationTimestamp":"{}"}})",
+          NumberOfRun(), FormatRfc3339(clock_.Now() + minutes(10)))),
+      clock_);
+  EXPECT_EQ(credentials.Tls()->certificate, "CERT1");
+  clock_.Advance(minutes(10));
+  EXPECT_EQ(*credentials.BearerToken(), "");
+  EXPECT_EQ(credentials.CertificateNumber(), 1U);
+}
+
+TEST_F(ExecTest, ARenewedTokenNeedsNoNewConnection) {
+  Credentials credentials(Config(fmt::format(R"({{"token":"t{}"}})", NumberOfRun())), clock_);
+  EXPECT_EQ(*credentials.BearerToken(), "t1");
+  EXPECT_TRUE(credentials.Renew("t1", 0));
+  EXPECT_EQ(*credentials.BearerToken(), "t2");
+  EXPECT_EQ(credentials.CertificateNumber(), 0U);
 }
 
 TEST_F(ExecTest, AMissingPluginGivesItsInstallHint) {

@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/listener.h"
+#include "tests/support/certificate_server.h"
 #include "tests/support/fake_http_server.h"
 
 namespace lockstep::kube {
@@ -96,6 +98,42 @@ TEST(HttpTransportTlsTest, AServerWithoutTlsIsToldFromOneWithAWrongCertificate) 
   const absl::Status status = (*transport)->Send({"GET", "/x"}, seconds(60)).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(status.ToString(), ::testing::HasSubstr("handshake: wrong version number"));
+}
+
+// A server knows a connection by the certificate that it was opened with.
+TEST(HttpTransportTlsTest, ARequestWithALaterCertificateGoesOverNoOlderConnection) {
+  testing::CertificateServer server([](const std::string& /*name*/) { return 200; });
+  std::atomic<bool> renewed{false};
+  const testing::Identity old = testing::MakeIdentity("old"), late = testing::MakeIdentity("new");
+  const auto transport =
+      MakeHttpTransport({.server = server.url(),
+                         .insecure_skip_tls_verify = true,
+                         .tls = [&]() -> absl::StatusOr<TlsMaterial> {
+                           const testing::Identity& identity = renewed ? late : old;
+                           return TlsMaterial{"", identity.certificate, identity.key};
+                         }});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const auto send = [&](std::uint64_t certificate) {
+    HttpRequest request{"GET", "/x"};
+    request.certificate = certificate;
+    const auto answer = (*transport)->Send(request, seconds(60));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  };
+  const auto stream = [&](std::uint64_t certificate) {
+    HttpRequest request{"GET", "/x"};
+    request.certificate = certificate;
+    const auto answer = (*transport)->Stream(request, seconds(60), {}, [](std::string_view) {
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  };
+  send(0);
+  stream(0);
+  renewed = true;
+  send(1);
+  stream(1);
+  send(0);
+  EXPECT_THAT(server.names(), ::testing::ElementsAre("old", "old", "new", "new", "new"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "operator/kube/rest/api_server_client.h"
 #include "operator/kube/server_errors.h"
 #include "operator/kube/silence.h"
+#include "tests/support/certificate_server.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
@@ -881,6 +882,59 @@ TEST(RestClientTlsTest, AnAuthorityThatCannotBeReadIsNamed) {
   client = MakeRestClient(config);
   EXPECT_THAT((*client)->Get(kPodKind, {"x", "a"}).status().ToString(),
               HasSubstr("certificate authority cannot be used"));
+}
+
+// A client of an HTTPS server, with a certificate in a file.
+class RestClientCertificateTest : public ::testing::Test {
+ protected:
+  void Serve(std::function<int(const std::string& name)> status_for) {
+    server_ = std::make_unique<testing::CertificateServer>(std::move(status_for));
+    RestConfig config;
+    config.server = server_->url();
+    config.insecure_skip_tls_verify = true;
+    config.client_certificate_file = directory_.At("certificate");
+    config.client_key_file = directory_.At("key");
+    auto client = MakeRestClient(config);
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+  void WriteCertificate(const std::string& name) {
+    const testing::Identity identity = testing::MakeIdentity(name);
+    WriteTextFile(directory_.At("certificate"), identity.certificate);
+    WriteTextFile(directory_.At("key"), identity.key);
+  }
+  absl::Status Get() { return client_->Get(kPodKind, {"x", "a"}).status(); }
+
+  const TempDirectory directory_;
+  std::unique_ptr<testing::CertificateServer> server_;
+  std::unique_ptr<RestClient> client_;
+};
+
+// Kubernetes checks the dates of a connection's certificate at each request.
+TEST_F(RestClientCertificateTest, ARenewedCertificateIsShownOnceTheOldOneIsRefused) {
+  std::atomic<bool> expired{false};
+  WriteCertificate("old");
+  Serve([&expired](const std::string& name) { return expired && name == "old" ? 401 : 200; });
+  EXPECT_TRUE(Get().ok());
+  expired = true;
+  EXPECT_TRUE(absl::IsUnauthenticated(Get())) << "there is no other yet";
+  WriteCertificate("new");
+  EXPECT_TRUE(Get().ok());
+  EXPECT_TRUE(Get().ok());
+  const std::vector<std::string> names = server_->names();
+  EXPECT_EQ(std::ranges::count(names, "new"), 2) << "no connection with the old one is left";
+}
+
+TEST_F(RestClientCertificateTest, AWatchIsRepeatedWithARenewedCertificate) {
+  WriteCertificate("old");
+  Serve([this](const std::string& name) {
+    if (name == "old") WriteCertificate("new");
+    return name == "old" ? 401 : 200;
+  });
+  const absl::Status end =
+      client_->Watch(kPodKind, {.namespace_name = "x"}, {}, [](const WatchEvent&) {});
+  EXPECT_FALSE(absl::IsUnauthenticated(end)) << end;
+  EXPECT_THAT(server_->names(), ::testing::ElementsAre("old", "new"));
 }
 
 }  // namespace
