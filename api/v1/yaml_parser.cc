@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ constexpr int kDeepest = 100;                   // nested collections
 // The largest size of a stream with its anchors and aliases expanded (stops a "billion laughs").
 constexpr std::size_t kLargestResult = 16U << 20;
 constexpr std::size_t kNodeWeight = 64;  // bytes charged per node, besides its text
+constexpr char kTags[] = "tag:yaml.org,2002:";
 
 // A value and the cost of copying it.
 struct Node {
@@ -115,6 +117,9 @@ class JsonBuilder final : public YAML::EventHandler {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) Refuse(mark, "found an alias inside what it stands for");
     if (ExpectsKey()) Refuse(mark, "found an alias as a key, expected a name");
+    if (ExpectsMerge() && !found->second.json.is_object()) {
+      RefuseMerge(mark, found->second.json);  // a list must stand here itself
+    }
     Charge(mark, found->second.weight);
     if (static_cast<int>(stack_.size()) + found->second.height > kDeepest) RefuseDepth(mark);
     Add(mark, YAML::NullAnchor, found->second);
@@ -124,7 +129,7 @@ class JsonBuilder final : public YAML::EventHandler {
                 const std::string& bytes) override {
     const std::string text = Text(mark, bytes);
     if (ExpectsKey()) {
-      SetKey(mark, text);
+      SetKey(mark, text, text == "<<" && (tag == "?" || tag == fmt::format("{}merge", kTags)));
       return;
     }
     Node node{Resolve(mark, tag, text)};
@@ -143,7 +148,10 @@ class JsonBuilder final : public YAML::EventHandler {
                   YAML::EmitterStyle::value) override {
     Open(mark, tag, "map", anchor, Json::object());
   }
-  void OnMapEnd() override { Close(); }
+  void OnMapEnd() override {
+    Merge(stack_.back());
+    Close();
+  }
 
  private:
   struct OpenNode {
@@ -151,7 +159,9 @@ class JsonBuilder final : public YAML::EventHandler {
     YAML::anchor_t anchor = YAML::NullAnchor;
     YAML::Mark begin;
     bool has_key = false;
+    bool key_merges = false;
     std::string key;
+    std::optional<Json> merged;  // the value of the key `<<`: a map, or a list of maps
   };
 
   std::string Text(const YAML::Mark& mark, const std::string& bytes) const {
@@ -165,6 +175,15 @@ class JsonBuilder final : public YAML::EventHandler {
     return !stack_.empty() && stack_.back().node.json.is_object() && !stack_.back().has_key;
   }
 
+  bool ExpectsMerge() const {
+    return !stack_.empty() && stack_.back().has_key && stack_.back().key_merges;
+  }
+
+  [[noreturn]] static void RefuseMerge(const YAML::Mark& mark, const Json& found) {
+    Refuse(mark, fmt::format("found a value of type {} for <<, expected a map or a list of maps",
+                             found.type_name()));
+  }
+
   [[noreturn]] static void RefuseDepth(const YAML::Mark& mark) {
     Refuse(mark, fmt::format("nested deeper than {} levels", kDeepest));
   }
@@ -174,32 +193,65 @@ class JsonBuilder final : public YAML::EventHandler {
     if (total_ > kLargestResult) Refuse(mark, "too large with its anchors and aliases expanded");
   }
 
-  void SetKey(const YAML::Mark& mark, const std::string& key) {
+  void SetKey(const YAML::Mark& mark, const std::string& key, bool merges) {
     OpenNode& map = stack_.back();
-    if (key == "<<") Refuse(mark, "merge keys (<<) are not supported");
-    if (map.node.json.contains(key)) Refuse(mark, fmt::format("duplicate key \"{}\"", key));
+    if (merges ? map.merged.has_value() : map.node.json.contains(key)) {
+      Refuse(mark, fmt::format("duplicate key \"{}\"", key));
+    }
     Charge(mark, key.size());
     map.node.weight += key.size();
     map.key = key;
     map.has_key = true;
+    map.key_merges = merges;
+  }
+
+  // Takes the value of the key `<<`. By YAML's definition a map's own keys win wherever they stand,
+  // but kubectl lets << replace those before it, and so would create another job.
+  static void SetMerged(const YAML::Mark& mark, Json value, OpenNode& map) {
+    if (!value.is_object() && !value.is_array()) RefuseMerge(mark, value);
+    const auto check = [&](const Json& one) {
+      if (!one.is_object()) RefuseMerge(mark, one);
+      for (const auto& [key, unused] : map.node.json.items()) {
+        if (!one.contains(key)) continue;
+        Refuse(mark, fmt::format("found << behind \"{0}\", which it has, too; expected it first: "
+                                 "kubectl would let it replace \"{0}\"",
+                                 key));
+      }
+    };
+    if (value.is_object()) {
+      check(value);
+    } else {
+      for (const Json& one : value) check(one);
+    }
+    map.merged = std::move(value);
+  }
+
+  // Fills in what the map lacks; of a list of maps, from the earlier ones first.
+  static void Merge(OpenNode& map) {
+    if (!map.merged) return;
+    Json& json = map.node.json;
+    if (map.merged->is_object()) {
+      json.insert(map.merged->begin(), map.merged->end());
+    } else {
+      for (const Json& one : *map.merged) json.insert(one.begin(), one.end());
+    }
   }
 
   static Json Resolve(const YAML::Mark& mark, const std::string& tag, const std::string& text) {
-    constexpr char kPrefix[] = "tag:yaml.org,2002:";
-    if (tag == "!" || tag == fmt::format("{}str", kPrefix)) return text;  // quoted, or !!str
+    if (tag == "!" || tag == fmt::format("{}str", kTags)) return text;  // quoted, or !!str
     const std::optional<Json> value = ResolvePlainScalar(text);
     if (!value) Refuse(mark, fmt::format("found {}, which JSON cannot hold", text));
     if (tag == "?" || tag.empty()) return *value;
-    if (tag == fmt::format("{}int", kPrefix) && value->is_number_integer()) return *value;
-    if (tag == fmt::format("{}float", kPrefix) && value->is_number()) return value->get<double>();
-    if (tag == fmt::format("{}bool", kPrefix) && value->is_boolean()) return *value;
+    if (tag == fmt::format("{}int", kTags) && value->is_number_integer()) return *value;
+    if (tag == fmt::format("{}float", kTags) && value->is_number()) return value->get<double>();
+    if (tag == fmt::format("{}bool", kTags) && value->is_boolean()) return *value;
     Refuse(mark, fmt::format("found tag {} on \"{}\", which it does not fit", tag, text));
   }
 
   void Open(const YAML::Mark& mark, const std::string& tag, const char* kind, YAML::anchor_t anchor,
             Json empty) {
     const bool plain = tag.empty() || tag == "?" || tag == "!";
-    if (!plain && tag != fmt::format("tag:yaml.org,2002:{}", kind)) {
+    if (!plain && tag != fmt::format("{}{}", kTags, kind)) {
       Refuse(mark, fmt::format("found tag {}, expected none", tag));
     }
     if (ExpectsKey()) Refuse(mark, "found a collection as a key, expected a name");
@@ -233,8 +285,12 @@ class JsonBuilder final : public YAML::EventHandler {
     if (parent.node.json.is_array()) {
       parent.node.json.push_back(std::move(node.json));
     } else {
-      parent.node.json[parent.key] = std::move(node.json);
       parent.has_key = false;
+      if (parent.key_merges) {
+        SetMerged(mark, std::move(node.json), parent);
+      } else {
+        parent.node.json[parent.key] = std::move(node.json);
+      }
     }
   }
 

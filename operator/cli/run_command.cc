@@ -7,13 +7,16 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
-#include "base/folder_entries.h"
+#include "api/v1/strategy_traits.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/signal_fd.h"
@@ -23,6 +26,7 @@
 #include "operator/cli/files/job_file.h"
 #include "operator/cli/local/inbox.h"
 #include "operator/cli/local/local_run.h"
+#include "operator/cli/local/newest_checkpoint.h"
 #include "operator/cli/local/run_report.h"
 #include "operator/cli/local/wait_line.h"
 #include "operator/cli/local/work_dir.h"
@@ -41,19 +45,23 @@ namespace fs = std::filesystem;
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
 constexpr Duration kViewPeriod = std::chrono::seconds(1);
 
-// Returns the folder of the newest complete checkpoint: that with the latest manifest.
-std::string NewestCheckpoint(const std::string& folder) {
-  std::string newest;
-  fs::file_time_type at;
-  std::error_code error;
-  for (const fs::path& checkpoint : PathsIn(folder)) {
-    const fs::path manifest = checkpoint / "manifest.json";
-    const fs::file_time_type written = fs::last_write_time(manifest, error);
-    if (error || (!newest.empty() && written <= at)) continue;
-    newest = checkpoint.string();
-    at = written;
-  }
-  return newest;
+// Returns the last line of a program's last words that has something in it. A bar that shows
+// progress begins its line again and again.
+std::string LastLine(std::string_view words) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const std::size_t last = words.find_last_not_of(kSpaces);
+  if (last == std::string_view::npos) return "";
+  words = words.substr(0, last + 1);
+  words.remove_prefix(words.find_last_of("\r\n") + 1);  // npos + 1 is 0
+  return std::string(words);
+}
+
+// Returns the text as a shell needs it for one word.
+std::string ShellWord(const std::string& text) {
+  constexpr std::string_view kPlain = "/._-+:@,=";
+  const bool is_plain = std::ranges::all_of(
+      text, [&](char c) { return absl::ascii_isalnum(c) || kPlain.find(c) != kPlain.npos; });
+  return is_plain ? text : fmt::format("'{}'", absl::StrReplaceAll(text, {{"'", "'\\''"}}));
 }
 
 // Drives one run: handles its messages and decides when it is over.
@@ -71,9 +79,11 @@ class Session {
         start_(clock.SteadyNow()),
         last_step_(start_) {
     const nlohmann::json before = WorkDir::ReadView(work_dir.path());
-    if (kube::Name(kube::Member(before, "job")) == file.job.metadata.name) {
+    has_run_before_ = kube::Name(kube::Member(before, "job")) == file.job.metadata.name;
+    if (has_run_before_) {
       curve_ = CurveFromJson(kube::Member(before, "curve"));  // a job that is resumed goes on
     }
+    resumes_from_ = Checkpoint();
     if (options.timeout_seconds) {
       deadline_ = start_ + std::chrono::duration_cast<Duration>(
                                std::chrono::duration<double>(*options.timeout_seconds));
@@ -81,6 +91,23 @@ class Session {
   }
 
   Console& console() { return console_; }
+
+  // Whoever names no folder may not expect that the job goes on where an earlier run has ended.
+  void NoteStart() {
+    std::string line = fmt::format("job {} in {}", file_.job.metadata.name, work_dir_.shown());
+    if (!resumes_from_.empty()) {
+      line += fmt::format(", from its checkpoint {}",
+                          fs::path(resumes_from_).lexically_relative(CheckpointFolder()).string());
+    } else if (has_run_before_) {
+      line += ", with the volumes of its last run";
+    }
+    if (options_.work_dir.empty() && (has_run_before_ || !resumes_from_.empty())) {
+      line += " (--work-dir names another folder)";
+    }
+    if (!work_dir_.skipped().empty()) line += ": " + work_dir_.skipped();
+    console_.Note(line);
+    console_.Note(fmt::format("logs: tail -F {}/*/*.log", ShellWord(work_dir_.shown() + "/logs")));
+  }
 
   RunReport Run() {
     while (!pods_stopped_) {
@@ -116,7 +143,8 @@ class Session {
       return;
     }
     const std::int64_t step = status_.progress ? status_.progress->step : 0;
-    status_ = job->status;
+    const std::optional<api::Failure> failure = std::exchange(status_, job->status).failure;
+    if (status_.failure != failure) NoteFailure();
     job_uid_ = job->metadata.uid;
     if (status_.progress && status_.progress->step != step) {
       last_step_ = clock_.SteadyNow();
@@ -128,6 +156,14 @@ class Session {
     }
     const bool over = status_.state == "Succeeded" || status_.state == "Failed";
     if (over && !stopping_) Stop(RunReport::End::kFinished);
+  }
+
+  // The event of a restart has only the exit code. The report says why a job has failed.
+  void NoteFailure() {
+    if (!status_.failure || status_.state == "Failed") return;
+    const std::string line = LastLine(status_.failure->message);
+    if (line.empty()) return;
+    console_.Note(fmt::format("  {}-{}: {}", status_.failure->role, status_.failure->index, line));
   }
 
   // Others, such as `lockstep ui`, show the run by this file; without it they show less.
@@ -211,6 +247,8 @@ class Session {
     report.seconds = std::chrono::duration<double>(clock_.SteadyNow() - start_).count();
     report.work_dir = work_dir_.shown();
     report.logs = work_dir_.shown() + "/logs";
+    report.checkpoint = Shown(Checkpoint());
+    report.resumed_from = Shown(resumes_from_);
     // No reconcile records what a program reports when it is told to end.
     if (end_ != RunReport::End::kFinished) {
       if (auto last = run_.LastReport(job_uid_)) report.status.progress = last;
@@ -225,15 +263,23 @@ class Session {
         }
         report.status.progress = last;
       }
-      if (!training.checkpoint.directory.empty()) {
-        report.checkpoint =
-            Shown(NewestCheckpoint(run_.OnThisMachine(training.checkpoint.directory)));
-      }
       const std::string summaries = run_.OnThisMachine(training.summaries.directory);
       std::error_code unknown;
       if (!summaries.empty() && fs::exists(summaries, unknown)) report.summaries = Shown(summaries);
     }
     return report;
+  }
+
+  // The bundled trainer's folder of checkpoints on this machine, and the newest one of the job or
+  // of one of its variants; empty if there is none.
+  std::string CheckpointFolder() const {
+    const auto& training = file_.job.spec.training;
+    return training ? run_.OnThisMachine(training->checkpoint.directory) : "";
+  }
+  std::string Checkpoint() const {
+    const std::string folder = CheckpointFolder();
+    if (folder.empty()) return "";
+    return NewestCheckpoint(folder, api::TraitsOf(file_.job.spec).trains_alone);
   }
 
   // Returns the path as the user would write it, if it lies in the work directory.
@@ -252,6 +298,8 @@ class Session {
   const SteadyTime start_;
   SteadyTime last_step_;  // when the last step was seen
   std::string job_uid_;
+  bool has_run_before_ = false;  // in this folder
+  std::string resumes_from_;     // as Checkpoint, before the run
   Curve curve_;
   bool unseen_ = true;  // something has come since the view was written
   SteadyTime next_view_{};
@@ -281,9 +329,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, run_options, inbox, clock));
   work_dir.RemoveReport();  // of the run before, which a job that is refused does not replace
   Session session(options, file, work_dir, *run, inbox, clock);
-  session.console().Note(
-      fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
-                  work_dir.skipped().empty() ? "" : fmt::format(": {}", work_dir.skipped())));
+  session.NoteStart();
   const absl::Status noted = work_dir.WriteMetricsAddresses(run->MetricsAddresses(file.job));
   if (!noted.ok()) session.console().Warn(std::string(noted.message()));
   RunReport report = session.Run();

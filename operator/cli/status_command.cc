@@ -1,6 +1,7 @@
 #include "operator/cli/status_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -96,13 +99,24 @@ bool AreOver(const Jobs& jobs) {
       jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
 }
 
-absl::Status NoneFailed(const Jobs& jobs) {
+std::set<std::string> UidsOfThoseOver(const Jobs& jobs) {
+  std::set<std::string> uids;
   for (const api::TrainingJob& job : jobs) {
-    if (!api::IsTrue(job.status, api::kFailed)) continue;
-    return absl::AbortedError(fmt::format("job {} failed: {}", job.metadata.name,
-                                          api::FindCondition(job.status, api::kFailed)->reason));
+    if (api::IsTerminal(job.status)) uids.insert(job.metadata.uid);
   }
-  return absl::OkStatus();
+  return uids;
+}
+
+// Names the jobs that have failed, other than those with these uids.
+absl::Status NoneFailed(const Jobs& jobs, const std::set<std::string>& but) {
+  std::vector<std::string> failed;
+  for (const api::TrainingJob& job : jobs) {
+    const api::Condition* condition = api::FindCondition(job.status, api::kFailed);
+    if (!api::IsTrue(job.status, api::kFailed) || but.contains(job.metadata.uid)) continue;
+    failed.push_back(fmt::format("job {} failed: {}", job.metadata.name, condition->reason));
+  }
+  if (failed.empty()) return absl::OkStatus();
+  return absl::AbortedError(fmt::format("{}", fmt::join(failed, "; ")));
 }
 
 }  // namespace
@@ -131,7 +145,7 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   const std::string space = options.all_namespaces ? "" : namespace_name;
   const bool document = IsForPrograms(options);
   const bool watch = options.watch.value_or(!document && isatty(fileno(out)) != 0);
-  Screen screen(out, /*in_place=*/!document);
+  Screen screen(out, "--no-watch", /*in_place=*/watch && !document);
   const auto show = [&](const Jobs& jobs) {
     if (document) return screen.Show(Document(jobs, options.output));
     std::string text = Table(jobs, space, options.output == "wide", clock.Now(), out);
@@ -141,6 +155,8 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   LOCKSTEP_ASSIGN_OR_RETURN(Jobs jobs, ReadJobs(client, space, options.job));
   show(jobs);
   if (!watch) return absl::OkStatus();
+  const std::set<std::string> over_before =
+      options.job.empty() ? UidsOfThoseOver(jobs) : std::set<std::string>();
   for (FailedLooks failed; !AreOver(jobs);) {
     if (!wait()) return absl::OkStatus();
     absl::StatusOr<Jobs> next = ReadJobs(client, space, options.job);
@@ -149,7 +165,8 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
     jobs = *std::move(next);
     show(jobs);
   }
-  return NoneFailed(jobs);
+  screen.End();
+  return NoneFailed(jobs, over_before);
 }
 
 ExitCode RunStatus(const StatusOptions& options) {

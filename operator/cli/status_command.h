@@ -34,8 +34,9 @@ ExitCode RunStatus(const StatusOptions& options);
 // elsewhere prints a new one when it differs. With `output` json or yaml, prints documents instead:
 // the jobs by namespace and name, with their status as the API has it. `wait` pauses between polls;
 // false ends the watch. A watch goes on over an outage of the server, of 30 polls at most, once the
-// first poll has succeeded. NotFound if the job does not exist. Aborted names a job that was
-// watched to its end and failed.
+// first poll has succeeded. NotFound if the job does not exist. Aborted names the jobs that were
+// watched to their end and failed: `job` or, of all jobs, those that had not ended at the first
+// poll.
 absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
                         const StatusOptions& options, const Clock& clock, std::FILE* out,
                         const std::function<bool()>& wait);

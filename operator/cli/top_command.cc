@@ -89,7 +89,7 @@ CLI::App* AddTopCommand(CLI::App& app, TopOptions& options) {
 absl::Status ShowTop(const TopOptions& options,
                      const std::function<absl::StatusOr<SeenJobs>()>& look,
                      const std::function<bool()>& wait, std::FILE* out) {
-  Screen screen(out, /*in_place=*/options.output == "text", /*repeats=*/true);
+  Screen screen(out, "--once", /*in_place=*/options.output == "text", /*repeats=*/true);
   RanksBefore before;
   LOCKSTEP_ASSIGN_OR_RETURN(SeenJobs jobs, look());
   SetTimes(jobs, before);
@@ -101,8 +101,11 @@ absl::Status ShowTop(const TopOptions& options,
     jobs = *std::move(next);
     SetTimes(jobs, before);
     screen.Show(TextOf(options, jobs));
-    if (options.once) return WasRead(jobs);
+    if (!options.once) continue;
+    screen.End();
+    return WasRead(jobs);
   }
+  screen.End();
   return absl::OkStatus();
 }
 

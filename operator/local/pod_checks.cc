@@ -2,23 +2,30 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "base/json_text.h"
+#include "base/launch.h"
 #include "base/status.h"
+#include "operator/controller/state/main_container.h"
 
 namespace lockstep::local {
 namespace {
 
+namespace fs = std::filesystem;
 using kube::Object;
 
 constexpr const char* kContainerLists[] = {"initContainers", "containers"};
@@ -98,6 +105,70 @@ absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
   return absl::OkStatus();
 }
 
+constexpr char kNoImage[] = "lockstep run starts programs of this machine, not of the image";
+
+bool IsBelow(const std::string& path, const std::string& folder) {
+  const std::string normal = fs::path(path).lexically_normal().string();
+  return normal.starts_with(folder) &&
+         (normal.size() == folder.size() || folder.ends_with('/') || normal[folder.size()] == '/');
+}
+
+// Says why the process cannot be started with what this machine has. `volumes`: the pod's folders,
+// whose content may be made only when pods start.
+absl::Status CheckProgram(const ProcessSpec& process,
+                          const std::map<std::string, std::string>& volumes) {
+  const auto may_come = [&volumes](const std::string& path) {
+    return std::ranges::any_of(volumes,
+                               [&](const auto& volume) { return IsBelow(path, volume.second); });
+  };
+  const std::string& folder = process.working_dir;
+  if (may_come(folder)) return absl::OkStatus();
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    const std::string why = WhyAbsent(folder);
+    return absl::InvalidArgumentError(
+        fmt::format("workingDir: {} {}: {}", folder, why.empty() ? "is no folder" : why, kNoImage));
+  }
+  const std::string& program = process.argv.front();
+  if (program.find('/') == std::string::npos) {
+    const std::vector<std::string> folders = absl::StrSplit(process.env.at("PATH"), ':');
+    if (std::ranges::any_of(folders, may_come)) return absl::OkStatus();
+    const absl::Status found = FindProgram(program, process.env).status();
+    if (found.ok()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}", std::string(found.message()), kNoImage));
+  }
+  const std::string path = (fs::path(folder) / program).string();
+  if (may_come(path)) return absl::OkStatus();
+  if (const std::string why = WhyAbsent(path); !why.empty()) {
+    return absl::InvalidArgumentError(fmt::format("command: {} {}: {}", path, why, kNoImage));
+  }
+  if (fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("command: {} is no executable file", path));
+}
+
+// The outcome of a pod is that of its main container: others may lack on this machine what they
+// need only in a cluster.
+bool DecidesFromTheStart(const Object& pod, const Object& container) {
+  const Object& spec = pod["spec"];
+  return kube::ListMember(spec, "initContainers").empty() &&
+         &container == controller::MainContainerOf(kube::Member(spec, "containers"));
+}
+
+absl::Status CheckStart(const Object& pod, const Object& container,
+                        const std::map<std::string, std::string>& volumes, const HostFacts& host,
+                        kube::Client& client) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const PathMap paths, MapMounts(container, volumes));
+  const absl::StatusOr<ProcessSpec> process = MakeProcess(pod, container, paths, host, client);
+  if (!process.ok()) return absl::InvalidArgumentError(std::string(process.status().message()));
+  if (!DecidesFromTheStart(pod, container)) return absl::OkStatus();
+  const absl::Status starts = CheckProgram(*process, volumes);
+  if (starts.ok()) return starts;
+  return absl::InvalidArgumentError(fmt::format("pod {}: container {}: {}", kube::Name(pod),
+                                                container.value("name", ""),
+                                                std::string(starts.message())));
+}
+
 }  // namespace
 
 absl::Status CheckPods(const std::vector<Object>& pods, const VolumeOptions& options) {
@@ -112,10 +183,8 @@ absl::Status CheckStarts(const std::vector<Object>& pods, const VolumeOptions& o
   for (const Object& pod : pods) {
     LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, LocateVolumes(pod, options));
     for (const char* list : kContainerLists) {
-      for (const Object& container : pod["spec"].value(list, Object::array())) {
-        LOCKSTEP_ASSIGN_OR_RETURN(const PathMap paths, MapMounts(container, locations));
-        const absl::Status made = MakeProcess(pod, container, paths, host, client).status();
-        if (!made.ok()) return absl::InvalidArgumentError(std::string(made.message()));
+      for (const Object& container : kube::ListMember(pod["spec"], list)) {
+        LOCKSTEP_RETURN_IF_ERROR(CheckStart(pod, container, locations, host, client));
       }
     }
   }

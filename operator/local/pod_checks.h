@@ -24,8 +24,9 @@ absl::Status CheckPods(const std::vector<kube::Object>& pods, const VolumeOption
 
 // Says why pods that CheckPods has accepted cannot be started with the objects that `client` has:
 // a container without a command, an absent ConfigMap, Secret or key, an unknown field of the pod,
-// and what CheckSources finds. No restart would change any of it. InvalidArgument names the pod and
-// the container or the volume.
+// what CheckSources finds, and a main container's program or workingDir that this machine does not
+// have, unless it lies in a volume or the pod has init containers, which may make it. No restart
+// would change any of it. InvalidArgument names the pod and the container or the volume.
 absl::Status CheckStarts(const std::vector<kube::Object>& pods, const VolumeOptions& options,
                          const HostFacts& host, kube::Client& client);
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -25,22 +26,29 @@
 namespace lockstep::local {
 namespace {
 
-absl::StatusOr<pid_t> LaunchInSession(const ProcessSpec& spec) {
+absl::StatusOr<pid_t> LaunchInSession(const ProcessSpec& spec, int log) {
   LaunchSpec launch;
   LOCKSTEP_ASSIGN_OR_RETURN(launch.program, FindProgram(spec.argv.front(), spec.env));
-  const Descriptor log = OpenOwn(spec.log_path, O_WRONLY | O_APPEND, 0644);
-  if (log.fd() < 0) return absl::ErrnoToStatus(errno, "cannot write the log " + spec.log_path);
   launch.argv = spec.argv;
   launch.env = spec.env;
   launch.env[kMarkVariable] = spec.marker;
   launch.working_dir = spec.working_dir;
-  launch.stdio = {-1, log.fd(), log.fd()};
+  launch.stdio = {-1, log, log};
   launch.close_others = true;
   launch.cpus = spec.cpus;
   launch.new_session = true;
   launch.default_signals = true;
   launch.dies_with_thread = true;
   return Launch(launch);
+}
+
+absl::StatusOr<pid_t> LaunchWithLog(const ProcessSpec& spec) {
+  const Descriptor log = OpenOwn(spec.log_path, O_WRONLY | O_APPEND, 0644);
+  if (log.fd() < 0) return absl::ErrnoToStatus(errno, "cannot write the log " + spec.log_path);
+  absl::StatusOr<pid_t> pid = LaunchInSession(spec, log.fd());
+  // Whoever asks why the container did nothing looks there first.
+  if (!pid.ok()) dprintf(log.fd(), "lockstep: %s\n", std::string(pid.status().message()).c_str());
+  return pid;
 }
 
 // Returns this program's children: the processes that it started, and their orphans.
@@ -73,7 +81,7 @@ SystemProcesses::~SystemProcesses() {
 }
 
 absl::StatusOr<pid_t> SystemProcesses::Start(const ProcessSpec& spec) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t pid, LaunchInSession(spec));
+  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t pid, LaunchWithLog(spec));
   absl::StatusOr<Descriptor> pidfd = WatchProcess(pid);
   if (!pidfd.ok()) {  // too many files are open
     kill(-pid, SIGKILL);

@@ -35,7 +35,7 @@ class ProcessHost {
  public:
   virtual ~ProcessHost() = default;
   // Starts a process that leads its own session and group. On failure, the message says why it
-  // could not be started.
+  // could not be started, and so does the last line of the log, if that can be written.
   virtual absl::StatusOr<pid_t> Start(const ProcessSpec& spec) = 0;
   virtual void Signal(pid_t pid, int signal) = 0;
   virtual void SignalGroup(pid_t group, int signal) = 0;

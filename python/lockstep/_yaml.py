@@ -49,6 +49,9 @@ class _Loader(yaml.SafeLoader):
         if node is None:
             return None
         if not is_alias:
+            if isinstance(node, yaml.MappingNode):
+                self.check_keys(node)
+                self.flatten_mapping(node)  # once: others may merge the result
             self.measured[node] = self.measure(node)
         elif node not in self.measured:
             raise _fault("an alias inside what it stands for", "one of a value that is complete", mark)
@@ -67,16 +70,20 @@ class _Loader(yaml.SafeLoader):
         sizes, heights = zip((VALUE_SIZE, 0), *(self.measured[one] for one in inner))
         return sum(sizes), 1 + max(heights)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def check_keys(self, node: yaml.MappingNode) -> None:
         keys: set[str] = set()
-        for key, _ in node.value:
+        for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"found the key {key.value!r} twice, expected it once", key.start_mark)
+                raise _fault(f"the key {key.value!r} twice", "it once", key.start_mark)
+            if key.tag == "tag:yaml.org,2002:merge":
+                # By YAML's definition a map's own keys win wherever they stand; kubectl lets << replace those before it.
+                merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                for name in (name.value for one in merged if isinstance(one, yaml.MappingNode) for name, _ in one.value):
+                    if name in keys:
+                        raise _fault(f"<< behind {name!r}, which it has, too", "it first", key.start_mark)
             keys.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:

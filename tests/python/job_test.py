@@ -165,6 +165,21 @@ class YamlTest(unittest.TestCase):
                 found = TrainingJob.from_yaml_text(f"{self.HEAD}spec: {{a: {text}}}\n").spec["a"]
                 self.assertEqual((type(expected), expected), (type(found), found))
 
+    def test_merge_keys_fill_in_what_a_map_lacks(self):
+        # Also what tests/api/v1/yaml_test.cc expects of the C++ programs.
+        for text, expected in (
+                ("{<<: {x: 1, q: 2}, x: 3}", {"x": 3, "q": 2}),
+                ("{x: 3, <<: {q: 2}}", {"x": 3, "q": 2}),
+                ("{<<: [{x: 1}, {x: 2, q: [3]}]}", {"x": 1, "q": [3]}),
+                ("{<<: {}, x: 1}", {"x": 1}), ("{<<: [], x: 1}", {"x": 1}), ("{!!merge <<: {x: 1}}", {"x": 1}),
+                ('{"<<": {x: 1}}', {"<<": {"x": 1}}), ("{!!str <<: 1}", {"<<": 1}),
+                ("{a: &a {x: 1, q: 2}, b: {<<: *a, x: 3}, c: {<<: [{z: 5}, *a]}}",
+                 {"a": {"x": 1, "q": 2}, "b": {"x": 3, "q": 2}, "c": {"x": 1, "q": 2, "z": 5}}),
+                ("{a: {b: &b {<<: &c {x: 1, q: 2}, x: 3}}, d: {<<: *b, q: 4}, e: *b, f: *c}",
+                 {"a": {"b": {"x": 3, "q": 2}}, "d": {"x": 3, "q": 4}, "e": {"x": 3, "q": 2}, "f": {"x": 1, "q": 2}})):
+            with self.subTest(text):
+                self.assertEqual(expected, TrainingJob.from_yaml_text(f"{self.HEAD}spec: {text}\n").spec)
+
     def test_texts_that_look_like_something_else_are_written_in_quotes(self):
         texts = ["1e-3", "y", "NO", "on", "null", "0x10", "0o17", "1_000", "2026-01-31", "~", "", " a", "a: b", "a #b",
                  "12:30:45", "-", "=", "<<", "a\nb\n", "ü", "a\\b", "python3", "/data/mnist", "example.org/image:1.2"]
@@ -180,6 +195,10 @@ class YamlTest(unittest.TestCase):
             return self.HEAD + "spec:\n  x0: &x0 [a, b]\n" + "".join(
                 f"  x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * copies)}]\n" for i in range(1, levels))
 
+        def merges(levels, copies):
+            return self.HEAD + "spec:\n  x0: &x0 {a: b}\n" + "".join(
+                f"  x{i}: &x{i} {{<<: [{', '.join([f'*x{i - 1}'] * copies)}]}}\n" for i in range(1, levels))
+
         def nested(levels):
             return self.HEAD + "spec: {a: " + "[" * levels + "]" * levels + "}\n"
 
@@ -189,6 +208,7 @@ class YamlTest(unittest.TestCase):
         TrainingJob.from_yaml_text(nested(98))
         for text, said in (
                 (lists(9, 10), r"found values of \d+ bytes, with a copy in place of each alias, expected at most 16777216"),
+                (merges(9, 10), r"found values of \d+ bytes, with a copy in place of each alias, expected at most 16777216"),
                 (lists(1_000, 1), r"found \d+ nested values, expected at most 100"),
                 (nested(99), "found 101 nested values, expected at most 100"),
                 (nested(100_000), "found more than 100 nested values, expected at most 100"),
@@ -205,6 +225,8 @@ class YamlTest(unittest.TestCase):
                 ("- 1\n", "found 1 documents (list)"),
                 ("kind: TFJob\napiVersion: kubeflow.org/v1\n", "found an object of kind kubeflow.org/v1 TFJob"),
                 (self.HEAD + "spec: {a: 1, a: 2}\n", "found the key 'a' twice"),
+                (self.HEAD + "spec: {a: 1, <<: {b: 2, a: 3}}\n", "found << behind 'a', which it has, too"),
+                (self.HEAD + "spec: {<<: 3}\n", "expected a mapping or list of mappings for merging"),
                 (self.HEAD.replace("name: j", "labels: {}"), "metadata.name: found none"),
                 ("a: [", "found what is no YAML"), ("[a]: b", "found what is no YAML")):
             with tempfile.TemporaryDirectory() as folder:

@@ -37,8 +37,14 @@ std::string FailedMessage(const api::TrainingJobStatus& status) {
   return "";
 }
 
+// A run that was stopped may have been about to start again what had failed.
+bool TellsOfFailure(const RunReport& report) {
+  return report.status.state == "Failed" ||
+         (report.end != RunReport::End::kFinished && report.status.failure);
+}
+
 OrderedJson FailureJson(const RunReport& report) {
-  if (report.status.state != "Failed") return OrderedJson();
+  if (!TellsOfFailure(report)) return OrderedJson();
   OrderedJson json = {{"message", FailedMessage(report.status)}};
   if (report.status.failure) {
     const api::Failure& failure = *report.status.failure;
@@ -79,14 +85,15 @@ OrderedJson VariantsJson(const std::vector<api::VariantResult>& variants) {
 }
 
 void AddFailure(const RunReport& report, std::string& text) {
-  if (report.status.state != "Failed") return;
+  if (!TellsOfFailure(report)) return;
   const std::string why = FailedMessage(report.status);
   if (!why.empty()) text += fmt::format("{}\n", why);
   if (!report.status.failure) return;
   const api::Failure& failure = *report.status.failure;
   if (why.empty()) {
-    text += fmt::format("{} {} ended with exit code {} ({})\n", failure.role, failure.index,
-                        failure.exit_code, failure.reason);
+    text += fmt::format("{}{} {} ended with exit code {} ({})\n",
+                        report.status.state == "Failed" ? "" : "The last failure: ", failure.role,
+                        failure.index, failure.exit_code, failure.reason);
   }
   if (!failure.message.empty() && why.find(failure.message) == std::string::npos) {
     text += failure.message;
@@ -119,6 +126,7 @@ OrderedJson ToJson(const RunReport& report) {
   json["images_per_second"] =
       progress.examples_per_second > 0 ? OrderedJson(progress.examples_per_second) : OrderedJson();
   json["checkpoint"] = OrNull(report.checkpoint);
+  json["resumed_from"] = OrNull(report.resumed_from);
   json["restarts"] = Restarts(report.status);
   json["work_dir"] = report.work_dir;
   json["logs"] = OrNull(report.logs);

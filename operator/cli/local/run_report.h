@@ -17,6 +17,7 @@ struct RunReport {
   double seconds = 0;
   std::string work_dir, logs;
   std::string checkpoint, summaries;  // empty if there is none
+  std::string resumed_from;           // the newest checkpoint before the run; empty if none
 };
 
 // Returns kExitDone, kExitInterrupted or kExitTimedOut; for a job that failed, the failing
@@ -24,8 +25,8 @@ struct RunReport {
 ExitCode ExitCodeOfRun(const RunReport& report);
 
 // Returns state, steps, loss, accuracy, test_accuracy, test_loss, images_per_second, checkpoint,
-// restarts, work_dir, logs, summaries, seconds, failure, and for an Independent job variants, a
-// list of what its status says of them. Unknown values are null.
+// resumed_from, restarts, work_dir, logs, summaries, seconds, failure, and for an Independent job
+// variants, a list of what its status says of them. Unknown values are null.
 nlohmann::ordered_json ToJson(const RunReport& report);
 
 // Returns one or more lines, each ended by a newline.

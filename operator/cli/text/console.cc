@@ -24,6 +24,11 @@ int TerminalColumns(std::FILE* out) {
 Console::Console(std::FILE* out, const Clock& clock, bool quiet)
     : out_(out), clock_(clock), quiet_(quiet), terminal_(isatty(fileno(out)) != 0) {}
 
+int TerminalRows(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
 void Console::ClearLine() {
   if (shown_.empty()) return;
   std::fputs("\r\033[K", out_);

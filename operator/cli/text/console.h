@@ -12,6 +12,9 @@ namespace lockstep::cli {
 // Returns the width of the terminal behind `out`; 80 if it is unknown or no terminal.
 int TerminalColumns(std::FILE* out);
 
+// Returns how many lines it has; 0 if that is unknown or it is no terminal.
+int TerminalRows(std::FILE* out);
+
 // Not thread-safe.
 class Console {
  public:

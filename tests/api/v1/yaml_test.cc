@@ -150,6 +150,49 @@ TEST(YamlTest, AliasesStandForTheirAnchors) {
             (Json{{"a", {{"x", {1, 2}}}}, {"b", {{"x", {1, 2}}}}, {"c", {{{"x", {1, 2}}}}}}));
 }
 
+// Also what tests/python/job_test.py expects of the Python client.
+TEST(YamlTest, MergeKeysFillInWhatAMapLacks) {
+  struct Case {
+    const char* text;
+    Json value;
+  };
+  const Case cases[] = {
+      {"<<: {x: 1, q: 2}\nx: 3\n", {{"x", 3}, {"q", 2}}},
+      {"x: 3\n<<: {q: 2}\n", {{"x", 3}, {"q", 2}}},
+      {"<<: [{x: 1}, {x: 2, q: [3]}]\n", {{"x", 1}, {"q", {3}}}},
+      {"{<<: {}, x: 1}", {{"x", 1}}},
+      {"<<: []\nx: 1\n", {{"x", 1}}},
+      {"!!merge <<: {x: 1}\n", {{"x", 1}}},
+      {"\"<<\": {x: 1}\n", {{"<<", {{"x", 1}}}}},
+      {"!!str <<: 1\n", {{"<<", 1}}},
+      {"a: <<\n", {{"a", "<<"}}},
+      {"a: &a {x: 1, q: 2}\nb: {<<: *a, x: 3}\nc: {<<: [{z: 5}, *a]}\n",
+       {{"a", {{"x", 1}, {"q", 2}}},
+        {"b", {{"x", 3}, {"q", 2}}},
+        {"c", {{"x", 1}, {"q", 2}, {"z", 5}}}}},
+      {"a: {b: &b {<<: &c {x: 1, q: 2}, x: 3}}\nd: {<<: *b, q: 4}\ne: *b\nf: *c\n",
+       {{"a", {{"b", {{"x", 3}, {"q", 2}}}}},
+        {"d", {{"x", 3}, {"q", 4}}},
+        {"e", {{"x", 3}, {"q", 2}}},
+        {"f", {{"x", 1}, {"q", 2}}}}}};
+  for (const Case& c : cases) EXPECT_EQ(Parse(c.text), c.value) << c.text;
+}
+
+TEST(YamlTest, MergeKeysThatReadersDoNotAgreeOnAreRefused) {
+  const std::string expected = " for <<, expected a map or a list of maps";
+  EXPECT_EQ(Fault("a: 1\n<<: 3\n"), "job.yaml:2:5: found a value of type number" + expected);
+  EXPECT_EQ(Fault("<<: ~\n"), "job.yaml:1:5: found a value of type null" + expected);
+  EXPECT_EQ(Fault("<<: [{x: 1}, [2]]\n"), "job.yaml:1:5: found a value of type array" + expected);
+  EXPECT_EQ(Fault("a: &a [{x: 1}]\nb: {<<: *a}\n"),
+            "job.yaml:2:9: found a value of type array" + expected);
+  EXPECT_EQ(Fault("<<: {x: 1}\n<<: {y: 1}\n"), "job.yaml:2:1: duplicate key \"<<\"");
+  EXPECT_EQ(Fault("<<: {x: 1}\nx: 2\nx: 3\n"), "job.yaml:3:1: duplicate key \"x\"");
+  EXPECT_EQ(Fault("x: 1\n<<: [{y: 2}, {x: 3}]\n"),
+            "job.yaml:2:5: found << behind \"x\", which it has, too; expected it first: kubectl "
+            "would let it replace \"x\"");
+  EXPECT_EQ(Fault("a: &a {<<: *a}\n"), "job.yaml:1:12: found an alias inside what it stands for");
+}
+
 TEST(YamlTest, AnchorsEndWithTheirDocument) {
   EXPECT_THAT(Fault("a: &t 1\n---\nb: *t\n"), HasSubstr("job.yaml:3:"));
 }
@@ -157,8 +200,6 @@ TEST(YamlTest, AnchorsEndWithTheirDocument) {
 TEST(YamlTest, FaultsNameLineAndColumn) {
   EXPECT_EQ(Fault("a: 1\nb: 2\na: 3\n"), "job.yaml:3:1: duplicate key \"a\"");
   EXPECT_EQ(Fault("a: {x: 1, x: 2}\n"), "job.yaml:1:11: duplicate key \"x\"");
-  EXPECT_EQ(Fault("a: &t 1\nb:\n  <<: {c: 1}\n"),
-            "job.yaml:3:3: merge keys (<<) are not supported");
   EXPECT_EQ(Fault("? [a]\n: 1\n"), "job.yaml:1:3: found a collection as a key, expected a name");
   EXPECT_EQ(Fault("~: 1\n"), "job.yaml:1:1: found a null key, expected a name");
   EXPECT_EQ(Fault("a: &t [1, *t]\n"), "job.yaml:1:11: found an alias inside what it stands for");
@@ -175,6 +216,16 @@ TEST(YamlTest, ABillionLaughsStop) {
   for (int i = 1; i < 10; ++i) {
     text += fmt::format("a{}: &a{}\n", i, i);
     for (int j = 0; j < 9; ++j) text += fmt::format("- *a{}\n", i - 1);
+  }
+  EXPECT_THAT(Fault(text), HasSubstr("too large with its anchors and aliases expanded"));
+}
+
+// Each map has but one key, so only the work and what is held meanwhile would grow.
+TEST(YamlTest, ABillionMergesStop) {
+  std::string text = "a0: &a0 {x: lol}\n";
+  for (int i = 1; i < 10; ++i) {
+    text += fmt::format("a{}: &a{}\n  <<:\n", i, i);
+    for (int j = 0; j < 9; ++j) text += fmt::format("  - *a{}\n", i - 1);
   }
   EXPECT_THAT(Fault(text), HasSubstr("too large with its anchors and aliases expanded"));
 }
@@ -201,6 +252,9 @@ TEST(YamlTest, DepthIsBounded) {
   // Each line is shallow; what it stands for is not.
   std::string text = "a0: &a0 [x]\n";
   for (int i = 1; i < 200; ++i) text += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
+  EXPECT_THAT(Fault(text), HasSubstr("nested deeper than 100 levels"));
+  text = "a0: &a0 {x: 1}\n";
+  for (int i = 1; i < 200; ++i) text += fmt::format("a{0}: &a{0} {{<<: {{y: *a{1}}}}}\n", i, i - 1);
   EXPECT_THAT(Fault(text), HasSubstr("nested deeper than 100 levels"));
 }
 
@@ -296,9 +350,7 @@ TEST(YamlTest, WhatIsWrittenReadsBackAsItself) {
                {"numbers", {0, -1, 1e-7, 0.1, 1e300, -0.0, 18'446'744'073'709'551'615U}},
                {"others", {nullptr, true, false, Json::object(), Json::array()}},
                {"nested", {{{{"a", {1, {2, {{"b", 3}}}}}}}}}};
-  for (const Json& key : strings) {
-    if (key != "<<") json["keys"][key.get<std::string>()] = 1;
-  }
+  for (const Json& key : strings) json["keys"][key.get<std::string>()] = 1;
   const std::string text = ToYaml(nlohmann::ordered_json(json));
   const auto documents = ParseYaml(text, "written");
   ASSERT_TRUE(documents.ok()) << documents.status() << "\n" << text;

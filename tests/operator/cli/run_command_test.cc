@@ -160,6 +160,43 @@ TEST_F(RunCommandTest, ARetryableExitIsTriedAgain) {
   EXPECT_TRUE(Exists(folder_.At("w/logs/job-worker-0/1.log")));
 }
 
+TEST_F(RunCommandTest, ARestartIsExplainedByTheLastWords) {
+  WriteJob(1,
+           "[ -e /scratch/tried ] || "
+           "{ touch /scratch/tried; printf 'Traceback:\\n 10 %%\\rboom: 1\\n\\n'; exit 143; }");
+  const Ended ended = Run({"run", "job.yaml", "--work-dir", "w"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("  worker-0: boom: 1\n"));
+  EXPECT_TRUE(ReportOf("w")["failure"].is_null()) << "the job has succeeded";
+}
+
+// An init container might have made the program, so the run is not refused.
+TEST_F(RunCommandTest, SaysWhyAProgramCannotBeStarted) {
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 1, ""));
+  nlohmann::json& worker = job["spec"]["replicaSpecs"]["Worker"];
+  worker["restartPolicy"] = "OnFailure";
+  nlohmann::json& spec = worker["template"]["spec"];
+  spec["containers"][0]["command"] = {"no-such-program"};
+  spec["initContainers"] = {
+      {{"name", "first"},
+       {"image", "none"},
+       {"command", {"sh", "-c", "[ -e /scratch/up ] && touch /scratch/again; touch /scratch/up"}},
+       {"volumeMounts", {{{"name", "scratch"}, {"mountPath", "/scratch"}}}}}};
+  WriteTextFile(folder_.At("job.yaml"), job.dump());
+  Program program(folder_.path(), {"run", "job.yaml", "--work-dir", "w"});
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("again")); }));
+  program.Signal(SIGINT);
+  const Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("  worker-0: command not found: no-such-program\n"));
+  EXPECT_THAT(ended.out, HasSubstr("The last failure: worker 0 ended with exit code 127 "
+                                   "(StartError)\ncommand not found: no-such-program\n"));
+  EXPECT_EQ(ReportOf("w")["state"], "Interrupted");
+  EXPECT_EQ(ReportOf("w")["failure"]["message"], "command not found: no-such-program");
+  EXPECT_EQ(ReadTextFile(folder_.At("w/logs/job-worker-0/0-main.log")),
+            "lockstep: command not found: no-such-program\n");
+}
+
 TEST_F(RunCommandTest, TheTrainersLastWordIsInTheReport) {
   WriteJob(1, R"(echo '{"step":5,"totalSteps":5,"testAccuracy":0.75,"examplesPerSecond":1000}' )"
               R"(> $LOCKSTEP_TERMINATION_MESSAGE_PATH)");
@@ -314,6 +351,38 @@ TEST_F(RunCommandTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
   EXPECT_EQ(ReadTextFile(folder_.At("runs/job.2/logs/job-worker-0/0.log")), "");
   EXPECT_EQ(Run(JsonIn("runs/job")).code, 0);
   EXPECT_EQ(ReadTextFile(folder_.At("runs/job/logs/job-worker-0/1.log")), "mine\n");
+}
+
+TEST_F(RunCommandTest, SaysThatAJobGoesOnFromACheckpoint) {
+  WriteJob(1, "exit 0");
+  const std::vector<std::string> args = {
+      "run",     "job.yaml", "--set",
+      kTraining, "--set",    "spec.training.checkpoint={directory: /scratch/saved, everySteps: 1}"};
+  EXPECT_THAT(Run(args).out, StartsWith("job job in runs/job\n"));
+  EXPECT_TRUE(ReportOf("runs/job")["resumed_from"].is_null());
+  fs::remove_all(folder_.At("runs"));
+
+  const std::string saved = "runs/job/volumes/scratch/saved/";
+  fs::create_directories(folder_.At(saved + "step-00000004"));
+  WriteTextFile(folder_.At(saved + "step-00000004/manifest.json"), "{}");
+  EXPECT_THAT(Run(args).out, StartsWith("job job in runs/job, from its checkpoint step-00000004 "
+                                        "(--work-dir names another folder)\n"));
+  EXPECT_EQ(ReportOf("runs/job")["resumed_from"], saved + "step-00000004");
+
+  fs::create_directories(folder_.At(saved + "variant-0/step-00000008"));
+  WriteTextFile(folder_.At(saved + "variant-0/step-00000008/manifest.json"), "{}");
+  std::vector<std::string> alone = args;
+  alone.insert(alone.end(), {"--set", "spec.strategy.type=Independent", "--work-dir", "runs/job"});
+  EXPECT_THAT(Run(alone).out,
+              StartsWith("job job in runs/job, from its checkpoint variant-0/step-00000008\n"));
+}
+
+TEST_F(RunCommandTest, SaysThatAProgramFindsTheVolumesOfTheLastRun) {
+  WriteJob(1, "exit 3");
+  EXPECT_THAT(Run({"run", "job.yaml"}).out, StartsWith("job job in runs/job\n"));
+  EXPECT_THAT(Run({"run", "job.yaml"}).out,
+              StartsWith("job job in runs/job, with the volumes of its last run "
+                         "(--work-dir names another folder)\n"));
 }
 
 TEST_F(RunCommandTest, ALaterRunTakesNoFolderOfAnotherJob) {
@@ -558,6 +627,11 @@ TEST_F(RunCommandTest, WhatNoRestartChangesIsRefusedBeforeAnyPodStarts) {
   };
   EXPECT_THAT(refused("containers[0].command", "[]"),
               StartsWith("job.yaml: pod job-worker-0: container main: no command: "));
+  EXPECT_THAT(refused("containers[0].command", "[no-such-program]"),
+              StartsWith("job.yaml: pod job-worker-0: container main: command not found: "
+                         "no-such-program: "));
+  EXPECT_THAT(refused("containers[0].workingDir", "/no/such"),
+              HasSubstr("container main: workingDir: /no/such does not exist: "));
   EXPECT_THAT(refused("containers[0].envFrom", "[{secretRef: {name: keys}}]"),
               HasSubstr("container main: envFrom: no Secret \"keys\" in namespace default"));
   EXPECT_THAT(refused("containers[0].env",

@@ -1,5 +1,6 @@
 #include "operator/cli/status_command.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -189,6 +190,60 @@ TEST_F(StatusCommandTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {
   const absl::Status status = Show(watched);
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("job a failed: R"));
+}
+
+TEST_F(StatusCommandTest, OfAllJobsThoseCountThatHadNotEndedBefore) {
+  for (const char* name : {"a", "b", "c", "d"}) Add("team", name);
+  SetState("a", "Failed");  // last month
+  const auto end_others_as = [this](const std::string& state) {
+    return [this, state] {
+      for (const char* name : {"b", "c", "d"}) SetState(name, name[0] == 'c' ? "Succeeded" : state);
+      return true;
+    };
+  };
+  const StatusOptions watched{.watch = true};
+  EXPECT_TRUE(Show(watched, end_others_as("Succeeded")).ok());
+  EXPECT_TRUE(Show(watched).ok()) << "nothing was left to wait for";
+  for (const char* name : {"b", "d"}) SetState(name, "Running");
+  const absl::Status failed = Show(watched, end_others_as("Failed"));
+  EXPECT_TRUE(absl::IsAborted(failed)) << failed;
+  EXPECT_EQ(failed.message(), "job b failed: R; job d failed: R");
+}
+
+// Lines that have left the terminal cannot be drawn over, and each look would add some.
+TEST_F(StatusCommandTest, OfATableLongerThanTheTerminalTheFirstLinesAreKeptUpToDate) {
+  const auto name = [](int i) { return fmt::format("job-{:02}", i); };
+  for (int i = 0; i < 60; ++i) Add("team", name(i));
+  const testing::Terminal terminal;
+  terminal.SetColumns(100);  // and 24 rows
+  int waits = 0;
+  const auto wait = [&] {
+    if (++waits == 1) SetState(name(0), "Running");
+    for (int i = 0; waits == 2 && i < 60; ++i) SetState(name(i), "Succeeded");
+    return true;
+  };
+  const auto lines = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  ASSERT_TRUE(ShowStatus(client_, "team", {}, clock_, terminal.out(), wait).ok());
+  const std::string shown = terminal.ReadTo("job-59");
+  const std::string up = "\033[23A\033[J";
+  std::size_t begin = 0;
+  for (int look = 0; look < 3; ++look) {
+    const std::size_t end = shown.find(up, begin);
+    ASSERT_NE(end, std::string::npos) << look << ": " << shown;
+    const std::string text = shown.substr(begin, end - begin);
+    EXPECT_EQ(lines(text), 23) << text;
+    EXPECT_THAT(text, HasSubstr("job-20"));
+    EXPECT_THAT(text, HasSubstr("… 39 more lines: --no-watch prints all\r\n"));
+    begin = end + up.size();
+  }
+  const std::string whole = shown.substr(begin, shown.find("job-59") - begin);
+  EXPECT_EQ(lines(whole), 60) << "the head and the other jobs: " << whole;
+
+  ASSERT_TRUE(Show({.watch = false}).ok());
+  EXPECT_THAT(Printed(), AllOf(HasSubstr("job-59"), Not(HasSubstr("more lines"))));
+  const StatusOptions once{.watch = false};
+  ASSERT_TRUE(ShowStatus(client_, "team", once, clock_, terminal.out(), wait).ok());
+  EXPECT_THAT(terminal.ReadTo("job-59"), Not(HasSubstr("more lines")));
 }
 
 TEST_F(StatusCommandTest, ATerminalsTableIsDrawnOverInPlace) {

@@ -321,6 +321,20 @@ TEST_F(TopCommandTest, ALineThatATerminalWrapsIsReplacedWhole) {
   EXPECT_THAT(shown(letters), HasSubstr("\033[2A\033[J"));
 }
 
+TEST_F(TopCommandTest, ATableLongerThanTheTerminalIsPrintedWholeAtTheEnd) {
+  std::vector<SeenJob> seen(30);
+  for (std::size_t i = 0; i < seen.size(); ++i) seen[i].top.name = "j" + std::to_string(i);
+  const testing::Terminal terminal;
+  terminal.SetColumns(100);  // and 24 rows
+  const auto look = [&]() -> absl::StatusOr<std::vector<SeenJob>> { return seen; };
+  const auto wait = [&] { return true; };
+  ASSERT_TRUE(ShowTop({.once = true}, look, wait, terminal.out()).ok());
+  const std::string shown = terminal.ReadTo("j29");
+  EXPECT_THAT(shown, HasSubstr(" more lines: --once prints all\r\n"));
+  EXPECT_THAT(shown, HasSubstr("\033[23A\033[J"));
+  EXPECT_THAT(shown, HasSubstr("j29"));
+}
+
 TEST_F(TopCommandTest, ObjectsAreNotDrawnOverEachOther) {
   const testing::Terminal terminal;
   EXPECT_TRUE(ShowTwoSteps("j", "json", terminal.out()).ok());

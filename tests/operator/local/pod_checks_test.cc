@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "operator/local/memory_client.h"
 #include "tests/support/builders.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_directory.h"
 
 namespace lockstep::local {
 namespace {
@@ -88,6 +92,76 @@ TEST(PodChecksTest, ParameterServersTakeNoShareOfTheCores) {
   EXPECT_EQ(PodsThatShareCores(job), 3);
   EXPECT_TRUE(RunsOnAllCores(PodOf("ps", Object::object())));
   EXPECT_FALSE(RunsOnAllCores({{"metadata", Object::object()}}));
+}
+
+class ChecksOfStartsTest : public ::testing::Test {
+ protected:
+  // Returns why a pod cannot be started whose main container is like `container`.
+  std::string Refused(const Object& container, const Object& more = Object::object()) {
+    Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}},
+                  {"status", {{"podIP", "127.0.0.1"}}},
+                  {"spec",
+                   {{"volumes", {{{"name", "made"}, {"emptyDir", Object::object()}}}},
+                    {"containers",
+                     {{{"name", "pytorch"},
+                       {"volumeMounts", {{{"name", "made"}, {"mountPath", "/made"}}}}}}}}}};
+    pod["spec"]["containers"][0].update(container);
+    pod["spec"].update(more);
+    const VolumeOptions volumes{
+        .work_dir = folder_.At("w"), .current_dir = folder_.path(), .folders = {}};
+    const HostFacts host{.env = {{"PATH", "/usr/bin:/bin"}},
+                         .program_dir = folder_.path(),
+                         .current_dir = folder_.path()};
+    lockstep::testing::FakeClock clock;
+    MemoryClient client(clock);
+    return std::string(CheckStarts({pod}, volumes, host, client).message());
+  }
+
+  TempDirectory folder_;
+};
+
+TEST_F(ChecksOfStartsTest, AProgramThatThisMachineLacksIsRefused) {
+  EXPECT_EQ(Refused({{"command", {"sh"}}}), "");
+  EXPECT_EQ(Refused({{"command", {"no-such-program"}}}),
+            "pod j-worker-0: container pytorch: command not found: no-such-program: lockstep run "
+            "starts programs of this machine, not of the image");
+  EXPECT_THAT(Refused({{"command", {"/opt/no-such/python"}}}),
+              HasSubstr("container pytorch: command: /opt/no-such/python does not exist: "));
+  WriteTextFile(folder_.At("train.sh"), "exit 0");
+  EXPECT_THAT(Refused({{"command", {"./train.sh"}}}),
+              HasSubstr("command: " + folder_.At("./train.sh") + " is no executable file"));
+  std::filesystem::permissions(folder_.At("train.sh"), std::filesystem::perms::owner_all);
+  EXPECT_EQ(Refused({{"command", {"./train.sh"}}}), "");
+  EXPECT_EQ(Refused({{"command", {"train.sh"}}, {"env", {{{"name", "PATH"}, {"value", "/bin"}}}}}),
+            "")
+      << "lockstep's own folder";
+}
+
+TEST_F(ChecksOfStartsTest, AWorkingDirectoryThatThisMachineLacksIsRefused) {
+  EXPECT_EQ(Refused({{"command", {"sh"}}, {"workingDir", "/usr"}}), "");
+  EXPECT_EQ(Refused({{"command", {"sh"}}, {"workingDir", "/no/such"}}),
+            "pod j-worker-0: container pytorch: workingDir: /no/such does not exist: lockstep run "
+            "starts programs of this machine, not of the image");
+  WriteTextFile(folder_.At("file"), "");
+  EXPECT_THAT(Refused({{"command", {"sh"}}, {"workingDir", "file"}}),
+              HasSubstr("workingDir: " + folder_.At("file") + " is no folder: "));
+}
+
+TEST_F(ChecksOfStartsTest, WhatMayBeMadeWhenPodsStartIsNotLookedFor) {
+  EXPECT_EQ(Refused({{"command", {"/made/run.sh"}}}), "");
+  EXPECT_EQ(Refused({{"command", {"./run.sh"}}, {"workingDir", "/made/folder"}}), "");
+  EXPECT_EQ(Refused({{"command", {"run.sh"}},
+                     {"env", {{{"name", "PATH"}, {"value", "/made/bin:/bin"}}}}}),
+            "");
+  EXPECT_NE(Refused({{"command", {"/made-elsewhere/run.sh"}}}), "");
+  const Object init = {{"initContainers", {{{"name", "install"}, {"command", {"no-such"}}}}}};
+  EXPECT_EQ(Refused({{"command", {"/opt/no-such/python"}}}, init), "");
+}
+
+TEST_F(ChecksOfStartsTest, OtherContainersMayLackTheirPrograms) {
+  const Object containers = {{{"name", "proxy"}, {"command", {"no-such-proxy"}}},
+                             {{"name", "pytorch"}, {"command", {"sh"}}}};
+  EXPECT_EQ(Refused(Object::object(), {{"containers", containers}}), "");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ namespace lockstep::local {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::atomic<bool> pidfds_are_refused{false};
 
@@ -128,6 +129,8 @@ TEST_F(ProcessTest, ReportsWhyItCannotStart) {
   spec.working_dir = "/no/such/folder";
   EXPECT_THAT(std::string(processes_.Start(spec).status().message()),
               HasSubstr("working directory /no/such/folder"));
+  EXPECT_THAT(Log(), StartsWith("lockstep: command not found: no-such-program\nlockstep: "));
+  EXPECT_THAT(Log(), HasSubstr("working directory /no/such/folder"));
 }
 
 TEST_F(ProcessTest, OneThatCannotBeWatchedIsKilled) {

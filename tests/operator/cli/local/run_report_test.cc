@@ -75,5 +75,26 @@ TEST(RunReportTest, TextNamesTheFailureAndTheFiles) {
   EXPECT_THAT(text, HasSubstr("w/logs"));
 }
 
+TEST(RunReportTest, ARunThatWasStoppedTellsOfTheLastFailure) {
+  RunReport report = Report("Restarting");
+  report.status.failure = {.role = "worker",
+                           .index = 1,
+                           .node = "",
+                           .exit_code = 127,
+                           .reason = "StartError",
+                           .message = "command not found: python"};
+  EXPECT_TRUE(ToJson(report)["failure"].is_null()) << "the run was not stopped";
+  for (const auto end : {RunReport::End::kInterrupted, RunReport::End::kTimedOut}) {
+    report.end = end;
+    EXPECT_EQ(ToJson(report)["failure"]["message"], "command not found: python");
+    EXPECT_EQ(ToJson(report)["failure"]["exit_code"], 127);
+    EXPECT_THAT(ToText(report),
+                HasSubstr("The last failure: worker 1 ended with exit code 127 (StartError)\n"
+                          "command not found: python\n"));
+  }
+  report.status.failure.reset();
+  EXPECT_TRUE(ToJson(report)["failure"].is_null());
+}
+
 }  // namespace
 }  // namespace lockstep::cli

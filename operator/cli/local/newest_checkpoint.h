@@ -1,0 +1,13 @@
+// Finds the checkpoint that a job of the bundled trainer would go on from.
+#pragma once
+
+#include <string>
+
+namespace lockstep::cli {
+
+// Returns the path of the newest complete checkpoint in the folder, that with the latest manifest;
+// empty if there is none. `of_variants`: the folder has one for each variant of the job, and these
+// have the checkpoints.
+std::string NewestCheckpoint(const std::string& folder, bool of_variants);
+
+}  // namespace lockstep::cli
