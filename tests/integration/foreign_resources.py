@@ -82,13 +82,13 @@ WORKLOADS = {
 
 
 def definition(group, versions, kind, plural, cluster=False):
-    """`versions`: the fields of each; the last one is stored."""
+    """`versions`: the fields of each. `install` says which are served."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {"group": group, "scope": "Cluster" if cluster else "Namespaced",
                  "names": {"kind": kind, "plural": plural},
-                 "versions": [{"name": version, "served": True, "storage": version == [*versions][-1],
+                 "versions": [{"name": version,
                                "subresources": {"status": {}} if "status" in fields else {},
                                "schema": {"openAPIV3Schema": record(**fields)}}
                               for version, fields in versions.items()]}}
@@ -113,9 +113,10 @@ DEFINITIONS = {
 
 
 def install(server, name, served=None):
-    """Applies a project's definitions to an API server; `served`: the versions to serve, None: all."""
+    """Applies a project's definitions to an API server. `served`: the version to serve, of several. It is
+    stored, too: nothing converts fields here, so what is stored has only those of its version."""
     for entry in DEFINITIONS[name]:
         entry = copy.deepcopy(entry)
         for version in entry["spec"]["versions"]:
-            version["served"] = served is None or version["name"] in served
+            version["served"] = version["storage"] = served in (None, version["name"])
         server.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(entry))

@@ -95,12 +95,12 @@ class KueueCase(Case):
         super().setUp()
         self.use(self.version)
         self.addCleanup(lambda: server().call("DELETE", self.workloads))  # after the operator's end
-        self.start(["kueue"], "--kueue", served=[self.version])
+        self.start(["kueue"], "--kueue", served=self.version)
         server().kubectl("apply", "-f", "-", stdin=FLAVOR_AND_PRIORITIES.format(version=self.version))
 
     def use(self, version):
         """Has the server serve this version alone."""
-        foreign_resources.install(server(), "kueue", [version])
+        foreign_resources.install(server(), "kueue", version)
         other = {"v1beta1": "v1beta2", "v1beta2": "v1beta1"}[version]
         for plural in ("workloads", "resourceflavors", "workloadpriorityclasses"):
             group = "/apis/kueue.x-k8s.io"
