@@ -56,8 +56,8 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 // admitted, all admissions together, before Kueue deactivates it. Empty: for as long as it likes.
 std::string MaxExecutionTime(const api::TrainingJob& job);
 
-// Returns whether the Workload was made with another limit. One that holds quota and has none may be
-// an older operator's, which knew of no limit: it counts as made with that of the job.
+// Returns whether the Workload was made with another limit. One that holds quota and has none may
+// be an older operator's, which knew of no limit: it counts as made with that of the job.
 bool HasOtherTimeLimit(const ObservedWorkload& workload, const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);

@@ -132,7 +132,7 @@ TEST(KubeflowJobTest, APyTorchJobsMasterIsTheChief) {
   EXPECT_EQ(spec.at("replicaSpecs").at("Worker").at("replicas"), 3);
 }
 
-// Of a PyTorchJob whose workers have these resources, the notes about nprocPerNode.
+// Returns the notes about nprocPerNode of a PyTorchJob whose workers have these resources.
 std::vector<std::string> ProcessNotes(const Json& resources, const Json& spec = Json::object()) {
   Json job = PyTorchJob();
   job["spec"].update(spec);
