@@ -49,7 +49,7 @@ PLACES = {
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
     "BestMetric": TRAINING + "checkpoint.keepBest",
     "Interpolation": TRAINING + "dataset.interpolation",
-    "LossType": TRAINING + "loss.type",
+    "ActivationCheckpointing": TRAINING + "activationCheckpointing", "LossType": TRAINING + "loss.type",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",
     "RestartPolicy": "spec.replicaSpecs.*.restartPolicy", "RestartScope": "spec.restartScope",
     "SuccessPolicy": "spec.successPolicy", "CleanPodPolicy": "spec.runPolicy.cleanPodPolicy",
