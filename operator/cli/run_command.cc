@@ -31,6 +31,7 @@
 #include "operator/cli/text/progress_line.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/local/guardian.h"
+#include "operator/local/plain_links.h"
 
 namespace lockstep::cli {
 namespace {
@@ -273,7 +274,8 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   run_options.work_dir = work_dir.path();
   work_dir.RemoveMetricsAddresses();  // of a run that was killed
   run_options.mark = local::MarkOfThisRun();
-  const local::Guardian guardian(run_options.mark);
+  LOCKSTEP_ASSIGN_OR_RETURN(run_options.links, local::LinksFolder(work_dir.path()));
+  const local::Guardian guardian(run_options.mark, run_options.links);
   const SystemClock clock;
   Inbox inbox;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, run_options, inbox, clock));

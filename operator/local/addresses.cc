@@ -62,21 +62,6 @@ absl::StatusOr<Descriptor> TryLock(const std::string& path) {
   return lock;
 }
 
-absl::Status MakePrivateFolder(const std::string& path) {
-  std::error_code ignored;  // then mkdir says why
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::FailedPreconditionError(
-        fmt::format("cannot make {} for address locks: {}", path, std::strerror(errno)));
-  }
-  struct stat info{};
-  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid()) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} for address locks is not a folder of user {}", path, getuid()));
-  }
-  return absl::OkStatus();
-}
-
 PortRange EphemeralPorts() {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   PortRange range{32768, 60999};
@@ -101,6 +86,21 @@ std::string LockFolder(const char* runtime, const char* home) {
   if (is_usable(runtime)) return fmt::format("{}/lockstep", runtime);
   if (is_usable(home)) return fmt::format("{}/.cache/lockstep/addresses", home);
   return fmt::format("/tmp/lockstep-{}", getuid());
+}
+
+absl::Status MakePrivateFolder(const std::string& path) {
+  std::error_code ignored;  // then mkdir says why
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot make {} for locks and links: {}", path, std::strerror(errno)));
+  }
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} for locks and links is not a folder of user {}", path, getuid()));
+  }
+  return absl::OkStatus();
 }
 
 LocalAddresses::LocalAddresses(std::string lock_dir, PortRange ports)

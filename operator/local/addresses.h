@@ -25,10 +25,14 @@ struct PortRange {
 // 29999, which may overlap (each port is tried before use). Pure.
 PortRange ReservablePorts(PortRange ephemeral);
 
-// Returns the folder of this user's locks: `runtime`/lockstep, else
+// Returns the folder of this user's locks and links: `runtime`/lockstep, else
 // `home`/.cache/lockstep/addresses, which no other user can create first. If neither is writable,
 // returns /tmp/lockstep-<uid>; Open fails if another user has created that. Either may be null.
 std::string LockFolder(const char* runtime, const char* home);
+
+// Makes the folder, for this user alone, and those above it. FailedPrecondition: it cannot be made,
+// or belongs to another user.
+absl::Status MakePrivateFolder(const std::string& path);
 
 // Thread-safe. An address is reserved on first use, by a locked file in `lock_dir` and, for those
 // whose files are elsewhere, by a UDP socket that is bound to it, until this object or the process

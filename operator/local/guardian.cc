@@ -14,11 +14,12 @@
 #include "base/check.h"
 #include "base/launch.h"
 #include "operator/local/marked_processes.h"
+#include "operator/local/plain_links.h"
 
 namespace lockstep::local {
 namespace {
 
-[[noreturn]] void Guard(const std::string& mark, int program) {
+[[noreturn]] void Guard(const std::string& mark, const std::string& links, int program) {
   setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
   // Programs that read our output until it is closed must not wait for this process.
@@ -30,13 +31,16 @@ namespace {
     got = read(program, &byte, 1);
   } while (got < 0 && errno == EINTR);
   // The socket was closed without a byte: our program was killed.
-  if (got == 0) KillMarked(mark, ProcessIds, [](pid_t pid) { return kill(pid, SIGKILL) == 0; });
+  if (got == 0) {
+    KillMarked(mark, ProcessIds, [](pid_t pid) { return kill(pid, SIGKILL) == 0; });
+    RemoveLinks(links);
+  }
   _exit(0);
 }
 
 }  // namespace
 
-Guardian::Guardian(const std::string& mark) {
+Guardian::Guardian(const std::string& mark, const std::string& links) {
   int ends[2];
   LOCKSTEP_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: {}",
                  std::strerror(errno));
@@ -45,7 +49,7 @@ Guardian::Guardian(const std::string& mark) {
   LOCKSTEP_CHECK(pid_ >= 0, "fork: {}", std::strerror(errno));
   if (pid_ == 0) {
     ours.Close();
-    Guard(mark, theirs.fd());
+    Guard(mark, links, theirs.fd());
   }
   guardian_ = std::move(ours);
 }

@@ -1,4 +1,5 @@
-// A small process that outlives this program if it is killed, and then kills what its pods left.
+// A small process that outlives this program if it is killed, and then kills what its pods left and
+// removes its links.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +13,9 @@ namespace lockstep::local {
 // The kernel kills the processes that we started when we die, but not their descendants.
 class Guardian {
  public:
-  // Forks, so create it before any thread. `mark` is the common prefix of this program's marks.
-  explicit Guardian(const std::string& mark);
+  // Forks, so create it before any thread. `mark` is the common prefix of this program's marks,
+  // `links` the folder of its links: see LinksFolder.
+  Guardian(const std::string& mark, const std::string& links);
   ~Guardian();  // ends the guardian process; no process may be left
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;

@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/status.h"
+#include "operator/local/plain_links.h"
+
 namespace lockstep::local {
 namespace {
 
@@ -39,9 +42,22 @@ void PathMap::Add(std::string container_path, std::string host_path) {
   while (container_path.size() > 1 && container_path.back() == '/') container_path.pop_back();
   while (host_path.size() > 1 && host_path.back() == '/') host_path.pop_back();
   // One that maps a path to itself counts too: a mount above it must not apply there.
-  entries_.push_back({std::move(container_path), std::move(host_path)});
+  entries_.push_back({std::move(container_path), host_path, host_path});
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.from.size() > b.from.size(); });
+}
+
+absl::Status PathMap::UseLinks(
+    const std::function<absl::StatusOr<std::string>(const std::string&)>& link) {
+  for (Entry& entry : entries_) {
+    // One that maps a path to itself has the characters in the job, too.
+    if (entry.from == entry.in_text) continue;
+    const bool in_json = !IsUtf8(entry.in_json);
+    if (!in_json && !HasShellCharacters(entry.in_text)) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(entry.in_text, link(entry.in_text));
+    if (in_json) entry.in_json = entry.in_text;
+  }
+  return absl::OkStatus();
 }
 
 const PathMap::Entry* PathMap::Find(std::string_view text, std::size_t pos) const {
@@ -54,11 +70,11 @@ const PathMap::Entry* PathMap::Find(std::string_view text, std::size_t pos) cons
   return nullptr;
 }
 
-std::string PathMap::RewriteText(std::string_view text) const {
+std::string PathMap::RewriteText(std::string_view text, std::string Entry::* to) const {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     if (const Entry* entry = Find(text, i)) {
-      out += entry->to;
+      out += entry->*to;
       i += entry->from.size();
     } else {
       out += text[i++];
@@ -79,7 +95,7 @@ std::string PathMap::RewriteJson(std::string_view json) const {
     const std::string_view string = StringAt(json, i);
     i += string.size();
     const auto text = Json::parse(string).get<std::string>();
-    const std::string mapped = IsNameBefore(json, i) ? text : RewriteText(text);
+    const std::string mapped = IsNameBefore(json, i) ? text : RewriteText(text, &Entry::in_json);
     out +=
         mapped == text ? string : Json(mapped).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
@@ -88,7 +104,7 @@ std::string PathMap::RewriteJson(std::string_view json) const {
 
 std::string PathMap::Rewrite(std::string_view text) const {
   if (entries_.empty()) return std::string(text);
-  return IsJsonObjectOrList(text) ? RewriteJson(text) : RewriteText(text);
+  return IsJsonObjectOrList(text) ? RewriteJson(text) : RewriteText(text, &Entry::in_text);
 }
 
 }  // namespace lockstep::local

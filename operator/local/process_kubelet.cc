@@ -217,11 +217,16 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
     LOCKSTEP_RETURN_IF_ERROR(filled);
     LOCKSTEP_RETURN_IF_ERROR(CpuLimit(pod, container).status());
     LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
-    paths.Add(container.value("terminationMessagePath", api::kTerminationMessagePath),
-              message_path(container));
+    const std::string told_path =
+        container.value("terminationMessagePath", api::kTerminationMessagePath);
+    paths.Add(told_path, message_path(container));
+    if (options_.links) {
+      LOCKSTEP_RETURN_IF_ERROR(
+          paths.UseLinks([this](const std::string& path) { return options_.links->To(path); }));
+    }
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessSpec process,
                               MakeProcess(told, container, paths, options_.host, client_));
-    process.env[api::kEnvTerminationMessagePath] = message_path(container);
+    process.env[api::kEnvTerminationMessagePath] = paths.Rewrite(told_path);
     process.marker =
         fmt::format("{}{}/{}/", options_.mark, kube::Uid(pod), container.value("name", ""));
     return process;

@@ -17,6 +17,7 @@
 #include "operator/local/gpu_shares.h"
 #include "operator/local/machine_use.h"
 #include "operator/local/memory_client.h"
+#include "operator/local/plain_links.h"
 #include "operator/local/pod_runner.h"
 #include "operator/local/volumes.h"
 
@@ -29,6 +30,8 @@ struct KubeletOptions {
   HostFacts host;
   std::vector<int> cpus;          // cores to share out; empty: processes are not pinned
   std::vector<std::string> gpus;  // GPUs to share out: see PermittedGpus
+  // Makes plain names for volumes where those are needed; null: they have none.
+  std::shared_ptr<PlainLinks> links = nullptr;
   // By which runs at the same time use different cores and GPUs; null: there is no other run.
   std::shared_ptr<MachineUse> use = nullptr;
   // Those without a limit share the cores evenly; see RunsOnAllCores for who does not count.

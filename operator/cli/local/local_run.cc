@@ -151,6 +151,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   }
   LOCKSTEP_ASSIGN_OR_RETURN(auto use, local::MachineUse::Open(addresses->lock_dir()));
   kubelet.use = std::make_shared<local::MachineUse>(std::move(use));
+  kubelet.links = std::make_shared<local::PlainLinks>(options.links);
   kubelet.expected_pods = local::PodsThatShareCores(job);
   LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 

@@ -22,6 +22,7 @@ struct LocalRunOptions {
   std::string work_dir;                        // absolute
   std::map<std::string, std::string> volumes;  // --volume; absolute paths
   std::string mark;                            // prefix of its processes' marks; see KubeletOptions
+  std::string links;                           // the folder of its links: see LinksFolder
 };
 
 class LocalRun {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "base/descriptor.h"
@@ -400,6 +401,78 @@ TEST_F(RunCommandTest, RunsAtATimeUseDifferentCoresAndGpus) {
   for (const char* file : {"cpus", "gpus"}) {
     EXPECT_NE(ReadTextFile(Scratch(file, "a")), ReadTextFile(Scratch(file, "b"))) << file;
   }
+}
+
+// A folder that a shell takes apart. Links by which it does not lie in `runtime`.
+class OddFolderTest : public RunCommandTest {
+ protected:
+  OddFolderTest() {
+    fs::create_directory(odd_);
+    fs::create_directory(folder_.At("runtime"));
+  }
+  std::vector<std::string> Args() const {
+    return {"run", "../job.yaml", "--work-dir", "w", "--output", "json"};
+  }
+  std::function<void()> Prepare() const {
+    return [this] { setenv("XDG_RUNTIME_DIR", folder_.At("runtime").c_str(), 1); };
+  }
+  bool HasLinks() const {
+    for (const auto& entry : fs::directory_iterator(folder_.At("runtime/lockstep"))) {
+      if (entry.path().filename().string().starts_with("links-")) return true;
+    }
+    return false;
+  }
+  const std::string odd_ = folder_.At("my dir; $(touch x) 'y'");
+};
+
+TEST_F(OddFolderTest, CommandsActOnTheFilesThatTheyName) {
+  WriteTextFile(folder_.At("job.yaml"),
+                ShellJob("job", 1,
+                         "echo in > /scratch/x && cat /scratch/x > /scratch/y && cp $OUT /scratch/z"
+                         " && find /scratch -name x > /scratch/found && rm -rf /scratch/x"
+                         " && echo bye > /dev/termination-log"));
+  std::vector<std::string> args = Args();
+  args.insert(args.end(), {"--set",
+                           "spec.replicaSpecs.Worker.template.spec.containers[0].env="
+                           "[{name: OUT, value: /scratch/y}]"});
+  const Ended ended = Program(odd_, args, Prepare()).Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string volume = odd_ + "/w/volumes/scratch";
+  EXPECT_EQ(ReadTextFile(volume + "/y"), "in\n");
+  EXPECT_EQ(ReadTextFile(volume + "/z"), "in\n");
+  EXPECT_THAT(ReadTextFile(volume + "/found"), HasSubstr("/volumes/scratch/x\n"));
+  EXPECT_FALSE(Exists(volume + "/x"));
+  EXPECT_FALSE(HasLinks());
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    EXPECT_THAT(entry.path().filename().string(),
+                ::testing::AnyOf("job.yaml", "runtime", fs::path(odd_).filename().string()));
+  }
+}
+
+TEST_F(OddFolderTest, AKilledRunLeavesNoLinks) {
+  WriteTextFile(folder_.At("job.yaml"), ShellJob("job", 1, "touch /scratch/up; exec sleep 100"));
+  Program program(odd_, Args(), Prepare());
+  ASSERT_TRUE(Eventually([&] { return Exists(odd_ + "/w/volumes/scratch/up"); }));
+  EXPECT_TRUE(HasLinks());
+  program.Signal(SIGKILL);
+  program.Wait();
+  EXPECT_TRUE(Eventually([&] { return !HasLinks(); }));
+}
+
+// JSON, such as the trainer's configuration, cannot hold the name of the folder.
+TEST_F(RunCommandTest, InAFolderThatIsNotUtf8CheckpointsAreWhereTheReportSays) {
+  WriteJob(1, R"sh(
+      directory='s/.*"checkpoint":{[^}]*"directory":"\([^"]*\)".*/\1/'
+      checkpoint=$(echo "$LOCKSTEP_CONFIG" | sed "$directory")/step-00000001
+      mkdir -p "$checkpoint" && echo {} > "$checkpoint/manifest.json")sh");
+  const std::string work_dir = "caf\xe9";
+  const Ended ended =
+      Run(JsonIn(work_dir, {"--set", kTraining, "--set",
+                            "spec.training.checkpoint={directory: /scratch/kept}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Exists(folder_.At(work_dir + "/volumes/scratch/kept/step-00000001/manifest.json")));
+  EXPECT_THAT(ended.Report()["checkpoint"].dump(),
+              HasSubstr("/volumes/scratch/kept/step-00000001"));
 }
 
 TEST_F(RunCommandTest, SetChangesTheJob) {

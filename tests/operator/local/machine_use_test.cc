@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <thread>
 
 #include "tests/support/temp_directory.h"

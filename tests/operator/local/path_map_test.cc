@@ -46,6 +46,28 @@ TEST(PathMapTest, JsonStaysJson) {
   EXPECT_EQ(paths.Rewrite(R"({"b":"/data/x","a":1})"), R"({"b":"/home/the \"user\"/x","a":1})");
 }
 
+TEST(PathMapTest, APathThatAShellTakesApartHasAnotherNameInTexts) {
+  PathMap paths;
+  paths.Add("/data", "/a b");
+  paths.Add("/plain", "/srv/plain");
+  paths.Add("/caf", "/caf\xe9");
+  paths.Add("/home/x y", "/home/x y");
+  const auto link = [](const std::string& path) -> absl::StatusOr<std::string> {
+    return path == "/a b" ? "/links/1" : path == "/caf\xe9" ? "/links/2" : "none";
+  };
+  ASSERT_TRUE(paths.UseLinks(link).ok());
+  EXPECT_EQ(paths.Rewrite("cat /data/x > /plain/y"), "cat /links/1/x > /srv/plain/y");
+  EXPECT_EQ(paths.Rewrite("ls /caf '/home/x y/z'"), "ls /links/2 '/home/x y/z'");
+  EXPECT_EQ(paths.Rewrite(R"(["/data/x", "/caf/x"])"), R"(["/a b/x", "/links/2/x"])")
+      << "no shell reads it, but it must be UTF-8";
+  PathMap others;
+  others.Add("/data", "/a;b");
+  const auto fails = [](const std::string&) -> absl::StatusOr<std::string> {
+    return absl::FailedPreconditionError("full");
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(others.UseLinks(fails)));
+}
+
 TEST(PathMapTest, OfJsonOnlyStringsAreRewritten) {
   EXPECT_EQ(Paths().Rewrite(R"({ "/data" : ["/data", "x\"/data/", "\/data/\u0078"], "n": 1.50 })"),
             R"({ "/data" : ["/srv/u/d", "x\"/srv/u/d/", "/srv/u/d/x"], "n": 1.50 })");
