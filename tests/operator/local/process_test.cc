@@ -12,10 +12,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <filesystem>
 #include <thread>
 
 #include "operator/local/guardian.h"
 #include "operator/local/marked_processes.h"
+#include "operator/local/plain_links.h"
 #include "operator/local/process_kubelet.h"
 #include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
@@ -186,13 +188,16 @@ TEST_F(ProcessTest, AGroupOfDeadOrphansIsNotAlive) {
   }
 }
 
-TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
+TEST(GuardianTest, EndsWhatAKilledProgramLeaves) {
   const TempDirectory folder;
+  const std::string links = folder.At("links");
   const std::string mark = MarkOfThisRun();
   const pid_t program = fork();
   ASSERT_GE(program, 0);
   if (program == 0) {  // the program, which has a guardian and a grandchild, is killed
-    const Guardian guardian(mark);
+    const Guardian guardian(mark, links);
+    PlainLinks of_program(links);
+    if (!of_program.To("/a b").ok()) _exit(1);
     setenv(kMarkVariable, (mark + "pod/").c_str(), 1);
     if (std::system("setsid sleep 100 >/dev/null 2>&1 &") != 0) _exit(1);
     kill(getpid(), SIGKILL);
@@ -201,7 +206,7 @@ TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
   ASSERT_EQ(waitpid(program, &status, 0), program);
   ASSERT_TRUE(WIFSIGNALED(status));
   const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
-  while (Lives(mark)) {
+  while (Lives(mark) || std::filesystem::exists(links)) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
@@ -212,7 +217,7 @@ TEST(GuardianTest, TheProgramOutlivesAGuardianThatWasKilled) {
   ASSERT_GE(program, 0);
   if (program == 0) {
     {
-      const Guardian guardian(MarkOfThisRun());
+      const Guardian guardian(MarkOfThisRun(), "/no/such");
       siginfo_t ended{};
       for (const pid_t pid : ProcessIds()) {
         if (ParentOf(pid) != getpid()) continue;
