@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/controller/children/addresses.h"
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/job_controller.h"
 #include "operator/health/checks.h"
 #include "operator/health/list_access.h"
@@ -28,6 +29,7 @@
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/rest/rest_client.h"
 #include "operator/kube/runtime/leader_elector.h"
+#include "operator/kube/served_version_client.h"
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
@@ -91,6 +93,7 @@ class Operator {
   metrics::OperatorMetrics metrics_;
   const std::unique_ptr<kube::RestClient> api_, lease_api_;
   kube::InstrumentedClient client_, lease_client_;
+  kube::ServedVersionClient kueue_client_;  // client_, for Kueue's kinds too
   const controller::DnsAddresses addresses_;
   std::optional<controller::JobTokens> tokens_;
   controller::NoProgress no_progress_;
@@ -122,10 +125,12 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       lease_api_(std::move(lease_api)),
       client_(*api_, clock, {&watchdog_, &metrics_}),
       lease_client_(*lease_api_, clock, {&watchdog_, &metrics_}),
+      kueue_client_(client_, controller::kKueueGroup, controller::kKueueVersions,
+                    controller::WorkloadIn),
       controller_(
-          client_, addresses_, ProgressOf(flags), clock,
+          kueue_client_, addresses_, ProgressOf(flags), clock,
           ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), reports_, metrics_)),
-      access_(client_, FollowedBy(controller_)),
+      access_(kueue_client_, FollowedBy(controller_)),
       election_(ElectionOptions(flags, cluster)),
       elector_(lease_client_, clock, election_, ExitWithoutLease),
       report_endpoint_(

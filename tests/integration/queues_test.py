@@ -12,7 +12,6 @@ from manifests_test import overlay
 from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
 DEFAULT = "/namespaces/default/"
-WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1{DEFAULT}workloads"
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 MORE = {"resources": {"requests": {"cpu": "500m"}}}
 
@@ -27,9 +26,9 @@ class Case(unittest.TestCase):
         for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
 
-    def start(self, components, *flags):
+    def start(self, components, *flags, served=None):
         for name in components:
-            foreign_resources.install(server(), name)
+            foreign_resources.install(server(), name, served)
         with overlay("rbac", components) as path:  # the overlay has no Deployment to patch
             install(path)
             self.granted = granted(path)
@@ -87,21 +86,34 @@ class GangTest(Case):
                         lambda metadata: metadata["labels"]["scheduling.x-k8s.io/pod-group"])
 
 
-class KueueTest(Case):
+class KueueCase(Case):
+    """Kueue that serves one version of its API alone."""
+
     def setUp(self):
         super().setUp()
-        self.start(["kueue"], "--kueue")
-        eventually(lambda: self.get(WORKLOADS))
-        server().kubectl("apply", "-f", "-", stdin=FLAVOR_AND_PRIORITIES)
+        self.use(self.version)
+        self.addCleanup(lambda: server().call("DELETE", self.workloads))  # after the operator's end
+        self.start(["kueue"], "--kueue", served=self.version)
+        server().kubectl("apply", "-f", "-", stdin=FLAVOR_AND_PRIORITIES.format(version=self.version))
+
+    def use(self, version):
+        """Has the server serve this version alone."""
+        foreign_resources.install(server(), "kueue", version)
+        other = {"v1beta1": "v1beta2", "v1beta2": "v1beta1"}[version]
+        for plural in ("workloads", "resourceflavors", "workloadpriorityclasses"):
+            group = "/apis/kueue.x-k8s.io"
+            eventually(lambda plural=plural: self.get(f"{group}/{version}/{plural}")
+                       and not self.get(f"{group}/{other}/{plural}"))
+        self.workloads = f"/apis/kueue.x-k8s.io/{version}{DEFAULT}workloads"
 
     def queued(self, name, labels=(), **spec):
         base = job(name, suspend=True, replicaSpecs={"Worker": role(2, [container(**MORE)])}, **spec)
         base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research", **dict(labels)}
         server().create(base)
-        return eventually(lambda: self.get(f"{WORKLOADS}/trainingjob-{name}"))
+        return eventually(lambda: self.get(f"{self.workloads}/trainingjob-{name}"))
 
     def set_workload(self, name, *conditions, admission=True):
-        self.patch(f"{WORKLOADS}/trainingjob-{name}/status", {"status": {
+        self.patch(f"{self.workloads}/trainingjob-{name}/status", {"status": {
             "conditions": list(conditions), "admission": {
                 "clusterQueue": "cluster", "podSetAssignments": [
                     {"name": "worker", "count": 2, "flavors": {"cpu": "fast"},
@@ -110,10 +122,13 @@ class KueueTest(Case):
     def job(self, name):
         return self.get(f"{JOBS}/{name}")
 
-    def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
+    def check_life(self, priority):
+        """`priority`: what the Workload's spec says of the class."""
+        server().create(job("unqueued"))
+        eventually(lambda: self.get(f"{PODS}/unqueued-worker-0"))
         workload = self.queued("queued", labels={"kueue.x-k8s.io/priority-class": "urgent"})
-        self.assertEqual("research", workload["spec"]["queueName"])
-        self.assertEqual(7, workload["spec"]["priority"])
+        self.assertLessEqual({"queueName": "research", "priority": 7, **priority}.items(),
+                             workload["spec"].items())
         self.assertTrue(self.job("queued")["spec"]["suspend"])
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"))
         pod = eventually(lambda: self.get(f"{PODS}/queued-worker-1"))
@@ -129,6 +144,8 @@ class KueueTest(Case):
         eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
         # Kueue limits the time of the next start only if PodsReady has a reason that Kueue knows.
         self.assertEqual(("False", "WaitForStart"), self.readiness("queued"))
+        self.assertEqual(workload["metadata"]["uid"],
+                         self.get(f"{self.workloads}/trainingjob-queued")["metadata"]["uid"])
 
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
                           condition("PodsReady", "False", reason="WaitForStart"),
@@ -143,41 +160,13 @@ class KueueTest(Case):
         self.assertIn(("training.lockstep.dev", "trainingjobs", "update"), audited()[0])
         self.assertIn(("scheduling.k8s.io", "priorityclasses", "get"), audited()[0])
 
-    def test_kueue_chooses_nodes_and_takes_back_the_quota_of_finished_replicas(self):
-        asked = {"kueue.x-k8s.io/podset-required-topology": "rack"}
-        worker = role(2, [container(**MORE)])
-        worker["template"]["metadata"] = {"annotations": asked}
-        base = job("racks", suspend=True, strategy={"type": "Independent"}, replicaSpecs={"Worker": worker})
-        base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-        server().create(base)
-        path = f"{WORKLOADS}/trainingjob-racks"
-        workload = eventually(lambda: self.get(path))
-        self.assertEqual({"required": "rack", "podIndexLabel": "training.lockstep.dev/replica-index"},
-                         workload["spec"]["podSets"][0]["topologyRequest"])
-        self.patch(f"{path}/status", {"status": {
-            "conditions": [condition("QuotaReserved"), condition("Admitted")],
-            "admission": {"clusterQueue": "cluster", "podSetAssignments": [
-                {"name": "worker", "count": 2, "flavors": {"cpu": "fast"}, "topologyAssignment": {
-                    "levels": ["rack"], "domains": [{"values": ["r1"], "count": 2}]}}]}}})
-        pod = eventually(lambda: self.get(f"{PODS}/racks-worker-1"))
-        self.assertEqual([{"name": "kueue.x-k8s.io/topology"}], pod["spec"]["schedulingGates"])
-        self.assertEqual("worker", pod["metadata"]["labels"]["kueue.x-k8s.io/podset"])
-        self.assertEqual("trainingjob-racks", pod["metadata"]["annotations"]["kueue.x-k8s.io/workload"])
-        for index in range(2):  # as Kueue opens the gate
-            eventually(lambda index=index: self.get(f"{PODS}/racks-worker-{index}"))
-            self.patch(f"{PODS}/racks-worker-{index}", {"spec": {
-                "schedulingGates": None, "nodeSelector": {"rack": "r1"}}})
-        self.run_pods("racks", "Started")
-        self.finish("racks-worker-1")
-        eventually(lambda: self.get(path)["status"].get("reclaimablePods") == [{"name": "worker", "count": 1}])
-
     def change_while_waiting(self):
         """A job may change its requests before it is admitted: its Workload is recreated."""
         first = self.queued("changed", runPolicy={"schedulingPolicy": {
             "priorityClass": "system-cluster-critical"}})
         self.assertIsNone(server().patch("changed", {"spec": {"replicaSpecs": {"Worker": {
             "replicas": 3}}}}))
-        path = f"{WORKLOADS}/trainingjob-changed"
+        path = f"{self.workloads}/trainingjob-changed"
         eventually(lambda: (self.get(path) or first)["metadata"]["uid"] != first["metadata"]["uid"])
         self.assertEqual(3, self.get(path)["spec"]["podSets"][0]["count"])
 
@@ -196,20 +185,84 @@ class KueueTest(Case):
         return found.get("status"), found.get("reason")
 
     def find(self, name, kind):
-        workload = self.get(f"{WORKLOADS}/trainingjob-{name}") or {}
+        workload = self.get(f"{self.workloads}/trainingjob-{name}") or {}
         return next((entry for entry in workload.get("status", {}).get("conditions", [])
                      if entry["type"] == kind), {})
 
 
+class KueueTest(KueueCase):
+    """As of Kueue 0.20."""
+    version = "v1beta2"
+
+    def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
+        self.check_life({"priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass",
+                                              "name": "urgent"}})
+
+    def test_kueue_chooses_nodes_and_takes_back_the_quota_of_finished_replicas(self):
+        asked = {"kueue.x-k8s.io/podset-required-topology": "rack"}
+        worker = role(2, [container(**MORE)])
+        worker["template"]["metadata"] = {"annotations": asked}
+        base = job("racks", suspend=True, strategy={"type": "Independent"}, replicaSpecs={"Worker": worker})
+        base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+        server().create(base)
+        path = f"{self.workloads}/trainingjob-racks"
+        workload = eventually(lambda: self.get(path))
+        self.assertEqual({"required": "rack", "podIndexLabel": "training.lockstep.dev/replica-index"},
+                         workload["spec"]["podSets"][0]["topologyRequest"])
+        self.patch(f"{path}/status", {"status": {
+            "conditions": [condition("QuotaReserved"), condition("Admitted")],
+            "admission": {"clusterQueue": "cluster", "podSetAssignments": [
+                {"name": "worker", "count": 2, "flavors": {"cpu": "fast"}, "topologyAssignment": {
+                    "levels": ["rack"], "slices": [{"domainCount": 1, "podCounts": {"universal": 2},
+                                                    "valuesPerLevel": [{"universal": "r1"}]}]}}]}}})
+        pod = eventually(lambda: self.get(f"{PODS}/racks-worker-1"))
+        self.assertEqual([{"name": "kueue.x-k8s.io/topology"}], pod["spec"]["schedulingGates"])
+        self.assertEqual("worker", pod["metadata"]["labels"]["kueue.x-k8s.io/podset"])
+        self.assertEqual("trainingjob-racks", pod["metadata"]["annotations"]["kueue.x-k8s.io/workload"])
+        for index in range(2):  # as Kueue opens the gate
+            eventually(lambda index=index: self.get(f"{PODS}/racks-worker-{index}"))
+            self.patch(f"{PODS}/racks-worker-{index}", {"spec": {
+                "schedulingGates": None, "nodeSelector": {"rack": "r1"}}})
+        self.run_pods("racks", "Started")
+        self.finish("racks-worker-1")
+        eventually(lambda: self.get(path)["status"].get("reclaimablePods") == [{"name": "worker", "count": 1}])
+
+
+class OldKueueTest(KueueCase):
+    """As of Kueue before 0.15."""
+    version = "v1beta1"
+
+    def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
+        self.check_life({"priorityClassName": "urgent",
+                         "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"})
+
+    def test_kueue_is_upgraded_while_jobs_run_and_wait(self):
+        self.queued("running")
+        self.set_workload("running", condition("QuotaReserved"), condition("Admitted"))
+        self.run_pods("running", "Started")
+        waiting = self.queued("waiting")
+
+        self.use("v1beta2")
+        for index in (1, 0):
+            self.finish(f"running-worker-{index}")
+        eventually(lambda: self.condition("running", "Finished") == "True")
+        self.set_workload("waiting", condition("QuotaReserved"), condition("Admitted"))
+        self.run_pods("waiting", "Started")
+        self.assertEqual(waiting["metadata"]["uid"],
+                         self.get(f"{self.workloads}/trainingjob-waiting")["metadata"]["uid"])
+        self.queued("later")
+        self.assertEqual([], audited()[1])
+
+
 FLAVOR_AND_PRIORITIES = """
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/{version}
 kind: ResourceFlavor
-metadata: {name: fast}
-spec: {nodeLabels: {speed: high}}
+metadata: {{name: fast}}
+spec: {{nodeLabels: {{speed: high}}}}
 ---
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/{version}
 kind: WorkloadPriorityClass
-metadata: {name: urgent}
+metadata: {{name: urgent}}
 value: 7
 """
 

@@ -190,10 +190,9 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                      std::optional<std::int64_t> priority) {
   Object spec = {{"queueName", QueueName(job)}, {"podSets", PodSetsOf(job, settings)}};
   if (const auto reference = PriorityOf(job); reference && priority) {
-    const bool own = reference->kind == kWorkloadPriorityKind;
-    spec["priorityClassName"] = reference->name;
-    spec["priorityClassSource"] =
-        own ? "kueue.x-k8s.io/workloadpriorityclass" : "scheduling.k8s.io/priorityclass";
+    spec["priorityClassRef"] = {{"group", reference->kind.group},
+                                {"kind", reference->kind.kind},
+                                {"name", reference->name}};
     spec["priority"] = *priority;
   }
   Object metadata = ChildMetadata(job, WorkloadName(job));
@@ -204,6 +203,18 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},
           {"spec", std::move(spec)}};
+}
+
+Object WorkloadIn(Object workload, const kube::Kind& kind) {
+  Object& spec = workload.at("spec");
+  if (kind.version != kKueueV1Beta1 || !spec.contains("priorityClassRef")) return workload;
+  const Object reference = std::move(spec.at("priorityClassRef"));
+  spec.erase("priorityClassRef");
+  spec["priorityClassName"] = TextMember(reference, "name");
+  spec["priorityClassSource"] = TextMember(reference, "group") == kKueueGroup
+                                    ? "kueue.x-k8s.io/workloadpriorityclass"
+                                    : "scheduling.k8s.io/priorityclass";
+  return workload;
 }
 
 void ApplyGrant(const PodSetGrant& grant, const api::TrainingJob& job, api::Role role,

@@ -1,10 +1,11 @@
-// A job's Kueue Workload (kueue.x-k8s.io/v1beta1): what it requests and what was granted. Pure.
+// A job's Kueue Workload (kueue.x-k8s.io): what it requests and what was granted. Pure.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/v1/training_job.h"
 #include "operator/controller/state/observed_workload.h"
@@ -13,10 +14,17 @@
 
 namespace lockstep::controller {
 
-inline const kube::Kind kWorkloadKind{"kueue.x-k8s.io", "v1beta1", "Workload", "workloads"};
-inline const kube::Kind kFlavorKind{"kueue.x-k8s.io", "v1beta1", "ResourceFlavor",
-                                    "resourceflavors", /*namespaced=*/false};
-inline const kube::Kind kWorkloadPriorityKind{"kueue.x-k8s.io", "v1beta1", "WorkloadPriorityClass",
+// The versions of Kueue's kinds, the newest first. Kueue before 0.15 serves only v1beta1, Kueue
+// from 0.20 on only v1beta2. What is built here is v1beta2; see WorkloadIn. Members that differ are
+// read in either version.
+inline constexpr char kKueueGroup[] = "kueue.x-k8s.io";
+inline constexpr char kKueueV1Beta1[] = "v1beta1", kKueueV1Beta2[] = "v1beta2";
+inline const std::vector<std::string> kKueueVersions{kKueueV1Beta2, kKueueV1Beta1};
+
+inline const kube::Kind kWorkloadKind{kKueueGroup, kKueueV1Beta2, "Workload", "workloads"};
+inline const kube::Kind kFlavorKind{kKueueGroup, kKueueV1Beta2, "ResourceFlavor", "resourceflavors",
+                                    /*namespaced=*/false};
+inline const kube::Kind kWorkloadPriorityKind{kKueueGroup, kKueueV1Beta2, "WorkloadPriorityClass",
                                               "workloadpriorityclasses", /*namespaced=*/false};
 inline const kube::Kind kPriorityKind{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",
                                       /*namespaced=*/false};
@@ -59,6 +67,8 @@ bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& jo
 // the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
+// Returns such a Workload with the fields of kind.version. See kube::ServedVersionClient.
+kube::Object WorkloadIn(kube::Object workload, const kube::Kind& kind);
 
 // Applies the grant to `pod`, one of this role. The grant's node selectors, labels and annotations
 // override the template's where the keys are equal; its tolerations are appended if missing. If

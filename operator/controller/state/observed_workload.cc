@@ -121,7 +121,10 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   const Object& spec = Member(workload, "spec");
   if (!IsOfPresentScheme(read.templates)) read.resources = ResourcesHash(Member(spec, "podSets"));
   read.queue = Shortened(TextMember(spec, "queueName"), kLongestWorkloadName);
-  read.priority_class = Shortened(TextMember(spec, "priorityClassName"), kLongestWorkloadName);
+  const Object& reference = Member(spec, "priorityClassRef");  // of v1beta2
+  read.priority_class = Shortened(
+      reference.is_object() ? TextMember(reference, "name") : TextMember(spec, "priorityClassName"),
+      kLongestWorkloadName);
   for (const Object& set : ListMember(spec, "podSets")) {
     const auto role = api::RoleFromName(TextMember(set, "name"));
     if (!role) continue;
@@ -170,6 +173,7 @@ kube::FieldMask WorkloadFields() {
   for (const char* path : {"metadata.annotations",
                            "spec.queueName",
                            "spec.priorityClassName",
+                           "spec.priorityClassRef.name",
                            "spec.podSets.name",
                            "spec.podSets.count",
                            "spec.podSets.minCount",

@@ -1,5 +1,5 @@
-// A job's Kueue Workload (kueue.x-k8s.io/v1beta1) as the cache has it: what was requested and what
-// was granted. Pure.
+// A job's Kueue Workload as the cache has it, in any of kKueueVersions (children/kueue.h): what was
+// requested and what was granted. Pure.
 #pragma once
 
 #include <map>

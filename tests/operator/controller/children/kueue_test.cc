@@ -33,13 +33,14 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
           })
           .BuildWithDefaults();
   const kube::Object workload = BuildWorkload(job, kKueue, 1000);
-  EXPECT_EQ(workload.at("apiVersion"), "kueue.x-k8s.io/v1beta1");
+  EXPECT_EQ(workload.at("apiVersion"), "kueue.x-k8s.io/v1beta2");
   EXPECT_EQ(kube::ControllerUid(workload), "j-uid");
   EXPECT_EQ(kube::Label(workload, "kueue.x-k8s.io/job-uid"), "j-uid");
   const Json& spec = workload.at("spec");
   EXPECT_EQ(spec.at("queueName"), "research");
   EXPECT_EQ(spec.at("priority"), 1000);
-  EXPECT_EQ(spec.at("priorityClassSource"), "scheduling.k8s.io/priorityclass");
+  EXPECT_EQ(spec.at("priorityClassRef"),
+            (Json{{"group", "scheduling.k8s.io"}, {"kind", "PriorityClass"}, {"name", "high"}}));
   ASSERT_THAT(spec.at("podSets"), SizeIs(2));
   EXPECT_EQ(spec.at("podSets")[0].at("name"), "chief");
   EXPECT_FALSE(spec.at("podSets")[0].contains("minCount"));
@@ -52,6 +53,32 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
   EXPECT_EQ(ReadWorkload(workload).counts,
             (std::map<Role, int>{{Role::kChief, 1}, {Role::kWorker, 4}}));
   EXPECT_EQ(ReadWorkload(workload).min_workers, 2);
+}
+
+// Kueue's conversion of the two versions (apis/kueue/v1beta1/workload_conversion.go).
+TEST(KueueTest, AWorkloadOfTheOlderVersionNamesItsPriorityClassInItsOwnWay) {
+  kube::Kind old = kWorkloadKind;
+  old.version = "v1beta1";
+  const auto labelled = Queued().With(
+      [](api::TrainingJob& job) { job.metadata.labels["kueue.x-k8s.io/priority-class"] = "high"; });
+  const auto of_pods = Queued().With([](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().priority_class = "high";
+  });
+  for (const auto& [job, source] :
+       {std::pair(labelled.BuildWithDefaults(), "kueue.x-k8s.io/workloadpriorityclass"),
+        std::pair(of_pods.BuildWithDefaults(), "scheduling.k8s.io/priorityclass")}) {
+    const kube::Object workload = BuildWorkload(job, kKueue, 7);
+    EXPECT_EQ(WorkloadIn(workload, kWorkloadKind), workload);
+    const kube::Object older = WorkloadIn(workload, old);
+    EXPECT_FALSE(older.at("spec").contains("priorityClassRef"));
+    EXPECT_EQ(older.at("spec").at("priorityClassName"), "high");
+    EXPECT_EQ(older.at("spec").at("priorityClassSource"), source);
+    EXPECT_EQ(older.at("spec").at("priority"), 7);
+    EXPECT_EQ(ReadWorkload(older), ReadWorkload(workload)) << "else it would be made anew";
+    EXPECT_EQ(ReadWorkload(older).priority_class, "high");
+  }
+  const kube::Object plain = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
+  EXPECT_EQ(WorkloadIn(plain, old), plain);
 }
 
 // It is stored in Workloads: for the same templates to have another hash, kTemplatesScheme must
