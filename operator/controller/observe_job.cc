@@ -104,9 +104,10 @@ api::TrainingJob Unreadable(const Object& object) {
   return named;
 }
 
-// Keeps the labels of queueing systems: the rest is never read, and may be large.
+// Keeps what queueing systems are told: the rest is never read, and may be large.
 void TrimMetadata(api::ObjectMeta& metadata) {
-  metadata.annotations.clear();
+  std::erase_if(metadata.annotations,
+                [](const auto& annotation) { return !IsQueueingAnnotation(annotation.first); });
   metadata.owner_references.clear();
   std::erase_if(metadata.labels, [](const auto& label) { return !IsQueueingLabel(label.first); });
 }

@@ -42,11 +42,12 @@ def one_of(*names):
     return {"type": "string", "enum": names}
 
 
-def workload(priority, assignment):
-    """The fields of one version, of which these differ: of spec, of a topologyAssignment."""
+def workload(priority, assignment, past):
+    """The fields of one version, of which these differ: of spec, of a topologyAssignment, of status."""
+    limit = {**WHOLE, "minimum": 1}
     return {
         "spec": record(("podSets",), queueName=TEXT, podSets=list_of(POD_SET, "name"), priority=WHOLE,
-                       **priority),
+                       maximumExecutionTimeSeconds=limit, **priority),
         "status": record(
             conditions=CONDITIONS,
             admission={**record(
@@ -59,7 +60,8 @@ def workload(priority, assignment):
             admissionChecks=list_of(record(
                 ("name",), name=TEXT, podSetUpdates=list_of(record(
                     ("name",), name=TEXT, nodeSelector=map_of(TEXT), labels=map_of(TEXT),
-                    annotations=map_of(TEXT), tolerations=list_of(OPEN)))), "name")),
+                    annotations=map_of(TEXT), tolerations=list_of(OPEN)))), "name"),
+            **{past: WHOLE}),
     }
 
 
@@ -67,13 +69,15 @@ WORKLOADS = {
     "v1beta1": workload(
         {"priorityClassName": TEXT,
          "priorityClassSource": one_of("kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass")},
-        {"domains": list_of(record(("values", "count"), values=list_of(TEXT), count=WHOLE))}),
+        {"domains": list_of(record(("values", "count"), values=list_of(TEXT), count=WHOLE))},
+        "accumulatedPastExexcutionTimeSeconds"),
     "v1beta2": workload(
         {"priorityClassRef": record(
             ("group", "kind", "name"), group=one_of("kueue.x-k8s.io", "scheduling.k8s.io"),
             kind=one_of("WorkloadPriorityClass", "PriorityClass"), name=TEXT)},
         {"slices": list_of(record(("domainCount", "valuesPerLevel", "podCounts"), domainCount=WHOLE,
-                                  valuesPerLevel=list_of(OPEN), podCounts=OPEN))}),
+                                  valuesPerLevel=list_of(OPEN), podCounts=OPEN))},
+        "accumulatedPastExecutionTimeSeconds"),
 }
 
 

@@ -3,6 +3,7 @@
 No scheduler runs: the test writes what a scheduler would write.
 """
 import contextlib
+import time
 import unittest
 
 import foreign_resources
@@ -13,12 +14,13 @@ from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
 DEFAULT = "/namespaces/default/"
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+TWO_HOURS_AGO = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 7200))
 MORE = {"resources": {"requests": {"cpu": "500m"}}}
 
 
 def condition(kind, status="True", reason="Tested"):
     return {"type": kind, "status": status, "reason": reason, "message": "by the test",
-            "lastTransitionTime": "2026-01-02T03:04:05Z"}
+            "lastTransitionTime": TWO_HOURS_AGO}
 
 
 class Case(unittest.TestCase):
@@ -106,9 +108,10 @@ class KueueCase(Case):
                        and not self.get(f"{group}/{other}/{plural}"))
         self.workloads = f"/apis/kueue.x-k8s.io/{version}{DEFAULT}workloads"
 
-    def queued(self, name, labels=(), **spec):
+    def queued(self, name, labels=(), annotations=(), **spec):
         base = job(name, suspend=True, replicaSpecs={"Worker": role(2, [container(**MORE)])}, **spec)
-        base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research", **dict(labels)}
+        base["metadata"].update(labels={"kueue.x-k8s.io/queue-name": "research", **dict(labels)},
+                                annotations=dict(annotations))
         server().create(base)
         return eventually(lambda: self.get(f"{self.workloads}/trainingjob-{name}"))
 
@@ -122,13 +125,15 @@ class KueueCase(Case):
     def job(self, name):
         return self.get(f"{JOBS}/{name}")
 
-    def check_life(self, priority):
-        """`priority`: what the Workload's spec says of the class."""
+    def check_life(self, priority, past):
+        """`priority`: what the Workload's spec says of the class; `past`: its total of times."""
         server().create(job("unqueued"))
         eventually(lambda: self.get(f"{PODS}/unqueued-worker-0"))
-        workload = self.queued("queued", labels={"kueue.x-k8s.io/priority-class": "urgent"})
-        self.assertLessEqual({"queueName": "research", "priority": 7, **priority}.items(),
-                             workload["spec"].items())
+        labels = {"kueue.x-k8s.io/priority-class": "urgent", "kueue.x-k8s.io/max-exec-time-seconds": "3600"}
+        workload = self.queued("queued", labels, annotations={"provreq.kueue.x-k8s.io/MaxRunSeconds": "600"})
+        self.assertLessEqual({"queueName": "research", "priority": 7, "maximumExecutionTimeSeconds": 3600,
+                              **priority}.items(), workload["spec"].items())
+        self.assertEqual("600", workload["metadata"]["annotations"]["provreq.kueue.x-k8s.io/MaxRunSeconds"])
         self.assertTrue(self.job("queued")["spec"]["suspend"])
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"))
         pod = eventually(lambda: self.get(f"{PODS}/queued-worker-1"))
@@ -144,6 +149,7 @@ class KueueCase(Case):
         eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
         # Kueue limits the time of the next start only if PodsReady has a reason that Kueue knows.
         self.assertEqual(("False", "WaitForStart"), self.readiness("queued"))
+        self.assertGreater(self.get(f"{self.workloads}/trainingjob-queued")["status"][past], 3600)
         self.assertEqual(workload["metadata"]["uid"],
                          self.get(f"{self.workloads}/trainingjob-queued")["metadata"]["uid"])
 
@@ -196,7 +202,7 @@ class KueueTest(KueueCase):
 
     def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
         self.check_life({"priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass",
-                                              "name": "urgent"}})
+                                              "name": "urgent"}}, "accumulatedPastExecutionTimeSeconds")
 
     def test_kueue_chooses_nodes_and_takes_back_the_quota_of_finished_replicas(self):
         asked = {"kueue.x-k8s.io/podset-required-topology": "rack"}
@@ -234,7 +240,8 @@ class OldKueueTest(KueueCase):
 
     def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
         self.check_life({"priorityClassName": "urgent",
-                         "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"})
+                         "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"},
+                        "accumulatedPastExexcutionTimeSeconds")
 
     def test_kueue_is_upgraded_while_jobs_run_and_wait(self):
         self.queued("running")

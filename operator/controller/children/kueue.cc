@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -23,7 +25,10 @@ using kube::TextMember;
 
 constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
+constexpr char kMaxExecutionLabel[] = "kueue.x-k8s.io/max-exec-time-seconds";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
+constexpr std::string_view kTimeExceeded = "MaximumExecutionTimeExceeded";  // why it was evicted
+constexpr std::string_view kProvisioningPrefix = "provreq.kueue.x-k8s.io/";
 // Of topology-aware scheduling: what a template asks for, and what Kueue looks for in a pod that
 // waits for its nodes.
 constexpr char kRequired[] = "kueue.x-k8s.io/podset-required-topology";
@@ -129,6 +134,25 @@ Object PodSetsOf(const api::TrainingJob& job, const Settings& settings) {
   return sets;
 }
 
+// Kueue does the same to the Workloads of its own integrations when they lose their admission
+// (SyncAdmittedCondition in its pkg/workload). Without it, the limit of the time would start anew
+// with each admission. It does after the limit was reached: Kueue has cleared the total then.
+void AddExecutionTime(Object& workload, Time now) {
+  const Object& admitted = kube::ConditionOf(Member(workload, "status"), "Admitted");
+  if (!kube::IsTrueCondition(admitted)) return;
+  const auto since = ParseRfc3339(TextMember(admitted, "lastTransitionTime"));
+  if (!since || *since > now) return;
+  const bool is_old =
+      TextMember(workload, "apiVersion") == fmt::format("{}/{}", kKueueGroup, kKueueV1Beta1);
+  const char* key = is_old ? "accumulatedPastExexcutionTimeSeconds"  // its spelling
+                           : "accumulatedPastExecutionTimeSeconds";
+  const std::int64_t seconds =
+      kube::IntMember(workload["status"], key) +
+      std::chrono::duration_cast<std::chrono::seconds>(now - *since).count();
+  workload["status"][key] =
+      std::min<std::int64_t>(seconds, std::numeric_limits<std::int32_t>::max());
+}
+
 }  // namespace
 
 std::string QueueName(const api::TrainingJob& job) {
@@ -137,7 +161,11 @@ std::string QueueName(const api::TrainingJob& job) {
 }
 
 bool IsQueueingLabel(std::string_view key) {
-  return key == kQueueLabel || key == kPriorityLabel;
+  return key == kQueueLabel || key == kPriorityLabel || key == kMaxExecutionLabel;
+}
+
+bool IsQueueingAnnotation(std::string_view key) {
+  return key.starts_with(kProvisioningPrefix);
 }
 
 bool IsQueued(const api::TrainingJob& job, const Settings& settings) {
@@ -160,6 +188,11 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job) {
     if (!name.empty()) return PriorityReference{kPriorityKind, name};
   }
   return std::nullopt;
+}
+
+std::string MaxExecutionTime(const api::TrainingJob& job) {
+  const auto it = job.metadata.labels.find(kMaxExecutionLabel);
+  return it == job.metadata.labels.end() ? "" : it->second;
 }
 
 std::string WorkloadName(const api::TrainingJob& job) {
@@ -199,6 +232,13 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
   metadata["labels"][kJobUidLabel] = job.metadata.uid;
   metadata["annotations"][api::kAnnotationTemplates] = TemplatesHash(job);
   metadata["annotations"][api::kAnnotationMinWorkers] = std::to_string(MinWorkers(job));
+  for (const auto& [key, value] : job.metadata.annotations) {
+    if (IsQueueingAnnotation(key)) metadata["annotations"][key] = value;
+  }
+  if (const std::string most = MaxExecutionTime(job); !most.empty()) {
+    spec["maximumExecutionTimeSeconds"] = NumberOf(most);
+    metadata["annotations"][kMaxExecutionAnnotation] = most;
+  }
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},
@@ -267,6 +307,7 @@ Object Released(Object workload, Time now) {
   const Object& evicted = kube::ConditionOf(Member(workload, "status"), "Evicted");
   const std::string reason = TextMember(evicted, "reason");
   const std::string message = TextMember(evicted, "message");
+  if (!reason.ends_with(kTimeExceeded)) AddExecutionTime(workload, now);
   workload["status"].erase("admission");
   workload["status"].erase("reclaimablePods");  // the next grant is for all pods
   workload =

@@ -38,8 +38,9 @@ inline constexpr char kNotYetReady[] = "not all required replicas are ready yet"
 // Returns the job's label kueue.x-k8s.io/queue-name; empty if Kueue does not manage the job.
 std::string QueueName(const api::TrainingJob& job);
 
-// Returns true for the labels of a job that QueueName and PriorityOf read.
+// Return true for the labels and annotations of a job that functions below read.
 bool IsQueueingLabel(std::string_view key);
+bool IsQueueingAnnotation(std::string_view key);
 
 // Returns true if Settings enables Kueue and the job names a queue.
 bool IsQueued(const api::TrainingJob& job, const Settings& settings);
@@ -50,6 +51,10 @@ struct PriorityReference {
   std::string name;
 };
 std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
+
+// Returns the job's label kueue.x-k8s.io/max-exec-time-seconds: for how long its Workload may be
+// admitted, all admissions together, before Kueue deactivates it. Empty: for as long as it likes.
+std::string MaxExecutionTime(const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);
 // Returns a hash that changes with the pod templates of the roles that have replicas. It is stored
@@ -64,7 +69,8 @@ bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& jo
                     const Settings& settings);
 // Returns a Workload with one pod set per role that has replicas, and with the topology that the
 // role's template asks for. An elastic job's workers may be reduced to minReplicas. `priority` is
-// the class's value.
+// the class's value. The job's annotations provreq.kueue.x-k8s.io/… go with it: of them Kueue makes
+// the parameters of a ProvisioningRequest.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
 // Returns such a Workload with the fields of kind.version. See kube::ServedVersionClient.
@@ -83,7 +89,8 @@ kube::Object WithWorkloadCondition(kube::Object workload, const std::string& typ
 // grow only, until the Workload is released.
 kube::Object WithReclaimableWorkers(kube::Object workload, int workers);
 // Returns an evicted Workload, whose pods are gone, with its quota given back so that it queues
-// again.
+// again, and with the time for which it was admitted added to its total, unless it was evicted
+// because that has reached its limit.
 kube::Object Released(kube::Object workload, Time now);
 
 }  // namespace lockstep::controller

@@ -217,14 +217,15 @@ bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& jo
   return workload.counts != counts;
 }
 
-// Kueue reads pod sets, queue and priority from the Workload, so an edit of any of them needs a new
-// one. Nothing else may ask for one: a new Workload waits behind all others.
+// Kueue reads pod sets, queue, priority and time limit from the Workload, so an edit of any needs a
+// new one. Nothing else may ask for one: a new Workload waits behind all others.
 bool IsMadeFrom(const ObservedWorkload& workload, const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   const auto priority = PriorityOf(job);
   return !HasOtherCounts(workload, job) && !HasOtherMinimum(workload, job) &&
          !IsForOtherPods(workload, job, observed.settings) && workload.queue == QueueName(job) &&
-         workload.priority_class == (priority ? priority->name : "");
+         workload.priority_class == (priority ? priority->name : "") &&
+         workload.max_execution_time == MaxExecutionTime(job);
 }
 
 std::optional<Plan> PlanWhileSuspended(const Observed& observed) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rfc3339.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/support/controller_uid.h"
 #include "tests/support/observed_builder.h"
@@ -79,6 +80,31 @@ TEST(KueueTest, AWorkloadOfTheOlderVersionNamesItsPriorityClassInItsOwnWay) {
   }
   const kube::Object plain = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
   EXPECT_EQ(WorkloadIn(plain, old), plain);
+}
+
+// As NewWorkload in Kueue's pkg/controller/jobframework.
+TEST(KueueTest, AWorkloadHasWhatKueueReadsOfTheJob) {
+  const auto job = Queued().With([](api::TrainingJob& made) {
+    made.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "3600";
+    made.metadata.annotations = {{"provreq.kueue.x-k8s.io/maxRunDurationSeconds", "600"},
+                                 {"team", "vision"}};
+  });
+  const kube::Object workload = BuildWorkload(job.BuildWithDefaults(), kKueue, std::nullopt);
+  const Json& annotations = workload.at("metadata").at("annotations");
+  EXPECT_EQ(annotations.at("provreq.kueue.x-k8s.io/maxRunDurationSeconds"), "600");
+  EXPECT_FALSE(annotations.contains("team"));
+  EXPECT_EQ(workload.at("spec").at("maximumExecutionTimeSeconds"), 3600);
+  EXPECT_EQ(ReadWorkload(workload).max_execution_time, "3600");
+  const kube::Object plain = BuildWorkload(Queued().BuildWithDefaults(), kKueue, std::nullopt);
+  EXPECT_FALSE(plain.at("spec").contains("maximumExecutionTimeSeconds"));
+  const auto wrong = Queued().With([](api::TrainingJob& made) {
+    made.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "1h";
+  });
+  EXPECT_EQ(BuildWorkload(wrong.BuildWithDefaults(), kKueue, std::nullopt)
+                .at("spec")
+                .at("maximumExecutionTimeSeconds"),
+            "1h")
+      << "the API server refuses it by name";
 }
 
 // It is stored in Workloads: for the same templates to have another hash, kTemplatesScheme must
@@ -210,6 +236,44 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
   const Json& requeued = kube::ConditionOf(released.at("status"), "Requeued");
   EXPECT_EQ(requeued.at("status"), "True");
   EXPECT_EQ(requeued.at("observedGeneration"), 3);
+}
+
+TEST(KueueTest, TheTimesOfAllAdmissionsOfAWorkloadAddUp) {
+  const auto total_of = [](const char* version, const char* key) {
+    kube::Object workload = {{"apiVersion", std::string("kueue.x-k8s.io/") + version},
+                             {"status", AdmittedStatus(2)}};
+    Time now = kNow;
+    for (const int seconds : {100, 30}) {
+      Json& admitted = workload["status"]["conditions"][1];
+      EXPECT_EQ(admitted.at("type"), "Admitted");
+      admitted["status"] = "True";
+      admitted["lastTransitionTime"] = FormatApiTime(now);
+      now += std::chrono::seconds(seconds);
+      workload = Released(workload, now);
+      now += std::chrono::hours(1);  // in the queue
+      workload = Released(workload, now);
+    }
+    return kube::IntMember(workload.at("status"), key);
+  };
+  EXPECT_EQ(total_of("v1beta2", "accumulatedPastExecutionTimeSeconds"), 130);
+  EXPECT_EQ(total_of("v1beta1", "accumulatedPastExexcutionTimeSeconds"), 130) << "its spelling";
+}
+
+TEST(KueueTest, ATotalOfTimesIsWhatTheServerTakes) {
+  kube::Object workload = {{"apiVersion", kWorkloadKind.ApiVersion()},
+                           {"status", AdmittedStatus(2)}};
+  const char kTotal[] = "accumulatedPastExecutionTimeSeconds";
+  Json& since = workload["status"]["conditions"][1]["lastTransitionTime"];
+  for (const char* wrong : {"2100-01-01T00:00:00Z", "now"}) {
+    since = wrong;
+    EXPECT_FALSE(Released(workload, kNow).at("status").contains(kTotal)) << wrong;
+  }
+  since = "2000-01-01T00:00:00Z";
+  const kube::Object over = WithWorkloadCondition(
+      workload, "Evicted", true, "DeactivatedDueToMaximumExecutionTimeExceeded", "too long", kNow);
+  EXPECT_FALSE(Released(over, kNow).at("status").contains(kTotal)) << "it begins anew";
+  workload["status"][kTotal] = 2'147'483'000;
+  EXPECT_EQ(Released(workload, kNow).at("status").at(kTotal), 2'147'483'647);
 }
 
 // As Kueue's job reconciler says of its own kinds.

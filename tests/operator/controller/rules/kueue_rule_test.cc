@@ -342,7 +342,7 @@ TEST(KueueRuleTest, NoHashIsTakenForThatOfOtherPods) {
   }
 }
 
-TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
+TEST(KueueRuleTest, AnotherQueuePriorityOrLimitMakesAnotherWorkload) {
   const auto edit = [](const auto& change) {
     Seen seen = WithKueue(Queued().Suspended());
     seen.Write().With([](Observed& observed) { observed.workload = Waiting(observed.job); });
@@ -355,6 +355,10 @@ TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
               ElementsAre(DeleteWorkload{}));
   EXPECT_THAT(edit([](Observed& observed) {
                 observed.job.metadata.labels["kueue.x-k8s.io/priority-class"] = "urgent";
+              }),
+              ElementsAre(DeleteWorkload{}));
+  EXPECT_THAT(edit([](Observed& observed) {
+                observed.job.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "60";
               }),
               ElementsAre(DeleteWorkload{}));
 }

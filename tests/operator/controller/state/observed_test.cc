@@ -452,13 +452,18 @@ TEST(ObservedTest, OfAJobWhoseSpecHasNotChangedTheSpecIsNotReadAgain) {
 // One tenant's objects must not fill the memory of an operator that serves others too.
 TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
   api::TrainingJob job = Job("j").Workers(1).Build();
-  job.metadata.annotations["note"] = std::string(200'000, 'x');
-  job.metadata.labels = {{"kueue.x-k8s.io/queue-name", "q"}, {"team", "vision"}};
+  const std::string kept = "provreq.kueue.x-k8s.io/maxRunDurationSeconds";
+  job.metadata.annotations = {{"note", std::string(200'000, 'x')}, {kept, "600"}};
+  job.metadata.labels = {{"kueue.x-k8s.io/queue-name", "q"},
+                         {"kueue.x-k8s.io/max-exec-time-seconds", "60"},
+                         {"team", "vision"}};
   const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
   ASSERT_FALSE(held.invalid) << *held.invalid;
-  EXPECT_TRUE(held.job.metadata.annotations.empty());
+  EXPECT_EQ(held.job.metadata.annotations,
+            decltype(held.job.metadata.annotations)({{kept, "600"}}));
   EXPECT_EQ(held.job.metadata.labels,
-            decltype(held.job.metadata.labels)({{"kueue.x-k8s.io/queue-name", "q"}}));
+            decltype(held.job.metadata.labels)({{"kueue.x-k8s.io/queue-name", "q"},
+                                                {"kueue.x-k8s.io/max-exec-time-seconds", "60"}}));
   EXPECT_FALSE(held.owned_metadata) << "200 KB";
 }
 
