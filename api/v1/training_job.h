@@ -351,8 +351,8 @@ struct Progress {
   double examples_per_second = 0;
   std::optional<double> goodput, estimated_remaining_seconds;
   std::int64_t last_checkpoint_step = -1;  // -1: none
-  // Of the bundled trainer's epochs so far: samples that they left out, or used more than once;
-  // only if there are any, which is a bug.
+  // Samples that the bundled trainer's epochs so far left out, or used more than once; only if
+  // there are any, which is a bug.
   std::optional<std::int64_t> samples_lost, samples_duplicated;
   std::optional<Time> update_time;
   bool operator==(const Progress&) const = default;
@@ -417,7 +417,7 @@ absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
 absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json);
 Json TrainingJobToJson(const TrainingJob& job);
 
-// Only the `training` and `strategy` sections, as in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY.
+// Read one section, as in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY. Errors: TrainingJobFromJson's.
 absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
 Json TrainingSpecToJson(const TrainingSpec& training);
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);

@@ -242,10 +242,10 @@ TEST(KueueTest, TheTimesOfAllAdmissionsOfAWorkloadAddUp) {
   const auto total_of = [](const char* version, const char* key) {
     kube::Object workload = {{"apiVersion", std::string("kueue.x-k8s.io/") + version},
                              {"status", AdmittedStatus(2)}};
-    Json& admitted = workload["status"]["conditions"][1];
-    EXPECT_EQ(admitted.at("type"), "Admitted");
     Time now = kNow;
     for (const int seconds : {100, 30}) {
+      Json& admitted = workload["status"]["conditions"][1];
+      EXPECT_EQ(admitted.at("type"), "Admitted");
       admitted["status"] = "True";
       admitted["lastTransitionTime"] = FormatApiTime(now);
       now += std::chrono::seconds(seconds);

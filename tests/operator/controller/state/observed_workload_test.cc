@@ -41,6 +41,8 @@ TEST(ObservedWorkloadTest, WhatIsNotEvenParsedIsNotMissed) {
   workload["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] = {
       {"levels", {"rack"}}, {"domains", {{{"values", {"r1"}}, {"count", 2}}}}};
   workload["status"]["reclaimablePods"] = {{{"name", "worker"}, {"count", 1}}};
+  workload["spec"]["priorityClassRef"] = {
+      {"group", "kueue.x-k8s.io"}, {"kind", "WorkloadPriorityClass"}, {"name", "high"}};
   const kube::FieldMask keep = WorkloadFields();
   for (const char* templates : {"sha256:1", "1"}) {
     workload["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
@@ -52,6 +54,7 @@ TEST(ObservedWorkloadTest, WhatIsNotEvenParsedIsNotMissed) {
     EXPECT_EQ(ReadWorkload(kept), ReadWorkload(workload));
     EXPECT_TRUE(ReadWorkload(kept).granted.at(Role::kWorker).has_topology);
     EXPECT_EQ(ReadWorkload(kept).reclaimable_workers, 1);
+    EXPECT_EQ(ReadWorkload(kept).priority_class, "high");
     EXPECT_EQ(ReadWorkload(kept).granted.at(Role::kWorker).labels.at("provisioned"), "yes");
     EXPECT_EQ(kube::KeyOf(kept), kube::KeyOf(workload));
   }
