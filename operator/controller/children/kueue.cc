@@ -134,23 +134,38 @@ Object PodSetsOf(const api::TrainingJob& job, const Settings& settings) {
   return sets;
 }
 
+// The member of a Workload's status with the time of its past admissions.
+const char* ExecutionTimeKey(const Object& workload) {
+  const bool is_old =
+      TextMember(workload, "apiVersion") == fmt::format("{}/{}", kKueueGroup, kKueueV1Beta1);
+  return is_old ? "accumulatedPastExexcutionTimeSeconds"  // its spelling
+                : "accumulatedPastExecutionTimeSeconds";
+}
+
 // Kueue does the same to the Workloads of its own integrations when they lose their admission
 // (SyncAdmittedCondition in its pkg/workload). Without it, the limit of the time would start anew
-// with each admission. It does after the limit was reached: Kueue has cleared the total then.
+// with each admission.
 void AddExecutionTime(Object& workload, Time now) {
   const Object& admitted = kube::ConditionOf(Member(workload, "status"), "Admitted");
   if (!kube::IsTrueCondition(admitted)) return;
   const auto since = ParseRfc3339(TextMember(admitted, "lastTransitionTime"));
   if (!since || *since > now) return;
-  const bool is_old =
-      TextMember(workload, "apiVersion") == fmt::format("{}/{}", kKueueGroup, kKueueV1Beta1);
-  const char* key = is_old ? "accumulatedPastExexcutionTimeSeconds"  // its spelling
-                           : "accumulatedPastExecutionTimeSeconds";
+  const char* key = ExecutionTimeKey(workload);
   const std::int64_t seconds =
       kube::IntMember(workload["status"], key) +
       std::chrono::duration_cast<std::chrono::seconds>(now - *since).count();
   workload["status"][key] =
       std::min<std::int64_t>(seconds, std::numeric_limits<std::int32_t>::max());
+}
+
+// `reason`: that of the eviction. When an administrator sets spec.active again, Kueue lets a
+// Workload queue only if the reason is one of these two (the second before 0.10), and not if it
+// goes on with why, as DeactivatedDueToMaximumExecutionTimeExceeded does.
+std::string RequeuedReason(const std::string& reason) {
+  for (const char* deactivated : {"Deactivated", "InactiveWorkload"}) {
+    if (reason.starts_with(deactivated)) return deactivated;
+  }
+  return reason;
 }
 
 }  // namespace
@@ -196,9 +211,8 @@ std::string MaxExecutionTime(const api::TrainingJob& job) {
 }
 
 bool HasOtherTimeLimit(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  const std::string& made_with = workload.max_execution_time;
-  if (workload.reserved && made_with.empty()) return false;
-  return made_with != MaxExecutionTime(job);
+  const std::string limit = MaxExecutionTime(job);
+  return workload.max_execution_time.value_or(limit) != limit;
 }
 
 std::string WorkloadName(const api::TrainingJob& job) {
@@ -241,10 +255,9 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
   for (const auto& [key, value] : job.metadata.annotations) {
     if (IsQueueingAnnotation(key)) metadata["annotations"][key] = value;
   }
-  if (const std::string most = MaxExecutionTime(job); !most.empty()) {
-    spec["maximumExecutionTimeSeconds"] = NumberOf(most);
-    metadata["annotations"][kMaxExecutionAnnotation] = most;
-  }
+  const std::string most = MaxExecutionTime(job);
+  if (!most.empty()) spec["maximumExecutionTimeSeconds"] = NumberOf(most);
+  metadata["annotations"][kMaxExecutionAnnotation] = most;
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},
@@ -313,7 +326,13 @@ Object Released(Object workload, Time now) {
   const Object& evicted = kube::ConditionOf(Member(workload, "status"), "Evicted");
   const std::string reason = TextMember(evicted, "reason");
   const std::string message = TextMember(evicted, "message");
-  if (!reason.ends_with(kTimeExceeded)) AddExecutionTime(workload, now);
+  if (reason.ends_with(kTimeExceeded)) {
+    // The next admission has the whole time again. Kueue clears the total, but not one that this
+    // operator has written: server-side apply leaves what another manager owns.
+    workload["status"].erase(ExecutionTimeKey(workload));
+  } else {
+    AddExecutionTime(workload, now);
+  }
   workload["status"].erase("admission");
   workload["status"].erase("reclaimablePods");  // the next grant is for all pods
   workload =
@@ -325,7 +344,8 @@ Object Released(Object workload, Time now) {
                                    kNotYetReady, now);
   // After other evictions it waits until Kueue says that it may queue again.
   const bool requeued = reason == "Preempted" || reason == "NodeFailures";
-  return WithWorkloadCondition(std::move(workload), "Requeued", requeued, reason, message, now);
+  return WithWorkloadCondition(std::move(workload), "Requeued", requeued, RequeuedReason(reason),
+                               message, now);
 }
 
 }  // namespace lockstep::controller

@@ -56,8 +56,9 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 // admitted, all admissions together, before Kueue deactivates it. Empty: for as long as it likes.
 std::string MaxExecutionTime(const api::TrainingJob& job);
 
-// Returns whether the Workload was made with another limit. One that holds quota and has none may
-// be an older operator's, which knew of no limit: it counts as made with that of the job.
+// Returns whether the Workload was made with another limit. That of an older operator, which knew
+// of no limit, counts as made with the job's: an upgrade must neither end a job nor let one queue
+// again.
 bool HasOtherTimeLimit(const ObservedWorkload& workload, const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);

@@ -125,8 +125,10 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.priority_class = Shortened(
       reference.is_object() ? TextMember(reference, "name") : TextMember(spec, "priorityClassName"),
       kLongestWorkloadName);
-  read.max_execution_time =
-      Shortened(TextMember(annotations, kMaxExecutionAnnotation), kLongestWorkloadName);
+  if (annotations.is_object() && annotations.contains(kMaxExecutionAnnotation)) {
+    read.max_execution_time =
+        Shortened(TextMember(annotations, kMaxExecutionAnnotation), kLongestWorkloadName);
+  }
   for (const Object& set : ListMember(spec, "podSets")) {
     const auto role = api::RoleFromName(TextMember(set, "name"));
     if (!role) continue;

@@ -32,8 +32,8 @@ inline bool IsOfPresentScheme(std::string_view templates) {
   return templates.starts_with(kTemplatesScheme);
 }
 
-// A Workload's annotation with the job's label of the same name that it was made from. Kueue before
-// 0.9 drops the field that it sets.
+// A Workload's annotation with the job's label of the same name that it was made from, or with an
+// empty text. Kueue before 0.9 drops the field that it sets.
 inline constexpr char kMaxExecutionAnnotation[] = "kueue.x-k8s.io/max-exec-time-seconds";
 
 struct ObservedWorkload {
@@ -42,9 +42,9 @@ struct ObservedWorkload {
   std::string templates;
   std::string resources;  // ResourcesHash of its pod sets, unless `templates` tells more
   std::string queue, priority_class;
-  std::string max_execution_time;            // see MaxExecutionTime
-  std::map<api::Role, int> counts;           // requested
-  std::optional<int> min_workers;            // requested; absent: unknown. See MinWorkers
+  std::optional<std::string> max_execution_time;  // see MaxExecutionTime; absent: not known
+  std::map<api::Role, int> counts;                // requested
+  std::optional<int> min_workers;                 // requested; absent: unknown. See MinWorkers
   std::map<api::Role, PodSetGrant> granted;  // only if `reserved`: also before and after `admitted`
   int reclaimable_workers = 0;               // whose quota Kueue has been told to use for others
   bool reserved = false;                     // holds quota

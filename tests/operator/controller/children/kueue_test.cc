@@ -272,6 +272,9 @@ TEST(KueueTest, ATotalOfTimesIsWhatTheServerTakes) {
   const kube::Object over = WithWorkloadCondition(
       workload, "Evicted", true, "DeactivatedDueToMaximumExecutionTimeExceeded", "too long", kNow);
   EXPECT_FALSE(Released(over, kNow).at("status").contains(kTotal)) << "it begins anew";
+  kube::Object again = over;
+  again["status"][kTotal] = 3000;
+  EXPECT_FALSE(Released(again, kNow).at("status").contains(kTotal)) << "Kueue leaves what is ours";
   workload["status"][kTotal] = 2'147'483'000;
   EXPECT_EQ(Released(workload, kNow).at("status").at(kTotal), 2'147'483'647);
 }
@@ -289,6 +292,20 @@ TEST(KueueTest, WhyAWorkloadWasEvictedDecidesWhetherItQueuesAgainAtOnce) {
     const kube::Object& condition = kube::ConditionOf(released.at("status"), "Requeued");
     EXPECT_EQ(condition.at("status"), requeued) << reason;
     EXPECT_EQ(condition.at("reason"), reason);
+  }
+}
+
+TEST(KueueTest, ADeactivatedWorkloadQueuesAgainWhenItIsActivated) {
+  for (const auto& [reason, requeued] :
+       {std::pair("DeactivatedDueToMaximumExecutionTimeExceeded", "Deactivated"),
+        std::pair("DeactivatedDueToRequeuingLimitExceeded", "Deactivated"),
+        std::pair("InactiveWorkloadMaximumExecutionTimeExceeded", "InactiveWorkload")}) {
+    const kube::Object evicted = WithWorkloadCondition({{"status", AdmittedStatus(2)}}, "Evicted",
+                                                       true, reason, "why", kNow);
+    const kube::Object released = Released(evicted, kNow);
+    const kube::Object& condition = kube::ConditionOf(released.at("status"), "Requeued");
+    EXPECT_EQ(condition.at("status"), "False") << reason;
+    EXPECT_EQ(condition.at("reason"), requeued);
   }
 }
 

@@ -363,20 +363,17 @@ TEST(KueueRuleTest, AnotherQueuePriorityOrLimitMakesAnotherWorkload) {
               ElementsAre(DeleteWorkload{}));
 }
 
-// An upgrade of the operator must not end a job that runs.
-TEST(KueueRuleTest, AnOlderOperatorsWorkloadKeepsItsQuotaWithoutTheJobsLimit) {
-  Seen seen = WithKueue(Queued());
-  seen.Service().Worker(0, kReady).Worker(1, kReady);
-  seen.With([](Observed& observed) {
-    observed.workload = Admitted(observed.job, 2);
-    observed.workload->pods_ready = true;
-    observed.workload->readiness = "Started";
-    observed.workload->max_execution_time.clear();
+// The job may have been deactivated: a new Workload would run it again.
+TEST(KueueRuleTest, AnOlderOperatorsWorkloadStaysWithoutTheJobsLimit) {
+  Seen seen = WithKueue(Queued().Suspended());
+  seen.Write().With([](Observed& observed) {
     observed.job.metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"] = "3600";
+    observed.workload = Waiting(observed.job);
+    observed.workload->max_execution_time = std::nullopt;
   });
-  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
-  seen.With([](Observed& observed) { observed.workload->max_execution_time = "60"; });
-  EXPECT_THAT(seen.Plan().actions, Not(IsEmpty()));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { observed.workload->max_execution_time = ""; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{}));
 }
 
 TEST(KueueRuleTest, QuotaThatIsReservedForMoreThanTheMinimumIsKept) {
