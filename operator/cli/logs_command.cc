@@ -4,14 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/status.h"
 #include "operator/cli/cluster/cluster_access.h"
 #include "operator/cli/cluster/pod_state.h"
@@ -103,6 +108,40 @@ absl::StatusOr<NamedReplica> FindReplica(kube::Client& client, const std::string
   return named;
 }
 
+// Reads a time as kubectl does, such as 1h30m or 1.5h, and also days. Nullopt: it is none.
+std::optional<double> SecondsOf(std::string_view text) {
+  static const auto* const kUnits = new std::map<std::string_view, double>{
+      {"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  constexpr std::string_view kDigits = "0123456789.";
+  if (text.empty()) return std::nullopt;
+  double seconds = 0;
+  while (!text.empty()) {
+    const std::string_view number = text.substr(0, text.find_first_not_of(kDigits));
+    text.remove_prefix(number.size());
+    const std::string_view unit = text.substr(0, text.find_first_of(kDigits));
+    text.remove_prefix(unit.size());
+    double count = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), count);
+    const auto found = kUnits->find(unit);
+    if (error != std::errc() || end != number.data() + number.size() || found == kUnits->end()) {
+      return std::nullopt;
+    }
+    seconds += count * found->second;
+  }
+  return seconds;
+}
+
+// Replaces a time by its whole seconds. Returns what is wrong with it.
+std::string ReplaceBySeconds(std::string& time) {
+  const std::optional<double> seconds = SecondsOf(time);
+  if (!seconds || *seconds <= 0 || *seconds > kMaxCount) {
+    return fmt::format("found \"{}\", expected a time such as 30s, 10m, 1h30m or 1d",
+                       Printable(time));
+  }
+  time = fmt::format("{:.0f}", std::ceil(*seconds));
+  return "";
+}
+
 std::optional<std::chrono::seconds> SinceOf(const LogsOptions& options) {
   if (!options.since) return std::nullopt;
   return std::chrono::seconds(*options.since);
@@ -171,12 +210,9 @@ CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
       ->check(CLI::Range(0, kMaxCount));
   command
       ->add_option("--since", options.since,
-                   "Print only lines that are at most this old, for example 30s, 10m, 2h or 1d")
+                   "Print only lines that are at most this old, for example 30s, 10m, 1h30m or 1d")
       ->type_name("TIME")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, int>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}},
-          CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"))
-      ->check(CLI::Range(1, kMaxCount));
+      ->transform(CLI::Validator(ReplaceBySeconds, ""));
   command->add_flag("--timestamps", options.timestamps, "Print each line's time before it");
   CLI::Option* follow = command->add_flag(
       "-f,--follow", options.follow,

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -42,6 +43,17 @@ std::string FaultOfFirstWord(const CLI::App& app, const std::vector<Verb>& verbs
                      Printable(word), SuggestName(word, known));
 }
 
+// Returns the arguments, with `help` and `help VERB`, as many programs have it, as what they are
+// here: `--help` and `VERB --help`.
+std::vector<std::string> ArgumentsOf(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  return arguments;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Distributed training jobs: the same YAML on a cluster and on this machine.",
                "lockstep");
@@ -55,14 +67,17 @@ int Main(int argc, char** argv) {
         throw CLI::Success();
       },
       "Print the exit codes of all verbs as JSON and exit");
-  if (AnswerCompletion(app, {argv + 1, argv + argc})) return kExitDone.code;
-  if (const std::string fault = argc > 1 ? FaultOfFirstWord(app, verbs, argv[1]) : "";
+  std::vector<std::string> arguments = ArgumentsOf(argc, argv);
+  if (AnswerCompletion(app, arguments)) return kExitDone.code;
+  if (const std::string fault =
+          arguments.empty() ? "" : FaultOfFirstWord(app, verbs, arguments.front());
       !fault.empty()) {
     std::fputs(fault.c_str(), stderr);
     return kExitUsage.code;
   }
   try {
-    app.parse(argc, argv);
+    std::ranges::reverse(arguments);  // CLI11 takes the last one first
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone.code : kExitUsage.code;
   }

@@ -1,10 +1,13 @@
 #include "operator/cli/logs_command.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "api/v1/names.h"
@@ -126,6 +129,33 @@ TEST_F(LogsCommandTest, TheStatusNamesTheReplicasOfAJobWhoseSpecCannotBeUsed) {
             "job j has no ps-0; it has: chief-0, worker-0 to worker-1");
   EXPECT_THAT(Fault({.job = "j", .role = "worker", .index = 1}),
               HasSubstr("pod j-worker-1 does not exist, and the job's spec is invalid: "));
+}
+
+TEST_F(LogsCommandTest, TimesAreReadAsByKubectlAndInDays) {
+  const auto since = [](const std::string& time) {
+    CLI::App app;
+    LogsOptions options;
+    AddLogsCommand(app, options);
+    app.parse("logs j --since " + time);
+    return *options.since;
+  };
+  for (const auto& [time, seconds] : std::map<std::string, int>{{"30s", 30},
+                                                                {"10m", 600},
+                                                                {"1h30m", 5400},
+                                                                {"1.5h", 5400},
+                                                                {"1d12h", 129'600},
+                                                                {"1m1s1ms", 62}}) {
+    EXPECT_EQ(since(time), seconds) << time;
+  }
+  for (const char* bad : {"30", "1h30", "h", "1x", "0s", "1.2.3s", "999999999d"}) {
+    try {
+      ADD_FAILURE() << bad << " is " << since(bad);
+    } catch (const CLI::ParseError& error) {
+      EXPECT_EQ(
+          std::string(error.what()),
+          fmt::format("--since: found \"{}\", expected a time such as 30s, 10m, 1h30m or 1d", bad));
+    }
+  }
 }
 
 TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {

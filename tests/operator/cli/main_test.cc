@@ -50,6 +50,15 @@ TEST(MainTest, NamesAWordThatIsNoVerbAndNoOption) {
   EXPECT_THAT(said("-v"), StartsWith("lockstep: found the option \"-v\", expected one of "));
 }
 
+TEST(MainTest, HelpMayStandBeforeTheVerb) {
+  const testing::Ended ended = RunProgram("/", {"help", "run"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, RunProgram("/", {"run", "--help"}).out);
+  EXPECT_EQ(RunProgram("/", {"help"}).out, RunProgram("/", {"--help"}).out);
+  EXPECT_EQ(RunProgram("/", {"help", "stauts"}).err,
+            "lockstep: found the verb \"stauts\", did you mean \"status\"?\n");
+}
+
 TEST(MainTest, AJobIsNotLookedForInAllNamespaces) {
   const testing::Ended ended = RunProgram("/", {"status", "mnist", "-A"});
   EXPECT_EQ(ended.code, 2);
