@@ -55,8 +55,8 @@ TEST(MainTest, HelpMayStandBeforeTheVerb) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, RunProgram("/", {"run", "--help"}).out);
   EXPECT_EQ(RunProgram("/", {"help"}).out, RunProgram("/", {"--help"}).out);
-  EXPECT_EQ(RunProgram("/", {"help", "rnu"}).err,
-            "lockstep: found the verb \"rnu\", did you mean \"run\"?\n");
+  EXPECT_EQ(RunProgram("/", {"help", "stauts"}).err,
+            "lockstep: found the verb \"stauts\", did you mean \"status\"?\n");
 }
 
 TEST(MainTest, AJobIsNotLookedForInAllNamespaces) {
