@@ -95,12 +95,14 @@ absl::Status MakePrivateFolder(const std::string& path) {
     return absl::FailedPreconditionError(
         fmt::format("cannot make {} for locks and links: {}", path, std::strerror(errno)));
   }
+  if (IsOwnFolder(path)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} for locks and links is not a folder of user {}", path, getuid()));
+}
+
+bool IsOwnFolder(const std::string& path) {
   struct stat info{};
-  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid()) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} for locks and links is not a folder of user {}", path, getuid()));
-  }
-  return absl::OkStatus();
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == getuid();
 }
 
 LocalAddresses::LocalAddresses(std::string lock_dir, PortRange ports)

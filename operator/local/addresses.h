@@ -33,6 +33,8 @@ std::string LockFolder(const char* runtime, const char* home);
 // Makes the folder, for this user alone, and those above it. FailedPrecondition: it cannot be made,
 // or belongs to another user.
 absl::Status MakePrivateFolder(const std::string& path);
+// Returns true if the path is a folder of this user, and no link to one.
+bool IsOwnFolder(const std::string& path);
 
 // Thread-safe. An address is reserved on first use, by a locked file in `lock_dir` and, for those
 // whose files are elsewhere, by a UDP socket that is bound to it, until this object or the process

@@ -65,6 +65,9 @@ absl::StatusOr<std::string> LinksFolder(const std::string& work_dir) {
 }
 
 void RemoveLinks(const std::string& folder) {
+  // Another user may have put a link to a folder of this user's there.
+  const std::string parent = fs::path(folder).parent_path().string();
+  if (!IsOwnFolder(parent) || !IsOwnFolder(folder)) return;
   std::error_code ignored;  // then they stay, and lead nobody astray
   for (const fs::path& path : PathsIn(folder)) {
     if (fs::is_symlink(path, ignored)) fs::remove(path, ignored);

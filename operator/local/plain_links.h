@@ -19,7 +19,8 @@ bool IsUtf8(std::string_view text);
 // work directory.
 absl::StatusOr<std::string> LinksFolder(const std::string& work_dir);
 
-// Removes the links in the folder, and the folder if nothing else is in it.
+// Removes the links in the folder, and the folder if nothing else is in it. Does nothing unless it
+// and the folder above are this user's own.
 void RemoveLinks(const std::string& folder);
 
 // Not thread-safe.

@@ -50,6 +50,20 @@ TEST_F(PlainLinksTest, APathNeedNotExist) {
   EXPECT_EQ(ReadTextFile(folder_.At("my dir/later $1")), "by a pod");
 }
 
+// The name can be computed, and the folder above may be one that others can write to.
+TEST_F(PlainLinksTest, LinksInAFolderThatIsALinkStay) {
+  links_.reset();
+  fs::create_directories(folder_.At("env/bin"));
+  fs::create_symlink("/bin/sh", folder_.At("env/bin/python"));
+  fs::create_directories(folder_.At("shared"));
+  fs::create_directory_symlink(folder_.At("env/bin"), of_links_);
+  PlainLinks(of_links_).To(folder_.At("my dir")).IgnoreError();
+  EXPECT_TRUE(fs::is_symlink(folder_.At("env/bin/python")));
+  fs::create_directory_symlink(folder_.At("env"), folder_.At("elsewhere"));
+  RemoveLinks(folder_.At("elsewhere/bin"));
+  EXPECT_TRUE(fs::is_symlink(folder_.At("env/bin/python")));
+}
+
 TEST_F(PlainLinksTest, LinksEndWithTheRun) {
   To("my dir");
   EXPECT_TRUE(fs::exists(of_links_));
