@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/digest.h"
 
@@ -13,10 +14,6 @@ namespace {
 
 // Each resource has as many bytes of the file as runs may use it at a time. Each run locks one.
 constexpr int kMostRuns = 64;
-
-off_t FirstByteOf(const std::string& resource) {
-  return static_cast<off_t>(Digest(resource) >> 8U) * kMostRuns;
-}
 
 struct flock Lock(short type, off_t first, off_t bytes) {
   struct flock lock{};
@@ -35,12 +32,23 @@ bool IsLockedByOthers(int fd, off_t first, off_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<MachineUse> MachineUse::Open(const std::string& folder) {
+std::string ThisMachine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
+}
+
+absl::StatusOr<MachineUse> MachineUse::Open(const std::string& folder, std::string machine) {
   const std::string path = folder + "/machine.lock";
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.fd() >= 0) return MachineUse(std::move(file));
+  if (file.fd() >= 0) return MachineUse(std::move(file), std::move(machine));
   return absl::FailedPreconditionError(fmt::format(
       "cannot open {} to share cores and GPUs with other runs: {}", path, std::strerror(errno)));
+}
+
+off_t MachineUse::FirstByteOf(const std::string& resource) const {
+  return static_cast<off_t>(Digest(machine_ + "/" + resource) >> 8U) * kMostRuns;
 }
 
 int MachineUse::Others(const std::string& resource) const {

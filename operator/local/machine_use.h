@@ -16,11 +16,16 @@
 
 namespace lockstep::local {
 
+// Returns what tells this machine from others with the same home directory; containers on it have
+// the same. Empty if the kernel does not say.
+std::string ThisMachine();
+
 class MachineUse {
  public:
   // Keeps its locks in a file in `folder`, which only this user can write to: see LockFolder.
   // FailedPrecondition: the file cannot be opened.
-  static absl::StatusOr<MachineUse> Open(const std::string& folder);
+  static absl::StatusOr<MachineUse> Open(const std::string& folder,
+                                         std::string machine = ThisMachine());
 
   // Returns how many other runs use the resource ("cpu-3", "gpu-0"), at most 64; 0 where the file
   // system has no locks.
@@ -31,9 +36,12 @@ class MachineUse {
   void Release(const std::string& resource);
 
  private:
-  explicit MachineUse(Descriptor file) : file_(std::move(file)) {}
+  MachineUse(Descriptor file, std::string machine)
+      : file_(std::move(file)), machine_(std::move(machine)) {}
+  off_t FirstByteOf(const std::string& resource) const;
 
   Descriptor file_;
+  std::string machine_;
   std::map<std::string, off_t> taken_;  // the byte that is locked for each resource
 };
 

@@ -37,6 +37,16 @@ TEST_F(MachineUseTest, ARunSeesTheOthersAndNotItself) {
   EXPECT_EQ(other.Others("cpu-1"), 0);
 }
 
+// They may have the same home directory.
+TEST_F(MachineUseTest, RunsOnOtherMachinesUseOtherParts) {
+  auto here = *MachineUse::Open(folder_.path(), "one"),
+       there = *MachineUse::Open(folder_.path(), "two");
+  EXPECT_TRUE(here.Take("gpu-0", 0));
+  EXPECT_EQ(there.Others("gpu-0"), 0);
+  EXPECT_EQ(MachineUse::Open(folder_.path(), "one")->Others("gpu-0"), 1);
+  EXPECT_FALSE(ThisMachine().empty());
+}
+
 TEST_F(MachineUseTest, NobodyTakesWhatAnotherHasTakenMeanwhile) {
   MachineUse one = Run(), other = Run();
   ASSERT_EQ(one.Others("gpu-0"), other.Others("gpu-0"));
