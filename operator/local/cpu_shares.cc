@@ -54,10 +54,18 @@ std::vector<int> CpuShares::Take(const std::string& owner,
 std::vector<int> CpuShares::Before(std::vector<int> theirs,
                                    std::optional<std::int64_t> limit_milli) const {
   const std::size_t count = CountOf(limit_milli);
-  std::vector<Core> others = cores_;
-  std::erase_if(others, [&](const Core& core) { return Contains(theirs, core.cpu); });
-  std::ranges::stable_sort(others, {}, &Core::load);
-  for (const Core& core : others) {
+  struct Candidate {
+    std::int64_t load;
+    int other_runs, cpu;
+  };
+  std::vector<Candidate> others;
+  for (const Core& core : cores_) {
+    if (Contains(theirs, core.cpu)) continue;
+    others.push_back({core.load, use_ == nullptr ? 0 : use_->Others(core.resource), core.cpu});
+  }
+  std::ranges::stable_sort(
+      others, {}, [](const Candidate& one) { return std::pair(one.load, one.other_runs); });
+  for (const Candidate& core : others) {
     if (theirs.size() < count) theirs.push_back(core.cpu);
   }
   theirs.resize(count);

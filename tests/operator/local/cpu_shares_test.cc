@@ -34,6 +34,15 @@ TEST(CpuSharesTest, WhoRunsOnAllCoresTakesNone) {
   EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(4));
 }
 
+TEST(CpuSharesTest, WhatRunsBeforeAContainerLeavesOtherRunsAlone) {
+  const TempDirectory folder;
+  auto one = *MachineUse::Open(folder.path()), other = *MachineUse::Open(folder.path());
+  CpuShares first({0, 1}, 1, &one), second({0, 1, 2, 3}, 1, &other);
+  EXPECT_THAT(first.Take("a", 2000), ElementsAre(0, 1));
+  EXPECT_THAT(second.Take("b", 1000), ElementsAre(2));
+  EXPECT_THAT(second.Before({2}, 2000), ElementsAre(2, 3));
+}
+
 TEST(CpuSharesTest, WhatRunsBeforeAContainerHasItsCores) {
   CpuShares shares({0, 1, 2, 3}, 2);
   const std::vector<int> main = shares.Take("a", 1000);
