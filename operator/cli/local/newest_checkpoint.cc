@@ -1,27 +1,64 @@
 #include "operator/cli/local/newest_checkpoint.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "base/folder_entries.h"
 
 namespace lockstep::cli {
 
+namespace {
+
 namespace fs = std::filesystem;
+
+constexpr char kManifest[] = "manifest.json";
+
+// The step and the copy of a folder "step-00000938" or "step-00000938.1"; nullopt of another name.
+std::optional<std::pair<std::int64_t, std::int64_t>> NumberOf(std::string_view name) {
+  std::pair<std::int64_t, std::int64_t> number;
+  if (!absl::ConsumePrefix(&name, "step-")) return std::nullopt;
+  const std::size_t dot = name.find('.');
+  if (!absl::SimpleAtoi(name.substr(0, dot), &number.first)) return std::nullopt;
+  if (dot != name.npos && !absl::SimpleAtoi(name.substr(dot + 1), &number.second)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// The trainer goes by the names, too: times may be those of a copy of the folder.
+fs::path NewestIn(const fs::path& folder) {
+  fs::path newest;
+  std::optional<std::pair<std::int64_t, std::int64_t>> highest;
+  std::error_code error;
+  for (const fs::path& checkpoint : PathsIn(folder.string())) {
+    const auto number = NumberOf(checkpoint.filename().string());
+    if (!number || (highest && *number < *highest)) continue;
+    if (!fs::exists(checkpoint / kManifest, error)) continue;
+    newest = checkpoint;
+    highest = number;
+  }
+  return newest;
+}
+
+}  // namespace
 
 std::string NewestCheckpoint(const std::string& folder, bool of_variants) {
   std::string newest;
   fs::file_time_type at;
   std::error_code error;
   for (const fs::path& one : of_variants ? PathsIn(folder) : std::vector<fs::path>{folder}) {
-    for (const fs::path& checkpoint : PathsIn(one)) {
-      const fs::path manifest = checkpoint / "manifest.json";
-      const fs::file_time_type written = fs::last_write_time(manifest, error);
-      if (error || (!newest.empty() && written <= at)) continue;
-      newest = checkpoint.string();
-      at = written;
-    }
+    const fs::path checkpoint = NewestIn(one);
+    const fs::file_time_type written = fs::last_write_time(checkpoint / kManifest, error);
+    if (error || (!newest.empty() && written <= at)) continue;
+    newest = checkpoint.string();
+    at = written;
   }
   return newest;
 }
