@@ -211,8 +211,8 @@ class JsonBuilder final : public YAML::EventHandler {
     if (!value.is_object() && !value.is_array()) RefuseMerge(mark, value);
     const auto check = [&](const Json& one) {
       if (!one.is_object()) RefuseMerge(mark, one);
-      for (const auto& [key, unused] : map.node.json.items()) {
-        if (!one.contains(key)) continue;
+      for (const auto& [key, unused] : one.items()) {
+        if (!map.node.json.contains(key)) continue;
         Refuse(mark, fmt::format("found << behind \"{0}\", which it has, too; expected it first: "
                                  "kubectl would let it replace \"{0}\"",
                                  key));
