@@ -79,7 +79,10 @@ class _Loader(yaml.SafeLoader):
                 raise _fault(f"the key {key.value!r} twice", "it once", key.start_mark)
             if key.tag == "tag:yaml.org,2002:merge":
                 # By YAML's definition a map's own keys win wherever they stand; kubectl lets << replace those before it.
-                merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                is_list = isinstance(value, yaml.SequenceNode)
+                if is_list and value.start_mark.index < key.start_mark.index:
+                    raise _fault("<< with an alias of a list", "a map, an alias of one, or a list of these", key.start_mark)
+                merged = value.value if is_list else [value]
                 for name in (name.value for one in merged if isinstance(one, yaml.MappingNode) for name, _ in one.value):
                     if name in keys:
                         raise _fault(f"<< behind {name!r}, which it has, too", "it first", key.start_mark)

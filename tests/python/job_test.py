@@ -214,7 +214,8 @@ class YamlTest(unittest.TestCase):
                 (nested(100_000), "found more than 100 nested values, expected at most 100"),
                 (self.HEAD + "spec: {a: &a " + "x" * 1_000_000 + ", b: [" + "*a, " * 100 + "]}\n",
                  "found values of 1000\\d+ bytes"),
-                (self.HEAD + "spec: {a: &a [1, *a]}\n", "found an alias inside what it stands for, expected")):
+                (self.HEAD + "spec: {a: &a [1, *a]}\n", "found an alias inside what it stands for, expected"),
+                (self.HEAD + "spec: {a: &a [{x: 1}], b: {<<: *a}}\n", "found << with an alias of a list, expected a map")):
             with self.assertRaisesRegex(InvalidJob, said):
                 TrainingJob.from_yaml_text(text)
 
