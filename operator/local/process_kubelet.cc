@@ -217,8 +217,8 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
     LOCKSTEP_RETURN_IF_ERROR(filled);
     LOCKSTEP_RETURN_IF_ERROR(CpuLimit(pod, container).status());
     LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
-    const std::string told_path =
-        container.value("terminationMessagePath", api::kTerminationMessagePath);
+    std::string told_path = kube::TextMember(container, "terminationMessagePath");
+    if (told_path.empty()) told_path = api::kTerminationMessagePath;  // as in Kubernetes
     paths.Add(told_path, message_path(container));
     if (options_.links) {
       LOCKSTEP_RETURN_IF_ERROR(

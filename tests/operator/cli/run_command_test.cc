@@ -209,7 +209,9 @@ TEST_F(RunCommandTest, TheTrainersLastWordIsInTheReport) {
 
 TEST_F(RunCommandTest, TheTerminationMessageMayBeWrittenAsOnACluster) {
   WriteJob(1, R"(echo '{"step":3}' > /dev/termination-log)");
-  const Ended ended = Run(JsonIn("w", {"--set", kTraining}));
+  const std::string none =
+      "spec.replicaSpecs.Worker.template.spec.containers[0].terminationMessagePath=\"\"";
+  const Ended ended = Run(JsonIn("w", {"--set", kTraining, "--set", none, "--timeout", "60"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.Report()["steps"], 3);
 }
