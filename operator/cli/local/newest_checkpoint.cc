@@ -1,5 +1,7 @@
 #include "operator/cli/local/newest_checkpoint.h"
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -8,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/strip.h"
 #include "base/folder_entries.h"
 
 namespace lockstep::cli {
@@ -20,22 +20,30 @@ namespace fs = std::filesystem;
 
 constexpr char kManifest[] = "manifest.json";
 
-// The step and the copy of a folder "step-00000938" or "step-00000938.1"; nullopt of another name.
-std::optional<std::pair<std::int64_t, std::int64_t>> NumberOf(std::string_view name) {
-  std::pair<std::int64_t, std::int64_t> number;
-  if (!absl::ConsumePrefix(&name, "step-")) return std::nullopt;
+using Number = std::pair<std::int64_t, std::int64_t>;
+
+bool ReadWhole(std::string_view text, std::int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Returns the step and the copy of a folder "step-00000938" or "step-00000938.1"; nullopt for
+// another name.
+std::optional<Number> NumberOf(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  Number number;
   const std::size_t dot = name.find('.');
-  if (!absl::SimpleAtoi(name.substr(0, dot), &number.first)) return std::nullopt;
-  if (dot != name.npos && !absl::SimpleAtoi(name.substr(dot + 1), &number.second)) {
-    return std::nullopt;
-  }
-  return number;
+  if (!ReadWhole(name.substr(0, dot), number.first)) return std::nullopt;
+  if (dot == name.npos || ReadWhole(name.substr(dot + 1), number.second)) return number;
+  return std::nullopt;
 }
 
 // The trainer goes by the names, too: times may be those of a copy of the folder.
 fs::path NewestIn(const fs::path& folder) {
   fs::path newest;
-  std::optional<std::pair<std::int64_t, std::int64_t>> highest;
+  std::optional<Number> highest;
   std::error_code error;
   for (const fs::path& checkpoint : PathsIn(folder.string())) {
     const auto number = NumberOf(checkpoint.filename().string());
