@@ -2337,7 +2337,7 @@ class BenchTest(unittest.TestCase):
             found |= {(what, "lockstep"): ours, (what, "pytorch"): torch,
                       (what, "tensorflow"): tensorflow}
         options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=30, steps=300, rounds=3,
-                                     isa="avx2")
+                                     isa="avx2", activation_checkpointing="None")
         summary = bench.summarize(found, options, threads=2)
         self.assertEqual(3200, summary["rows"][0]["lockstep"])
         self.assertAlmostEqual(3200 / 2500, summary["rows"][0]["ratio_to_best_rival"])
@@ -2348,7 +2348,8 @@ class BenchTest(unittest.TestCase):
 
     def test_a_large_model_has_its_own_batch_and_rivals_and_less_memory_is_better(self):
         options = argparse.Namespace(models=["resnet-50"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
-                                     threads=2, single=False, trainer="trainer", python="python", data="/data")
+                                     threads=2, single=False, trainer="trainer", python="python", data="/data",
+                                     activation_checkpointing="Selective")
         one, asked = bench.Bench(options), []
 
         def said(contestant, commands):
@@ -2365,6 +2366,8 @@ class BenchTest(unittest.TestCase):
             self.assertIn("--batch 32 --steps 6 --warmup 2", " ".join(command))
             self.assertNotIn("/data", command)
         self.assertIn("--sample-shape 3,224,224 --classes 1000", " ".join(ours))
+        self.assertIn("--activation-checkpointing Selective", " ".join(ours))
+        self.assertEqual("Selective", summary["activation_checkpointing"])
         self.assertTrue(theirs[1].endswith("torch_rival.py"))
         speed, memory = summary["rows"]
         self.assertAlmostEqual(1.5, speed["ratio_to_best_rival"])

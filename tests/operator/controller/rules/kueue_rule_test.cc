@@ -32,6 +32,7 @@ ObservedWorkload Waiting(const api::TrainingJob& job) {
   ObservedWorkload workload;
   workload.templates = TemplatesHash(job);
   workload.queue = QueueName(job);
+  workload.max_execution_time = MaxExecutionTime(job);
   for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
   return workload;
 }
