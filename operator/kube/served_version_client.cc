@@ -9,11 +9,11 @@
 namespace lockstep::kube {
 namespace {
 
-const absl::Status& EndOf(const absl::Status& answer) {
+absl::Status EndOf(const absl::Status& answer) {
   return answer;
 }
 template <typename T>
-const absl::Status& EndOf(const absl::StatusOr<T>& answer) {
+absl::Status EndOf(const absl::StatusOr<T>& answer) {
   return answer.status();
 }
 
