@@ -210,10 +210,11 @@ std::vector<CheckFault> FaultsOfWrongAdd(const std::function<void(std::vector<fl
 
 TEST(GpuCheckTest, FindsAWrongElement) {
   const auto faults = FaultsOfWrongAdd([](std::vector<float>& y) { y[7] += 0.1f; });
-  ASSERT_EQ(faults.size(), 6u) << "in three types, a step and an evaluation";
+  ASSERT_EQ(faults.size(), 9u) << "in three types, a step, an evaluation and its output restored";
   EXPECT_EQ(faults[0].test_case, "AddOfMatrices");
   EXPECT_EQ(faults[0].input, "[3,37], dense");
   EXPECT_THAT(faults[0].problem, testing::StartsWith("y[7] is "));
+  EXPECT_THAT(faults[1].problem, testing::StartsWith("y[7] is restored as "));
 }
 
 TEST(GpuCheckTest, SaysWhichOpFailed) {

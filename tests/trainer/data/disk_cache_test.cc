@@ -323,7 +323,7 @@ TEST_F(KeptFilesTest, AnImageOfARecordIsKeptUntilItsFileChanges) {
   };
   Write("train.tfrecord", record(10, 1), 100);
   EXPECT_EQ(LabelAndPixel(), std::pair(1, 10));
-  Write("train.tfrecord", record(30, 0), 100);
+  Write("train.tfrecord", record(30, 1), 100);
   EXPECT_EQ(LabelAndPixel(), std::pair(1, 10)) << "not read from the record";
   Write("train.tfrecord", record(30, 0), 101);
   EXPECT_EQ(LabelAndPixel(), std::pair(0, 30));
