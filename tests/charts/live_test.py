@@ -27,7 +27,9 @@ UNSETTLED = {("TrainingJobGoodputLow", NAME), ("TrainingJobInputStall", NAME), (
 # What alerts are about whose first query has no data here.
 ALERTS_ON = {"LockstepOperatorDown": "lockstep_operator_build_info",
              "TrainingJobVariantDiverged": "lockstep_trainer_diverged",
-             "TrainingJobSamplesLost": "lockstep_trainer_samples_lost"}
+             "TrainingJobSamplesLost": "lockstep_trainer_samples_lost",
+             # Ten minutes ago there was nothing.
+             "TrainingJobStraggler": "max by (namespace, trainingjob) (rank:lockstep_slowness:ratio_rate5m)"}
 LIMIT = re.compile(r"\s(?:>=|==|!=|>|<)\s(?![^(]*\))")  # outside parentheses
 
 
