@@ -128,13 +128,41 @@ TEST_P(StagesOnDevicesTest, APipelineComputesTheBitsOfOneProcess) {
   }
 }
 
-TEST_P(StagesOnDevicesTest, ActivationsThatAreComputedAgainChangeNoBit) {
+// More blocks, so that there is memory to save.
+api::TrainingSpec DeepResidualTraining() {
   api::TrainingSpec training = ResidualTraining();
+  auto layers = training.model.layers->get<std::vector<api::Json>>();
+  const auto pool = std::ranges::find(layers, LayerOf("MaxPooling2D"));
+  std::vector<api::Json> blocks;
+  std::string before = "re_lu";
+  for (int i = 0; i < 4; ++i) {
+    const std::string norm = fmt::format("norm{}", i), out = fmt::format("out{}", i);
+    blocks.push_back(LayerOf(
+        "Conv2D", {{"filters", 4}, {"kernelSize", 3}, {"padding", "same"}, {"inputs", {before}}}));
+    blocks.push_back(LayerOf("BatchNormalization", {{"name", norm}}));
+    blocks.push_back(LayerOf("Add", {{"inputs", {norm, before}}}));
+    blocks.push_back(LayerOf("ReLU", {{"name", out}}));
+    before = out;
+  }
+  layers.insert(pool, blocks.begin(), blocks.end());
+  training.model.layers = api::Json(layers);
+  return training;
+}
+
+TEST_P(StagesOnDevicesTest, ActivationsThatAreComputedAgainChangeNoBit) {
+  api::TrainingSpec training = DeepResidualTraining();
   training.epochs = 1;
+  const auto activations = [&] {
+    const auto session = Session::Create({.training = training, .backend = GetParam()});
+    EXPECT_TRUE(session.ok()) << session.status();
+    return (*session)->Memory().model.activations;
+  };
+  const std::size_t all = activations();
   const Outcome kept = Train(training, {.backend = GetParam()}).front();
   for (const auto checkpointing :
        {api::ActivationCheckpointing::kSelective, api::ActivationCheckpointing::kFull}) {
     training.activation_checkpointing = checkpointing;
+    EXPECT_LT(activations(), all);
     for (const int stages : {1, 2}) {
       SCOPED_TRACE(std::string(api::NameOf(checkpointing)) + " in " + std::to_string(stages));
       const Outcome again = Train(training, {.stages = stages, .backend = GetParam()}).front();
