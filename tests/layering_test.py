@@ -64,7 +64,7 @@ LAYERS = {
     "trainer/models": ["base"],
     "trainer/data": ["base", "api/v1", "trainer/core"],
     "trainer/comm": ["base", "api/v1", "trainer/core"],
-    "trainer/checkpoint": ["base", "trainer/core"],
+    "trainer/checkpoint": ["base", "api/v1", "trainer/core"],
     "trainer/observe": ["base", "api/v1", "trainer/core", "trainer/data"],
     "trainer/identity": ["base", "api/v1"],
     "trainer/rendezvous": ["base", "api/*", "trainer/comm", "trainer/identity", "trainer/rendezvous/gate"],

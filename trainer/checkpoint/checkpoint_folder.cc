@@ -14,8 +14,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view kPrefix = "step-";
-
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(FileSystem& files, const std::string& folder,
                                                      const Manifest& manifest,
                                                      const std::string& name) {
@@ -42,31 +40,12 @@ absl::StatusOr<std::vector<NamedTensor>> LoadTensors(FileSystem& files, const st
 
 }  // namespace
 
-std::string FolderName::ToString() const {
-  return copy == 0 ? fmt::format("{}{:08}", kPrefix, step)
-                   : fmt::format("{}{:08}.{}", kPrefix, step, copy);
-}
-
-std::optional<FolderName> FolderName::Parse(std::string_view name) {
-  FolderName parsed;
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  const char* end = name.data() + name.size();
-  auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, parsed.step);
-  if (error == std::errc() && rest != end && *rest == '.') {
-    const auto copy = std::from_chars(rest + 1, end, parsed.copy);
-    rest = copy.ptr;
-    error = copy.ec;
-  }
-  if (error != std::errc() || rest != end || parsed.ToString() != name) return std::nullopt;
-  return parsed;
-}
-
-absl::StatusOr<std::vector<FolderName>> ListFolders(FileSystem& files,
-                                                    const std::string& directory) {
+absl::StatusOr<std::vector<api::CheckpointName>> ListFolders(FileSystem& files,
+                                                             const std::string& directory) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
-  std::vector<FolderName> folders;
+  std::vector<api::CheckpointName> folders;
   for (const std::string& name : names) {
-    if (const auto parsed = FolderName::Parse(name)) folders.push_back(*parsed);
+    if (const auto parsed = api::CheckpointName::Parse(name)) folders.push_back(*parsed);
   }
   return folders;
 }
@@ -77,7 +56,7 @@ absl::StatusOr<bool> IsCommitted(FileSystem& files, const std::string& folder) {
     return absl::DataLossError(content.status().message());
   }
   LOCKSTEP_RETURN_IF_ERROR(content.status());
-  return std::ranges::find(*content, kManifestName) != content->end();
+  return std::ranges::find(*content, api::kManifestName) != content->end();
 }
 
 bool IsGone(FileSystem& files, const std::string& folder) {
@@ -86,7 +65,7 @@ bool IsGone(FileSystem& files, const std::string& folder) {
 }
 
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& folder) {
-  const std::string path = folder + "/" + kManifestName;
+  const std::string path = folder + "/" + api::kManifestName;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path, kMostJsonBytes));
   return DecodeManifest(text, path);
 }
@@ -97,7 +76,7 @@ absl::StatusOr<Snapshot> LoadSnapshot(FileSystem& files, const std::string& fold
   if (manifest.model_hash != model_hash) {
     return absl::FailedPreconditionError(
         fmt::format("{}: it is a checkpoint of another model: modelHash is {}, expected {}",
-                    folder + "/" + kManifestName, manifest.model_hash, model_hash));
+                    folder + "/" + api::kManifestName, manifest.model_hash, model_hash));
   }
   Snapshot snapshot{manifest.step, std::move(manifest.state), {}, {}, model_hash, manifest.saved};
   LOCKSTEP_ASSIGN_OR_RETURN(snapshot.model, LoadTensors(files, folder, manifest, kModelName));

@@ -1,40 +1,27 @@
-// One checkpoint's folder within the checkpoint directory: its name, and how its files are read.
+// One checkpoint's folder within the checkpoint directory, and how its files are read.
 // These functions change nothing on the disk. See format.md.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/checkpoint_name.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/checkpoint/store.h"
 
 namespace lockstep::train {
 
-inline constexpr char kManifestName[] = "manifest.json";
 inline constexpr char kModelName[] = "model.safetensors";
 inline constexpr char kOptimizerName[] = "optimizer.safetensors";
 
-// step-00000200, or step-00000200.1 if that step is saved again while the first folder exists.
-// Ordered by step, then by copy: a later copy supersedes an earlier one.
-struct FolderName {
-  std::int64_t step = 0, copy = 0;
-  auto operator<=>(const FolderName&) const = default;
-
-  std::string ToString() const;
-  // Returns nullopt for names that ToString would not have written.
-  static std::optional<FolderName> Parse(std::string_view name);
-};
-
 // Returns the folders of `directory` that have a checkpoint's name, complete or not, in no
 // particular order. Errors: see FileSystem.
-absl::StatusOr<std::vector<FolderName>> ListFolders(FileSystem& files,
-                                                    const std::string& directory);
+absl::StatusOr<std::vector<api::CheckpointName>> ListFolders(FileSystem& files,
+                                                             const std::string& directory);
 
 // True if the checkpoint in `folder` (a path) is complete: it has its manifest. DataLoss: `folder`
 // is a file. Other errors: see FileSystem.

@@ -19,11 +19,11 @@ CheckpointFollower::CheckpointFollower(FileSystem& files, std::string directory,
 
 absl::Status CheckpointFollower::Look() {
   present_.clear();
-  absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files_, directory_);
+  absl::StatusOr<std::vector<api::CheckpointName>> folders = ListFolders(files_, directory_);
   if (absl::IsNotFound(folders.status())) return absl::OkStatus();  // nothing is saved yet
   LOCKSTEP_RETURN_IF_ERROR(folders.status());
   std::ranges::sort(*folders);
-  for (const FolderName& name : *folders) {
+  for (const api::CheckpointName& name : *folders) {
     if (name.step <= done_ || name.step == ended_ || damaged_.contains(name)) continue;
     const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
     if (absl::IsNotFound(committed.status())) continue;  // removed since it was listed
@@ -39,7 +39,7 @@ absl::Status CheckpointFollower::Look() {
 absl::StatusOr<std::optional<Snapshot>> CheckpointFollower::Next(const std::string& model_hash,
                                                                  CheckpointParts parts) {
   LOCKSTEP_RETURN_IF_ERROR(Look());
-  for (const FolderName& name : Due()) {
+  for (const api::CheckpointName& name : Due()) {
     absl::StatusOr<Snapshot> snapshot = LoadSnapshot(files_, PathOf(name), model_hash, parts);
     if (snapshot.ok()) {
       unreadable_.erase(name);
@@ -53,8 +53,8 @@ absl::StatusOr<std::optional<Snapshot>> CheckpointFollower::Next(const std::stri
 }
 
 // Returns what to try, in this order. The ones behind the first matter only if that cannot be read.
-std::vector<FolderName> CheckpointFollower::Due() const {
-  std::vector<FolderName> due;
+std::vector<api::CheckpointName> CheckpointFollower::Due() const {
+  std::vector<api::CheckpointName> due;
   for (const auto& [step, name] : present_) due.push_back(name);
   if (due.size() > kMostBehind) {
     std::ranges::reverse(due);
@@ -64,7 +64,7 @@ std::vector<FolderName> CheckpointFollower::Due() const {
   return due;
 }
 
-void CheckpointFollower::PassOver(const FolderName& name, const absl::Status& why) {
+void CheckpointFollower::PassOver(const api::CheckpointName& name, const absl::Status& why) {
   const bool is_damaged = absl::IsDataLoss(why);
   const bool is_new = (is_damaged ? damaged_ : unreadable_).insert(name).second;
   if (!is_new) return;

@@ -57,9 +57,11 @@ class CheckpointFollower {
   std::int64_t newest() const { return newest_; }
 
  private:
-  std::string PathOf(const FolderName& name) const { return directory_ + "/" + name.ToString(); }
-  std::vector<FolderName> Due() const;
-  void PassOver(const FolderName& name, const absl::Status& why);
+  std::string PathOf(const api::CheckpointName& name) const {
+    return directory_ + "/" + name.ToString();
+  }
+  std::vector<api::CheckpointName> Due() const;
+  void PassOver(const api::CheckpointName& name, const absl::Status& why);
   void Returned(std::int64_t step);
   void Passed(std::int64_t step);
 
@@ -69,10 +71,10 @@ class CheckpointFollower {
   std::int64_t done_;                  // all up to this step are returned or skipped
   std::optional<std::int64_t> ended_;  // the step of the run's last one, once returned
   std::int64_t newest_;
-  std::map<std::int64_t, FolderName> present_;  // complete and not done at the last look
-  std::set<std::int64_t> seen_;                 // steps that were complete once and are not done
-  std::set<FolderName> damaged_;
-  std::set<FolderName> unreadable_;  // at the last attempt
+  std::map<std::int64_t, api::CheckpointName> present_;  // complete and not done at the last look
+  std::set<std::int64_t> seen_;  // steps that were complete once and are not done
+  std::set<api::CheckpointName> damaged_;
+  std::set<api::CheckpointName> unreadable_;  // at the last attempt
   std::int64_t skipped_ = 0;
 };
 

@@ -44,7 +44,7 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_RETURN_IF_ERROR(Own(&FolderClaim::Check));
     if (!was_claimed && has_looked_) LOCKSTEP_RETURN_IF_ERROR(ExpectNoNewer());
     RemoveLeftovers();
-    LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
+    LOCKSTEP_ASSIGN_OR_RETURN(const api::CheckpointName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
     if (absl::Status status = Write(snapshot, folder); !status.ok()) {
       // A manifest that was not synced may survive a crash, and no other checkpoint may. It stays
@@ -69,9 +69,9 @@ class FolderStore final : public CheckpointStore {
   }
 
   absl::StatusOr<std::optional<CheckpointAge>> Newest() override {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
+    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<api::CheckpointName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
-    for (const FolderName& name : folders) {
+    for (const api::CheckpointName& name : folders) {
       const absl::StatusOr<Manifest> manifest = ReadManifest(files_, PathOf(name));
       if (manifest.ok()) return CheckpointAge{manifest->step, manifest->saved, manifest->state};
     }
@@ -83,13 +83,13 @@ class FolderStore final : public CheckpointStore {
   // the folder, and then has a newer one.
   absl::StatusOr<std::optional<Snapshot>> LookForLatest(const std::string& model_hash,
                                                         bool& is_gone) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
+    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<api::CheckpointName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
     newest_ = NewestOf(folders);
     has_looked_ = true;
     std::vector<std::string> damages;
     bool may_pass = false;
-    for (const FolderName& name : folders) {
+    for (const api::CheckpointName& name : folders) {
       absl::StatusOr<std::optional<Snapshot>> snapshot = LoadIfCommitted(name, model_hash);
       if (snapshot.ok() && !snapshot->has_value()) continue;
       if (snapshot.ok() || absl::IsFailedPrecondition(snapshot.status())) return snapshot;
@@ -112,8 +112,8 @@ class FolderStore final : public CheckpointStore {
 
   // True if another process has saved a checkpoint since the last LoadLatest.
   absl::StatusOr<bool> HasNewer() const {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> folders, Folders());
-    const std::optional<FolderName> newest = NewestOf(folders);
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<api::CheckpointName> folders, Folders());
+    const std::optional<api::CheckpointName> newest = NewestOf(folders);
     return newest && newest != newest_ && newest != saved_;
   }
 
@@ -150,9 +150,9 @@ class FolderStore final : public CheckpointStore {
   // may commit a checkpoint, so no data is lost. A previous owner may not know yet that it lost the
   // folder and may still write there, so these names are not reused.
   void RemoveLeftovers() {
-    const absl::StatusOr<std::vector<FolderName>> folders = Folders();
+    const absl::StatusOr<std::vector<api::CheckpointName>> folders = Folders();
     if (!folders.ok()) return;  // the next call that needs the list reports it
-    for (const FolderName& name : *folders) {
+    for (const api::CheckpointName& name : *folders) {
       const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
       if (!committed.ok() || *committed) continue;
       left_over_.insert(name);
@@ -160,16 +160,19 @@ class FolderStore final : public CheckpointStore {
     }
   }
 
-  std::string PathOf(const FolderName& name) const { return directory_ + "/" + name.ToString(); }
+  std::string PathOf(const api::CheckpointName& name) const {
+    return directory_ + "/" + name.ToString();
+  }
 
-  absl::StatusOr<std::vector<FolderName>> Folders() const {
+  absl::StatusOr<std::vector<api::CheckpointName>> Folders() const {
     return ListFolders(files_, directory_);
   }
 
   // The newest of the complete ones; nullopt: none is complete.
-  std::optional<FolderName> NewestOf(const std::vector<FolderName>& folders) const {
-    std::optional<FolderName> newest;
-    for (const FolderName& name : folders) {
+  std::optional<api::CheckpointName> NewestOf(
+      const std::vector<api::CheckpointName>& folders) const {
+    std::optional<api::CheckpointName> newest;
+    for (const api::CheckpointName& name : folders) {
       if (newest && name < *newest) continue;
       const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
       if (committed.ok() && *committed) newest = name;
@@ -178,10 +181,10 @@ class FolderStore final : public CheckpointStore {
   }
 
   // Creates a folder for that step that no other process writes to.
-  absl::StatusOr<FolderName> MakeFolder(std::int64_t step) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> present, Folders());
-    FolderName name{step, 0};
-    const auto avoid = [&](const FolderName& other) {
+  absl::StatusOr<api::CheckpointName> MakeFolder(std::int64_t step) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<api::CheckpointName> present, Folders());
+    api::CheckpointName name{step, 0};
+    const auto avoid = [&](const api::CheckpointName& other) {
       if (other.step == name.step) name.copy = std::max(name.copy, other.copy + 1);
     };
     std::for_each(present.begin(), present.end(), avoid);
@@ -223,11 +226,11 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
     // Much time may have passed since the last check.
     LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
-    LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifestName));
+    LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + api::kManifestName));
     return files_.SyncDirectory(folder);
   }
 
-  absl::StatusOr<std::optional<Snapshot>> LoadIfCommitted(const FolderName& name,
+  absl::StatusOr<std::optional<Snapshot>> LoadIfCommitted(const api::CheckpointName& name,
                                                           const std::string& model_hash) const {
     LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(files_, PathOf(name)));
     if (!committed) return std::optional<Snapshot>();
@@ -238,18 +241,18 @@ class FolderStore final : public CheckpointStore {
 
   // Called once `saved` is durable. Removes checkpoints beyond those to keep and those known to be
   // damaged. A failure only costs disk space.
-  void Prune(const FolderName& saved) {
-    absl::StatusOr<std::vector<FolderName>> folders = Folders();
+  void Prune(const api::CheckpointName& saved) {
+    absl::StatusOr<std::vector<api::CheckpointName>> folders = Folders();
     if (!folders.ok()) return;
     if (keep_ == kKeepLastSaved) {
       std::erase(*folders, saved);
-      for (const FolderName& name : *folders) RemoveOld(name);
+      for (const api::CheckpointName& name : *folders) RemoveOld(name);
       return;
     }
     std::sort(folders->begin(), folders->end(), std::greater<>());
     int kept = 0;
     std::optional<std::int64_t> last_step;
-    for (const FolderName& name : *folders) {
+    for (const api::CheckpointName& name : *folders) {
       const bool superseded = last_step == name.step || damaged_.contains(name);
       if (name > saved && !superseded) continue;  // not saved by this run
       if (superseded || kept == keep_) {
@@ -261,7 +264,7 @@ class FolderStore final : public CheckpointStore {
     }
   }
 
-  void RemoveOld(const FolderName& name) {
+  void RemoveOld(const api::CheckpointName& name) {
     const absl::Status removed = RemoveCheckpoint(files_, PathOf(name));
     if (removed.ok()) damaged_.erase(name);
     WarnIfError(removed, "an old checkpoint stays");
@@ -275,17 +278,17 @@ class FolderStore final : public CheckpointStore {
   const std::string directory_;
   const int keep_;
   FolderClaim claim_;
-  std::optional<FolderName> newest_;  // complete at the last LoadLatest
-  std::optional<FolderName> saved_;   // by this process, the last one
-  bool has_looked_ = false;           // LoadLatest was called
-  std::set<FolderName> damaged_;      // found by it
-  std::set<FolderName> left_over_;    // found by RemoveLeftovers
+  std::optional<api::CheckpointName> newest_;  // complete at the last LoadLatest
+  std::optional<api::CheckpointName> saved_;   // by this process, the last one
+  bool has_looked_ = false;                    // LoadLatest was called
+  std::set<api::CheckpointName> damaged_;      // found by it
+  std::set<api::CheckpointName> left_over_;    // found by RemoveLeftovers
 };
 
 }  // namespace
 
 absl::Status RemoveCheckpoint(FileSystem& files, const std::string& path) {
-  LOCKSTEP_RETURN_IF_ERROR(files.RemoveRecursively(path + "/" + kManifestName));
+  LOCKSTEP_RETURN_IF_ERROR(files.RemoveRecursively(path + "/" + api::kManifestName));
   LOCKSTEP_RETURN_IF_ERROR(files.SyncDirectory(path));
   return files.RemoveRecursively(path);
 }

@@ -36,11 +36,11 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
     return absl::FailedPreconditionError(
         fmt::format("{}/{}: found no state.model, expected the model's layers: an earlier version "
                     "of this program has saved the checkpoint. Resume the job to save another",
-                    folder, kManifestName));
+                    folder, api::kManifestName));
   }
   const absl::StatusOr<ModelDescription> model = DescriptionFromJson(manifest.state["model"]);
   if (!model.ok()) {
-    return absl::DataLossError(fmt::format("{}/{}: state.{}", folder, kManifestName,
+    return absl::DataLossError(fmt::format("{}/{}: state.{}", folder, api::kManifestName,
                                            std::string(model.status().message())));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
@@ -53,8 +53,8 @@ absl::StatusOr<TrainedModel> LoadFrom(FileSystem& files, const std::string& fold
 
 // What earlier looks at a directory have found.
 struct Looks {
-  int left = kMostListings;   // this one included
-  std::set<FolderName> gone;  // a link that leads nowhere is listed again and again
+  int left = kMostListings;            // this one included
+  std::set<api::CheckpointName> gone;  // a link that leads nowhere is listed again and again
 };
 
 // As CheckpointStore::LoadLatest, but the job that owns the directory may still run. Nullopt: it
@@ -62,12 +62,13 @@ struct Looks {
 // newer one.
 absl::StatusOr<std::optional<TrainedModel>> LoadNewest(FileSystem& files,
                                                        const std::string& directory, Looks& looks) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, ListFolders(files, directory));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<api::CheckpointName> folders,
+                            ListFolders(files, directory));
   std::ranges::sort(folders, std::greater());
   std::vector<std::string> damages;
   absl::StatusCode code = absl::StatusCode::kDataLoss;
   bool is_saving = false;
-  for (const FolderName& name : folders) {
+  for (const api::CheckpointName& name : folders) {
     const std::string folder = directory + "/" + name.ToString();
     const absl::StatusOr<bool> committed = IsCommitted(files, folder);
     if (committed.ok() && !*committed) {
@@ -91,7 +92,7 @@ absl::StatusOr<std::optional<TrainedModel>> LoadNewest(FileSystem& files,
     if (is_saving && looks.left > 1) return std::optional<TrainedModel>();
     return absl::NotFoundError(fmt::format(
         "{}: found no checkpoint, expected a folder with {} or a directory of such folders",
-        directory, kManifestName));
+        directory, api::kManifestName));
   }
   return absl::Status(
       code, fmt::format("{}: no checkpoint can be read: {}", directory, fmt::join(damages, "; ")));

@@ -30,11 +30,11 @@ std::optional<FollowedRun> RunOf(const nlohmann::json& state) {
 
 absl::StatusOr<std::optional<FollowedRun>> FindFollowedRun(FileSystem& files,
                                                            const std::string& directory) {
-  absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
+  absl::StatusOr<std::vector<api::CheckpointName>> folders = ListFolders(files, directory);
   if (absl::IsNotFound(folders.status())) return std::optional<FollowedRun>();  // not made yet
   LOCKSTEP_RETURN_IF_ERROR(folders.status());
   std::ranges::sort(*folders, std::greater<>());
-  for (const FolderName& name : *folders) {
+  for (const api::CheckpointName& name : *folders) {
     const absl::StatusOr<Manifest> manifest =
         ReadManifest(files, directory + "/" + name.ToString());
     if (manifest.ok()) {

@@ -1,56 +1,29 @@
 #include "operator/cli/local/newest_checkpoint.h"
 
-#include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
+#include "api/v1/checkpoint_name.h"
 #include "base/folder_entries.h"
 
 namespace lockstep::cli {
-
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kManifest[] = "manifest.json";
-
-using Number = std::pair<std::int64_t, std::int64_t>;
-
-bool ReadWhole(std::string_view text, std::int64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// Returns the step and the copy of a folder "step-00000938" or "step-00000938.1"; nullopt for
-// another name.
-std::optional<Number> NumberOf(std::string_view name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
-  Number number;
-  const std::size_t dot = name.find('.');
-  if (!ReadWhole(name.substr(0, dot), number.first)) return std::nullopt;
-  if (dot == name.npos || ReadWhole(name.substr(dot + 1), number.second)) return number;
-  return std::nullopt;
-}
-
 // The trainer goes by the names, too: times may be those of a copy of the folder.
 fs::path NewestIn(const fs::path& folder) {
   fs::path newest;
-  std::optional<Number> highest;
+  std::optional<api::CheckpointName> highest;
   std::error_code error;
   for (const fs::path& checkpoint : PathsIn(folder.string())) {
-    const auto number = NumberOf(checkpoint.filename().string());
-    if (!number || (highest && *number < *highest)) continue;
-    if (!fs::exists(checkpoint / kManifest, error)) continue;
+    const auto name = api::CheckpointName::Parse(checkpoint.filename().string());
+    if (!name || (highest && *name < *highest)) continue;
+    if (!fs::exists(checkpoint / api::kManifestName, error)) continue;
     newest = checkpoint;
-    highest = number;
+    highest = name;
   }
   return newest;
 }
@@ -63,7 +36,7 @@ std::string NewestCheckpoint(const std::string& folder, bool of_variants) {
   std::error_code error;
   for (const fs::path& one : of_variants ? PathsIn(folder) : std::vector<fs::path>{folder}) {
     const fs::path checkpoint = NewestIn(one);
-    const fs::file_time_type written = fs::last_write_time(checkpoint / kManifest, error);
+    const fs::file_time_type written = fs::last_write_time(checkpoint / api::kManifestName, error);
     if (error || (!newest.empty() && written <= at)) continue;
     newest = checkpoint.string();
     at = written;

@@ -120,7 +120,7 @@ TEST_F(FollowerTest, OneThatRetentionRemovesWhileItIsReadIsSkipped) {
   for (const std::string file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
     Save(++step);
     watched_.before = [&](const std::string& path) {
-      if (path == "/ckpt/" + FolderName{step, 0}.ToString() + "/" + file) Save(++step);
+      if (path == "/ckpt/" + api::CheckpointName{step, 0}.ToString() + "/" + file) Save(++step);
     };
     EXPECT_EQ(Next(follower_), -1) << "it is gone, and the next was saved after the look";
     watched_.before = [](const std::string&) {};
@@ -185,7 +185,7 @@ TEST_F(FollowerTest, OneThatCannotBeReadDoesNotHoldUpTheOthersAndIsNamedOnce) {
   for (const std::string what : {"", "/manifest.json", "/model.safetensors"}) {
     const auto step = 10 * static_cast<std::int64_t>(what.size() + 1);
     Save(step);
-    watched_.unreadable = "/ckpt/" + FolderName{step, 0}.ToString() + what;
+    watched_.unreadable = "/ckpt/" + api::CheckpointName{step, 0}.ToString() + what;
     CheckpointFollower follower(watched_, "/ckpt", {.after = step - 1});
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(Next(follower), -1);
@@ -213,7 +213,7 @@ TEST_F(FollowerTest, OneThatIsFarBehindTakesTheNewestThatCanBeRead) {
   OpenStore(100);
   const auto most = static_cast<int>(CheckpointFollower::kMostBehind);
   for (int step = 1; step <= most + 2; ++step) Save(step);
-  watched_.unreadable = "/ckpt/" + FolderName{most + 2, 0}.ToString();
+  watched_.unreadable = "/ckpt/" + api::CheckpointName{most + 2, 0}.ToString();
   EXPECT_EQ(Next(follower_), most + 1);
 }
 

@@ -32,7 +32,8 @@ double BestCheckpoint::Goodness(double loss, double metric) const {
 }
 
 // Returns nullopt if the copy is incomplete, damaged, or of another job, model, test set or loss.
-absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const FolderName& name) const {
+absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(
+    const api::CheckpointName& name) const {
   const std::string folder = options_.directory + "/" + name.ToString();
   const std::optional<double> none;
   LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(files_, folder));
@@ -67,8 +68,9 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
 }
 
 // A job that goes on from the directory takes the copy of the greatest step, which may be a worse.
-void BestCheckpoint::RemoveOthers(const std::vector<FolderName>& names, const FolderName& best) {
-  for (const FolderName& name : names) {
+void BestCheckpoint::RemoveOthers(const std::vector<api::CheckpointName>& names,
+                                  const api::CheckpointName& best) {
+  for (const api::CheckpointName& name : names) {
     if (name == best) continue;
     const std::string folder = options_.directory + "/" + name.ToString();
     if (const absl::Status removed = RemoveCheckpoint(files_, folder); !removed.ok()) {
@@ -92,11 +94,11 @@ absl::Status BestCheckpoint::Look() {
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<CheckpointStore> store,
       CheckpointStore::Open(files_, options_.directory, kKeepLastSaved, options_.owner));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> names,
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<api::CheckpointName> names,
                             ListFolders(files_, options_.directory));
   std::optional<double> best;
-  FolderName best_name;
-  for (const FolderName& name : names) {
+  api::CheckpointName best_name;
+  for (const api::CheckpointName& name : names) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<double> goodness, GoodnessOfCopy(name));
     if (!goodness || (best && *goodness <= *best)) continue;
     best = goodness;

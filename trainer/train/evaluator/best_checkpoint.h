@@ -45,8 +45,8 @@ class BestCheckpoint {
 
  private:
   absl::Status Look();
-  absl::StatusOr<std::optional<double>> GoodnessOfCopy(const FolderName& name) const;
-  void RemoveOthers(const std::vector<FolderName>& names, const FolderName& best);
+  absl::StatusOr<std::optional<double>> GoodnessOfCopy(const api::CheckpointName& name) const;
+  void RemoveOthers(const std::vector<api::CheckpointName>& names, const api::CheckpointName& best);
   double Goodness(double loss, double metric) const;
 
   FileSystem& files_;

@@ -49,10 +49,10 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
 // has continued from an earlier one.
 std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
                            const EvaluationRecord& record) {
-  const absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
+  const absl::StatusOr<std::vector<api::CheckpointName>> folders = ListFolders(files, directory);
   if (!folders.ok() || record.saved == Time{}) return record.step;
-  std::optional<FolderName> latest;  // of that step
-  for (const FolderName& name : *folders) {
+  std::optional<api::CheckpointName> latest;  // of that step
+  for (const api::CheckpointName& name : *folders) {
     if (name.step == record.step && (!latest || name > *latest)) latest = name;
   }
   if (!latest) return record.step;

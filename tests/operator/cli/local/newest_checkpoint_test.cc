@@ -34,6 +34,7 @@ TEST_F(NewestCheckpointTest, ItIsThatOfTheHighestStep) {
   Save("step-00000006.1", 2);
   Save("step-of-mine", 0);
   Save("backup", 0);
+  Save("step-9", 0);  // the trainer writes eight digits, and reads no other name
   fs::create_directories(folder_.At("step-00000008"));  // not complete
   EXPECT_EQ(NewestCheckpoint(folder_.path(), false), folder_.At("step-00000006.1"));
 }
