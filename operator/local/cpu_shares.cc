@@ -54,19 +54,12 @@ std::vector<int> CpuShares::Take(const std::string& owner,
 std::vector<int> CpuShares::Before(std::vector<int> theirs,
                                    std::optional<std::int64_t> limit_milli) const {
   const std::size_t count = CountOf(limit_milli);
-  struct Candidate {
-    std::int64_t load;
-    int other_runs, cpu;
-  };
-  std::vector<Candidate> others;
+  std::vector<const Core*> others;
   for (const Core& core : cores_) {
-    if (Contains(theirs, core.cpu)) continue;
-    others.push_back({core.load, use_ == nullptr ? 0 : use_->Others(core.resource), core.cpu});
+    if (!Contains(theirs, core.cpu)) others.push_back(&core);
   }
-  std::ranges::stable_sort(
-      others, {}, [](const Candidate& one) { return std::pair(one.load, one.other_runs); });
-  for (const Candidate& core : others) {
-    if (theirs.size() < count) theirs.push_back(core.cpu);
+  for (const auto& [core, other_runs] : ByUse(others, &Core::load, use_)) {
+    if (theirs.size() < count) theirs.push_back(core->cpu);
   }
   theirs.resize(count);
   std::ranges::sort(theirs);

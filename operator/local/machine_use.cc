@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "base/digest.h"
 
@@ -31,13 +30,6 @@ bool IsLockedByOthers(int fd, off_t first, off_t bytes) {
 }
 
 }  // namespace
-
-std::string ThisMachine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id;
-}
 
 absl::StatusOr<MachineUse> MachineUse::Open(const std::string& folder, std::string machine) {
   const std::string path = folder + "/machine.lock";

@@ -13,19 +13,16 @@
 
 #include "absl/status/statusor.h"
 #include "base/descriptor.h"
+#include "base/host_identity.h"
 
 namespace lockstep::local {
-
-// Returns what tells this machine from others with the same home directory; containers on it have
-// the same. Empty if the kernel does not say.
-std::string ThisMachine();
 
 class MachineUse {
  public:
   // Keeps its locks in a file in `folder`, which only this user can write to: see LockFolder.
-  // FailedPrecondition: the file cannot be opened.
-  static absl::StatusOr<MachineUse> Open(const std::string& folder,
-                                         std::string machine = ThisMachine());
+  // `machine` tells this one from others with the same home directory. FailedPrecondition: the file
+  // cannot be opened.
+  static absl::StatusOr<MachineUse> Open(const std::string& folder, std::string machine = BootId());
 
   // Returns how many other runs use the resource ("cpu-3", "gpu-0"), at most 64; 0 where the file
   // system has no locks.
@@ -45,17 +42,25 @@ class MachineUse {
   std::map<std::string, off_t> taken_;  // the byte that is locked for each resource
 };
 
-// Returns `count` of the parts, or all if there are fewer: those with the least `load`, which is of
-// this run, and among equals those that the fewest other runs use, of which it takes them in `use`.
-// A part has the name of its `resource`. If `use` is null, there are no other runs.
+// Returns the parts, each with the number of other runs that use it: first those with the least
+// `load`, which is of this run, and among equals those that the fewest other runs use. A part has
+// the name of its `resource`. If `use` is null, there are no other runs.
+template <typename Part, typename Owner, typename Load>
+std::vector<std::pair<Part*, int>> ByUse(const std::vector<Part*>& parts, Load Owner::* load,
+                                         const MachineUse* use) {
+  std::vector<std::pair<Part*, int>> by_use;
+  for (Part* part : parts) by_use.emplace_back(part, use ? use->Others(part->resource) : 0);
+  std::ranges::stable_sort(
+      by_use, {}, [load](const auto& one) { return std::pair(one.first->*load, one.second); });
+  return by_use;
+}
+
+// Returns the first `count` of these parts, or all if there are fewer, and takes them in `use`.
 template <typename Part, typename Load>
 std::vector<Part*> TakeLeastUsed(const std::vector<Part*>& parts, std::size_t count,
                                  Load Part::* load, MachineUse* use) {
   while (true) {
-    std::vector<std::pair<Part*, int>> by_use;  // with the number of other runs
-    for (Part* part : parts) by_use.emplace_back(part, use ? use->Others(part->resource) : 0);
-    std::ranges::stable_sort(
-        by_use, {}, [load](const auto& one) { return std::pair(one.first->*load, one.second); });
+    std::vector<std::pair<Part*, int>> by_use = ByUse(parts, load, use);
     by_use.resize(std::min(count, by_use.size()));
     std::vector<Part*> taken;
     for (const auto& [part, others] : by_use) {

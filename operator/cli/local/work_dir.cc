@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/shallow_json.h"
@@ -38,13 +39,6 @@ constexpr mode_t kViewMode = 0600;
 constexpr Duration kBetweenTries = std::chrono::milliseconds(10);
 constexpr std::size_t kMostJson = std::size_t{16} << 20U;
 constexpr int kDeepestJson = 200;  // levels
-
-// Which numbers processes have: those of a container have others than those outside. Empty if it
-// cannot be read.
-std::string PidNamespace() {
-  std::error_code unknown;
-  return std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
-}
 
 struct Holder {
   pid_t process = 0;

@@ -44,7 +44,7 @@ TEST_F(MachineUseTest, RunsOnOtherMachinesUseOtherParts) {
   EXPECT_TRUE(here.Take("gpu-0", 0));
   EXPECT_EQ(there.Others("gpu-0"), 0);
   EXPECT_EQ(MachineUse::Open(folder_.path(), "one")->Others("gpu-0"), 1);
-  EXPECT_FALSE(ThisMachine().empty());
+  EXPECT_FALSE(BootId().empty());
 }
 
 TEST_F(MachineUseTest, NobodyTakesWhatAnotherHasTakenMeanwhile) {

@@ -1,16 +1,14 @@
 #include "trainer/comm/shm/join_shm_group.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <fstream>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "base/host_identity.h"
 #include "base/status.h"
 #include "trainer/comm/shm/peer_process.h"
 #include "trainer/comm/shm/shared_barrier.h"
@@ -30,12 +28,8 @@ std::size_t ControlBytes(int ranks) {
 
 // Returns a name that is equal for processes of one host and pid namespace, or "none" if unknown.
 std::string Host() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  std::array<char, 64> name{};
-  const ssize_t length = readlink("/proc/self/ns/pid", name.data(), name.size());
-  if (boot.empty() || length <= 0) return kNone;
-  return boot + "/" + std::string(name.data(), static_cast<std::size_t>(length));
+  const std::string boot = BootId(), pids = PidNamespace();
+  return boot.empty() || pids.empty() ? kNone : boot + "/" + pids;
 }
 
 // What a rank publishes about itself. No field contains spaces.
