@@ -17,6 +17,7 @@
 #include "api/v1/gpus.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
+#include "base/is_below.h"
 #include "base/json_text.h"
 #include "base/launch.h"
 #include "base/status.h"
@@ -107,19 +108,14 @@ absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
 
 constexpr char kNoImage[] = "lockstep run starts programs of this machine, not of the image";
 
-bool IsBelow(const std::string& path, const std::string& folder) {
-  const std::string normal = fs::path(path).lexically_normal().string();
-  return normal.starts_with(folder) &&
-         (normal.size() == folder.size() || folder.ends_with('/') || normal[folder.size()] == '/');
-}
-
 // Says why the process cannot be started with what this machine has. `volumes`: the pod's folders,
 // whose content may be made only when pods start.
 absl::Status CheckProgram(const ProcessSpec& process,
                           const std::map<std::string, std::string>& volumes) {
   const auto may_come = [&volumes](const std::string& path) {
+    const std::string normal = fs::path(path).lexically_normal().string();
     return std::ranges::any_of(volumes,
-                               [&](const auto& volume) { return IsBelow(path, volume.second); });
+                               [&](const auto& volume) { return IsBelow(normal, volume.second); });
   };
   const std::string& folder = process.working_dir;
   if (may_come(folder)) return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "api/v1/gpus.h"
 #include "api/v1/names.h"
+#include "base/is_below.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/replicas.h"
@@ -92,11 +93,6 @@ void ApplySecurity(Object& spec) {
   for (Object& container : spec.at("initContainers")) {
     if (!IsRoot(kube::Member(container, "securityContext"))) RestrictContainer(container);
   }
-}
-
-bool IsBelow(std::string_view path, std::string_view folder) {
-  while (folder.ends_with('/')) folder.remove_suffix(1);
-  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
 // Returns true if nothing that the trainer writes is on its root file system: decoded samples; and
