@@ -161,7 +161,7 @@ class JsonBuilder final : public YAML::EventHandler {
     bool has_key = false;
     bool key_merges = false;
     std::string key;
-    std::optional<Json> merged;  // the value of the key `<<`: a map, or a list of maps
+    std::optional<Json> merged;  // the value of the key `<<`: a list of maps
   };
 
   std::string Text(const YAML::Mark& mark, const std::string& bytes) const {
@@ -208,8 +208,9 @@ class JsonBuilder final : public YAML::EventHandler {
   // Takes the value of the key `<<`. By YAML's definition a map's own keys win wherever they stand,
   // but kubectl lets << replace those before it, and so would create another job.
   static void SetMerged(const YAML::Mark& mark, Json value, OpenNode& map) {
-    if (!value.is_object() && !value.is_array()) RefuseMerge(mark, value);
-    const auto check = [&](const Json& one) {
+    if (value.is_object()) value = Json::array({std::move(value)});
+    if (!value.is_array()) RefuseMerge(mark, value);
+    for (const Json& one : value) {
       if (!one.is_object()) RefuseMerge(mark, one);
       for (const auto& [key, unused] : one.items()) {
         if (!map.node.json.contains(key)) continue;
@@ -217,24 +218,14 @@ class JsonBuilder final : public YAML::EventHandler {
                                  "kubectl would let it replace \"{0}\"",
                                  key));
       }
-    };
-    if (value.is_object()) {
-      check(value);
-    } else {
-      for (const Json& one : value) check(one);
     }
     map.merged = std::move(value);
   }
 
-  // Fills in what the map lacks; of a list of maps, from the earlier ones first.
+  // Fills in what the map lacks, from the earlier ones of the list first.
   static void Merge(OpenNode& map) {
     if (!map.merged) return;
-    Json& json = map.node.json;
-    if (map.merged->is_object()) {
-      json.insert(map.merged->begin(), map.merged->end());
-    } else {
-      for (const Json& one : *map.merged) json.insert(one.begin(), one.end());
-    }
+    for (const Json& one : *map.merged) map.node.json.insert(one.begin(), one.end());
   }
 
   static Json Resolve(const YAML::Mark& mark, const std::string& tag, const std::string& text) {
