@@ -11,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
 #include "api/v1/conditions.h"
 #include "api/v1/defaults.h"
@@ -58,10 +57,8 @@ std::string LastLine(std::string_view words) {
 
 // Returns the text as a shell needs it for one word.
 std::string ShellWord(const std::string& text) {
-  constexpr std::string_view kPlain = "/._-+:@,=";
-  const bool is_plain = std::ranges::all_of(
-      text, [&](char c) { return absl::ascii_isalnum(c) || kPlain.find(c) != kPlain.npos; });
-  return is_plain ? text : fmt::format("'{}'", absl::StrReplaceAll(text, {{"'", "'\\''"}}));
+  if (!local::HasShellCharacters(text)) return text;
+  return fmt::format("'{}'", absl::StrReplaceAll(text, {{"'", "'\\''"}}));
 }
 
 // Drives one run: handles its messages and decides when it is over.
