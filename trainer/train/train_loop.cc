@@ -197,7 +197,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   state.evaluated_on = session.EvaluationDigest();
   if (const auto& stopping = session.training().early_stopping) {
     CountEvaluation(*stopping, session.plan(), state);
-    if (KeepsBest(state) && state.best.step == state.step) {
+    if (IsBest()) {
       best = {};  // before there are two
       best = {state.step, CopyModel(session)};
     }
@@ -325,7 +325,7 @@ absl::Status TrainLoop::SaveAtEnd() {
   // state it already holds.
   const bool on_disk = state == restored;
   if (saver == nullptr || on_disk) return absl::OkStatus();
-  const bool is_best = KeepsBest(state) && state.best.step == state.step;
+  const bool is_best = IsBest();
   // Only the evaluation is new, which does not justify taking the folder from a job that may train
   // there; unless it has made this step's model the best one, and the checkpoint has another.
   const bool is_restored = state.step == restored.step;

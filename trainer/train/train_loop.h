@@ -91,6 +91,8 @@ struct TrainLoop {
   // Returns true if this rank has, or is to have, the model of the best evaluation of `of`: the run
   // ends with it, and this rank saves or may have to give it to the others.
   bool KeepsBest(const RunState& of) const;
+  // Returns true if that model is the one of `state`.
+  bool IsBest() const { return KeepsBest(state) && state.best.step == state.step; }
   // Takes that of `state` from a checkpoint. Returns false if it is not there.
   bool TakeBestOf(Snapshot& snapshot);
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
