@@ -10,10 +10,9 @@
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <utility>
 
-#include "tests/support/loopback.h"
+#include "base/check.h"
 
 namespace lockstep::testing {
 namespace {
@@ -88,45 +87,15 @@ Identity MakeIdentity(const std::string& name) {
 }
 
 CertificateServer::CertificateServer(std::function<int(const std::string&)> status_for)
-    : status_for_(std::move(status_for)) {
-  std::tie(listener_, port_) = ListenOnLoopback();
-  acceptor_ = std::thread([this] { Accept(); });
-}
-
-CertificateServer::~CertificateServer() {
-  shutdown(listener_, SHUT_RDWR);
-  acceptor_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    for (const int socket : sockets_) shutdown(socket, SHUT_RDWR);
-  }
-  for (std::thread& servant : servants_) servant.join();
-  for (const int socket : sockets_) close(socket);
-  close(listener_);
-}
+    : status_for_(std::move(status_for)), server_([this](int socket) { Serve(socket); }) {}
 
 std::string CertificateServer::url() const {
-  return fmt::format("https://127.0.0.1:{}", port_);
+  return fmt::format("https://127.0.0.1:{}", server_.port());
 }
 
 std::vector<std::string> CertificateServer::names() const {
   const std::lock_guard lock(mutex_);
   return names_;
-}
-
-int CertificateServer::connections() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(sockets_.size());
-}
-
-void CertificateServer::Accept() {
-  while (true) {
-    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (socket < 0) return;
-    const std::lock_guard lock(mutex_);
-    sockets_.push_back(socket);
-    servants_.emplace_back([this, socket] { Serve(socket); });
-  }
 }
 
 void CertificateServer::Serve(int socket) {
@@ -156,7 +125,6 @@ void CertificateServer::Serve(int socket) {
       if (SSL_write(session.get(), answer.data(), static_cast<int>(answer.size())) <= 0) break;
     }
   }
-  shutdown(socket, SHUT_RDWR);
 }
 
 }  // namespace lockstep::testing

@@ -5,8 +5,9 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "tests/support/loopback_server.h"
 
 namespace lockstep::testing {
 
@@ -21,27 +22,22 @@ class CertificateServer {
   // `status_for` returns the status of a request by the name in the certificate that the client
   // showed when it connected; empty: none. Called on the connections' threads.
   explicit CertificateServer(std::function<int(const std::string& name)> status_for);
-  ~CertificateServer();  // closes all connections
   CertificateServer(const CertificateServer&) = delete;
   CertificateServer& operator=(const CertificateServer&) = delete;
 
   std::string url() const;  // https://127.0.0.1:port
   // The names of all requests so far, in order.
   std::vector<std::string> names() const;
-  int connections() const;
+  int connections() const { return server_.connections(); }
 
  private:
-  void Accept();
   void Serve(int socket);
 
   const std::function<int(const std::string& name)> status_for_;
   const Identity own_ = MakeIdentity("server");
-  int listener_ = -1, port_ = 0;
   mutable std::mutex mutex_;
-  std::vector<std::string> names_;     // guarded by mutex_
-  std::vector<int> sockets_;           // guarded by mutex_
-  std::vector<std::thread> servants_;  // guarded by mutex_
-  std::thread acceptor_;
+  std::vector<std::string> names_;  // guarded by mutex_
+  LoopbackServer server_;           // last, so that its threads end before what they use
 };
 
 }  // namespace lockstep::testing

@@ -114,45 +114,16 @@ bool FakeHttpServer::Connection::AwaitClose(std::chrono::milliseconds patience) 
   return poll(&closed, 1, static_cast<int>(patience.count())) == 1;
 }
 
-FakeHttpServer::FakeHttpServer(Handler handler) : handler_(std::move(handler)) {
-  std::tie(listener_, port_) = ListenOnLoopback();
-  acceptor_ = std::thread([this] { Accept(); });
-}
-
-FakeHttpServer::~FakeHttpServer() {
-  shutdown(listener_, SHUT_RDWR);
-  acceptor_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    for (const int socket : sockets_) shutdown(socket, SHUT_RDWR);
-  }
-  for (std::thread& servant : servants_) servant.join();
-  for (const int socket : sockets_) close(socket);
-  close(listener_);
-}
+FakeHttpServer::FakeHttpServer(Handler handler)
+    : handler_(std::move(handler)), server_([this](int socket) { Serve(socket); }) {}
 
 std::string FakeHttpServer::url() const {
-  return fmt::format("http://127.0.0.1:{}", port_);
+  return fmt::format("http://127.0.0.1:{}", server_.port());
 }
 
 std::vector<Request> FakeHttpServer::requests() const {
   const std::lock_guard lock(mutex_);
   return requests_;
-}
-
-int FakeHttpServer::connections() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(sockets_.size());
-}
-
-void FakeHttpServer::Accept() {
-  while (true) {
-    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (socket < 0) return;
-    const std::lock_guard lock(mutex_);
-    sockets_.push_back(socket);
-    servants_.emplace_back([this, socket] { Serve(socket); });
-  }
 }
 
 void FakeHttpServer::Serve(int socket) {
@@ -165,7 +136,6 @@ void FakeHttpServer::Serve(int socket) {
     }
     handler_(*request, connection);
   }
-  shutdown(socket, SHUT_RDWR);
 }
 
 }  // namespace lockstep::testing

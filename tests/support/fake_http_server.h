@@ -7,10 +7,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/loopback_server.h"
 
 namespace lockstep::testing {
 
@@ -47,26 +47,21 @@ class FakeHttpServer {
   using Handler = std::function<void(const Request&, Connection&)>;
 
   explicit FakeHttpServer(Handler handler);
-  ~FakeHttpServer();  // closes all connections
   FakeHttpServer(const FakeHttpServer&) = delete;
   FakeHttpServer& operator=(const FakeHttpServer&) = delete;
 
   std::string url() const;  // http://127.0.0.1:port
-  int port() const { return port_; }
+  int port() const { return server_.port(); }
   std::vector<Request> requests() const;
-  int connections() const;
+  int connections() const { return server_.connections(); }
 
  private:
-  void Accept();
   void Serve(int socket);
 
   const Handler handler_;
-  int listener_ = -1, port_ = 0;
   mutable std::mutex mutex_;
-  std::vector<Request> requests_;      // guarded by mutex_
-  std::vector<int> sockets_;           // guarded by mutex_
-  std::vector<std::thread> servants_;  // guarded by mutex_
-  std::thread acceptor_;
+  std::vector<Request> requests_;  // guarded by mutex_
+  LoopbackServer server_;          // last, so that its threads end before what they use
 };
 
 }  // namespace lockstep::testing
