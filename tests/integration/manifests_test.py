@@ -168,6 +168,22 @@ class RightsTest(unittest.TestCase):
                 more = rights(of_kind(render(path), "ClusterRole", "lockstep-operator")) - plain
                 self.assertEqual(groups, {group for group, _, _ in more})
 
+    def test_kueue_may_read_the_jobs_whose_pods_its_webhook_admits(self):
+        """By the server's answer, as the account of Kueue's own manifests; its cache is of all namespaces."""
+        account = "system:serviceaccount:kueue-system:kueue-controller-manager"
+        for base in ("default", "overlays/namespaced"):
+            with self.subTest(base), overlay(base, ["kueue"]) as path:
+                name = "lockstep-operator-kueue-manager"
+                made = [of_kind(render(path), kind, name) for kind in ("ClusterRole", "ClusterRoleBinding")]
+                stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
+                server().kubectl("apply", "-f", "-", stdin=stdin)
+                said = {(verb, resource): server().kubectl(
+                    "auth", "can-i", verb, resource, f"--as={account}", "--all-namespaces", check=False).stdout.strip()
+                    for verb, resource in (("get", JOBS), ("list", JOBS), ("watch", JOBS), ("update", JOBS), ("get", "pods"))}
+                server().kubectl("delete", "-f", "-", stdin=stdin)
+                self.assertEqual({("get", JOBS), ("list", JOBS), ("watch", JOBS)},
+                                 {asked for asked, answer in said.items() if answer == "yes"})
+
     def test_bindings_name_the_account_where_it_is(self):
         for base, namespace, fields in (("default", "lockstep-system", {}),
                                         ("default", "elsewhere", {"namespace": "elsewhere"}),
@@ -177,7 +193,7 @@ class RightsTest(unittest.TestCase):
                 deployment = of_kind(render(path), "Deployment")
                 self.assertEqual(namespace, deployment["metadata"]["namespace"])
                 subjects = [subject for entry in render(path) if entry["kind"].endswith("Binding")
-                            for subject in entry["subjects"]]
+                            for subject in entry["subjects"] if subject["namespace"] != "kueue-system"]
                 self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
                                    "namespace": namespace}] * len(subjects), subjects)
                 self.assertEqual(5 if base == "default" else 4, len(subjects))
@@ -192,10 +208,14 @@ class RightsTest(unittest.TestCase):
         one, other = made
         self.assertEqual({"ClusterRole", "ClusterRoleBinding"}, {kind for kind, _ in one})
         self.assertEqual(set(), one.keys() & other.keys())
-        binding = of_kind(one.values(), "ClusterRoleBinding")
-        self.assertIn(("ClusterRole", binding["roleRef"]["name"]), one)
-        self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator-team-a",
-                           "namespace": "team-a"}], binding["subjects"])
+        subjects = []
+        for kind, name in one:
+            if kind == "ClusterRoleBinding":
+                self.assertIn(("ClusterRole", one[kind, name]["roleRef"]["name"]), one)
+                subjects += one[kind, name]["subjects"]
+        self.assertCountEqual(
+            [{"kind": "ServiceAccount", "name": "lockstep-operator-team-a", "namespace": "team-a"},
+             {"kind": "ServiceAccount", "name": "kueue-controller-manager", "namespace": "kueue-system"}], subjects)
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""
