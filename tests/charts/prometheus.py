@@ -57,6 +57,7 @@ class Prometheus:
         for scrape in config["scrape_configs"]:
             namespaces = self._namespaces(scrape.pop("kubernetes_sd_configs"), operator_namespace)
             path = folder / f"pods-of-{scrape['job_name']}.json"
+            scrape["scrape_interval"] = interval
             scrape["file_sd_configs"] = [{"files": [str(path)], "refresh_interval": "1s"}]
             self._files.append((path, namespaces))
         self.discover()

@@ -6,10 +6,17 @@ import threading
 import time
 import unittest
 
+import yaml
+
+from helm import ROOT
 from prometheus import OPERATOR_NAMESPACE, Prometheus
 from slowness import SLOWNESS
 
-FORGED = "lockstep_operator_build_info 1\nlockstep_trainer_step 7\n"
+FORGED = "".join(f"{series} 7\n" for series in (
+    "lockstep_operator_build_info", "lockstep_trainer_step", 'lockstep_trainer_step{rank="3"}',
+    # What an alert would say.
+    'lockstep_trainer_step{rank="call 555"}', 'lockstep_trainer_step{server="1; call 555"}',
+    'lockstep_trainer_step{rank="1",server="1234567"}'))
 TOO_LONG = f'lockstep_trainer_step{{phase="{"x" * 2000}"}} 7\n'
 
 
@@ -79,6 +86,18 @@ class ScrapeTest(unittest.TestCase):
     def test_trainers_have_no_series_of_the_operator(self):
         self.assert_pods({"operator"}, "lockstep_operator_build_info")
         self.assert_pods({"forger"}, "lockstep_trainer_step")
+
+    def test_no_words_of_a_tenant_get_into_alerts(self):
+        self.assert_pods({"forger"}, 'lockstep_trainer_step{rank="3"}')
+        found = {tuple(series["metric"].get(label, "") for label in ("rank", "server"))
+                 for series in self.prometheus.query("lockstep_trainer_step")}
+        self.assertEqual({("", ""), ("3", "")}, found)
+
+    def test_each_scrape_job_brings_its_interval_along(self):
+        """To a configuration whose other jobs scrape less often: of two samples a minute panels show no rates."""
+        example = yaml.safe_load((ROOT / "examples" / "prometheus.yaml").read_text())
+        self.assertEqual({"lockstep-operator": "15s", "lockstep-trainer": "15s"},
+                         {scrape["job_name"]: scrape.get("scrape_interval") for scrape in example["scrape_configs"]})
 
     def test_of_a_pod_that_serves_too_much_nothing_is_taken(self):
         self.assertIn("waster", self.pods_of("up == 0"))
