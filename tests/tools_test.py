@@ -449,6 +449,9 @@ class SetupChartTest(unittest.TestCase):
             env=self.environment).stdout.strip())
         for helm in ("helm3", "helm4", "helm-unittest"):
             write_program(self.programs / helm, "")
+        pathlib.Path(subprocess.run(
+            [TOOLS / "chart/programs.sh", "crds"], check=True, text=True, stdout=subprocess.PIPE,
+            env=self.environment).stdout.strip()).mkdir(parents=True)
         package = self.folder / "package"
         for program in ("prometheus", "promtool"):
             write_program(package / "usr/bin" / program, f"echo {program} 2.42")

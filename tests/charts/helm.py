@@ -44,6 +44,15 @@ def folder():
                                        stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
+def monitoring_crds():
+    """Those of the Prometheus operator."""
+    path = pathlib.Path(subprocess.run([ROOT / "tools" / "chart" / "programs.sh", "crds"], check=True,
+                                       stdout=subprocess.PIPE, text=True).stdout.strip())
+    if not path.is_dir():
+        raise FileNotFoundError(f"found no {path}; `tools/setup chart` sees to it")
+    return [entry for file in sorted(path.glob("*.yaml")) for entry in objects(file.read_text())]
+
+
 def program(name):
     """In that folder, else on the PATH."""
     path = shutil.which(name, path=f"{folder()}{os.pathsep}{os.environ['PATH']}")

@@ -12,7 +12,7 @@ import unittest
 import yaml
 
 from api_server import CRD, JOBS, ROOT, job, server
-from helm import CHART, HELMS, NAMESPACE, objects, program, render, run, set_flags
+from helm import CHART, HELMS, NAMESPACE, monitoring_crds, objects, program, render, run, set_flags
 from operator_test import eventually
 
 MANIFESTS = ROOT / "manifests"
@@ -179,7 +179,7 @@ class SameInEffectTest(unittest.TestCase):
 
 class SchemaTest(unittest.TestCase):
     def test_the_server_takes_every_object_and_knows_every_field(self):
-        """By its own OpenAPI. It has no kinds of the Prometheus operator."""
+        """By its own OpenAPI. It has no kinds of the Prometheus operator yet."""
         server().kubectl("apply", "-f", "-", stdin=json.dumps({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}))
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
@@ -197,6 +197,27 @@ class SchemaTest(unittest.TestCase):
                     kinds.add(entry["kind"])
         self.assertLessEqual({"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap",
                               "TrainingJob", "Role", "ClusterRole", "Pod"}, kinds)
+
+    def test_so_do_the_crds_of_the_prometheus_operator(self):
+        self.addCleanup(server().kubectl, "delete", "--ignore-not-found", "crds",
+                        *(crd["metadata"]["name"] for crd in monitoring_crds()))
+        for crd in monitoring_crds():
+            code, answer = server().call("POST", CRDS, crd)
+            self.assertEqual(201, code, answer.get("message"))
+        for kind in ("podmonitors", "servicemonitors", "prometheusrules"):
+            server().wait_until_served(f"/apis/monitoring.coreos.com/v1/{kind}")
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        on = {f"{kind}.{key}": value for kind in ("podMonitor", "prometheusRule")
+              for key, value in (("enabled", True), ("renderMode", "alwaysRender"), ("labels", {"release": "stack"}))}
+        kinds = []
+        for values in (on, on | {"serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender",
+                                 "watchNamespaces": ["team-a"], "podMonitor.trainerLimits": {
+                                     "samples": 0, "labels": 0, "labelValueLength": 0, "bodySize": ""}}):
+            for entry in render(values):
+                if entry["apiVersion"] == "monitoring.coreos.com/v1":
+                    as_the_server_takes_it(entry)
+                    kinds.append(entry["kind"])
+        self.assertEqual(["PodMonitor"] * 3 + ["PrometheusRule"] * 2 + ["ServiceMonitor"], sorted(kinds))
 
 
 class Release:

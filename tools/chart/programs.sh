@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Build the programs that check the Helm chart from Go modules, with no release download.
-#   programs.sh          helm3, helm4 and helm-unittest
-#   programs.sh where    only print the folder in which they land
+# Build the programs that check the Helm chart from Go modules, with no release download, and take the CRDs of the
+# Prometheus operator from its module.
+#   programs.sh          helm3, helm4, helm-unittest and the CRDs
+#   programs.sh where    only print the folder in which the programs land
+#   programs.sh crds     only print that of the CRDs
 # What is there already is not built again. Needs Go: `tools/setup chart` sees to it.
 set -euo pipefail
 # shellcheck source=../kube/environment.sh
@@ -10,7 +12,11 @@ set -euo pipefail
 # The newest that Go 1.24 builds. A change of version is a new folder, so that none is stale.
 readonly HELM3_VERSION=3.19.5 HELM4_VERSION=4.0.4 UNITTEST_VERSION=1.0.3
 readonly CACHE=$LOCKSTEP_DEPS_DIR/chart/$HELM3_VERSION-$HELM4_VERSION-$UNITTEST_VERSION
+# With it, PodMonitors have every field that the chart may set.
+readonly PROMETHEUS_OPERATOR_VERSION=0.93.0
+readonly CRDS=$LOCKSTEP_DEPS_DIR/prometheus-operator-crds/$PROMETHEUS_OPERATOR_VERSION
 [[ ${1:-} == where ]] && echo "$CACHE" && exit
+[[ ${1:-} == crds ]] && echo "$CRDS" && exit
 
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 mkdir -p "$CACHE"
@@ -41,3 +47,14 @@ install helm4 "helm.sh/helm/v4/cmd/helm@v$HELM4_VERSION" \
   "-X helm.sh/helm/v4/internal/version.version=v$HELM4_VERSION -X helm.sh/helm/v4/pkg/chart/common.k8sVersionMajor=1 -X helm.sh/helm/v4/pkg/chart/common.k8sVersionMinor=34"
 install helm-unittest "github.com/helm-unittest/helm-unittest/cmd/helm-unittest@v$UNITTEST_VERSION" "" \
   github.com/vmware-labs/yaml-jsonpath=github.com/helm-unittest/yaml-jsonpath@v0.4.0
+
+if [[ ! -d $CRDS ]]; then
+  said=$(go mod download -json "github.com/prometheus-operator/prometheus-operator@v$PROMETHEUS_OPERATOR_VERSION") ||
+    { echo "$said" >&2; exit 1; }
+  module=$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$said")
+  rm -rf "$CRDS.new" && mkdir -p "$CRDS.new"
+  for kind in podmonitors servicemonitors prometheusrules; do
+    cp "$module/example/prometheus-operator-crd/monitoring.coreos.com_$kind.yaml" "$CRDS.new/"
+  done
+  mv "$CRDS.new" "$CRDS"
+fi
