@@ -225,8 +225,12 @@ class KueueTest(KueueCase):
         self.assertEqual([{"name": "kueue.x-k8s.io/topology"}], pod["spec"]["schedulingGates"])
         self.assertEqual("worker", pod["metadata"]["labels"]["kueue.x-k8s.io/podset"])
         self.assertEqual("trainingjob-racks", pod["metadata"]["annotations"]["kueue.x-k8s.io/workload"])
-        for index in range(2):  # as Kueue opens the gate
+        for index in range(2):
             eventually(lambda index=index: self.get(f"{PODS}/racks-worker-{index}"))
+        gate = {"reason": "SchedulingGated", "message": "racks-worker-0 waits until somebody removes its scheduling "
+                                                        "gates: kueue.x-k8s.io/topology"}
+        eventually(lambda: any(gate.items() <= entry.items() for entry in self.job("racks")["status"]["conditions"]))
+        for index in range(2):  # as Kueue opens the gate
             self.patch(f"{PODS}/racks-worker-{index}", {"spec": {
                 "schedulingGates": None, "nodeSelector": {"rack": "r1"}}})
         self.run_pods("racks", "Started")

@@ -16,7 +16,8 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr char kNotSeen[] = "CheckpointsNotSeen", kPodWaiting[] = "PodWaiting";
+constexpr char kNotSeen[] = "CheckpointsNotSeen", kPodWaiting[] = "PodWaiting",
+               kGated[] = "SchedulingGated";
 
 // A kubelet alternates between these two reasons while it retries.
 std::string StableReason(const std::string& reason) {
@@ -87,6 +88,18 @@ std::optional<PendingReason> OldPod(const Observed& observed) {
   return std::nullopt;
 }
 
+// No fault: Kueue opens its own gates when there is room.
+std::optional<PendingReason> Gated(const Observed& observed) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod) || pod.waiting_reason != kGated) continue;
+    return PendingReason{kGated,
+                         fmt::format("{} waits until somebody removes its scheduling gates: {}",
+                                     pod.name, pod.waiting_message),
+                         false};
+  }
+  return std::nullopt;
+}
+
 std::optional<PendingReason> UnseenVolume(const Observed& observed) {
   if (!MissesCheckpoints(observed)) return std::nullopt;
   return PendingReason{kNotSeen,
@@ -128,8 +141,8 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                                      observed.name_conflicts.front())};
   }
   // Faults that somebody must fix come before those that pass by themselves.
-  for (const auto find :
-       {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, BackOff, StartOrder}) {
+  for (const auto find : {WaitingContainer, NoPlace, DeletedUnstarted, UnseenVolume, OldPod, Gated,
+                          BackOff, StartOrder}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 #include "operator/controller/state/observed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -197,6 +198,18 @@ void ReadConditions(const Object& status, ObservedPod& pod) {
   }
 }
 
+// By the spec: the condition PodScheduled keeps the reason SchedulingGated until the scheduler has
+// looked at the pod, though the gates may be gone.
+void ReadSchedulingGates(const Object& spec, ObservedPod& pod) {
+  std::vector<std::string> names;
+  for (const Object& gate : kube::ListMember(spec, "schedulingGates")) {
+    names.push_back(TextMember(gate, "name"));
+  }
+  if (names.empty()) return;
+  pod.waiting_reason = "SchedulingGated";
+  pod.waiting_message = Shortened(fmt::format("{}", fmt::join(names, ", ")), kLongestReason);
+}
+
 void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   const Object& annotations = Member(metadata, "annotations");
   pod.cluster_shape =
@@ -263,6 +276,7 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   const std::string policy = TextMember(spec, "restartPolicy");
   ReadMainContainer(main_container, status, pod, policy.empty() ? "Always" : policy);
   ReadOtherContainers(main_container, object, pod);
+  ReadSchedulingGates(spec, pod);
   return pod;
 }
 
@@ -272,9 +286,9 @@ kube::FieldMask PodFields() {
        {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
         "spec.containers.image", "spec.containers.name", "spec.initContainers.name",
         "spec.initContainers.restartPolicy", "spec.nodeName", "spec.restartPolicy",
-        "status.conditions.type", "status.conditions.status", "status.conditions.reason",
-        "status.conditions.message", "status.message", "status.phase", "status.podIP",
-        "status.reason"}) {
+        "spec.schedulingGates.name", "status.conditions.type", "status.conditions.status",
+        "status.conditions.reason", "status.conditions.message", "status.message", "status.phase",
+        "status.podIP", "status.reason"}) {
     fields.Add(path);
   }
   for (const char* list : {"initContainerStatuses", "containerStatuses"}) {

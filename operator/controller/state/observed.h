@@ -79,8 +79,8 @@ struct ObservedPod {
   std::optional<Time> running_since;  // of the main container's present run, by its node
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
-  std::string waiting_reason;   // of the main container: "ImagePullBackOff"
-  std::string waiting_message;  // "Back-off pulling image …"
+  std::string waiting_reason;   // of the main container: "ImagePullBackOff"; or "SchedulingGated"
+  std::string waiting_message;  // "Back-off pulling image …"; or the names of the pod's gates
   // At most one. A vector, because most pods have none, and thousands of pods are held.
   std::vector<Blocker> blockers;
   std::string unschedulable;  // the scheduler's message while no node fits

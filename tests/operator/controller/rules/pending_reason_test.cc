@@ -68,6 +68,17 @@ TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
                      "init container fetch of j-worker-1 exited with code 137 (OOMKilled)"}},
       {"no node", Two().Worker(1, Unschedulable("0/3 nodes are available")),
        PendingReason{"Unschedulable", "no node takes j-worker-1: 0/3 nodes are available"}},
+      {"Kueue",
+       Two().Worker(0, kReady).Worker(1, Waiting("SchedulingGated", "kueue.x-k8s.io/admission")),
+       PendingReason{"SchedulingGated",
+                     "j-worker-1 waits until somebody removes its scheduling gates: "
+                     "kueue.x-k8s.io/admission",
+                     false}},
+      {"a fault beside a gate",
+       Two()
+           .Worker(0, Waiting("SchedulingGated", "kueue.x-k8s.io/admission"))
+           .Worker(1, Unschedulable("0/3 nodes")),
+       PendingReason{"Unschedulable", "no node takes j-worker-1: 0/3 nodes"}},
       {"refused", Two().With([](Observed& o) { o.create_fault = CreateFault{"over quota"}; }),
        PendingReason{"CreateFailed", "over quota"}},
       {"a webhook", Two().With([](Observed& o) { o.action_fault = {"DeleteFailed", "no"}; }),

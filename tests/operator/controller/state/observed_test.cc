@@ -174,6 +174,27 @@ TEST(ObservedTest, ReadsWhyAPodIsPending) {
   EXPECT_FALSE(pod->spec_hash.empty());
 }
 
+TEST(ObservedTest, APodIsGatedAsLongAsItHasGates) {
+  Object pod = PodWith("OnFailure", "Pending", Object::object());
+  // As the API server writes it when the pod is created; it stays until the scheduler has looked.
+  pod["status"]["conditions"] = {
+      {{"type", "PodScheduled"}, {"status", "False"}, {"reason", "SchedulingGated"}}};
+  EXPECT_EQ(ObservePod(pod)->waiting_reason, "");
+  pod["spec"]["schedulingGates"] = {{{"name", "kueue.x-k8s.io/topology"}},
+                                    {{"name", "example.com/licence"}}};
+  const kube::FieldMask keep = PodFields();
+  const auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &keep);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto gated = ObservePod(read->at("object"));
+  EXPECT_EQ(gated->waiting_reason, "SchedulingGated");
+  EXPECT_EQ(gated->waiting_message, "kueue.x-k8s.io/topology, example.com/licence");
+  EXPECT_FALSE(IsStuck(gated->waiting_reason));
+  for (int i = 0; i < 1000; ++i) {
+    pod["spec"]["schedulingGates"].push_back({{"name", std::string(300, 'x')}});
+  }
+  EXPECT_LT(ObservePod(pod)->waiting_message.size(), 1'000U);
+}
+
 Object Waits(const std::string& reason) {
   return {{"waiting", {{"reason", reason}, {"message", "in other words"}}}};
 }
