@@ -1,5 +1,6 @@
 #include "operator/metrics/scraped.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -123,6 +124,11 @@ void AddFaults(const std::vector<const Snapshot::Job*>& unfinished,
       [](const Snapshot::Job& job) { return UnlessZero(job.samples_duplicated); }, families);
 }
 
+// True if the job's trainers must be there to be scraped.
+bool IsTraining(const Snapshot::Job& job) {
+  return job.has_training && job.state == "Running" && !job.short_since;
+}
+
 void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
   std::map<std::string, int> by_state;
   std::vector<const Snapshot::Job*> unfinished, finished;
@@ -132,6 +138,10 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
   }
   families.Begin(MetricType::Gauge, "lockstep_operator_jobs", "Jobs that there are, by state.");
   for (const auto& [state, count] : by_state) families.Add(count, {{"state", state}});
+
+  families.Gauge("lockstep_operator_jobs_training",
+                 "Running jobs of the bundled trainer that have the replicas that they require.",
+                 std::ranges::count_if(jobs, IsTraining));
 
   families.Begin(MetricType::Gauge, "lockstep_operator_job_status",
                  "Always 1; the state of each job, unfinished ones first if there are too many.");

@@ -254,6 +254,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
         {.namespace_name = job->key.namespace_name,
          .name = job->key.name,
          .state = job->value.job.status.state,
+         .has_training = job->value.job.spec.training.has_value(),
          .diverged = metrics::DivergedAt(job->value.job),
          .restarts = is_known ? std::optional(found->second.restarts()) : std::nullopt,
          .short_since = is_known ? found->second.short_since() : std::nullopt,

@@ -173,6 +173,11 @@ FLEET = [
           "restart.", "short",
           [("sum by (direction) (increase(lockstep_operator_job_resizes_total{OPERATOR}[WINDOW]))",
             "{{direction}}")], stacked=True),
+    Panel("Jobs to scrape", "Running jobs of the bundled trainer that have their replicas, and jobs whose pods Prometheus "
+          "looks for. If it looks for none, panels about trainers are empty, and most alerts about jobs cannot fire.",
+          "short", [(f"sum(max by ({BY_OPERATOR}) (lockstep_operator_jobs_training{{OPERATOR}}))", "training"),
+                    (f"count(group by ({OF_JOB}) (up{{TRAINER}})) or vector(0)", "looked for")],
+          thresholds=[("red", None), ("green", 1)]),
 ]
 
 TRAINING_JOB = [

@@ -128,6 +128,23 @@ TEST_F(OperatorMetricsTest, JobsThatLackReplicasAreNamedWithTheTimeSinceWhen) {
   EXPECT_EQ(Count(Text(), name), kMaxJobSeries);
 }
 
+TEST_F(OperatorMetricsTest, JobsWhoseTrainersShouldBeThereToScrapeAreCounted) {
+  const auto add = [this](const char* state, bool has_training) -> Snapshot::Job& {
+    snapshot.jobs.push_back(Job("j" + std::to_string(snapshot.jobs.size()), state));
+    snapshot.jobs.back().has_training = has_training;
+    return snapshot.jobs.back();
+  };
+  for (const char* state : {"", "Pending", "Restarting", "Suspended", "Succeeded", "Failed"}) {
+    add(state, true);
+  }
+  add("Running", false);  // a user's own image
+  add("Running", true).short_since = kDivergedAt;
+  EXPECT_THAT(Text(), HasSubstr("\nlockstep_operator_jobs_training 0\n"));
+  add("Running", true);
+  add("Running", true);
+  EXPECT_THAT(Text(), HasSubstr("\nlockstep_operator_jobs_training 2\n"));
+}
+
 TEST_F(OperatorMetricsTest, VariantsThatDivergedAreCountedWhileTheJobExists) {
   const std::string name = "lockstep_operator_job_diverged_variants{";
   for (const char* state : {"Running", "Succeeded"}) {
