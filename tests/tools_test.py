@@ -2345,6 +2345,40 @@ class BenchTest(unittest.TestCase):
         self.assertAlmostEqual(1.2, summary["scaling"]["tensorflow"])
         self.assertAlmostEqual(3200 * 83 / 1000 / 332, summary["core_cnn_share_of_sgemm"])
         self.assertEqual("avx2", summary["machine"]["instruction_set"])
+        self.assertNotIn("sync_server_of_all_reduce", summary)
+
+    def test_servers_stand_beside_tensorflows_and_beside_all_reduce(self):
+        found = {("SGEMM GFLOP/s", "machine"): [300], ("core-cnn, 2 workers of 1 core", "lockstep"): [4000],
+                 ("core-cnn, 1 thread", "lockstep"): [2500], ("core-cnn, 2 workers and an async server", "lockstep"): [4400],
+                 ("core-cnn, 2 workers and an async server", "tensorflow"): [2000],
+                 ("core-cnn, 2 workers and a sync server", "lockstep"): [3800]}
+        options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
+                                     activation_checkpointing="None")
+        summary = bench.summarize(found, options, threads=2)
+        rows = {row["what"]: row["ratio_to_best_rival"] for row in summary["rows"]}
+        self.assertAlmostEqual(2.2, rows["core-cnn, 2 workers and an async server"])
+        self.assertIsNone(rows["core-cnn, 2 workers and a sync server"])
+        self.assertAlmostEqual(0.95, summary["sync_server_of_all_reduce"])
+        with contextlib.redirect_stdout(io.StringIO()) as table:
+            bench.print_table({**summary, "scaling": {}})
+        self.assertRegex(table.getvalue(), r"sync server +3,800 +- +- +-\n")
+        self.assertRegex(table.getvalue(), r"sync server / all-reduce, ours +0\.95x")
+
+    def test_tensorflows_servers_end_with_the_measurement(self):
+        options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=1, steps=2, threads=1, isa="native",
+                                     timeout=30, python=sys.executable, data="/data")
+        one, begun = bench.Bench(options), []
+
+        def start(command, cpus, environment):
+            task = json.loads(environment["TF_CONFIG"])["task"]["type"]
+            said = "print('{\"images_per_second\": 7}')" if task == "chief" else "import time; time.sleep(60)"
+            begun.append((task, bench.start([sys.executable, "-c", said], cpus, environment)))
+            return begun[-1][1]
+
+        with unittest.mock.patch.object(one, "_start", start):
+            self.assertEqual(7, one.async_server("tensorflow", "core-cnn"))
+        self.assertEqual(["ps", "worker", "worker", "chief"], [task for task, _ in begun])
+        self.assertEqual([-signal.SIGKILL] * 3 + [0], [process.returncode for _, process in begun])
 
     def test_a_large_model_has_its_own_batch_and_rivals_and_less_memory_is_better(self):
         options = argparse.Namespace(models=["resnet-50"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
