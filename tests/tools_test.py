@@ -53,6 +53,7 @@ peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
+import contestants  # noqa: E402
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
 from scenarios import (elastic, failure, frameworks, helm, lifecycle, network_policy, parameter_servers,  # noqa: E402
@@ -2372,7 +2373,7 @@ class BenchTest(unittest.TestCase):
         def start(command, cpus, environment):
             task = json.loads(environment["TF_CONFIG"])["task"]["type"]
             said = "print('{\"images_per_second\": 7}')" if task == "chief" else "import time; time.sleep(60)"
-            begun.append((task, bench.start([sys.executable, "-c", said], cpus, environment)))
+            begun.append((task, contestants.start([sys.executable, "-c", said], cpus, environment)))
             return begun[-1][1]
 
         with unittest.mock.patch.object(one, "_start", start):
@@ -2417,7 +2418,7 @@ class BenchTest(unittest.TestCase):
         options = argparse.Namespace(threads=1, isa="avx2", timeout=30)
         show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
         one = bench.Bench(options)
-        seen, = bench.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
+        seen, = contestants.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
         self.assertEqual(("AVX2", "avx2", "1"), (seen["ONEDNN_MAX_CPU_ISA"],
                                                  seen["ATEN_CPU_CAPABILITY"], seen["RANK"]))
 
@@ -2428,15 +2429,15 @@ class BenchTest(unittest.TestCase):
             one = bench.Bench(argparse.Namespace(threads=1, isa="native", timeout=30, trainer=str(trainer)))
             said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
             self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))
-            told = bench.circumstances(one)
+            told = contestants.circumstances({"lockstep": contestants.version_of(str(trainer)), **one.versions})
             with unittest.mock.patch.dict(os.environ, PATH=folder):
-                self.assertEqual("trainer 1.2", one.version(), "where there is no git")
+                self.assertEqual("trainer 1.2", contestants.version_of(str(trainer)), "where there is no git")
         self.assertEqual("2.0", told["versions"]["pytorch"])
         self.assertRegex(told["versions"]["lockstep"], r"^trainer 1\.2")
         self.assertRegex(told["date"], r"^\d{4}-\d\d-\d\d$")
 
     def test_the_result_is_the_last_object_of_the_output(self):
-        self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+        self.assertEqual({"a": 2}, contestants.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
 
 
 class Aarch64Test(unittest.TestCase):
