@@ -43,6 +43,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers"), str(TOOLS.parent / "tests" / "e2e")]
 lint = load("lint")
 bench = load("bench/bench")
+pipelines = load("bench/pipelines")
 gen_api_reference = load("gen-api-reference")
 fetch_mnist = load("fetch-mnist")
 gen_crd = load("gen-crd")
@@ -2438,6 +2439,39 @@ class BenchTest(unittest.TestCase):
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, contestants.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+class PipelinesTest(unittest.TestCase):
+    def test_medians_and_ratios_to_the_faster_rival(self):
+        found = {("JPEG in folders", "lockstep"): [900, 1000, 1400], ("JPEG in folders", "tensorflow"): [800] * 3,
+                 ("JPEG in folders", "torchvision"): [400] * 3, ("JPEG in TFRecord", "lockstep"): [700],
+                 ("JPEG in TFRecord", "tensorflow"): [1000]}
+        folders, records = pipelines.summarize(found)["rows"]
+        self.assertEqual((1000, 1.25), (folders["lockstep"], folders["ratio_to_best_rival"]))
+        self.assertAlmostEqual(0.7, records["ratio_to_best_rival"])
+        with contextlib.redirect_stdout(io.StringIO()) as table:
+            pipelines.print_table({"rows": [folders, records], "rounds": 3, "machine": {"threads": 2}})
+        self.assertRegex(table.getvalue(), r"JPEG in TFRecord +700 +1,000 +- +0\.70x")
+
+    def test_all_contestants_read_as_many_samples_in_batches_of_one_size(self):
+        options = argparse.Namespace(threads=1, divide=3, timeout=30, lockstep="lockstep", python="python",
+                                     kinds=["JPEG in folders"], rounds=1)
+        one, begun = pipelines.Bench(options, "/made"), []
+
+        def finish(commands, _timeout):
+            begun.extend(commands)
+            return [{"images_per_second": 5, "samples_per_second": 4, "version": "1.0"}]
+
+        with unittest.mock.patch.multiple(pipelines, finish=finish, start=lambda command, *_: command):
+            with contextlib.redirect_stderr(io.StringIO()):
+                found = pipelines.measure(one, options)
+        ours, tensorflow, torchvision = (" ".join(command) for command in begun)
+        self.assertIn("spec.training.batchSize.global=32 --set spec.training.steps=62", ours)
+        self.assertIn("cache: false", ours)
+        for rival in (tensorflow, torchvision):
+            self.assertIn("--data /made/folders --batch 32 --samples 2000 --threads 1", rival)
+        self.assertEqual([4], found["JPEG in folders", "torchvision"])
+        self.assertEqual("1.0", one.versions["tensorflow"])
 
 
 class Aarch64Test(unittest.TestCase):

@@ -29,7 +29,7 @@ def last_json(text, command):
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             return json.loads(line)
-    sys.exit(f"bench: no JSON object in the output of {' '.join(command)}:\n{text[-2000:]}")
+    sys.exit(f"no JSON object in the output of {' '.join(command)}:\n{text[-2000:]}")
 
 
 def processor():
@@ -56,11 +56,11 @@ def finish(processes, timeout):
         for process in processes:
             output, _ = process.communicate(timeout=timeout)
             if process.returncode != 0:
-                sys.exit(f"bench: {' '.join(process.args)} ended with {process.returncode}:\n"
+                sys.exit(f"{' '.join(process.args)} ended with {process.returncode}:\n"
                          f"{output[-3000:]}")
             outputs.append(last_json(output, process.args))
     except subprocess.TimeoutExpired:
-        sys.exit(f"bench: {' '.join(processes[len(outputs)].args)} took over {timeout} s")
+        sys.exit(f"{' '.join(processes[len(outputs)].args)} took over {timeout} s")
     finally:
         for process in processes:
             if process.poll() is None:
