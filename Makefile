@@ -11,7 +11,7 @@ TAG :=
 BIN := build/$(PRESET)/bin
 BUILD_NEEDS := $(if $(filter cuda,$(PRESET)),cuda,build)
 
-.PHONY: run programs test test-all test-peers test-python test-aarch64 build images images-cuda images-arm64 e2e lint bench \
+.PHONY: run programs test test-all test-peers test-python test-aarch64 build images images-cuda images-arm64 e2e lint bench bench-input \
   tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
@@ -93,6 +93,12 @@ bench: build
 	@tools/setup bench
 	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
+
+## make bench-input  samples per second of reading and decoding files, beside tf.data and torchvision
+bench-input:
+	@tools/setup bench
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-trainer
+	@tools/bench/pipelines --lockstep $(BIN)/lockstep $(BENCH_FLAGS)
 
 ## make images      the operator's and the trainer's container images, of the tag TAG (the version); needs a Docker
 ##                  engine

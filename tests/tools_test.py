@@ -43,6 +43,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers"), str(TOOLS.parent / "tests" / "e2e")]
 lint = load("lint")
 bench = load("bench/bench")
+pipelines = load("bench/pipelines")
 gen_api_reference = load("gen-api-reference")
 fetch_mnist = load("fetch-mnist")
 gen_crd = load("gen-crd")
@@ -53,6 +54,7 @@ peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
 e2e_run = load("../tests/e2e/run")
+import contestants  # noqa: E402
 import job as e2e_job  # noqa: E402
 import steps as e2e_steps  # noqa: E402
 from scenarios import (elastic, failure, frameworks, helm, lifecycle, network_policy, parameter_servers,  # noqa: E402
@@ -2348,6 +2350,40 @@ class BenchTest(unittest.TestCase):
         self.assertAlmostEqual(1.2, summary["scaling"]["tensorflow"])
         self.assertAlmostEqual(3200 * 83 / 1000 / 332, summary["core_cnn_share_of_sgemm"])
         self.assertEqual("avx2", summary["machine"]["instruction_set"])
+        self.assertNotIn("sync_server_of_all_reduce", summary)
+
+    def test_servers_stand_beside_tensorflows_and_beside_all_reduce(self):
+        found = {("SGEMM GFLOP/s", "machine"): [300], ("core-cnn, 2 workers of 1 core", "lockstep"): [4000],
+                 ("core-cnn, 1 thread", "lockstep"): [2500], ("core-cnn, 2 workers and an async server", "lockstep"): [4400],
+                 ("core-cnn, 2 workers and an async server", "tensorflow"): [2000],
+                 ("core-cnn, 2 workers and a sync server", "lockstep"): [3800]}
+        options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
+                                     activation_checkpointing="None")
+        summary = bench.summarize(found, options, threads=2)
+        rows = {row["what"]: row["ratio_to_best_rival"] for row in summary["rows"]}
+        self.assertAlmostEqual(2.2, rows["core-cnn, 2 workers and an async server"])
+        self.assertIsNone(rows["core-cnn, 2 workers and a sync server"])
+        self.assertAlmostEqual(0.95, summary["sync_server_of_all_reduce"])
+        with contextlib.redirect_stdout(io.StringIO()) as table:
+            bench.print_table({**summary, "scaling": {}})
+        self.assertRegex(table.getvalue(), r"sync server +3,800 +- +- +-\n")
+        self.assertRegex(table.getvalue(), r"sync server / all-reduce, ours +0\.95x")
+
+    def test_tensorflows_servers_end_with_the_measurement(self):
+        options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=1, steps=2, threads=1, isa="native",
+                                     timeout=30, python=sys.executable, data="/data")
+        one, begun = bench.Bench(options), []
+
+        def start(command, cpus, environment):
+            task = json.loads(environment["TF_CONFIG"])["task"]["type"]
+            said = "print('{\"images_per_second\": 7}')" if task == "chief" else "import time; time.sleep(60)"
+            begun.append((task, contestants.start([sys.executable, "-c", said], cpus, environment)))
+            return begun[-1][1]
+
+        with unittest.mock.patch.object(one, "_start", start):
+            self.assertEqual(7, one.async_server("tensorflow", "core-cnn"))
+        self.assertEqual(["ps", "worker", "worker", "chief"], [task for task, _ in begun])
+        self.assertEqual([-signal.SIGKILL] * 3 + [0], [process.returncode for _, process in begun])
 
     def test_a_large_model_has_its_own_batch_and_rivals_and_less_memory_is_better(self):
         options = argparse.Namespace(models=["resnet-50"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
@@ -2386,7 +2422,7 @@ class BenchTest(unittest.TestCase):
         options = argparse.Namespace(threads=1, isa="avx2", timeout=30)
         show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
         one = bench.Bench(options)
-        seen, = bench.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
+        seen, = contestants.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
         self.assertEqual(("AVX2", "avx2", "1"), (seen["ONEDNN_MAX_CPU_ISA"],
                                                  seen["ATEN_CPU_CAPABILITY"], seen["RANK"]))
 
@@ -2397,15 +2433,48 @@ class BenchTest(unittest.TestCase):
             one = bench.Bench(argparse.Namespace(threads=1, isa="native", timeout=30, trainer=str(trainer)))
             said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
             self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))
-            told = bench.circumstances(one)
+            told = contestants.circumstances({"lockstep": contestants.version_of(str(trainer)), **one.versions})
             with unittest.mock.patch.dict(os.environ, PATH=folder):
-                self.assertEqual("trainer 1.2", one.version(), "where there is no git")
+                self.assertEqual("trainer 1.2", contestants.version_of(str(trainer)), "where there is no git")
         self.assertEqual("2.0", told["versions"]["pytorch"])
         self.assertRegex(told["versions"]["lockstep"], r"^trainer 1\.2")
         self.assertRegex(told["date"], r"^\d{4}-\d\d-\d\d$")
 
     def test_the_result_is_the_last_object_of_the_output(self):
-        self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+        self.assertEqual({"a": 2}, contestants.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+class PipelinesTest(unittest.TestCase):
+    def test_medians_and_ratios_to_the_faster_rival(self):
+        found = {("JPEG in folders", "lockstep"): [900, 1000, 1400], ("JPEG in folders", "tensorflow"): [800] * 3,
+                 ("JPEG in folders", "torchvision"): [400] * 3, ("JPEG in TFRecord", "lockstep"): [700],
+                 ("JPEG in TFRecord", "tensorflow"): [1000]}
+        folders, records = pipelines.summarize(found)["rows"]
+        self.assertEqual((1000, 1.25), (folders["lockstep"], folders["ratio_to_best_rival"]))
+        self.assertAlmostEqual(0.7, records["ratio_to_best_rival"])
+        with contextlib.redirect_stdout(io.StringIO()) as table:
+            pipelines.print_table({"rows": [folders, records], "rounds": 3, "machine": {"threads": 2}})
+        self.assertRegex(table.getvalue(), r"JPEG in TFRecord +700 +1,000 +- +0\.70x")
+
+    def test_all_contestants_read_as_many_samples_in_batches_of_one_size(self):
+        options = argparse.Namespace(threads=1, divide=3, timeout=30, lockstep="lockstep", python="python",
+                                     kinds=["JPEG in folders"], rounds=1)
+        one, begun = pipelines.Bench(options, "/made"), []
+
+        def finish(commands, _timeout):
+            begun.extend(commands)
+            return [{"images_per_second": 5, "samples_per_second": 4, "version": "1.0"}]
+
+        with unittest.mock.patch.multiple(pipelines, finish=finish, start=lambda command, *_: command):
+            with contextlib.redirect_stderr(io.StringIO()):
+                found = pipelines.measure(one, options)
+        ours, tensorflow, torchvision = (" ".join(command) for command in begun)
+        self.assertIn("spec.training.batchSize.global=32 --set spec.training.steps=62", ours)
+        self.assertIn("cache: false", ours)
+        for rival in (tensorflow, torchvision):
+            self.assertIn("--data /made/folders --batch 32 --samples 2000 --threads 1", rival)
+        self.assertEqual([4], found["JPEG in folders", "torchvision"])
+        self.assertEqual("1.0", one.versions["tensorflow"])
 
 
 class Aarch64Test(unittest.TestCase):

@@ -1,7 +1,9 @@
 #include "trainer/data/resize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/check.h"
 #include "trainer/core/shape.h"
@@ -9,6 +11,11 @@
 
 namespace lockstep::train {
 namespace {
+
+// A pixel's channels, which are computed together, and what follows them.
+constexpr std::size_t kLanes = 4;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using WholeLanes = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
 void AddBilinear(double center, std::size_t in, std::size_t i, AxisTaps& axis) {
   const double position = std::clamp(center - 0.5, 0.0, static_cast<double>(in - 1));
@@ -48,24 +55,35 @@ void MixRows(const Pixels& image, const AxisTaps& axis, std::size_t y, std::span
   }
 }
 
-std::uint8_t ToByte(float value) {
-  return static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));
-}
-
-// Writes one row of each plane. `area` is that of a plane.
-void MixColumns(std::span<const float> row, const AxisTaps& axis, std::size_t channels,
-                std::size_t area, std::uint8_t* to) {
+// Writes one row of each plane. `area` is that of a plane. Reads kLanes floats from each pixel on.
+template <std::size_t kChannels>
+void MixColumns(std::span<const float> row, const AxisTaps& axis, std::size_t area,
+                std::uint8_t* to) {
   for (std::size_t x = 0; x < axis.first.size(); ++x) {
     const float* weights = axis.weights.data() + x * axis.taps;
-    const float* from = row.data() + axis.first[x] * channels;
-    for (std::size_t channel = 0; channel < channels; ++channel) {
-      float sum = 0;
-      for (std::size_t tap = 0; tap < axis.taps; ++tap) {
-        sum += weights[tap] * from[tap * channels + channel];
-      }
-      to[channel * area + x] = ToByte(sum);
+    const float* from = row.data() + axis.first[x] * kChannels;
+    Lanes sum{};
+    for (std::size_t tap = 0; tap < axis.taps; ++tap) {
+      Lanes pixel;
+      std::memcpy(&pixel, from + tap * kChannels, sizeof pixel);
+      sum += weights[tap] * pixel;
+    }
+    sum += 0.5f;
+    sum = sum < 0.0f ? Lanes{} : sum;
+    sum = sum > 255.0f ? Lanes{} + 255.0f : sum;
+    const auto bytes = __builtin_convertvector(sum, WholeLanes);
+    for (std::size_t channel = 0; channel < kChannels; ++channel) {
+      to[channel * area + x] = static_cast<std::uint8_t>(bytes[channel]);
     }
   }
+}
+
+// `channels`: as many as an image has, at most kLanes.
+auto MixColumnsOf(std::size_t channels) {
+  constexpr std::array kByChannels = {&MixColumns<1>, &MixColumns<2>, &MixColumns<3>,
+                                      &MixColumns<4>};
+  static_assert(kByChannels.size() == kLanes);
+  return kByChannels.at(channels - 1);
 }
 
 }  // namespace
@@ -100,6 +118,8 @@ AxisTaps MakeTaps(std::size_t in, std::size_t out, api::Interpolation interpolat
 void ResizeToPlanes(const Pixels& image, std::size_t height, std::size_t width,
                     api::Interpolation interpolation, std::span<std::uint8_t> planes) {
   const std::size_t area = height * width;
+  LOCKSTEP_CHECK(image.channels >= 1 && image.channels <= kLanes, "{} channels, expected 1 to {}",
+                 image.channels, kLanes);
   LOCKSTEP_CHECK(planes.size() == image.channels * area, "room for {} bytes, expected {}",
                  planes.size(), image.channels * area);
   if (image.height == height && image.width == width) {
@@ -109,10 +129,12 @@ void ResizeToPlanes(const Pixels& image, std::size_t height, std::size_t width,
   }
   const AxisTaps down = MakeTaps(image.height, height, interpolation);
   const AxisTaps across = MakeTaps(image.width, width, interpolation);
-  std::vector<float> row(image.width * image.channels);
+  const std::size_t elements = image.width * image.channels;
+  std::vector<float> row(elements + kLanes - 1);  // MixColumns reads kLanes of the last channel
+  const auto mix_columns = MixColumnsOf(image.channels);
   for (std::size_t y = 0; y < height; ++y) {
-    MixRows(image, down, y, row);
-    MixColumns(row, across, image.channels, area, planes.data() + y * width);
+    MixRows(image, down, y, std::span(row).first(elements));
+    mix_columns(row, across, area, planes.data() + y * width);
   }
 }
 

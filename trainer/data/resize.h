@@ -27,7 +27,7 @@ AxisTaps MakeTaps(std::size_t in, std::size_t out, api::Interpolation interpolat
 
 // Resamples `image` to height x width and writes C,H,W, rounded to the nearest byte; a copy if the
 // size is the same. The result depends on nothing else. Thread-safe.
-// Requires: planes.size() == image.channels * height * width.
+// Requires: planes.size() == image.channels * height * width, 1 to 4 channels.
 void ResizeToPlanes(const Pixels& image, std::size_t height, std::size_t width,
                     api::Interpolation interpolation, std::span<std::uint8_t> planes);
 

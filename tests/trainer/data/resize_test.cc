@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -63,6 +67,52 @@ TEST(ResizeTest, TapsAreInsideAndSumToOne) {
           const float* weights = axis.weights.data() + i * axis.taps;
           ASSERT_THAT(std::accumulate(weights, weights + axis.taps, 0.0f), FloatNear(1, 1e-5f));
         }
+      }
+    }
+  }
+}
+
+// The plain formula: rows first, then columns, all in float, rounded to the nearest byte.
+std::vector<std::uint8_t> ResizeByTheFormula(const Pixels& image, std::size_t height,
+                                             std::size_t width, Interpolation interpolation) {
+  const AxisTaps down = MakeTaps(image.height, height, interpolation);
+  const AxisTaps across = MakeTaps(image.width, width, interpolation);
+  std::vector<std::uint8_t> planes;
+  for (std::size_t channel = 0; channel < image.channels; ++channel) {
+    for (std::size_t i = 0; i < height * width; ++i) {
+      const std::size_t y = i / width, x = i % width;
+      float value = 0;
+      for (std::size_t column = 0; column < across.taps; ++column) {
+        float mixed = 0;
+        for (std::size_t row = 0; row < down.taps; ++row) {
+          const std::size_t pixel = (down.first[y] + row) * image.width + across.first[x] + column;
+          mixed += down.weights[y * down.taps + row] *
+                   static_cast<float>(image.bytes[pixel * image.channels + channel]);
+        }
+        value += across.weights[x * across.taps + column] * mixed;
+      }
+      planes.push_back(static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f)));
+    }
+  }
+  return planes;
+}
+
+// Checkpoints keep a digest of the samples, so that not one bit may differ.
+TEST(ResizeTest, EveryNumberOfChannelsHasTheBitsOfTheFormula) {
+  std::uint32_t random = 1;
+  for (std::size_t channels = 1; channels <= 4; ++channels) {
+    for (const auto& [height, width] : {std::pair{7u, 11u}, {1u, 1u}, {5u, 3u}, {31u, 40u}}) {
+      Pixels image{.height = height, .width = width, .channels = channels, .bytes = {}};
+      for (std::size_t i = 0; i < height * width * channels; ++i) {
+        random = random * 1664525 + 1013904223;
+        image.bytes.push_back(static_cast<std::uint8_t>(random >> 24));
+      }
+      for (const auto interpolation :
+           {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kArea}) {
+        std::vector<std::uint8_t> planes(channels * 13 * 6);
+        ResizeToPlanes(image, 13, 6, interpolation, planes);
+        EXPECT_EQ(planes, ResizeByTheFormula(image, 13, 6, interpolation))
+            << channels << " channels of " << height << "x" << width;
       }
     }
   }
