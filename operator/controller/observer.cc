@@ -6,9 +6,7 @@
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/deadline_rule.h"
-#include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/guards.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -16,7 +14,9 @@
 #include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {

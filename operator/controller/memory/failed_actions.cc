@@ -6,7 +6,6 @@
 #include <set>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/call_outcome.h"
 
 namespace lockstep::controller {

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
-
 namespace lockstep::controller {
 
 CreateGroup GroupOf(const Action& create) {

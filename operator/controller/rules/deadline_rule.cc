@@ -11,6 +11,7 @@
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {

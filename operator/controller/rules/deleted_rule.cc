@@ -4,12 +4,9 @@
 
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_group.h"
+#include "operator/controller/state/job_facts.h"
 
 namespace lockstep::controller {
-
-bool IsBeingDeleted(const api::TrainingJob& job) {
-  return job.metadata.deletion_time.has_value();
-}
 
 std::optional<Plan> PlanDeleted(const Observed& observed) {
   if (!IsBeingDeleted(observed.job)) return std::nullopt;

@@ -8,9 +8,6 @@
 
 namespace lockstep::controller {
 
-// Returns true if the deletion of the job has begun.
-bool IsBeingDeleted(const api::TrainingJob& job);
-
 // Stops a job that is being deleted: deletes its PodGroup and its pods, those of a silent node by
 // force; and its Workload, which gives the quota back, once none of the pods runs or waits. The
 // garbage collector deletes nothing before the finalizers are gone, which may be never, so that the

@@ -7,6 +7,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/attempt.h"
+#include "operator/controller/rules/completions.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
 #include "operator/controller/rules/lost_pods.h"
@@ -14,6 +15,7 @@
 #include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {

@@ -8,9 +8,6 @@
 
 namespace lockstep::controller {
 
-// Returns true if spec.managedBy names another controller.
-bool IsForeign(const api::TrainingJob& job);
-
 // Plans nothing for a job of another controller.
 std::optional<Plan> PlanForeign(const Observed& observed);
 

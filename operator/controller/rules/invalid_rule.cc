@@ -1,5 +1,6 @@
 #include "operator/controller/rules/invalid_rule.h"
 
+#include "operator/controller/rules/completions.h"
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {

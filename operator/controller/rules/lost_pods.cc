@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "api/v1/defaults.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/v1/conditions.h"
 #include "api/v1/training_job.h"
 #include "base/clock.h"
 #include "operator/controller/state/observed.h"
@@ -150,6 +151,16 @@ struct Plan {
 // nullopt if it does not apply to the job. Pure. A rule may call others: Add<Part> takes the plan
 // of a rule that applies and adds to it, and <Case>Plan builds a plan for the rule that calls it.
 using Rule = std::optional<Plan> (*)(const Observed& observed);
+
+// Return plans that end a job: Running and Restarting turn False.
+Plan SucceededPlan(const Observed& observed, const std::string& message);
+Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::string& message);
+
+// Defers the status, and the events about it, to a reconcile after `delay`.
+void PutOffStatus(const Observed& observed, Duration delay, Plan& plan);
+
+// Lowers requeue_after to `delay`, unless it is earlier already.
+void RequeueWithin(Plan& plan, Duration delay);
 
 bool MakesPods(const Plan& plan);
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "api/v1/strategy_traits.h"
-#include "operator/controller/rules/deleted_rule.h"
-#include "operator/controller/rules/foreign_rule.h"
+#include "operator/controller/rules/completions.h"
 #include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

@@ -12,6 +12,7 @@
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/times.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {

@@ -5,18 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/evaluation_numbers.h"
 #include "api/v1/names.h"
-#include "api/v1/strategy_traits.h"
-#include "api/v1/variants.h"
 #include "base/shorten.h"
+#include "operator/controller/rules/completions.h"
 #include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {
@@ -26,17 +25,6 @@ constexpr std::size_t kLongestMessage = 16'384;
 
 bool IsPresentMember(const Observed& observed, const ObservedPod& pod) {
   return IsMember(observed, pod) && !pod.is_gone;
-}
-
-bool IsHelper(const Observed& observed, const ObservedPod& pod) {
-  return pod.role == api::Role::kParameterServer && HasHelpers(observed.job);
-}
-
-// Returns true if a helper may have ended only because it was told to: its pod is being deleted,
-// and nobody saw it end before that.
-bool MayHaveBeenTold(const Observed& observed, const ObservedPod& pod) {
-  return IsHelper(observed, pod) && pod.being_deleted &&
-         !HasCompleted(observed.job, {pod.role, pod.index});
 }
 
 // Counts replicas that have completed and whose pods are gone; returns how many there are. A chief
@@ -137,37 +125,6 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
   }
 }
 
-Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
-                  const std::string& message) {
-  const bool succeeded = type == kSucceeded;
-  Plan plan;
-  plan.status = BaseStatus(observed);
-  ClearCondition(observed, plan.status, kRunning, reason, message);
-  ClearCondition(observed, plan.status, kRestarting, reason, message);
-  SetCondition(observed, plan.status, type, true, reason, message);
-  plan.status.completion_time = WholeSeconds(observed.now);
-  plan.status.next_retry_time.reset();
-  plan.status.failure.reset();  // FailedBy sets it again: earlier ones are not why the job ends
-  // Clean-up (finish_rule.cc) deletes active pods, an Evaluator's and those of a training group
-  // that has succeeded whatever the policy, and pods are not counted again after this write.
-  const bool is_evicted = observed.workload && observed.workload->evicted;
-  const bool pods_stay =
-      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone && !is_evicted &&
-      !(succeeded && api::HasTrainingGroup(observed.job));
-  for (auto& [role, counts] : plan.status.replica_statuses) {
-    const bool is_evaluator = role == api::Role::kEvaluator;
-    if (pods_stay && !is_evaluator) continue;
-    // The bundled trainer's group is done, and its members end by themselves. An Evaluator that
-    // still runs is not, and nobody knows what else the pods of other images would have done.
-    const bool all_done = succeeded && api::HasTrainingGroup(observed.job);
-    if (all_done && !is_evaluator) counts.succeeded += counts.active;
-    counts.active = counts.ready = 0;
-  }
-  plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
-                         succeeded ? "Succeeded" : reason, message});
-  return plan;
-}
-
 }  // namespace
 
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
@@ -208,52 +165,6 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
-bool HasFinished(const Observed& observed, const ObservedPod& pod) {
-  return CountsAsSuccess(observed, pod) && !MayHaveBeenTold(observed, pod);
-}
-
-bool ShowsCompletion(const Observed& observed, const ObservedPod& pod) {
-  if (pod.role != api::Role::kWorker && !IsHelper(observed, pod)) return false;
-  return IsMember(observed, pod) && HasFinished(observed, pod);
-}
-
-void AddCompleted(const Replica& replica, api::TrainingJobStatus& status) {
-  const bool is_worker = replica.role == api::Role::kWorker;
-  std::vector<int>& completed = is_worker ? status.completed_indexes : status.completed_helpers;
-  const auto place = std::ranges::lower_bound(completed, replica.index);
-  if (place != completed.end() && *place == replica.index) return;
-  completed.insert(place, replica.index);
-}
-
-void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status) {
-  for (const ObservedPod& pod : observed.pods) {
-    if (ShowsCompletion(observed, pod)) AddCompleted({pod.role, pod.index}, status);
-  }
-}
-
-std::vector<api::VariantResult> VariantResults(const Observed& observed) {
-  const api::TrainingJob& job = observed.job;
-  std::vector<api::VariantResult> results = job.status.variants;
-  if (!job.spec.training || !api::TraitsOf(job.spec).trains_alone) return results;
-  const int processes = job.spec.strategy->processes_per_pod.value_or(1);
-  for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod) || !HasSucceeded(pod) || !pod.termination) continue;
-    for (api::VariantResult result : pod.termination->results) {
-      if (result.index / processes != pod.index) continue;
-      result.name = api::VariantName(*job.spec.training, result.index);
-      const auto place =
-          std::ranges::lower_bound(results, result.index, {}, &api::VariantResult::index);
-      if (place != results.end() && place->index == result.index) {
-        if (observed.invalid) result.name = place->name;  // it may be unreadable by now
-        *place = std::move(result);
-      } else {
-        results.insert(place, std::move(result));
-      }
-    }
-  }
-  return results;
-}
-
 api::TrainingJobStatus BaseStatus(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   api::TrainingJobStatus status = job.status;
@@ -274,22 +185,6 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   // An unreadable spec may have no roles; the old counts are kept then.
   if (!job.spec.replica_specs.empty()) CountPods(observed, status);
   return status;
-}
-
-Plan SucceededPlan(const Observed& observed, const std::string& message) {
-  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", message);
-}
-
-Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::string& message) {
-  return TerminalPlan(observed, kFailed, std::string(NameOf(reason)), message);
-}
-
-void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
-  plan.status = observed.job.status;
-  plan.status_can_wait = plan.only_counts = plan.only_first_sight = false;
-  plan.events.clear();
-  plan.resize.reset();
-  RequeueWithin(plan, delay);
 }
 
 std::string StateOf(const api::TrainingJobStatus& status) {
@@ -322,20 +217,6 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
       });
   if (only_forgets) masked.counted_pods = written.counted_pods;
   return masked == written;
-}
-
-Time SecondsAfter(Time time, std::int64_t seconds) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return time + std::chrono::seconds(std::min(seconds, kMost));
-}
-
-Time WholeSeconds(Time time) {
-  return std::chrono::floor<std::chrono::seconds>(time);
-}
-
-void RequeueWithin(Plan& plan, Duration delay) {
-  delay = std::max(delay, Duration(std::chrono::milliseconds(1)));
-  if (!plan.requeue_after || *plan.requeue_after > delay) plan.requeue_after = delay;
 }
 
 }  // namespace lockstep::controller

@@ -1,7 +1,7 @@
-// The parts of a status that all rules write the same way. Pure.
+// What all rules write the same way into a status: its conditions, and what holds whatever they
+// decide. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -37,35 +37,9 @@ void AddActionFault(const Observed& observed, std::string_view type, Plan& plan)
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);
 
-// Returns true if the pod has succeeded and its work is done (CountsAsSuccess). A helper that has
-// ended since its pod is being deleted may have been told to: running it again does less harm than
-// not.
-bool HasFinished(const Observed& observed, const ObservedPod& pod);
-// Returns true if the pod shows that its replica has finished in the present attempt, and the
-// status notes which ones of its role have: workers, and helpers.
-bool ShowsCompletion(const Observed& observed, const ObservedPod& pod);
-
-// Notes such a replica. Does nothing if the status has it already.
-void AddCompleted(const Replica& replica, api::TrainingJobStatus& status);
-
-// Notes those of the present attempt that have succeeded, since their pods may be deleted later.
-void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status);
-
-// Returns the results of an Independent job's processes that have ended: those in its status and
-// those that its pods have left. Takes a pod's word for its own variants only, since tenants decide
-// what their pods report.
-std::vector<api::VariantResult> VariantResults(const Observed& observed);
-
 // Returns what holds whatever the decision: the old status with the current generation, counts and
 // progress, Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);
-
-// End a job: Running and Restarting turn False.
-Plan SucceededPlan(const Observed& observed, const std::string& message);
-Plan FailedPlan(const Observed& observed, api::FailureReason reason, const std::string& message);
-
-// Defers the status, and the events about it, to a reconcile after `delay`.
-void PutOffStatus(const Observed& observed, Duration delay, Plan& plan);
 
 // The state of a job without a condition that says more.
 inline constexpr char kPending[] = "Pending";
@@ -76,14 +50,5 @@ std::string StateOf(const api::TrainingJobStatus& status);
 // Returns true if only counts, progress, reasons and other deferrable fields differ.
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
                          const api::TrainingJobStatus& written);
-
-// Returns `time` plus `seconds`, capped at the schema's maximum so that the result fits a Time.
-Time SecondsAfter(Time time, std::int64_t seconds);
-
-// Truncates to whole seconds, as API objects carry them.
-Time WholeSeconds(Time time);
-
-// Lowers requeue_after to `delay`, unless it is earlier already.
-void RequeueWithin(Plan& plan, Duration delay);
 
 }  // namespace lockstep::controller

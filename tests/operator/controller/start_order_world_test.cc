@@ -8,6 +8,7 @@
 
 #include "base/rfc3339.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/times.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

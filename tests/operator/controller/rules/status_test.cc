@@ -163,13 +163,6 @@ TEST(StatusTest, AStepOfProgressResetsTheBackOff) {
   EXPECT_EQ(BaseStatus(seen.Build()).restarts.since_progress, 0);
 }
 
-TEST(StatusTest, FinishedWorkersAreRememberedInOrder) {
-  Seen seen(Job("j").Workers(3));
-  seen.With([](Observed& observed) { observed.job.status.completed_indexes = {1}; });
-  seen.Worker(2, Exited(0)).Worker(0, Exited(0)).Worker(1, Exited(0));
-  EXPECT_THAT(BaseStatus(seen.Build()).completed_indexes, ElementsAre(0, 1, 2));
-}
-
 TEST(StatusTest, AStatusSurvivesJson) {
   Seen seen(Job("j").Workers(2).RestartScope(api::RestartScope::kInPlace));
   const auto job = seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write().Build().job;
