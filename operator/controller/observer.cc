@@ -8,7 +8,7 @@
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/guards.h"
-#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/kueue_grant.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/progress_deadline.h"

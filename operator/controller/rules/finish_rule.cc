@@ -8,12 +8,12 @@
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/completions.h"
-#include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/rules/workload_conditions.h"
 #include "operator/controller/state/replicas.h"
 #include "operator/controller/state/times.h"
 

@@ -8,7 +8,7 @@
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/kueue_grant.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/pod_failures.h"

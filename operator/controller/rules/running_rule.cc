@@ -13,13 +13,13 @@
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/group_size.h"
 #include "operator/controller/rules/guards.h"
-#include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/readiness.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/rules/workload_conditions.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

@@ -10,6 +10,7 @@
 #include "operator/controller/rules/lost_pods.h"
 #include "operator/controller/rules/pod_group.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/rules/workload_conditions.h"
 
 namespace lockstep::controller {
 namespace {
