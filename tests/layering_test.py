@@ -25,10 +25,11 @@ LAYERS = {
     "operator/kube/runtime": ["base", "operator/kube", "operator/kube/cache"],
     "operator/controller/state": ["base", "api/v1", "operator/kube", "operator/kube/cache"],
     "operator/controller/children": ["base", "api/v1", "operator/kube", "operator/controller/state"],
+    "operator/controller/rules/parts": ["base", "api/v1", "operator/controller/state", "operator/controller/children"],
     "operator/controller/rules": ["base", "api/v1", "operator/kube", "operator/controller/state",
-                                  "operator/controller/children"],
+                                  "operator/controller/children", "operator/controller/rules/parts"],
     "operator/controller/memory": ["base", "api/v1", "operator/kube", "operator/kube/cache", "operator/controller/state",
-                                   "operator/controller/children", "operator/controller/rules"],
+                                   "operator/controller/children", "operator/controller/rules", "operator/controller/rules/parts"],
     "operator/controller": ["base", "api/v1", "operator/kube", "operator/kube/cache", "operator/kube/runtime",
                             "operator/controller/*"],
     "operator/local": ["base", "api/v1", "operator/kube", "operator/controller/state"],
@@ -124,7 +125,7 @@ MOST_SOURCES, MOST_LINES = 30, 400
 # divides the folder, and nobody finds out at the end that it was full.
 NEW_SOURCE = re.compile(r"`([a-z_/]+)/(?:observed_)?your_\w+\.(?:cc|h)`")
 # Those of them that are full, until somebody has divided them.
-FULL = ["operator/controller/rules", "trainer/data"]
+FULL = ["trainer/data"]
 # A word that a folder never says, comments included.
 WORDS = [("operator/kube/", "TrainingJob")]
 
@@ -374,8 +375,9 @@ class LayeringTest(unittest.TestCase):
 
     def test_a_rule_is_in_a_file_of_rules_and_in_the_table(self):
         folder = ROOT / "operator/controller/rules"
+        self.assertGreater(len(list((folder / "parts").glob("*.h"))), 10)
         declared = {path.name: set(re.findall(r"^std::optional<Plan> (Plan\w+)\(", path.read_text(), re.MULTILINE))
-                    for path in folder.glob("*.h")}
+                    for path in folder.rglob("*.h")}
         table = re.search(r"kRules\[\] = \{(.*?)^\};", (folder / "make_plan.cc").read_text(), re.MULTILINE | re.DOTALL)
         in_order = re.findall(r"^ +(\w+),$", table.group(1), re.MULTILINE)
         self.assertGreater(len(in_order), 10)
@@ -408,7 +410,7 @@ class LayeringTest(unittest.TestCase):
     def test_breaches_are_found(self):
         cases = {
             "api/v1/a.cc": '#include "operator/kube/client.h"',
-            "operator/kube/a.cc": '#include "operator/controller/rules/plan.h"',
+            "operator/kube/a.cc": '#include "operator/controller/rules/parts/plan.h"',
             "operator/kube/b.h": "// for TrainingJob",
             "operator/controller/a.cc": '#include "trainer/core/tensor.h"',
             "operator/main.cc": '#include "trainer/core/tensor.h"',

@@ -15,7 +15,7 @@
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/live_object.h"
 #include "operator/controller/pods_at_once.h"
-#include "operator/controller/rules/guards.h"
+#include "operator/controller/rules/parts/guards.h"
 #include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/kinds.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "operator/controller/fair_turns.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/kube/object.h"
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/shorten.h"
 #include "base/status.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/held_metadata.h"
 #include "operator/controller/state/kinds.h"

@@ -11,9 +11,9 @@
 #include "operator/controller/memory/seen_evaluator.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/make_plan.h"
-#include "operator/controller/rules/plan.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
+#include "operator/controller/rules/parts/plan.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 

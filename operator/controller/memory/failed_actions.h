@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {

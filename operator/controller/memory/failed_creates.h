@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "operator/controller/rules/completions.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/completions.h"
+#include "operator/controller/rules/parts/pod_failures.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

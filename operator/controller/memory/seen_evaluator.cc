@@ -1,8 +1,8 @@
 #include "operator/controller/memory/seen_evaluator.h"
 
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/state/replicas.h"
 

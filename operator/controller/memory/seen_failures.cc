@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/readiness.h"
 
 namespace lockstep::controller {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/readiness.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

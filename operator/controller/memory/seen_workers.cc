@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "operator/controller/rules/readiness.h"
+#include "operator/controller/rules/parts/readiness.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

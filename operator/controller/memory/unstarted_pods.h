@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 #include "operator/kube/backoff.h"
 

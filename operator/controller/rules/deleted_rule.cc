@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_group.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_group.h"
 #include "operator/controller/state/job_facts.h"
 
 namespace lockstep::controller {

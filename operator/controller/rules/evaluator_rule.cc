@@ -8,11 +8,11 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
-#include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/failure_report.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/rules/restart_rule.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

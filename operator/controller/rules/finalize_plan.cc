@@ -4,9 +4,9 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/rules/invalid_rule.h"
-#include "operator/controller/rules/kueue_grant.h"
-#include "operator/controller/rules/status.h"
-#include "operator/controller/rules/warnings.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/rules/parts/warnings.h"
 #include "operator/controller/state/progress_reports.h"
 #include "operator/controller/state/replicas.h"
 

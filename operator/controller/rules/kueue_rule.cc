@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/kueue_grant.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

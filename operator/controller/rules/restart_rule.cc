@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/blame.h"
-#include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/blame.h"
+#include "operator/controller/rules/parts/failure_report.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/times.h"
 #include "operator/kube/backoff.h"
 

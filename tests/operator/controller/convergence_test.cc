@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/referee.h"
 

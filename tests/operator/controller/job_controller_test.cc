@@ -1,6 +1,6 @@
 // One operator for a list of namespaces; tests/integration asks a real API server about the rest.
 #include "operator/controller/job_controller.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/kinds.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "api/v1/names.h"
 #include "base/digest.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/operator/controller/rules/seen_with_kueue.h"
 #include "tests/support/observed_builder.h"

@@ -11,7 +11,7 @@
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/rules/make_plan.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/cache/store.h"
 #include "operator/kube/rest/object_json.h"
