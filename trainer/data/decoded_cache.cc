@@ -63,6 +63,10 @@ class DecodedCache final : public Dataset {
 
 }  // namespace
 
+bool CountsAsInMemory(std::uint64_t sample_bytes) {
+  return sample_bytes <= std::uint64_t{kMaxCachedSamples};
+}
+
 std::size_t BytesOfDecoded(std::int64_t samples, std::size_t sample_bytes) {
   if (samples > kMaxCachedSamples / static_cast<std::int64_t>(sample_bytes)) return 0;
   return static_cast<std::size_t>(samples) * (sample_bytes + sizeof(std::int32_t));

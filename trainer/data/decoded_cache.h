@@ -18,6 +18,11 @@ inline constexpr std::int64_t kMaxCachedSamples = std::int64_t{256} << 20;
 // not kept. Memory is used as samples are read.
 std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source);
 
+// Returns true if mapped samples of this size count as in memory while they are still being read
+// ahead: a step waits only briefly for those that are missing. Larger sets may never be in memory
+// as a whole.
+bool CountsAsInMemory(std::uint64_t sample_bytes);
+
 // The bytes of what it keeps of so many samples, with their labels; 0 if they are too many.
 std::size_t BytesOfDecoded(std::int64_t samples, std::size_t sample_bytes);
 

@@ -11,7 +11,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
-#include "trainer/data/image_folder.h"
+#include "trainer/data/formats/image_folder.h"
+#include "trainer/data/formats/open_datasets.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/train/loss_kind.h"
 

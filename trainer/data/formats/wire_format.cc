@@ -1,4 +1,4 @@
-#include "trainer/data/wire_format.h"
+#include "trainer/data/formats/wire_format.h"
 
 namespace lockstep::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/data/cifar.h"
+#include "trainer/data/formats/cifar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 // libjpeg's header needs FILE and size_t.
 #include <jpeglib.h>
 
-#include "tests/trainer/data/idx_files.h"
+#include "tests/trainer/data/formats/idx_files.h"
 
 namespace lockstep::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/data/tfrecord.h"
+#include "trainer/data/formats/tfrecord.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,10 +9,10 @@
 #include <limits>
 
 #include "tests/support/mutate.h"
-#include "tests/trainer/data/image_files.h"
+#include "tests/trainer/data/formats/image_files.h"
+#include "tests/trainer/data/formats/tfrecord_files.h"
 #include "tests/trainer/data/pages.h"
-#include "tests/trainer/data/tfrecord_files.h"
-#include "trainer/data/tf_example.h"
+#include "trainer/data/formats/tf_example.h"
 
 namespace lockstep::train {
 namespace {

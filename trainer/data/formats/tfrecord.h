@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/decoded_source.h"
 
 namespace lockstep::train {
 
@@ -36,6 +38,7 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
 // kept. The kind is that of the first record. A label is one integer.
 //
 // NotFound names the pattern. DataLoss names the file, the record's offset, found and expected.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecord(const api::DatasetSpec& spec, Split split);
+absl::StatusOr<std::unique_ptr<DecodedSource>> OpenTfRecord(const api::DatasetSpec& spec,
+                                                            Split split);
 
 }  // namespace lockstep::train

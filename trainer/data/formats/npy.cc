@@ -1,4 +1,4 @@
-#include "trainer/data/npy.h"
+#include "trainer/data/formats/npy.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,9 @@
 #include "base/status.h"
 #include "trainer/data/channels_first.h"
 #include "trainer/data/check_finite.h"
+#include "trainer/data/decoded_cache.h"
 #include "trainer/data/folder.h"
-#include "trainer/data/npy_array.h"
+#include "trainer/data/formats/npy_array.h"
 
 namespace lockstep::train {
 namespace {

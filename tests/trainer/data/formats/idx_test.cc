@@ -1,4 +1,4 @@
-#include "trainer/data/idx.h"
+#include "trainer/data/formats/idx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "tests/support/mutate.h"
 #include "tests/support/time_limit.h"
-#include "tests/trainer/data/idx_files.h"
+#include "tests/trainer/data/formats/idx_files.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/data/idx.h"
+#include "trainer/data/formats/idx.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/data/decoded_cache.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
 

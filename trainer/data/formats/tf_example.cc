@@ -1,9 +1,9 @@
-#include "trainer/data/tf_example.h"
+#include "trainer/data/formats/tf_example.h"
 
 #include <cstring>
 
 #include "base/status.h"
-#include "trainer/data/wire_format.h"
+#include "trainer/data/formats/wire_format.h"
 
 namespace lockstep::train {
 namespace {

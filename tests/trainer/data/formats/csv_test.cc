@@ -1,4 +1,4 @@
-#include "trainer/data/csv.h"
+#include "trainer/data/formats/csv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

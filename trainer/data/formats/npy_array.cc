@@ -1,4 +1,4 @@
-#include "trainer/data/npy_array.h"
+#include "trainer/data/formats/npy_array.h"
 
 #include <fmt/format.h>
 

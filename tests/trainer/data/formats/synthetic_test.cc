@@ -1,10 +1,12 @@
-#include "trainer/data/synthetic.h"
+#include "trainer/data/formats/synthetic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "trainer/data/formats/open_datasets.h"
 
 namespace lockstep::train {
 namespace {

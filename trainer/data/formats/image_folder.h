@@ -5,7 +5,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/decoded_source.h"
 
 namespace lockstep::train {
 
@@ -37,6 +39,7 @@ struct ImageForm {
 // and decoded whenever its sample is.
 //
 // NotFound names the folder looked for. DataLoss names the file and what is wrong with it.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec, Split split);
+absl::StatusOr<std::unique_ptr<DecodedSource>> OpenImageFolder(const api::DatasetSpec& spec,
+                                                               Split split);
 
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "trainer/data/dataset.h"
 
 namespace lockstep::train {

@@ -1,4 +1,4 @@
-#include "trainer/data/cifar.h"
+#include "trainer/data/formats/cifar.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "trainer/data/decoded_cache.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
 

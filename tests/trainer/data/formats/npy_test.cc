@@ -1,4 +1,4 @@
-#include "trainer/data/npy.h"
+#include "trainer/data/formats/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "tests/support/mutate.h"
-#include "tests/trainer/data/npy_files.h"
-#include "trainer/data/npy_array.h"
+#include "tests/trainer/data/formats/npy_files.h"
+#include "trainer/data/formats/npy_array.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/data/image_folder.h"
+#include "trainer/data/formats/image_folder.h"
 
 #include <fmt/format.h>
 
@@ -57,7 +57,7 @@ absl::Status ReadImage(const std::string& path, const ImageForm& form,
                                             std::string(decoded.message())));
 }
 
-class ImageFolder final : public Dataset {
+class ImageFolder final : public DecodedSource {
  public:
   ImageFolder(std::string folder, std::vector<std::string> classes, std::vector<ImageFile> files,
               ImageForm form)
@@ -268,8 +268,8 @@ std::string ImageForm::Text() const {
   return fmt::format("{};{}", shape().ToString(), static_cast<int>(interpolation));
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,
-                                                         Split split) {
+absl::StatusOr<std::unique_ptr<DecodedSource>> OpenImageFolder(const api::DatasetSpec& spec,
+                                                               Split split) {
   LOCKSTEP_ASSIGN_OR_RETURN(SplitFolders folders, FindSplit(spec.path, split));
   for (const std::string& folder : {folders.samples, folders.classes}) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectNoCacheIn(folder, spec.cache_directory));

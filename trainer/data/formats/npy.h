@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "trainer/data/dataset.h"
 
 namespace lockstep::train {

@@ -1,4 +1,4 @@
-#include "trainer/data/image_folder.h"
+#include "trainer/data/formats/image_folder.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "tests/support/time_limit.h"
-#include "tests/trainer/data/image_files.h"
+#include "tests/trainer/data/formats/image_files.h"
 #include "trainer/data/decoded_cache.h"
+#include "trainer/data/formats/open_datasets.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/data/tfrecord.h"
+#include "trainer/data/formats/tfrecord.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -17,8 +17,8 @@
 #include "trainer/data/check_finite.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/tf_example.h"
+#include "trainer/data/formats/image_folder.h"
+#include "trainer/data/formats/tf_example.h"
 
 namespace lockstep::train {
 namespace {
@@ -78,7 +78,7 @@ struct RecordForm {
   DType element = DType::kUInt8;
 };
 
-class TfRecordDataset final : public Dataset {
+class TfRecordDataset final : public DecodedSource {
  public:
   TfRecordDataset(std::vector<RecordFile> files, std::vector<RecordPlace> places, RecordForm form)
       : files_(std::move(files)), places_(std::move(places)), form_(std::move(form)) {}
@@ -125,10 +125,10 @@ class TfRecordDataset final : public Dataset {
   }
 
   std::uint64_t SourceDigest() const override {
-    LOCKSTEP_CHECK(form_.image.has_value(), "records of {} are not decoded",
-                   form_.shape.ToString());
-    std::uint64_t digest = Digest(fmt::format("tfrecord;{};{};{};{}", form_.image->Text(),
-                                              form_.feature, form_.label, size()));
+    const std::string form =
+        form_.image ? form_.image->Text() : fmt::format("raw {}", form_.shape.ToString());
+    std::uint64_t digest =
+        Digest(fmt::format("tfrecord;{};{};{};{}", form, form_.feature, form_.label, size()));
     for (const RecordFile& file : files_) digest = Digest("\n" + file.path, digest);
     return digest;
   }
@@ -332,7 +332,8 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
   return data;
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecord(const api::DatasetSpec& spec, Split split) {
+absl::StatusOr<std::unique_ptr<DecodedSource>> OpenTfRecord(const api::DatasetSpec& spec,
+                                                            Split split) {
   const api::TfRecordSpec records = spec.tfrecord.value_or(api::TfRecordSpec{});
   const std::string& pattern = split == Split::kTrain ? records.train_files : records.test_files;
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<RecordFile> files,

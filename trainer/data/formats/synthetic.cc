@@ -1,4 +1,4 @@
-#include "trainer/data/synthetic.h"
+#include "trainer/data/formats/synthetic.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
