@@ -135,6 +135,12 @@ ONLY_IN = [
     (re.compile(r"StrategyType::k|using enum [\w:]*StrategyType"), "ask TraitsOf (api/v1/strategy_traits.h)", [
         "api/v1/training_job.h", "api/v1/enum_names.h", "api/v1/strategy_traits.cc", "api/v1/defaults.cc",
         "trainer/strategy/make_strategy.cc"]),
+    # A data format's: the enum and its names, the table of traits, what opens it, and what a new job of it starts from
+    # (generated data, if it names none, as a timed training has).
+    (re.compile(r"DatasetFormat::k|using enum [\w:]*DatasetFormat"), "ask TraitsOf (api/v1/format_traits.h)", [
+        "api/v1/training_job.h", "api/v1/enum_names.h", "api/v1/format_traits.cc",
+        "trainer/data/formats/open_datasets.cc", "operator/cli/init_command.cc",
+        "trainer/train/bench/solo_training.cc"]),
 ]
 
 # What a file opens in column 0: a namespace without a type is passed over, one with types is entered and left;
@@ -422,6 +428,7 @@ class LayeringTest(unittest.TestCase):
             "operator/kube/d.cc": '#include "api/v1/training_job.h"',
             "trainer/train/c.cc": "if (spec.type == api::StrategyType::kMirrored) return;",
             "operator/controller/rules/b.cc": "using enum api::StrategyType;",
+            "trainer/plan/a.cc": "if (spec.format == api::DatasetFormat::kCsv) return 1;",
             "api/v1/b.h": "case StrategyType::kIndependent:",
             "elsewhere/a.cc": "",
         }

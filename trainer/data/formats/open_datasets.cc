@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/v1/format_traits.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/decoded_cache.h"
@@ -48,8 +49,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
     }
     case api::DatasetFormat::kTfRecord: {
       LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<DecodedSource> records, OpenTfRecord(spec, split));
-      const bool is_encoded = !spec.tfrecord || spec.tfrecord->shape.empty();
-      return is_encoded ? Keep(spec, std::move(records)) : std::move(records);
+      return api::TraitsOf(spec).decodes_images ? Keep(spec, std::move(records))
+                                                : std::move(records);
     }
     case api::DatasetFormat::kSynthetic:
       return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache,
@@ -93,7 +94,7 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType e
     case api::DatasetFormat::kCsv:
       return BytesOfTable(samples, sample.elements());
     case api::DatasetFormat::kTfRecord:
-      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return 0;  // copied from mapped files
+      if (!api::TraitsOf(spec).decodes_images) return 0;  // copied from mapped files
       [[fallthrough]];
     case api::DatasetFormat::kImageFolder:
       return (spec.cache ? BytesOfDecoded(samples, sample_bytes) : 0) +
@@ -133,7 +134,7 @@ std::optional<DType> ElementOf(const api::DatasetSpec& spec) {
     case api::DatasetFormat::kNpy:
       return std::nullopt;
     case api::DatasetFormat::kTfRecord:
-      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return std::nullopt;
+      if (!api::TraitsOf(spec).decodes_images) return std::nullopt;
       return DType::kUInt8;
     case api::DatasetFormat::kIdx:
     case api::DatasetFormat::kCifar:
