@@ -81,7 +81,7 @@ const ObservedPod* ReportingPod(const Observed& observed) {
 
 // Returns true if a process before this one has seen the replica succeed, and the status says so.
 bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
-  return IsMember(observed, pod) && HasCompleted(observed.job, {pod.role, pod.index}) &&
+  return IsMember(observed, pod) && ReplicaCompleted(observed.job, {pod.role, pod.index}) &&
          pod.termination && pod.termination->exit_code == 0;
 }
 
@@ -93,7 +93,7 @@ bool HasReportedBefore(const Observed& observed) {
   const auto& progress = status.progress;
   if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
-  if (IsDone(*progress) || leader == nullptr || !leader->running_since) return false;
+  if (ProgramReportsDone(*progress) || leader == nullptr || !leader->running_since) return false;
   const Time begun = *leader->running_since + observed.settings.settling;
   return *progress->update_time >=
          std::max(begun, FindCondition(status, kRunning)->last_transition_time);
@@ -137,14 +137,14 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);
     NoteSince(has_succeeded, moment.steady, sight.succeeded);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
-    NoteSince(HasFailed(pod), moment.steady, sight.failed);
-    NoteSince(HasSucceeded(pod), moment.steady, sight.succeeded);
+    NoteSince(PodFailed(pod), moment.steady, sight.failed);
+    NoteSince(PodSucceeded(pod), moment.steady, sight.succeeded);
     NoteSince(pod.being_deleted, moment.steady, sight.deleting);
     NoteSince(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady),
               sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
     sight.is_at_work = IsPeer(observed, pod) && pod.phase == PodPhase::kRunning &&
-                       !HasFailed(pod) && !sight.succeeded && !pod.being_deleted;
+                       !PodFailed(pod) && !sight.succeeded && !pod.being_deleted;
     if (sight.is_at_work) sight.place = PlaceOf(pod);
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);

@@ -41,7 +41,7 @@ void SeenCompletions::Note(Observed& observed, SteadyTime now) {
     if (is_shared && is_worker) {
       observed.completed_since[replica.index] = observed.now - (now - since);
     }
-    if (HasCompleted(observed.job, replica)) continue;
+    if (ReplicaCompleted(observed.job, replica)) continue;
     AddCompleted(replica, status);
     if (is_worker) CountAsSucceeded(status);
   }

@@ -10,8 +10,8 @@ namespace lockstep::controller {
 namespace {
 
 bool IsLost(const Observed& observed, const ObservedPod& pod) {
-  if (HasSucceeded(pod)) return false;
-  return HasFailed(pod) || pod.being_deleted || IsUnreachable(observed, pod);
+  if (PodSucceeded(pod)) return false;
+  return PodFailed(pod) || pod.being_deleted || IsUnreachable(observed, pod);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ std::optional<SteadyTime> SeenEvaluator::Note(const Observed& observed, SteadyTi
     AddLoss(observed, now);
     is_lost_ = true;
   }
-  if (pod != nullptr && HasFailed(*pod) && IsCounted(observed, *pod) &&
+  if (pod != nullptr && PodFailed(*pod) && IsCounted(observed, *pod) &&
       Classify(observed.job, *pod) == PodFailureCause::kPermanent) {
     has_given_up_ = true;
   }

@@ -45,7 +45,7 @@ void SeenFailures::Note(const Observed& observed) {
     if (pod.is_gone) continue;
     const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
     const Place place = PlaceOf(pod);
-    if (counts_here && HasFailed(pod)) {
+    if (counts_here && PodFailed(pod)) {
       lost_[place] = AsGone(pod);
     } else if (const auto known = lost_.find(place);
                known != lost_.end() && known->second.uid == pod.uid) {

@@ -28,7 +28,7 @@ const ObservedPod* EvaluatorPod(const Observed& observed) {
 }
 
 bool IsPermanent(const Observed& observed, const ObservedPod& pod) {
-  return HasFailed(pod) && Classify(observed.job, pod) == PodFailureCause::kPermanent;
+  return PodFailed(pod) && Classify(observed.job, pod) == PodFailureCause::kPermanent;
 }
 
 // Returns true if the bundled trainer has ended because an evaluation is not finite.
@@ -86,7 +86,7 @@ void AddEvaluatorReplacement(const Observed& observed, Plan& plan) {
   if (IsPermanent(observed, *pod)) {
     // A sidecar would keep the pod's resources until the end of the job. A pod without one ends by
     // itself a moment after its main container, and keeps its log.
-    if (HasEnded(*pod)) return;
+    if (AllContainersEnded(*pod)) return;
     const Time due = pod->failed_since.value_or(observed.now) + kEndsByItself;
     if (observed.now < due) return RequeueWithin(plan, due - observed.now);
     plan.actions.emplace_back(DeletePod{pod->name, pod->uid});

@@ -59,7 +59,7 @@ bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) 
 // its work. It may say nothing more, and a later process must not take that for a hang.
 bool TellsOfLastReport(const Observed& observed, const Plan& plan) {
   const auto is_done = [](const std::optional<api::Progress>& progress) {
-    return progress && IsDone(*progress);
+    return progress && ProgramReportsDone(*progress);
   };
   return !observed.job.spec.training && is_done(plan.status.progress) &&
          !is_done(observed.job.status.progress);

@@ -114,7 +114,7 @@ class Chaos {
       referee_.Check(world_);
     }
     for (const kube::Object& pod : world_.Pods()) {
-      EXPECT_TRUE(HasEnded(*ObservePod(pod))) << "it has no quota";
+      EXPECT_TRUE(AllContainersEnded(*ObservePod(pod))) << "it has no quota";
     }
   }
 

@@ -35,7 +35,7 @@ void ChargeKubeletRestarts(const Observed& observed, api::RestartCounts& restart
 }
 
 // The next attempt has no pods yet. Those of the closed one would seem to have vanished from it, or
-// to have completed (HasCompleted).
+// to have completed (ReplicaCompleted).
 void ForgetCounts(api::TrainingJobStatus& status) {
   int wanted = 0;
   for (auto& [role, counts] : status.replica_statuses) {
@@ -76,7 +76,7 @@ int WorkersThatAreDone(const Observed& observed) {
   const int completed = CompletedWorkers(observed.job, status);
   if (completed == 0) return 0;
   const auto holds_resources = [&](const ObservedPod& pod) {
-    return pod.role == api::Role::kWorker && IsMember(observed, pod) && !HasEnded(pod) &&
+    return pod.role == api::Role::kWorker && IsMember(observed, pod) && !AllContainersEnded(pod) &&
            std::ranges::binary_search(status.completed_indexes, pod.index);
   };
   return completed - static_cast<int>(std::ranges::count_if(observed.pods, holds_resources));

@@ -18,18 +18,18 @@ bool IsHelper(const Observed& observed, const ObservedPod& pod) {
 // and nobody saw it end before that.
 bool MayHaveBeenTold(const Observed& observed, const ObservedPod& pod) {
   return IsHelper(observed, pod) && pod.being_deleted &&
-         !HasCompleted(observed.job, {pod.role, pod.index});
+         !ReplicaCompleted(observed.job, {pod.role, pod.index});
 }
 
 }  // namespace
 
-bool HasFinished(const Observed& observed, const ObservedPod& pod) {
-  return CountsAsSuccess(observed, pod) && !MayHaveBeenTold(observed, pod);
+bool ReplicaFinished(const Observed& observed, const ObservedPod& pod) {
+  return SuccessCounts(observed, pod) && !MayHaveBeenTold(observed, pod);
 }
 
 bool ShowsCompletion(const Observed& observed, const ObservedPod& pod) {
   if (pod.role != api::Role::kWorker && !IsHelper(observed, pod)) return false;
-  return IsMember(observed, pod) && HasFinished(observed, pod);
+  return IsMember(observed, pod) && ReplicaFinished(observed, pod);
 }
 
 void AddCompleted(const Replica& replica, api::TrainingJobStatus& status) {
@@ -52,7 +52,7 @@ std::vector<api::VariantResult> VariantResults(const Observed& observed) {
   if (!job.spec.training || !api::TraitsOf(job.spec).trains_alone) return results;
   const int processes = job.spec.strategy->processes_per_pod.value_or(1);
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod) || !HasSucceeded(pod) || !pod.termination) continue;
+    if (!IsMember(observed, pod) || !PodSucceeded(pod) || !pod.termination) continue;
     for (api::VariantResult result : pod.termination->results) {
       if (result.index / processes != pod.index) continue;
       result.name = api::VariantName(*job.spec.training, result.index);

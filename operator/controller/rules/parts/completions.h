@@ -9,10 +9,10 @@
 
 namespace lockstep::controller {
 
-// Returns true if the pod has succeeded and its work is done (CountsAsSuccess). A helper that has
-// ended since its pod is being deleted may have been told to: running it again does less harm than
-// not.
-bool HasFinished(const Observed& observed, const ObservedPod& pod);
+// Returns true if the pod's success counts (SuccessCounts) and its replica's work is done. A helper
+// that has ended since its pod is being deleted may have been told to: running it again does less
+// harm than not.
+bool ReplicaFinished(const Observed& observed, const ObservedPod& pod);
 // Returns true if the pod shows that its replica has finished in the present attempt, and the
 // status notes which ones of its role have: workers, and helpers.
 bool ShowsCompletion(const Observed& observed, const ObservedPod& pod);

@@ -72,9 +72,9 @@ std::string Describe(const PodFailure& failure) {
   if (pod.disruption_target) {
     return fmt::format("{}{} was disrupted: {}", who, where, pod.disruption_reason);
   }
-  const char* how = HasFailed(pod) ? "has failed" : "waits for replicas that have finished";
+  const char* how = PodFailed(pod) ? "has failed" : "waits for replicas that have finished";
   if (pod.being_deleted) how = "is being deleted";
-  if (!HasFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
+  if (!PodFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
   return fmt::format("the pod of {}{} {}", who, where, how);
 }
 

@@ -27,8 +27,8 @@ constexpr std::string_view kDisruptionReasons[] = {
 constexpr std::string_view kNoRoomPrefix = "OutOf";
 
 bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
-  if (!IsMember(observed, pod) || HasSucceeded(pod)) return false;
-  if (!HasFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
+  if (!IsMember(observed, pod) || PodSucceeded(pod)) return false;
+  if (!PodFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
   return !IsCounted(observed, pod);
 }
 
@@ -60,7 +60,7 @@ bool WasDisrupted(const ObservedPod& pod) {
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool node_is_lost) {
-  const bool is_own = HasFailed(pod) && !node_is_lost && !WasDisrupted(pod) && !WasEndedByNode(pod);
+  const bool is_own = PodFailed(pod) && !node_is_lost && !WasDisrupted(pod) && !WasEndedByNode(pod);
   return {.pod = &pod,
           .replica = {pod.role, pod.index},
           .cause = node_is_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod),
@@ -68,7 +68,7 @@ PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod, bool n
 }
 
 PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
-  return FailureOfPod(observed, pod, !HasFailed(pod) && IsUnreachable(observed, pod));
+  return FailureOfPod(observed, pod, !PodFailed(pod) && IsUnreachable(observed, pod));
 }
 
 // A gang that has run cannot take in a replacement for a member whose pod is gone without a trace;
@@ -114,8 +114,8 @@ Finished FinishedPeers(const Observed& observed) {
   for (const Replica& replica : AllReplicas(job)) {
     if (replica == LeadingReplica(job) || replica.role == api::Role::kEvaluator) continue;
     const ObservedPod* pod = FindPod(observed, replica);
-    const bool succeeded = pod != nullptr && HasSucceeded(*pod);
-    if (!succeeded && !HasCompleted(job, replica)) continue;  // its pod may be gone
+    const bool succeeded = pod != nullptr && PodSucceeded(*pod);
+    if (!succeeded && !ReplicaCompleted(job, replica)) continue;  // its pod may be gone
     finished.any = true;
     const std::vector<std::string>& awaited = observed.group.awaited;
     if (std::ranges::find(awaited, Describe(replica)) != awaited.end()) finished.awaited = true;
@@ -217,7 +217,7 @@ int CountGoneWorkers(const Observed& observed) {
   if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
   const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
     return pod.role == api::Role::kWorker && MayHaveStarted(pod) && !IsObsolete(observed, pod) &&
-           !HasCompleted(observed.job, {pod.role, pod.index});
+           !ReplicaCompleted(observed.job, {pod.role, pod.index});
   });
   return known->second.ready - static_cast<int>(there);
 }
@@ -267,10 +267,10 @@ bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure) 
   return is_own && IsExitAfterPeer(job, failure.exit_code);
 }
 
-bool IsSuccess(const PodFailure& failure) {
+bool StartsAgainAfterSuccess(const PodFailure& failure) {
   if (failure.pod == nullptr || failure.cause == PodFailureCause::kDisruption) return false;
   const ObservedPod& pod = *failure.pod;
-  return pod.starts_again && EndedWithSuccess(pod);
+  return pod.starts_again && ProgramSucceeded(pod);
 }
 
 std::vector<PodFailure> NewPodFailures(const Observed& observed) {
@@ -316,8 +316,8 @@ bool IsCounted(const Observed& observed, const ObservedPod& pod) {
   return std::ranges::find(counted, pod.uid) != counted.end();
 }
 
-bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod) {
-  if (!HasSucceeded(pod)) return false;
+bool SuccessCounts(const Observed& observed, const ObservedPod& pod) {
+  if (!PodSucceeded(pod)) return false;
   return !IsCounted(observed, pod) || api::UsesBundledTrainer(observed.job);
 }
 

@@ -53,12 +53,12 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 // Returns true if the status lists the pod in countedPods: its loss has been charged or excused, or
 // it was to be deleted because the job had been scaled down. The pod must be deleted before its
 // replica can be recreated. How it ends does not matter, even if the job has grown again, except to
-// CountsAsSuccess.
+// SuccessCounts.
 bool IsCounted(const Observed& observed, const ObservedPod& pod);
 // Returns true if the pod has succeeded and its success counts. The success of a pod for which
 // IsCounted holds does not count, because a program that was told to end may exit with 0 before it
 // has finished; it does count with the bundled trainer, which exits with 0 only if it has finished.
-bool CountsAsSuccess(const Observed& observed, const ObservedPod& pod);
+bool SuccessCounts(const Observed& observed, const ObservedPod& pod);
 
 // Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
 // that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run; a
@@ -104,6 +104,6 @@ bool MayBeConsequence(const api::TrainingJob& job, const api::Failure& failure);
 // Returns true if the program ended by itself, with success, and starts again because its role has
 // restartPolicy Always. Such an end is charged, but it is neither the cause nor the consequence of
 // another failure.
-bool IsSuccess(const PodFailure& failure);
+bool StartsAgainAfterSuccess(const PodFailure& failure);
 
 }  // namespace lockstep::controller

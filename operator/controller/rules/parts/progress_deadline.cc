@@ -24,7 +24,7 @@ constexpr Duration kShortestLook = std::chrono::seconds(1);
 bool Runs(const Observed& observed, const Replica& replica) {
   const ObservedPod* pod = FindPod(observed, replica);
   if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
-  if (HasSucceeded(*pod)) return true;
+  if (PodSucceeded(*pod)) return true;
   return IsActive(*pod) && pod->phase == PodPhase::kRunning && pod->waiting_reason.empty() &&
          !pod->node_silent_since;
 }

@@ -25,7 +25,7 @@ using api::DependencyStatus;
 
 bool IsUp(const Observed& observed, const ObservedPod& pod) {
   if (pod.being_deleted || IsObsolete(observed, pod)) return false;
-  return HasSucceeded(pod) || (IsActive(pod) && pod.ready);
+  return PodSucceeded(pod) || (IsActive(pod) && pod.ready);
 }
 
 struct Arrived {
@@ -35,9 +35,9 @@ struct Arrived {
 
 bool HasArrived(const Observed& observed, const Replica& replica, DependencyStatus status) {
   if (status == DependencyStatus::kReady) return IsUp(observed, replica);
-  if (HasCompleted(observed.job, replica)) return true;
+  if (ReplicaCompleted(observed.job, replica)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
-  return pod != nullptr && HasFinished(observed, *pod);
+  return pod != nullptr && ReplicaFinished(observed, *pod);
 }
 
 // Counts the replicas that the job requires: there may never be room for the others.
@@ -79,7 +79,7 @@ std::string StartsText(api::Role role, const std::vector<DependencySpec>& depend
 }  // namespace
 
 bool IsUp(const Observed& observed, const Replica& replica) {
-  if (HasCompleted(observed.job, replica)) return true;
+  if (ReplicaCompleted(observed.job, replica)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && IsUp(observed, *pod);
 }

@@ -32,7 +32,7 @@ bool IsPresentMember(const Observed& observed, const ObservedPod& pod) {
 int CountCompleted(const Observed& observed, api::TrainingJobStatus& status) {
   int completed = 0;
   for (const Replica& replica : AllReplicas(observed.job)) {
-    if (!HasCompleted(observed.job, replica)) continue;
+    if (!ReplicaCompleted(observed.job, replica)) continue;
     int& succeeded = status.replica_statuses.at(replica.role).succeeded;
     const bool is_chief = replica.role == api::Role::kChief;
     const bool is_counted = is_chief ? succeeded > 0 : FindPod(observed, replica) != nullptr;
@@ -57,9 +57,9 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     // One that is to be deleted would seem to have vanished once it is gone.
     const bool goes = pod.role != api::Role::kEvaluator && is_counted;
     const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted && !goes;
-    const bool has_succeeded = HasFinished(observed, pod);
+    const bool has_succeeded = ReplicaFinished(observed, pod);
     counts.succeeded += has_succeeded ? 1 : 0;
-    counts.failed += HasFailed(pod) && !goes ? 1 : 0;
+    counts.failed += PodFailed(pod) && !goes ? 1 : 0;
     counts.active += IsActive(pod) && !goes ? 1 : 0;
     counts.ready += is_ready ? 1 : 0;
     ready += is_ready || has_succeeded ? 1 : 0;

@@ -42,7 +42,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   const api::TrainingJobStatus& status = observed.job.status;
   for (const char* end : {kSucceeded, kFailed}) {
     if (!IsTrue(status, end)) continue;
-    if (!std::ranges::all_of(observed.pods, HasEnded)) return;
+    if (!std::ranges::all_of(observed.pods, AllContainersEnded)) return;
     const api::Condition* condition = FindCondition(status, end);
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;
