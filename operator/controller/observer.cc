@@ -228,13 +228,13 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveSights(context);
   if (!is_decided) {
     context.memory.seen_failures.AddGone(observed);  // those that have just been missed
-    context.memory.seen_restarts.Note(observed, context.moment.steady);
-    context.memory.seen_completions.Note(observed, context.moment.steady);
-    context.memory.seen_failures.Note(observed);
+    context.memory.seen_restarts.Annotate(observed, context.moment.steady);
+    context.memory.seen_completions.Annotate(observed, context.moment.steady);
+    context.memory.seen_failures.Record(observed);
   }
   ObserveWait(context);
-  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
-  observed.gone_workers = context.memory.seen_workers.Note(observed);
+  observed.deleted_unstarted = context.memory.unstarted_pods.UpdateDeleted(observed);
+  observed.gone_workers = context.memory.seen_workers.UpdateGone(observed);
   observed.started_workers = context.memory.seen_workers.Started();
   const TokenGuard& token = context.memory.token_secret;
   observed.has_token_secret =
@@ -248,8 +248,8 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveReports(context);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
-  observed.evaluator_due =
-      context.moment.TimeOf(context.memory.seen_evaluator.Note(observed, context.moment.steady));
+  observed.evaluator_due = context.moment.TimeOf(
+      context.memory.seen_evaluator.UpdateDue(observed, context.moment.steady));
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
 }
 

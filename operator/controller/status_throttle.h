@@ -24,7 +24,7 @@ class StatusThrottle {
   // Ends the job's turns: its status is written, or the job is gone.
   void Forget(const kube::Key& job);
   // Records how long a write took.
-  void Note(Duration took);
+  void Record(Duration took);
 
  private:
   std::mutex mutex_;

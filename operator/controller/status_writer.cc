@@ -139,7 +139,7 @@ absl::Status StatusWriter::WriteStatus(Plan& plan, ReconcileContext& context) {
     }
     return written.status();
   }
-  throttle_.Note(with_.clock.SteadyNow() - start);
+  throttle_.Record(with_.clock.SteadyNow() - start);
   context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
   context.memory.last_status_write = context.moment.steady;
   throttle_.Forget(context.job->key);

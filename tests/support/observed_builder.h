@@ -143,7 +143,7 @@ class Seen {
       observed_.complete_since = observed_.now;
     }
     observed_.until_stranded = controller::UntilStranded(observed_);
-    const auto due = evaluator_.Note(observed_, SteadyTime(observed_.now.time_since_epoch()));
+    const auto due = evaluator_.UpdateDue(observed_, SteadyTime(observed_.now.time_since_epoch()));
     observed_.evaluator_due = due ? std::optional(Time(due->time_since_epoch())) : std::nullopt;
     observed_.evaluator_has_given_up = evaluator_.has_given_up();
     return observed_;

@@ -22,7 +22,7 @@ void CountAsSucceeded(api::TrainingJobStatus& status) {
 
 }  // namespace
 
-void SeenCompletions::Note(Observed& observed, SteadyTime now) {
+void SeenCompletions::Annotate(Observed& observed, SteadyTime now) {
   api::TrainingJobStatus& status = observed.job.status;
   if (attempt_ != status.attempt) seen_.clear();
   attempt_ = status.attempt;

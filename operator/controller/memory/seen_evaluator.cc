@@ -16,7 +16,7 @@ bool IsLost(const Observed& observed, const ObservedPod& pod) {
 
 }  // namespace
 
-std::optional<SteadyTime> SeenEvaluator::Note(const Observed& observed, SteadyTime now) {
+std::optional<SteadyTime> SeenEvaluator::UpdateDue(const Observed& observed, SteadyTime now) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt || ReplicaCount(observed.job, api::Role::kEvaluator) == 0) *this = {};
   attempt_ = attempt;

@@ -40,7 +40,7 @@ void SeenFailures::NoteGone(const std::string& uid, const Place& place) {
   lost_.insert_or_assign(place, pod);
 }
 
-void SeenFailures::Note(const Observed& observed) {
+void SeenFailures::Record(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.is_gone) continue;
     const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);

@@ -84,7 +84,7 @@ void SeenRestarts::Judge(bool is_explained, SteadyTime now, Observed& observed, 
   observed.until_restarts_count = std::min(observed.until_restarts_count.value_or(left), left);
 }
 
-void SeenRestarts::Note(Observed& observed, SteadyTime now) {
+void SeenRestarts::Annotate(Observed& observed, SteadyTime now) {
   const Duration settling = observed.settings.settling;
   if (LacksReplica(observed)) lacked_ = now;
   const bool is_explained =

@@ -7,7 +7,7 @@
 
 namespace lockstep::controller {
 
-std::vector<int> SeenWorkers::Note(const Observed& observed) {
+std::vector<int> SeenWorkers::UpdateGone(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   // A pod that is deleted before the workers have been up is simply recreated.
   const bool have_been_up = HasBeenUp(observed.job, api::Role::kWorker);

@@ -223,7 +223,7 @@ class World {
         const kube::Cached<std::optional<controller::ObservedPod>>* /*before*/,
         const kube::Cached<std::optional<controller::ObservedPod>>* /*after*/) override {}
     void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override {
-      node_health.Note(before, after);
+      node_health.UpdateOutage(before, after);
     }
 
     static bool IsSelected(std::string_view label, const kube::Object& object) {

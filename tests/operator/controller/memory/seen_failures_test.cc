@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 Observed NotedBy(SeenFailures& failures, Seen& seen) {
   Observed observed = seen.Build();
   failures.AddGone(observed);
-  failures.Note(observed);
+  failures.Record(observed);
   return observed;
 }
 

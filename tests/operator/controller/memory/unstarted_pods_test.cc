@@ -67,7 +67,7 @@ TEST(UnstartedPodsTest, APodThatStartsAndTheNextAttemptAndASmallerJobEndTheSerie
       [](Observed& observed) { observed.job.spec.replica_specs.at(Role::kWorker).replicas = 1; });
   const auto note = [](Seen& seen) {
     UnstartedPods pods = Created(3);
-    const std::optional<Replica> reported = pods.Note(seen.Build());
+    const std::optional<Replica> reported = pods.UpdateDeleted(seen.Build());
     EXPECT_EQ(reported.has_value(), Wait(pods).has_value());
     return reported;
   };
