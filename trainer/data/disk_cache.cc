@@ -178,8 +178,8 @@ class DiskCache final : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> KeepOnDisk(std::unique_ptr<DecodedSource> source,
-                                    const std::string& folder) {
+std::unique_ptr<Dataset> CacheOnDisk(std::unique_ptr<DecodedSource> source,
+                                     const std::string& folder) {
   return std::make_unique<DiskCache>(std::move(source), folder);
 }
 

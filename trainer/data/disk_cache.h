@@ -25,8 +25,8 @@ namespace lockstep::train {
 //
 // The folder and the file are made when the first sample is written. The file has holes for the
 // samples that nobody has read yet. Nobody removes it.
-std::unique_ptr<Dataset> KeepOnDisk(std::unique_ptr<DecodedSource> source,
-                                    const std::string& folder);
+std::unique_ptr<Dataset> CacheOnDisk(std::unique_ptr<DecodedSource> source,
+                                     const std::string& folder);
 
 // The bytes of memory that it needs for so many samples.
 std::size_t BytesOfStamps(std::int64_t samples);

@@ -77,7 +77,7 @@ class DiskCacheTest : public ::testing::Test {
  protected:
   // As another process, or a later run, would.
   std::unique_ptr<Dataset> Open() {
-    return KeepOnDisk(std::make_unique<Decoding>(source_), folder_);
+    return CacheOnDisk(std::make_unique<Decoding>(source_), folder_);
   }
   // How many samples are decoded when all are read.
   int Decoded(const Dataset& data) {

@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "trainer/data/decoded_cache.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
+#include "trainer/data/memory_cache.h"
 
 namespace lockstep::train {
 namespace {

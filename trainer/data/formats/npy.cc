@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "trainer/data/channels_first.h"
 #include "trainer/data/check_finite.h"
-#include "trainer/data/decoded_cache.h"
 #include "trainer/data/folder.h"
 #include "trainer/data/formats/npy_array.h"
+#include "trainer/data/memory_cache.h"
 
 namespace lockstep::train {
 namespace {

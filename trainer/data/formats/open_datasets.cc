@@ -5,7 +5,6 @@
 #include "api/v1/format_traits.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "trainer/data/decoded_cache.h"
 #include "trainer/data/decoded_source.h"
 #include "trainer/data/disk_cache.h"
 #include "trainer/data/formats/cifar.h"
@@ -16,6 +15,7 @@
 #include "trainer/data/formats/synthetic.h"
 #include "trainer/data/formats/tfrecord.h"
 #include "trainer/data/held_out.h"
+#include "trainer/data/memory_cache.h"
 
 namespace lockstep::train {
 namespace {
@@ -26,9 +26,9 @@ std::unique_ptr<Dataset> Keep(const api::DatasetSpec& spec, std::unique_ptr<Deco
   if (spec.cache_directory.empty()) {
     kept = std::move(source);
   } else {
-    kept = KeepOnDisk(std::move(source), spec.cache_directory);
+    kept = CacheOnDisk(std::move(source), spec.cache_directory);
   }
-  return spec.cache ? CacheDecoded(std::move(kept)) : std::move(kept);
+  return spec.cache ? CacheInMemory(std::move(kept)) : std::move(kept);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec, Split split,

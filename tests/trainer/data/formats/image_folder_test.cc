@@ -10,8 +10,8 @@
 
 #include "tests/support/time_limit.h"
 #include "tests/trainer/data/formats/image_files.h"
-#include "trainer/data/decoded_cache.h"
 #include "trainer/data/formats/open_datasets.h"
+#include "trainer/data/memory_cache.h"
 
 namespace lockstep::train {
 namespace {
@@ -199,7 +199,7 @@ TEST_F(ImageFolderTest, CacheKeepsNoErrorAndNotTooMuch) {
   Write("train/dog/a.PNG", "damaged");
   auto source = Open();
   const Dataset* const inner = source->get();
-  const auto cached = CacheDecoded(*std::move(source));
+  const auto cached = CacheInMemory(*std::move(source));
   EXPECT_NE(cached.get(), inner);
   std::vector<std::uint8_t> sample(2);
   EXPECT_FALSE(cached->Read(1, sample).ok());
@@ -208,7 +208,7 @@ TEST_F(ImageFolderTest, CacheKeepsNoErrorAndNotTooMuch) {
   spec_.image_size = {20'000, 20'000};  // 400 MB a sample
   auto large = Open();
   const Dataset* const same = large->get();
-  EXPECT_EQ(CacheDecoded(*std::move(large)).get(), same);
+  EXPECT_EQ(CacheInMemory(*std::move(large)).get(), same);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Keeps decoded samples in memory.
+// Keeps decoded samples in memory, for later epochs.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace lockstep::train {
 
-// The most bytes of samples that a replica keeps for one data set.
-inline constexpr std::int64_t kMaxCachedSamples = std::int64_t{256} << 20;
+// The most bytes of samples, decoded or mapped, that a replica keeps for one data set.
+inline constexpr std::int64_t kMostCachedBytes = std::int64_t{256} << 20;
 
 // Returns a data set that decodes each sample of `source` when it is first read, keeps it, and
 // copies it from then on. Threads that read it at the same time may each decode it. Returns
-// `source` itself if its samples exceed kMaxCachedSamples or it is in memory already. Errors are
+// `source` itself if its samples exceed kMostCachedBytes or it is in memory already. Errors are
 // not kept. Memory is used as samples are read.
-std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source);
+std::unique_ptr<Dataset> CacheInMemory(std::unique_ptr<Dataset> source);
 
 // Returns true if mapped samples of this size count as in memory while they are still being read
 // ahead: a step waits only briefly for those that are missing. Larger sets may never be in memory

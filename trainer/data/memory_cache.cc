@@ -1,4 +1,4 @@
-#include "trainer/data/decoded_cache.h"
+#include "trainer/data/memory_cache.h"
 
 #include <atomic>
 #include <cstring>
@@ -10,9 +10,9 @@
 namespace lockstep::train {
 namespace {
 
-class DecodedCache final : public Dataset {
+class MemoryCache final : public Dataset {
  public:
-  explicit DecodedCache(std::unique_ptr<Dataset> source)
+  explicit MemoryCache(std::unique_ptr<Dataset> source)
       : source_(std::move(source)),
         // Not zeroed, so that a page is used when its first sample is.
         samples_(std::make_unique_for_overwrite<std::uint8_t[]>(
@@ -64,19 +64,19 @@ class DecodedCache final : public Dataset {
 }  // namespace
 
 bool CountsAsInMemory(std::uint64_t sample_bytes) {
-  return sample_bytes <= std::uint64_t{kMaxCachedSamples};
+  return sample_bytes <= std::uint64_t{kMostCachedBytes};
 }
 
 std::size_t BytesOfDecoded(std::int64_t samples, std::size_t sample_bytes) {
-  if (samples > kMaxCachedSamples / static_cast<std::int64_t>(sample_bytes)) return 0;
+  if (samples > kMostCachedBytes / static_cast<std::int64_t>(sample_bytes)) return 0;
   return static_cast<std::size_t>(samples) * (sample_bytes + sizeof(std::int32_t));
 }
 
-std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source) {
+std::unique_ptr<Dataset> CacheInMemory(std::unique_ptr<Dataset> source) {
   if (source->InMemory() || BytesOfDecoded(source->size(), source->sample_bytes()) == 0) {
     return source;
   }
-  return std::make_unique<DecodedCache>(std::move(source));
+  return std::make_unique<MemoryCache>(std::move(source));
 }
 
 }  // namespace lockstep::train
