@@ -35,7 +35,7 @@ PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:cc|h|py|md|yaml|json)")
 # The reasons of events and conditions that the operator writes are among the texts of these sources that look like
 # one. So do some words of Kubernetes and Kueue, which it reads or writes elsewhere.
 REASON_SOURCES = ["api/v1/conditions.h", "operator/controller/*.cc", "operator/controller/memory/*.cc",
-                  "operator/controller/rules/*.cc", "operator/controller/rules/*.h"]
+                  "operator/controller/rules/**/*.cc", "operator/controller/rules/**/*.h"]
 REASON = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)*)"')
 NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPull", "ErrImagePull", "Error", "Failed", "Finished",
               "ImagePullBackOff", "InvalidImageName", "NodeAffinity", "NodeLost", "NodeShutdown", "Opaque", "OutOf",

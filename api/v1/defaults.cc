@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1/containers.h"
+#include "api/v1/format_traits.h"
 #include "api/v1/gpus.h"
 #include "api/v1/strategy_traits.h"
 
@@ -68,7 +69,7 @@ TrainingJob WithDefaults(TrainingJob job) {
   for (auto& [role, replicas] : spec.replica_specs) {
     if (!replicas.restart_policy) replicas.restart_policy = policy;
   }
-  if (spec.training && spec.training->dataset.format == DatasetFormat::kSynthetic &&
+  if (spec.training && TraitsOf(spec.training->dataset).is_generated &&
       !spec.training->dataset.synthetic) {
     spec.training->dataset.synthetic.emplace();
   }

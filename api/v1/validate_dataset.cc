@@ -12,26 +12,20 @@
 #include <vector>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 
 namespace lockstep::api {
 namespace {
 
-bool DecodesImages(const DatasetSpec& dataset) {
-  const bool has_shape = dataset.tfrecord && !dataset.tfrecord->shape.empty();
-  return dataset.format == DatasetFormat::kImageFolder ||
-         (dataset.format == DatasetFormat::kTfRecord && !has_shape);
-}
-
 // Requires what the decoder of images needs, and rejects what nothing would read.
 void ValidateImages(const DatasetSpec& dataset, Section& section) {
   const DatasetSpec defaults;
-  const bool decodes = DecodesImages(dataset);
+  const bool decodes = TraitsOf(dataset).decodes_images;
   const auto only_with_images = [&](std::string_view field, bool is_set) {
     if (!is_set || decodes) return;
     section.Fault(fmt::format("dataset.{}", field),
-                  fmt::format("found with format {}, expected only with imageFolder, or with "
-                              "tfrecord without a shape",
-                              NameOf(dataset.format)));
+                  fmt::format("found with format {}, expected only with {}", NameOf(dataset.format),
+                              FormatsThatDecodeImages()));
   };
   only_with_images("imageSize", !dataset.image_size.empty());
   only_with_images("imageChannels", dataset.image_channels != defaults.image_channels);
@@ -48,11 +42,8 @@ void ValidateImages(const DatasetSpec& dataset, Section& section) {
 
 // The height and width of the samples, where the job says them: other formats' are in the files.
 std::optional<std::pair<std::int64_t, std::int64_t>> ImageSizeOf(const DatasetSpec& dataset) {
-  if (dataset.format == DatasetFormat::kCifar) return std::pair{32, 32};
-  if (dataset.format == DatasetFormat::kSynthetic) {
-    const std::vector<std::int64_t> shape = dataset.synthetic.value_or(SyntheticSpec{}).shape;
-    if (shape.size() == 3) return std::pair{shape[1], shape[2]};
-  }
+  const auto shape = TraitsOf(dataset).sample_shape;
+  if (shape && shape->size() == 3) return std::pair{(*shape)[1], (*shape)[2]};
   if (dataset.image_size.size() == 2)
     return std::pair{dataset.image_size[0], dataset.image_size[1]};
   return std::nullopt;
@@ -60,8 +51,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> ImageSizeOf(const DatasetSp
 
 // What is done to pixels needs images.
 void NeedsImages(const DatasetSpec& dataset, std::string_view field, Section& section) {
-  if (dataset.format == DatasetFormat::kCsv) {
-    section.Fault(field, "found with format csv, expected only with images");
+  if (!TraitsOf(dataset).may_be_images) {
+    section.Fault(field, fmt::format("found with format {}, expected only with images",
+                                     NameOf(dataset.format)));
   }
   const std::size_t extents = dataset.tfrecord ? dataset.tfrecord->shape.size() : 0;
   if (extents == 0 || extents == 3) return;
@@ -135,16 +127,14 @@ void ValidateTfRecord(const TfRecordSpec& tfrecord, Section& section) {
 void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   section.Absolute("dataset.path", dataset.path);
   section.Absolute("dataset.cacheDirectory", dataset.cache_directory);
-  const auto only_with = [&](DatasetFormat format, bool is_set) {
-    if (!is_set || dataset.format == format) return;
-    section.Fault(fmt::format("dataset.{}", NameOf(format)),
+  for (const auto& [format, name] : kEnumNames<DatasetFormat>) {
+    DatasetSpec other = dataset;
+    other.format = format;
+    if (dataset.format == format || !TraitsOf(other).has_settings) continue;
+    section.Fault(fmt::format("dataset.{}", name),
                   fmt::format("found with format {}, expected only with format {}",
-                              NameOf(dataset.format), NameOf(format)));
-  };
-  only_with(DatasetFormat::kSynthetic, dataset.synthetic.has_value());
-  only_with(DatasetFormat::kNpy, dataset.npy.has_value());
-  only_with(DatasetFormat::kTfRecord, dataset.tfrecord.has_value());
-  only_with(DatasetFormat::kCsv, dataset.csv.has_value());
+                              NameOf(dataset.format), name));
+  }
   ValidateImages(dataset, section);
   if (dataset.tfrecord) ValidateTfRecord(*dataset.tfrecord, section);
   ValidateAugment(dataset, section);
@@ -152,7 +142,7 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   if (dataset.csv && dataset.csv->label_column.empty()) {
     section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
   }
-  if (dataset.format != DatasetFormat::kSynthetic) {
+  if (!TraitsOf(dataset).is_generated) {
     if (dataset.path.empty()) {
       section.Fault("dataset.path", fmt::format("found none, expected the folder of the {} files",
                                                 NameOf(dataset.format)));
@@ -160,11 +150,13 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
     return;
   }
   if (!dataset.path.empty()) {
-    section.Fault("dataset.path", "found with format synthetic, which reads no files");
+    section.Fault("dataset.path", fmt::format("found with format {}, which reads no files",
+                                              NameOf(dataset.format)));
   }
   if (dataset.validation_fraction != 0) {
     section.Fault("dataset.validationFraction",
-                  "found with format synthetic, expected testExamples in dataset.synthetic");
+                  fmt::format("found with format {0}, expected testExamples in dataset.{0}",
+                              NameOf(dataset.format)));
   }
   if (dataset.synthetic && dataset.synthetic->shape.size() != 3) {
     section.Fault("dataset.synthetic.shape",

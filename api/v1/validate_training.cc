@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "api/v1/section.h"
 #include "api/v1/validate.h"
 #include "api/v1/validate_dataset.h"
@@ -129,17 +130,22 @@ void ValidateLoss(const TrainingSpec& training, Section& section) {
   only_with("labelSmoothing", training.label_smoothing != 0, is_crossentropy, "a crossentropy");
   only_with("loss.delta", loss.delta != LossSpec{}.delta, loss.type == LossType::kHuber, "Huber");
   const DatasetFormat format = training.dataset.format;
-  const bool has_numbers = format == DatasetFormat::kCsv || format == DatasetFormat::kNpy ||
-                           format == DatasetFormat::kSynthetic;
-  const auto needs = [&](bool fits, const char* labels, const char* formats) {
+  const FormatTraits traits = TraitsOf(training.dataset);
+  const auto needs = [&](bool fits, const char* labels, const std::string& formats) {
     if (fits) return;
     section.Fault("loss.type", fmt::format("found {} with format {}, whose labels are classes, "
                                            "expected {}, which have {}",
                                            NameOf(loss.type), NameOf(format), formats, labels));
   };
-  if (!is_crossentropy) needs(has_numbers, "labels of any numbers", "csv, npy or synthetic");
+  if (!is_crossentropy) {
+    needs(MayHaveNumbers(traits), "labels of any numbers", NamesOfFormats(MayHaveNumbers));
+  }
   if (loss.type == LossType::kCategoricalCrossentropy) {
-    needs(format == DatasetFormat::kNpy, "a number for each class", "arrays in format npy");
+    const auto has_many = [](const FormatTraits& one) {
+      return one.labels == FormatLabels::kNumbers;
+    };
+    needs(has_many(traits), "a number for each class",
+          "arrays in format " + NamesOfFormats(has_many));
   }
 }
 

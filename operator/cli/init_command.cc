@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
@@ -151,11 +154,29 @@ absl::StatusOr<DatasetFormat> FormatOf(const InitOptions& options) {
   if (options.data.empty()) return DatasetFormat::kSynthetic;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto format, FormatOfFolder(options.data));
   if (format) return *format;
-  return absl::InvalidArgumentError(fmt::format(
-      "--data {}: found no file of a known name, expected one of train-images-idx3-ubyte[.gz], "
-      "data_batch_1.bin, train.bin, x_train.npy, train.csv[.gz], *.tfrecord*, or a folder `train` "
-      "with a folder of images for each class",
-      options.data));
+  std::vector<std::string_view> known;
+  for (const auto& [one, name] : api::kEnumNames<DatasetFormat>) {
+    const std::string_view files = api::TraitsOf(one).train_files_text;
+    if (!files.empty()) known.push_back(files);
+  }
+  const std::string_view last = known.back();
+  known.pop_back();
+  return absl::InvalidArgumentError(
+      fmt::format("--data {}: found no file of a known name, expected one of {}, or {}",
+                  options.data, fmt::join(known, ", "), last));
+}
+
+// Returns true if `entry` is a training file, or the folder, by which the format is known.
+bool IsOfFormat(const fs::directory_entry& entry, DatasetFormat format) {
+  const std::string name = entry.path().filename();
+  const auto matches = [&entry, &name](std::string_view pattern) {
+    const bool is_folder = pattern.ends_with('/');
+    if (is_folder) pattern.remove_suffix(1);
+    if (::fnmatch(std::string(pattern).c_str(), name.c_str(), 0) != 0) return false;
+    std::error_code ignored;  // an entry that cannot be looked at is no folder
+    return !is_folder || entry.is_directory(ignored);
+  };
+  return std::ranges::any_of(api::TraitsOf(format).train_files, matches);
 }
 
 // Creates the file: a job that somebody has edited is not replaced. ResourceExhausted: there was no
@@ -186,18 +207,8 @@ absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& f
   std::set<DatasetFormat> found;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const std::string name = entries->path().filename();
-    if (name.starts_with("train-images-idx3-ubyte") ||
-        name.starts_with("train-images.idx3-ubyte")) {
-      found.insert(DatasetFormat::kIdx);
-    }
-    if (name == "data_batch_1.bin" || name == "train.bin") found.insert(DatasetFormat::kCifar);
-    if (name == "x_train.npy") found.insert(DatasetFormat::kNpy);
-    if (name == "train.csv" || name == "train.csv.gz") found.insert(DatasetFormat::kCsv);
-    if (name.find(".tfrecord") != std::string::npos) found.insert(DatasetFormat::kTfRecord);
-    std::error_code ignored;  // an entry that cannot be looked at is no folder
-    if (name == "train" && entries->is_directory(ignored)) {
-      found.insert(DatasetFormat::kImageFolder);
+    for (const auto& [format, name] : api::kEnumNames<DatasetFormat>) {
+      if (IsOfFormat(*entries, format)) found.insert(format);
     }
   }
   if (error) {

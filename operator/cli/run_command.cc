@@ -32,7 +32,7 @@
 #include "operator/cli/text/console.h"
 #include "operator/cli/text/curve.h"
 #include "operator/cli/text/progress_line.h"
-#include "operator/controller/rules/pending_reason.h"
+#include "operator/controller/rules/parts/pending_reason.h"
 #include "operator/local/guardian.h"
 #include "operator/local/plain_links.h"
 

@@ -4,7 +4,7 @@
 #include "operator/controller/children/build_network_policy.h"
 #include "operator/controller/children/build_token_secret.h"
 #include "operator/controller/plan_executor.h"
-#include "operator/controller/rules/guards.h"
+#include "operator/controller/rules/parts/guards.h"
 #include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/server_errors.h"

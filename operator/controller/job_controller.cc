@@ -109,7 +109,7 @@ void JobController::PodChanged(const kube::Cached<std::optional<ObservedPod>>* b
 void JobController::NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
   const bool was = before != nullptr && before->value, is = after != nullptr && after->value;
   const std::string& changed = (after == nullptr ? before : after)->key.name;
-  if (node_health_.Note(before, after)) {  // what holds for one unready node holds for all
+  if (node_health_.UpdateOutage(before, after)) {  // what holds for one unready node holds for all
     AddJobsOn([&](const std::string& node) { return node == changed || !IsReady(node); });
   } else if (was != is) {
     AddJobsOn([&](const std::string& node) { return node == changed; });

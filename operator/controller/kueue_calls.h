@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/kube/cache/store.h"
 #include "operator/kube/client.h"
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "operator/controller/observer.h"
-#include "operator/controller/rules/group_size.h"
+#include "operator/controller/rules/parts/group_size.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

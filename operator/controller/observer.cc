@@ -6,17 +6,17 @@
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/deadline_rule.h"
-#include "operator/controller/rules/deleted_rule.h"
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/foreign_rule.h"
-#include "operator/controller/rules/guards.h"
-#include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/guards.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
+#include "operator/controller/rules/parts/readiness.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {
@@ -81,7 +81,7 @@ const ObservedPod* ReportingPod(const Observed& observed) {
 
 // Returns true if a process before this one has seen the replica succeed, and the status says so.
 bool IsNotedAsSucceeded(const Observed& observed, const ObservedPod& pod) {
-  return IsMember(observed, pod) && HasCompleted(observed.job, {pod.role, pod.index}) &&
+  return IsMember(observed, pod) && ReplicaCompleted(observed.job, {pod.role, pod.index}) &&
          pod.termination && pod.termination->exit_code == 0;
 }
 
@@ -93,7 +93,7 @@ bool HasReportedBefore(const Observed& observed) {
   const auto& progress = status.progress;
   if (!progress || !progress->update_time || !IsTrue(status, kRunning)) return false;
   const ObservedPod* leader = FindPod(observed, LeadingReplica(observed.job));
-  if (IsDone(*progress) || leader == nullptr || !leader->running_since) return false;
+  if (ProgramReportsDone(*progress) || leader == nullptr || !leader->running_since) return false;
   const Time begun = *leader->running_since + observed.settings.settling;
   return *progress->update_time >=
          std::max(begun, FindCondition(status, kRunning)->last_transition_time);
@@ -137,14 +137,14 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     const bool has_succeeded = sight.succeeded || IsNotedAsSucceeded(observed, pod);
     NoteSince(has_succeeded, moment.steady, sight.succeeded);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
-    NoteSince(HasFailed(pod), moment.steady, sight.failed);
-    NoteSince(HasSucceeded(pod), moment.steady, sight.succeeded);
+    NoteSince(PodFailed(pod), moment.steady, sight.failed);
+    NoteSince(PodSucceeded(pod), moment.steady, sight.succeeded);
     NoteSince(pod.being_deleted, moment.steady, sight.deleting);
     NoteSince(node == NodeState::kSilent, sight.node_missing.value_or(moment.steady),
               sight.node_silent);
     sight.is_pending = pod.phase == PodPhase::kPending;
     sight.is_at_work = IsPeer(observed, pod) && pod.phase == PodPhase::kRunning &&
-                       !HasFailed(pod) && !sight.succeeded && !pod.being_deleted;
+                       !PodFailed(pod) && !sight.succeeded && !pod.being_deleted;
     if (sight.is_at_work) sight.place = PlaceOf(pod);
     pod.failed_since = moment.TimeOf(sight.failed);
     pod.succeeded_since = moment.TimeOf(sight.succeeded);
@@ -228,13 +228,13 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveSights(context);
   if (!is_decided) {
     context.memory.seen_failures.AddGone(observed);  // those that have just been missed
-    context.memory.seen_restarts.Note(observed, context.moment.steady);
-    context.memory.seen_completions.Note(observed, context.moment.steady);
-    context.memory.seen_failures.Note(observed);
+    context.memory.seen_restarts.Annotate(observed, context.moment.steady);
+    context.memory.seen_completions.Annotate(observed, context.moment.steady);
+    context.memory.seen_failures.Record(observed);
   }
   ObserveWait(context);
-  observed.deleted_unstarted = context.memory.unstarted_pods.Note(observed);
-  observed.gone_workers = context.memory.seen_workers.Note(observed);
+  observed.deleted_unstarted = context.memory.unstarted_pods.UpdateDeleted(observed);
+  observed.gone_workers = context.memory.seen_workers.UpdateGone(observed);
   observed.started_workers = context.memory.seen_workers.Started();
   const TokenGuard& token = context.memory.token_secret;
   observed.has_token_secret =
@@ -248,8 +248,8 @@ void Observer::Observe(ReconcileContext& context) const {
   ObserveReports(context);
   observed.until_stranded = UntilStranded(observed);
   ObserveTrainingEnd(context);
-  observed.evaluator_due =
-      context.moment.TimeOf(context.memory.seen_evaluator.Note(observed, context.moment.steady));
+  observed.evaluator_due = context.moment.TimeOf(
+      context.memory.seen_evaluator.UpdateDue(observed, context.moment.steady));
   observed.evaluator_has_given_up = context.memory.seen_evaluator.has_given_up();
 }
 

@@ -15,10 +15,9 @@
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/live_object.h"
 #include "operator/controller/pods_at_once.h"
-#include "operator/controller/rules/deleted_rule.h"
-#include "operator/controller/rules/guards.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/guards.h"
 #include "operator/controller/state/call_outcome.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/backoff.h"
 #include "operator/kube/server_errors.h"
@@ -107,8 +106,8 @@ absl::Status PlanExecutor::Act(const Action& action, SteadyTime end, ReconcileCo
 void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,
                                 ReconcileContext& context) {
   const std::lock_guard lock(context.mutex);
-  context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(),
-                                     settings_.ActionBackoff());
+  context.memory.failed_actions.Record(action, end, with_.clock.SteadyNow(),
+                                       settings_.ActionBackoff());
 }
 
 void PlanExecutor::RecordCreate(const Action& create, const absl::Status& end,
@@ -137,8 +136,8 @@ absl::Status PlanExecutor::Execute(Plan& plan, ReconcileContext& context) {
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(InOrder(plan.actions, context.memory), context));
   if (context.out_of_time) RequeueWithin(plan, Duration::zero());
-  context.memory.failed_creates.Note(context.creates, with_.clock.SteadyNow(),
-                                     settings_.ActionBackoff());
+  context.memory.failed_creates.Record(context.creates, with_.clock.SteadyNow(),
+                                       settings_.ActionBackoff());
   return acted;
 }
 

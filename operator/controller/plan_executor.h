@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/memory/job_memory.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/controller/state/stores.h"
 

@@ -19,7 +19,7 @@ Urgency UrgencyOf(const CachedPod* before, const CachedPod* after) {
   if (before != nullptr && LooksTheSame(*before, *after)) return Urgency::kNone;
   const ObservedPod& pod = *after->value;
   const int restarts = before != nullptr && before->value ? before->value->restart_count : 0;
-  const bool is_well = !HasFailed(pod) && !pod.being_deleted && !pod.disruption_target &&
+  const bool is_well = !PodFailed(pod) && !pod.being_deleted && !pod.disruption_target &&
                        pod.restart_count == restarts;
   return is_well ? Urgency::kSoon : Urgency::kNow;
 }

@@ -5,13 +5,12 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/blame.h"
-#include "operator/controller/rules/deleted_rule.h"
-#include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/make_plan.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/blame.h"
+#include "operator/controller/rules/parts/readiness.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/kinds.h"
 
 namespace lockstep::controller {

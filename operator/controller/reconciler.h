@@ -15,7 +15,7 @@
 #include "operator/controller/memory/job_signs.h"
 #include "operator/controller/observer.h"
 #include "operator/controller/plan_executor.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/controller/state/stores.h"
 #include "operator/controller/status_writer.h"

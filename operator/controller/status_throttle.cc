@@ -32,7 +32,7 @@ void StatusThrottle::Forget(const kube::Key& job) {
   count_turns_.Drop(job);
 }
 
-void StatusThrottle::Note(Duration took) {
+void StatusThrottle::Record(Duration took) {
   const std::lock_guard lock(mutex_);
   write_time_ += (took - write_time_) / 8;  // averages over about eight writes
 }

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "operator/controller/fair_turns.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/kube/object.h"
 
@@ -24,7 +24,7 @@ class StatusThrottle {
   // Ends the job's turns: its status is written, or the job is gone.
   void Forget(const kube::Key& job);
   // Records how long a write took.
-  void Note(Duration took);
+  void Record(Duration took);
 
  private:
   std::mutex mutex_;

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/shorten.h"
 #include "base/status.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/call_outcome.h"
 #include "operator/controller/state/held_metadata.h"
 #include "operator/controller/state/kinds.h"
@@ -139,7 +139,7 @@ absl::Status StatusWriter::WriteStatus(Plan& plan, ReconcileContext& context) {
     }
     return written.status();
   }
-  throttle_.Note(with_.clock.SteadyNow() - start);
+  throttle_.Record(with_.clock.SteadyNow() - start);
   context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
   context.memory.last_status_write = context.moment.steady;
   throttle_.Forget(context.job->key);

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/memory/job_memory.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/controller/status_throttle.h"
 

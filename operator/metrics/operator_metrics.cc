@@ -194,7 +194,7 @@ void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::Tra
   if (transition.seconds_to_running) recorded.to_running.Observe(*transition.seconds_to_running);
   if (transition.seconds_to_recover) recorded.to_recover.Observe(*transition.seconds_to_recover);
   if (before == nullptr) return;
-  if (const auto seconds = recorded.recoveries.Note(*before, after, clock_.Now())) {
+  if (const auto seconds = recorded.recoveries.UpdateRecovery(*before, after, clock_.Now())) {
     recorded.to_recover.Observe(*seconds);
   }
 }

@@ -36,8 +36,8 @@ std::int64_t Charged(const api::TrainingJob& job) {
 
 }  // namespace
 
-std::optional<double> Recoveries::Note(const api::TrainingJob& before,
-                                       const api::TrainingJob& after, Time now) {
+std::optional<double> Recoveries::UpdateRecovery(const api::TrainingJob& before,
+                                                 const api::TrainingJob& after, Time now) {
   const std::lock_guard lock(mutex_);
   return NoteLocked(before, after, now);
 }

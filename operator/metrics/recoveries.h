@@ -22,8 +22,8 @@ class Recoveries {
 
   // Takes note of a change of a job. Returns the seconds since its replicas were lost if with
   // `after` as many are ready as before that.
-  std::optional<double> Note(const api::TrainingJob& before, const api::TrainingJob& after,
-                             Time now);
+  std::optional<double> UpdateRecovery(const api::TrainingJob& before,
+                                       const api::TrainingJob& after, Time now);
 
  private:
   struct Loss {

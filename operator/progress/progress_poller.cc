@@ -349,7 +349,7 @@ void ProgressPoller::TakeReport(const proto::GetStatusResponse& said, Peer& peer
   if (said.workers() > 0) peer.workers = std::min(said.workers(), kMostWorkers);
   const api::Progress progress = ProgressIn(said.progress());
   if (said.has_progress() && api::IsInRange(progress)) peer.known.latest = progress;
-  peer.step.Note(said, std::chrono::steady_clock::now());
+  peer.step.Record(said, std::chrono::steady_clock::now());
 }
 
 // For an answer that is no report: true if the leading pod would have sent one.

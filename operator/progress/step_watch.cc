@@ -23,7 +23,7 @@ bool WaitsForStragglers(const proto::GetStatusResponse& said) {
 
 }  // namespace
 
-void StepWatch::Note(const proto::GetStatusResponse& said, SteadyTime now) {
+void StepWatch::Record(const proto::GetStatusResponse& said, SteadyTime now) {
   const std::int64_t finished = said.progress().step();
   const bool is_same =
       seen_ && seen_->generation == said.generation() && seen_->finished == finished;

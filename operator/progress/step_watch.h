@@ -18,7 +18,7 @@ class StepWatch {
   // Takes an answer that the leading pod gave at `now`. A different count of finished steps, or a
   // different generation, means a new step. A step continues while the members that have given it
   // up wait for one that has not.
-  void Note(const proto::GetStatusResponse& said, SteadyTime now);
+  void Record(const proto::GetStatusResponse& said, SteadyTime now);
   // Forgets the step, because nothing has been heard of rank 0 for a while.
   void Reset() { seen_.reset(); }
   // Returns the time from the first answer that told of the present step to the last one; nullopt

@@ -1,5 +1,5 @@
 // Tables: the whole input is a file.
-#include "trainer/data/csv.h"
+#include "trainer/data/formats/csv.h"
 #include "tests/fuzz/fuzz.h"
 
 using lockstep::fuzz::Require;

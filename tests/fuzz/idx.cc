@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_directory.h"
-#include "trainer/data/idx.h"
+#include "trainer/data/formats/idx.h"
 
 using lockstep::fuzz::Require;
 using lockstep::train::OpenIdx;

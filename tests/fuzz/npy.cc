@@ -1,6 +1,6 @@
 // The header of a NumPy array.
 #include "tests/fuzz/fuzz.h"
-#include "trainer/data/npy_array.h"
+#include "trainer/data/formats/npy_array.h"
 
 using lockstep::fuzz::Require;
 

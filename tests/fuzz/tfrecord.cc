@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.h"
-#include "trainer/data/tf_example.h"
-#include "trainer/data/tfrecord.h"
+#include "trainer/data/formats/tf_example.h"
+#include "trainer/data/formats/tfrecord.h"
 
 using lockstep::fuzz::Require;
 

@@ -11,7 +11,7 @@
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/names.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/progress/progress_poller.h"
 #include "tests/integration/api_server.h"
 #include "tests/operator/controller/world.h"

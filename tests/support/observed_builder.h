@@ -11,9 +11,9 @@
 #include "operator/controller/memory/seen_evaluator.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/make_plan.h"
-#include "operator/controller/rules/plan.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
+#include "operator/controller/rules/parts/plan.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 
@@ -143,7 +143,7 @@ class Seen {
       observed_.complete_since = observed_.now;
     }
     observed_.until_stranded = controller::UntilStranded(observed_);
-    const auto due = evaluator_.Note(observed_, SteadyTime(observed_.now.time_since_epoch()));
+    const auto due = evaluator_.UpdateDue(observed_, SteadyTime(observed_.now.time_since_epoch()));
     observed_.evaluator_due = due ? std::optional(Time(due->time_since_epoch())) : std::nullopt;
     observed_.evaluator_has_given_up = evaluator_.has_given_up();
     return observed_;

@@ -9,7 +9,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/replicas.h"
 #include "tests/support/controller_uid.h"

@@ -82,8 +82,9 @@ class Op {
   virtual std::size_t ScratchBytes() const { return 0; }
   // True if the first input's dx may share dy's memory.
   virtual bool BackwardInPlace() const { return false; }
-  // The memory of what Backward does not read may be used for something else after Forward.
-  virtual BackwardReads Reads() const { return {}; }
+  // The memory of what Backward does not read may be used for something else after Forward. What it
+  // reads is kept for the whole step.
+  virtual BackwardReads Reads() const = 0;
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;

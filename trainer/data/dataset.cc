@@ -2,59 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/status.h"
-#include "trainer/data/cifar.h"
-#include "trainer/data/csv.h"
-#include "trainer/data/decoded_cache.h"
-#include "trainer/data/disk_cache.h"
-#include "trainer/data/held_out.h"
-#include "trainer/data/idx.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/synthetic.h"
-#include "trainer/data/tfrecord.h"
 
 namespace lockstep::train {
 namespace {
 
-// What keeps decoded samples, as the job says.
-std::unique_ptr<Dataset> Keep(const api::DatasetSpec& spec, std::unique_ptr<Dataset> decoded) {
-  if (!spec.cache_directory.empty()) {
-    decoded = KeepOnDisk(std::move(decoded), spec.cache_directory);
-  }
-  return spec.cache ? CacheDecoded(std::move(decoded)) : std::move(decoded);
-}
-
-absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec, Split split,
-                                                    std::uint64_t seed, LabelKind labels) {
-  switch (spec.format) {
-    case api::DatasetFormat::kIdx:
-      return OpenIdx(spec.path, split, spec.cache, labels);
-    case api::DatasetFormat::kCifar:
-      return OpenCifar(spec.path, split, spec.cache);
-    case api::DatasetFormat::kNpy:
-      return OpenNpy(spec.path, spec.npy.value_or(api::NpySpec{}), split, spec.cache, labels);
-    case api::DatasetFormat::kCsv:
-      return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split, labels);
-    case api::DatasetFormat::kImageFolder: {
-      LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
-      return Keep(spec, std::move(images));
-    }
-    case api::DatasetFormat::kTfRecord: {
-      LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> records, OpenTfRecord(spec, split));
-      const bool is_encoded = !spec.tfrecord || spec.tfrecord->shape.empty();
-      return is_encoded ? Keep(spec, std::move(records)) : std::move(records);
-    }
-    case api::DatasetFormat::kSynthetic:
-      return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache,
-                           labels);
-  }
-  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
-  return absl::InternalError("not reached");
+template <typename T>
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 }  // namespace
@@ -66,16 +26,6 @@ std::string Dataset::PlaceOf(std::int64_t index) const {
 absl::StatusOr<std::int32_t> Dataset::LabelOf(std::int64_t index) const {
   std::vector<std::uint8_t> sample(sample_bytes());
   return Read(index, sample);
-}
-
-std::uint64_t Dataset::SourceDigest() const {
-  LOCKSTEP_CHECK(false, "the samples of {} are not decoded", sample_shape().ToString());
-  return 0;
-}
-
-absl::StatusOr<std::uint64_t> Dataset::StampOf(std::int64_t index) const {
-  LOCKSTEP_CHECK(false, "sample {} is not decoded", index);
-  return absl::InternalError("not reached");
 }
 
 std::string PlaceBeyond(std::int64_t classes, const Dataset& data) {
@@ -91,92 +41,13 @@ void Dataset::ReadTargets(std::int64_t index, std::span<float> /*numbers*/) cons
   LOCKSTEP_CHECK(false, "the label of sample {} is a class, expected numbers", index);
 }
 
-std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType element,
-                      std::int64_t samples) {
-  const auto sample_bytes = static_cast<std::size_t>(sample.elements()) * SizeOf(element);
-  switch (spec.format) {
-    case api::DatasetFormat::kIdx:
-    case api::DatasetFormat::kCifar:
-    case api::DatasetFormat::kNpy:
-      return 0;
-    case api::DatasetFormat::kCsv:
-      return BytesOfTable(samples, sample.elements());
-    case api::DatasetFormat::kTfRecord:
-      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return 0;  // copied from mapped files
-      [[fallthrough]];
-    case api::DatasetFormat::kImageFolder:
-      return (spec.cache ? BytesOfDecoded(samples, sample_bytes) : 0) +
-             (spec.cache_directory.empty() ? 0 : BytesOfStamps(samples));
-    case api::DatasetFormat::kSynthetic:
-      return BytesOfSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}).classes, sample_bytes,
-                              samples, spec.cache);
-  }
-  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
-  return 0;
-}
-
-bool CountsAsInMemory(std::uint64_t sample_bytes) {
-  return sample_bytes <= std::uint64_t{kMaxCachedSamples};
-}
-
-bool WillBeInMemory(const api::DatasetSpec& spec, const Shape& sample, DType element,
-                    std::int64_t samples) {
-  switch (spec.format) {
-    case api::DatasetFormat::kIdx:
-    case api::DatasetFormat::kCifar:
-    case api::DatasetFormat::kNpy:
-      return spec.cache && CountsAsInMemory(static_cast<std::uint64_t>(sample.elements()) *
-                                            SizeOf(element) * static_cast<std::uint64_t>(samples));
-    case api::DatasetFormat::kCsv:
-      return true;
-    case api::DatasetFormat::kTfRecord:
-    case api::DatasetFormat::kImageFolder:
-      return false;
-    case api::DatasetFormat::kSynthetic:
-      return KeepsSynthetic(static_cast<std::size_t>(sample.elements()), samples, spec.cache);
-  }
-  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
-  return false;
-}
-
-std::optional<DType> ElementOf(const api::DatasetSpec& spec) {
-  switch (spec.format) {
-    case api::DatasetFormat::kCsv:
-      return DType::kFloat32;
-    case api::DatasetFormat::kNpy:
-      return std::nullopt;
-    case api::DatasetFormat::kTfRecord:
-      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return std::nullopt;
-      return DType::kUInt8;
-    case api::DatasetFormat::kIdx:
-    case api::DatasetFormat::kCifar:
-    case api::DatasetFormat::kImageFolder:
-    case api::DatasetFormat::kSynthetic:
-      return DType::kUInt8;
-  }
-  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
-  return std::nullopt;
-}
-
-absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
-                                          std::uint64_t seed, LabelKind labels) {
-  TrainAndTest opened;
-  LOCKSTEP_ASSIGN_OR_RETURN(opened.train, OpenFormat(spec, Split::kTrain, seed, labels));
-  if (spec.validation_fraction > 0) {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        opened, DivideDataset(std::move(opened.train), spec.validation_fraction, seed));
-    if (!with_test) opened.test = nullptr;
-  } else if (with_test) {
-    LOCKSTEP_ASSIGN_OR_RETURN(opened.test, OpenFormat(spec, Split::kTest, seed, labels));
-  }
-  return opened;
-}
-
-absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const api::DatasetSpec& spec,
-                                                     std::uint64_t seed, LabelKind labels) {
-  if (spec.validation_fraction <= 0) return OpenFormat(spec, Split::kTest, seed, labels);
-  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened, OpenDatasets(spec, true, seed, labels));
-  return std::move(opened.test);
+absl::StatusOr<std::uint64_t> Dataset::DigestOf(std::int64_t index, std::uint64_t before) const {
+  std::vector<std::uint8_t> sample(sample_bytes());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Read(index, sample));
+  std::vector<float> numbers(static_cast<std::size_t>(targets()));
+  if (!numbers.empty()) ReadTargets(index, numbers);
+  return Digest(fmt::format("{};", label),
+                Digest(BytesOf(numbers), Digest(BytesOf(sample), before)));
 }
 
 }  // namespace lockstep::train

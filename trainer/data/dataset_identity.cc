@@ -1,14 +1,11 @@
+#include "trainer/data/dataset_identity.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/digest.h"
 #include "base/status.h"
-#include "trainer/data/dataset.h"
 
 namespace lockstep::train {
 namespace {
@@ -16,21 +13,7 @@ namespace {
 constexpr std::int64_t kMostSamples = 256;
 constexpr std::int64_t kMostDigestedBytes = std::int64_t{64} << 20;
 
-template <typename T>
-std::string_view BytesOf(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 }  // namespace
-
-absl::StatusOr<std::uint64_t> Dataset::DigestOf(std::int64_t index, std::uint64_t before) const {
-  std::vector<std::uint8_t> sample(sample_bytes());
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t label, Read(index, sample));
-  std::vector<float> numbers(static_cast<std::size_t>(targets()));
-  if (!numbers.empty()) ReadTargets(index, numbers);
-  return Digest(fmt::format("{};", label),
-                Digest(BytesOf(numbers), Digest(BytesOf(sample), before)));
-}
 
 absl::StatusOr<std::uint64_t> DigestOfSamples(const Dataset& data) {
   const auto sample_bytes = static_cast<std::int64_t>(data.sample_bytes());

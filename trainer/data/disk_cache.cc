@@ -50,7 +50,7 @@ std::array<iovec, 2> PartsOf(SlotHeader& header, std::span<std::uint8_t> sample)
 
 class DiskCache final : public Dataset {
  public:
-  DiskCache(std::unique_ptr<Dataset> source, const std::string& folder)
+  DiskCache(std::unique_ptr<DecodedSource> source, const std::string& folder)
       : source_(std::move(source)),
         folder_(folder),
         path_(fmt::format("{}/decoded-v{}-{:016x}.lockstep", folder, kVersion,
@@ -166,7 +166,7 @@ class DiskCache final : public Dataset {
           fmt::format("cannot {} it: {}", action, std::generic_category().message(error))}});
   }
 
-  const std::unique_ptr<Dataset> source_;
+  const std::unique_ptr<DecodedSource> source_;
   const std::string folder_, path_;
   mutable std::vector<std::atomic<std::uint64_t>> stamps_;  // 0: not asked for yet
   mutable std::atomic<bool> writes_ = true;                 // false: it has failed
@@ -178,7 +178,8 @@ class DiskCache final : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> KeepOnDisk(std::unique_ptr<Dataset> source, const std::string& folder) {
+std::unique_ptr<Dataset> CacheOnDisk(std::unique_ptr<DecodedSource> source,
+                                     const std::string& folder) {
   return std::make_unique<DiskCache>(std::move(source), folder);
 }
 

@@ -214,8 +214,17 @@ int Identity::StageOf(int rank) const {
   return rank % Stages();
 }
 
+api::Role Identity::LeaderRole() const {
+  return cluster.chief.empty() ? api::Role::kWorker : api::Role::kChief;
+}
+
 std::string Identity::LeaderAddress() const {
-  return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
+  return LeaderRole() == api::Role::kChief ? cluster.chief.front() : cluster.worker.front();
+}
+
+std::string Identity::LeaderHost() const {
+  const std::string address = LeaderAddress();
+  return address.substr(0, address.rfind(':'));
 }
 
 bool Identity::IsLeader() const {

@@ -87,8 +87,10 @@ struct Identity {
   api::StrategyTraits Traits() const;
   int Pods() const;                   // pods that train: chief and workers
   int PodRank() const;                // chief first, then workers; -1: it does not train
-  std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
-  int Processes() const;              // that this pod runs
+  api::Role LeaderRole() const;       // of the leading replica: Chief, else Worker; its index is 0
+  std::string LeaderAddress() const;  // its host:port
+  std::string LeaderHost() const;
+  int Processes() const;  // that this pod runs
   // The number of parts that make up each step's batch: the processes of the group, without backup
   // workers, or its pipelines; 1 if each process has batches of its own (asynchronous parameter
   // servers, or it trains alone).

@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
-#include "trainer/data/image_folder.h"
+#include "trainer/data/formats/open_datasets.h"
 #include "trainer/plan/process_memory.h"
 #include "trainer/train/loss_kind.h"
 
@@ -46,33 +47,23 @@ DataFacts FactsOf(const Dataset& data) {
 }
 
 std::optional<Shape> FixedShape(const api::DatasetSpec& spec) {
-  if (spec.format == api::DatasetFormat::kSynthetic) {
-    return Shape(spec.synthetic.value_or(api::SyntheticSpec{}).shape);
-  }
-  const bool is_encoded = spec.format == api::DatasetFormat::kImageFolder ||
-                          (spec.format == api::DatasetFormat::kTfRecord &&
-                           (!spec.tfrecord || spec.tfrecord->shape.empty()));
-  if (is_encoded && spec.image_size.size() == 2) return ImageForm::Of(spec).shape();
-  if (spec.format == api::DatasetFormat::kCifar) return Shape{3, 32, 32};
-  return std::nullopt;
+  const auto shape = api::TraitsOf(spec).sample_shape;
+  return shape ? std::optional(Shape(*shape)) : std::nullopt;
 }
 
 std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
   const api::DatasetSpec& spec = training.dataset;
-  if (spec.format == api::DatasetFormat::kTfRecord && spec.tfrecord && spec.tfrecord->classes > 0) {
-    return spec.tfrecord->classes;
-  }
-  // A table has one label column, and so have synthetic data.
-  const bool is_synthetic = spec.format == api::DatasetFormat::kSynthetic;
+  const api::FormatTraits traits = api::TraitsOf(spec);
+  const bool has_one = traits.labels == api::FormatLabels::kNumber ||
+                       traits.labels == api::FormatLabels::kClassOrShare;
   const bool is_number = LabelKindOf(training.loss.type, spec.format) == LabelKind::kNumbers;
-  if ((is_synthetic || spec.format == api::DatasetFormat::kCsv) && is_number) return 1;
-  if (is_synthetic) return spec.synthetic.value_or(api::SyntheticSpec{}).classes;
-  return std::nullopt;
+  if (has_one && is_number) return 1;
+  return traits.classes;
 }
 
 // Does not count the training samples that are held out as the test set.
 std::optional<std::int64_t> FixedSamples(const api::DatasetSpec& spec, Split split) {
-  if (spec.format != api::DatasetFormat::kSynthetic) return std::nullopt;
+  if (!api::TraitsOf(spec).is_generated) return std::nullopt;
   const api::SyntheticSpec synthetic = spec.synthetic.value_or(api::SyntheticSpec{});
   if (split == Split::kTest) return synthetic.test_examples;
   const std::int64_t all = synthetic.train_examples;
@@ -195,7 +186,7 @@ absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenD
   if (!opened.ok()) return opened.status();
   PlannedData data{.train = FactsOf(*opened->train)};
   if (opened->test != nullptr) data.test = FactsOf(*opened->test);
-  data.is_opened = training.dataset.format != api::DatasetFormat::kSynthetic;
+  data.is_opened = !api::TraitsOf(training.dataset).is_generated;
   data.bytes = GrowthSince(before).writable;
   return data;
 }

@@ -26,7 +26,7 @@ CommunicatorOptions GroupOptions(const Membership& membership, const CollectiveO
           .bind_address = options.bind_address,
           .callers = callers.Of(membership),
           .on_connected = [&callers](const absl::Status& connected,
-                                     Duration took) { callers.Note(connected, took); },
+                                     Duration took) { callers.Record(connected, took); },
           .connect_timeout = options.connect_timeout,
           .timeout = timeout,
           .allow_shm = options.allow_shm,

@@ -32,7 +32,7 @@ std::vector<std::string> MemberCallers::Of(const Membership& membership) {
   return addresses;
 }
 
-void MemberCallers::Note(const absl::Status& connected, Duration took) {
+void MemberCallers::Record(const absl::Status& connected, Duration took) {
   if (connected.ok() || took < patience_ || !is_filtered_) return;
   are_trusted_ = false;
   LogWarning(

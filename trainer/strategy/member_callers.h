@@ -25,7 +25,7 @@ class MemberCallers {
   std::vector<std::string> Of(const Membership& membership);
   // Records whether the connections that used Of's last result were made, and how long that took,
   // without the wait for the members' addresses: a late member proves nothing about the filter.
-  void Note(const absl::Status& connected, Duration took);
+  void Record(const absl::Status& connected, Duration took);
   // False once a group has failed to connect although it knew its members' addresses. Never true
   // again: if each process changed back by itself, old and new ones might never agree.
   bool AreTrusted() const { return are_trusted_; }

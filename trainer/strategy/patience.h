@@ -24,7 +24,7 @@ class Patience {
     last_ = std::chrono::steady_clock::now();
   }
   // A collective has ended. Returns its status.
-  absl::Status Note(absl::Status status) {
+  absl::Status Ended(absl::Status status) {
     const SteadyTime now = std::chrono::steady_clock::now();
     const Duration since = now - std::exchange(last_, now);
     if (status.ok()) {

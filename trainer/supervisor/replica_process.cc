@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "api/v1/names.h"
-#include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/rendezvous/identity_roster.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {

@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-bool NameHistory::Note(const std::set<std::string>& addresses, SteadyTime now) {
+bool NameHistory::UpdateSuccessor(const std::set<std::string>& addresses, SteadyTime now) {
   if (addresses.contains(own_)) was_own_ = true;
   // Before its own address, a name may have that of the pod before.
   if (!was_own_ || addresses.empty() || addresses.contains(own_)) {
@@ -52,7 +52,7 @@ void SuccessorWatch::Run(Search& search) {
     lock.unlock();
     const std::set<std::string> addresses = search.options.addresses_of(search.host);
     lock.lock();
-    if (search.history.Note(addresses, std::chrono::steady_clock::now())) {
+    if (search.history.UpdateSuccessor(addresses, std::chrono::steady_clock::now())) {
       search.changed.Close();
       return;
     }

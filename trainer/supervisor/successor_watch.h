@@ -22,7 +22,7 @@ class NameHistory {
   // Takes what the name resolves to now; nothing if it has no address or the resolver did not
   // answer. Returns true if the name, which was this pod's, has had other addresses only for
   // `after`.
-  bool Note(const std::set<std::string>& addresses, SteadyTime now);
+  bool UpdateSuccessor(const std::set<std::string>& addresses, SteadyTime now);
 
  private:
   const std::string own_;

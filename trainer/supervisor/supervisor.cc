@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/rendezvous/evaluator_status.h"
+#include "trainer/rendezvous/identity_roster.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
@@ -150,8 +151,7 @@ absl::Status Supervisor::StartSuccessorWatch() {
   const std::set<std::string> own = AddressesOf(identity_.pod_ip);
   if (identity_.pod_ip.empty() || own.empty()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
-  const std::string leader = identity_.LeaderAddress();
-  successor_ = std::make_unique<SuccessorWatch>(leader.substr(0, leader.rfind(':')), *own.begin(),
+  successor_ = std::make_unique<SuccessorWatch>(identity_.LeaderHost(), *own.begin(),
                                                 std::move(pipe), options_.successor_watch);
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "base/check.h"
 
 namespace lockstep::train {
@@ -40,10 +41,10 @@ bool ReadsTargets(api::LossType type) {
 }
 
 LabelKind LabelKindOf(api::LossType type, api::DatasetFormat format) {
-  if (type == api::LossType::kBinaryCrossentropy && format != api::DatasetFormat::kCsv &&
-      format != api::DatasetFormat::kNpy) {
-    return LabelKind::kTwoClasses;
-  }
+  const api::FormatLabels labels = api::TraitsOf(format).labels;
+  const bool has_numbers =
+      labels == api::FormatLabels::kNumber || labels == api::FormatLabels::kNumbers;
+  if (type == api::LossType::kBinaryCrossentropy && !has_numbers) return LabelKind::kTwoClasses;
   return ReadsTargets(type) ? LabelKind::kNumbers : LabelKind::kClasses;
 }
 
@@ -81,7 +82,7 @@ absl::Status CheckLabels(api::LossType type, const Dataset& data) {
 
 absl::StatusOr<std::int64_t> CountOutputs(api::LossType type, const Dataset& data) {
   const std::int64_t targets = data.targets(), classes = data.classes();
-  const auto fault = [&](const std::string& found, const char* expected) {
+  const auto fault = [&](const std::string& found, const std::string& expected) {
     return absl::InvalidArgumentError(
         fmt::format("spec.training.loss.type: found {} with {}, "
                     "expected {}",
@@ -101,7 +102,8 @@ absl::StatusOr<std::int64_t> CountOutputs(api::LossType type, const Dataset& dat
     case api::LossType::kMeanAbsoluteError:
     case api::LossType::kHuber:
       if (targets > 0) return targets;
-      return fault("labels that are classes", "numbers, as in formats csv, npy and synthetic");
+      return fault("labels that are classes",
+                   "numbers, as in formats " + api::NamesOfFormats(api::MayHaveNumbers, " and "));
   }
   LOCKSTEP_CHECK(false, "unknown loss {}", static_cast<int>(type));
   return 0;

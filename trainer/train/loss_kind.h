@@ -14,8 +14,8 @@ namespace lockstep::train {
 
 // True if the loss reads LossOp::Memory::targets, not labels.
 bool ReadsTargets(api::LossType type);
-// How data of `format` must read its labels. A binary loss takes the numbers of csv and npy, and of
-// other formats the classes.
+// How data of `format` must read its labels. A binary loss takes the numbers of files that have
+// some, and of other formats the classes.
 LabelKind LabelKindOf(api::LossType type, api::DatasetFormat format);
 // Nullopt: the loss is a softmax cross-entropy.
 std::optional<ElementwiseLoss> ElementwiseLossOf(api::LossType type);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "trainer/observe/server_metrics.h"
-#include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/rendezvous/identity_roster.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/train/generations.h"

@@ -7,6 +7,8 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
+#include "trainer/data/dataset_identity.h"
+#include "trainer/data/formats/open_datasets.h"
 #include "trainer/train/loss_kind.h"
 #include "trainer/train/session.h"
 

@@ -48,7 +48,7 @@ ReplicaRow RowOfPod(const std::string& replica, const Object& pod) {
 }
 
 std::string StateWithoutPod(const api::TrainingJob& job, const Replica& replica) {
-  if (controller::HasCompleted(job, replica)) return "Completed";
+  if (controller::ReplicaCompleted(job, replica)) return "Completed";
   if (controller::HasStarted(job, replica.role) || api::IsTerminal(job.status)) return "no pod";
   std::vector<std::string_view> awaited;
   for (const api::DependencySpec& each : job.spec.replica_specs.at(replica.role).depends_on) {

@@ -6,7 +6,6 @@
 #include <set>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/call_outcome.h"
 
 namespace lockstep::controller {
@@ -25,8 +24,8 @@ std::string NameOf(const Action& action) {
 
 }  // namespace
 
-void FailedActions::Note(const Action& action, const absl::Status& end, SteadyTime now,
-                         const kube::BackoffPolicy& backoff) {
+void FailedActions::Record(const Action& action, const absl::Status& end, SteadyTime now,
+                           const kube::BackoffPolicy& backoff) {
   if (end.ok()) {
     failures_.erase(NameOf(action));
     return;

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
@@ -18,8 +18,8 @@ namespace lockstep::controller {
 class FailedActions {
  public:
   // Records how an action that creates nothing ended.
-  void Note(const Action& action, const absl::Status& end, SteadyTime now,
-            const kube::BackoffPolicy& backoff);
+  void Record(const Action& action, const absl::Status& end, SteadyTime now,
+              const kube::BackoffPolicy& backoff);
   // Removes from the plan the actions that must not be tried yet, and sets plan.requeue_after for
   // them. The others come in the order of their failures, so that those that keep failing delay
   // none that have not been tried. Forgets an action that is due and no longer planned.

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
-
 namespace lockstep::controller {
 
 CreateGroup GroupOf(const Action& create) {
@@ -36,8 +34,8 @@ void CreateOutcomes::Explain(CreateGroup group, CreateFault fault) {
   faults_.emplace(group, std::move(fault));
 }
 
-void FailedCreates::Note(CreateOutcomes& outcomes, SteadyTime now,
-                         const kube::BackoffPolicy& backoff) {
+void FailedCreates::Record(CreateOutcomes& outcomes, SteadyTime now,
+                           const kube::BackoffPolicy& backoff) {
   const std::lock_guard lock(outcomes.mutex_);
   // Pods were tried, so what they need is there, whoever has created it.
   const CreateGroup all;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
@@ -44,7 +44,7 @@ class CreateOutcomes {
 // each group is retried by itself. Not thread-safe.
 class FailedCreates {
  public:
-  void Note(CreateOutcomes& outcomes, SteadyTime now, const kube::BackoffPolicy& backoff);
+  void Record(CreateOutcomes& outcomes, SteadyTime now, const kube::BackoffPolicy& backoff);
   // Removes from the plan the creates that must not be tried yet, and sets plan.requeue_after for
   // them. Forgets a group that is due and has no create in the plan.
   void Bound(Plan& plan, SteadyTime now);

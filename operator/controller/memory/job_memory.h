@@ -24,7 +24,7 @@
 #include "operator/controller/memory/seen_restarts.h"
 #include "operator/controller/memory/seen_workers.h"
 #include "operator/controller/memory/unstarted_pods.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/state/stores.h"
 

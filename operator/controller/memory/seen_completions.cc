@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/completions.h"
+#include "operator/controller/rules/parts/pod_failures.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -22,7 +22,7 @@ void CountAsSucceeded(api::TrainingJobStatus& status) {
 
 }  // namespace
 
-void SeenCompletions::Note(Observed& observed, SteadyTime now) {
+void SeenCompletions::Annotate(Observed& observed, SteadyTime now) {
   api::TrainingJobStatus& status = observed.job.status;
   if (attempt_ != status.attempt) seen_.clear();
   attempt_ = status.attempt;
@@ -41,7 +41,7 @@ void SeenCompletions::Note(Observed& observed, SteadyTime now) {
     if (is_shared && is_worker) {
       observed.completed_since[replica.index] = observed.now - (now - since);
     }
-    if (HasCompleted(observed.job, replica)) continue;
+    if (ReplicaCompleted(observed.job, replica)) continue;
     AddCompleted(replica, status);
     if (is_worker) CountAsSucceeded(status);
   }

@@ -15,7 +15,7 @@ class SeenCompletions {
   // whose pods are gone, or are being deleted, to the completed ones of `observed.job`, and tells
   // in observed.completed_since when workers were first seen to have succeeded, if others may wait
   // for them (IsSharedWork).
-  void Note(Observed& observed, SteadyTime now);
+  void Annotate(Observed& observed, SteadyTime now);
 
  private:
   int attempt_ = 0;

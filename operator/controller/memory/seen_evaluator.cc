@@ -1,8 +1,8 @@
 #include "operator/controller/memory/seen_evaluator.h"
 
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/state/replicas.h"
 
@@ -10,13 +10,13 @@ namespace lockstep::controller {
 namespace {
 
 bool IsLost(const Observed& observed, const ObservedPod& pod) {
-  if (HasSucceeded(pod)) return false;
-  return HasFailed(pod) || pod.being_deleted || IsUnreachable(observed, pod);
+  if (PodSucceeded(pod)) return false;
+  return PodFailed(pod) || pod.being_deleted || IsUnreachable(observed, pod);
 }
 
 }  // namespace
 
-std::optional<SteadyTime> SeenEvaluator::Note(const Observed& observed, SteadyTime now) {
+std::optional<SteadyTime> SeenEvaluator::UpdateDue(const Observed& observed, SteadyTime now) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt || ReplicaCount(observed.job, api::Role::kEvaluator) == 0) *this = {};
   attempt_ = attempt;
@@ -32,7 +32,7 @@ std::optional<SteadyTime> SeenEvaluator::Note(const Observed& observed, SteadyTi
     AddLoss(observed, now);
     is_lost_ = true;
   }
-  if (pod != nullptr && HasFailed(*pod) && IsCounted(observed, *pod) &&
+  if (pod != nullptr && PodFailed(*pod) && IsCounted(observed, *pod) &&
       Classify(observed.job, *pod) == PodFailureCause::kPermanent) {
     has_given_up_ = true;
   }

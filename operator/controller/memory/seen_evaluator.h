@@ -21,7 +21,7 @@ class SeenEvaluator {
   // kHealthyRun or more after that time, however late the pod has started. After training no loss
   // does: the job waits for its Evaluator, and must not wait for ever. Returns nullopt if none was
   // lost in this attempt. Reads observed.until_stranded.
-  std::optional<SteadyTime> Note(const Observed& observed, SteadyTime now);
+  std::optional<SteadyTime> UpdateDue(const Observed& observed, SteadyTime now);
   // Returns true if it has failed permanently in this attempt and the status has it. Its pod may be
   // gone since. A process that has just started does not know, so the Evaluator fails once more.
   bool has_given_up() const { return has_given_up_; }

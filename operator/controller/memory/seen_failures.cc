@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/readiness.h"
 
 namespace lockstep::controller {
 namespace {
@@ -40,12 +40,12 @@ void SeenFailures::NoteGone(const std::string& uid, const Place& place) {
   lost_.insert_or_assign(place, pod);
 }
 
-void SeenFailures::Note(const Observed& observed) {
+void SeenFailures::Record(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.is_gone) continue;
     const bool counts_here = pod.role != api::Role::kEvaluator && !IsObsolete(observed, pod);
     const Place place = PlaceOf(pod);
-    if (counts_here && HasFailed(pod)) {
+    if (counts_here && PodFailed(pod)) {
       lost_[place] = AsGone(pod);
     } else if (const auto known = lost_.find(place);
                known != lost_.end() && known->second.uid == pod.uid) {

@@ -23,7 +23,7 @@ class SeenFailures {
   void NoteGone(const std::string& uid, const Place& place);
   // Records the members of the present attempt that have failed and are not counted, without an
   // Evaluator, which SeenEvaluator counts.
-  void Note(const Observed& observed);
+  void Record(const Observed& observed);
 
  private:
   std::map<Place, ObservedPod> lost_;

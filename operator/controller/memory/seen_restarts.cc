@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/readiness.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -84,7 +84,7 @@ void SeenRestarts::Judge(bool is_explained, SteadyTime now, Observed& observed, 
   observed.until_restarts_count = std::min(observed.until_restarts_count.value_or(left), left);
 }
 
-void SeenRestarts::Note(Observed& observed, SteadyTime now) {
+void SeenRestarts::Annotate(Observed& observed, SteadyTime now) {
   const Duration settling = observed.settings.settling;
   if (LacksReplica(observed)) lacked_ = now;
   const bool is_explained =

@@ -35,7 +35,7 @@ class SeenRestarts {
   // Sets the pods' excused_restarts and until_restarts_count. Excuses restarts that only an earlier
   // process saw, as many as are needed to keep the job within backoffLimit. Requires: what this
   // process has seen of pods and nodes, and last_cause, are set.
-  void Note(Observed& observed, SteadyTime now);
+  void Annotate(Observed& observed, SteadyTime now);
 
  private:
   struct Seen {

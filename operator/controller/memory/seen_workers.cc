@@ -2,12 +2,12 @@
 
 #include <cstddef>
 
-#include "operator/controller/rules/readiness.h"
+#include "operator/controller/rules/parts/readiness.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 
-std::vector<int> SeenWorkers::Note(const Observed& observed) {
+std::vector<int> SeenWorkers::UpdateGone(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   // A pod that is deleted before the workers have been up is simply recreated.
   const bool have_been_up = HasBeenUp(observed.job, api::Role::kWorker);
@@ -27,7 +27,7 @@ std::vector<int> SeenWorkers::Note(const Observed& observed) {
   std::vector<int> gone;
   for (std::size_t i = 0; i < present.size(); ++i) {
     const int index = static_cast<int>(i);
-    const bool has_finished = HasCompleted(observed.job, {api::Role::kWorker, index});
+    const bool has_finished = ReplicaCompleted(observed.job, {api::Role::kWorker, index});
     if (seen_[i] && !present[i] && !has_finished) gone.push_back(index);
     if (started[i]) seen_[i] = true;
   }

@@ -14,8 +14,8 @@ class SeenWorkers {
   // Records the workers whose pods have started according to `observed`. Returns, in order, the
   // indexes of workers that have no pod and have not finished, but whose pods an earlier call saw
   // started in the present attempt, since or just before the workers were up (HasBeenUp).
-  std::vector<int> Note(const Observed& observed);
-  // Returns, in order, the indexes of workers that Note has seen started, there or gone.
+  std::vector<int> UpdateGone(const Observed& observed);
+  // Returns, in order, the indexes of workers that UpdateGone has seen started, there or gone.
   std::vector<int> Started() const;
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -18,7 +18,7 @@ SteadyTime UnstartedPods::DueOf(const Created& created, const kube::BackoffPolic
   return created.last + kube::BackoffDelay(backoff, created.times - kUnbounded + 1, 0.0);
 }
 
-std::optional<Replica> UnstartedPods::Note(const Observed& observed) {
+std::optional<Replica> UnstartedPods::UpdateDeleted(const Observed& observed) {
   const int attempt = observed.job.status.attempt;
   if (attempt_ != attempt) created_.clear();
   attempt_ = attempt;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 #include "operator/kube/backoff.h"
 
@@ -20,7 +20,7 @@ class UnstartedPods {
  public:
   // Forgets the replicas whose pods have started, those that the job no longer has, and all of
   // earlier attempts. Returns the first one whose pod was created three times or more.
-  std::optional<Replica> Note(const Observed& observed);
+  std::optional<Replica> UpdateDeleted(const Observed& observed);
   void NoteCreated(const Replica& replica, SteadyTime now);
   // Removes from the plan the creates that must wait, and sets plan.requeue_after for them.
   void Bound(Plan& plan, SteadyTime now, const kube::BackoffPolicy& backoff) const;

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "api/v1/strategy_traits.h"
-#include "operator/controller/rules/pending_reason.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/pending_reason.h"
+#include "operator/controller/rules/parts/readiness.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {

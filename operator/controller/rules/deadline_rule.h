@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {

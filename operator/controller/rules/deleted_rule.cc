@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_group.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_group.h"
+#include "operator/controller/state/job_facts.h"
 
 namespace lockstep::controller {
-
-bool IsBeingDeleted(const api::TrainingJob& job) {
-  return job.metadata.deletion_time.has_value();
-}
 
 std::optional<Plan> PlanDeleted(const Observed& observed) {
   if (!IsBeingDeleted(observed.job)) return std::nullopt;
@@ -17,12 +14,12 @@ std::optional<Plan> PlanDeleted(const Observed& observed) {
   plan.status = observed.job.status;
   if (observed.keeps_children) return plan;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.being_deleted || HasEnded(pod)) continue;
+    if (pod.being_deleted || AllContainersEnded(pod)) continue;
     plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
   }
   AddForcedDeletes(observed, plan);
   AddPodGroupDeletion(observed, plan);
-  if (observed.workload && std::ranges::all_of(observed.pods, HasEnded)) {
+  if (observed.workload && std::ranges::all_of(observed.pods, AllContainersEnded)) {
     plan.actions.emplace_back(DeleteWorkload{});
   }
   return plan;

@@ -3,13 +3,10 @@
 
 #include <optional>
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
-
-// Returns true if the deletion of the job has begun.
-bool IsBeingDeleted(const api::TrainingJob& job);
 
 // Stops a job that is being deleted: deletes its PodGroup and its pods, those of a silent node by
 // force; and its Workload, which gives the quota back, once none of the pods runs or waits. The

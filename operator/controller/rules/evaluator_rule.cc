@@ -8,11 +8,11 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
-#include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/failure_report.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/rules/restart_rule.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -28,7 +28,7 @@ const ObservedPod* EvaluatorPod(const Observed& observed) {
 }
 
 bool IsPermanent(const Observed& observed, const ObservedPod& pod) {
-  return HasFailed(pod) && Classify(observed.job, pod) == PodFailureCause::kPermanent;
+  return PodFailed(pod) && Classify(observed.job, pod) == PodFailureCause::kPermanent;
 }
 
 // Returns true if the bundled trainer has ended because an evaluation is not finite.
@@ -86,7 +86,7 @@ void AddEvaluatorReplacement(const Observed& observed, Plan& plan) {
   if (IsPermanent(observed, *pod)) {
     // A sidecar would keep the pod's resources until the end of the job. A pod without one ends by
     // itself a moment after its main container, and keeps its log.
-    if (HasEnded(*pod)) return;
+    if (AllContainersEnded(*pod)) return;
     const Time due = pod->failed_since.value_or(observed.now) + kEndsByItself;
     if (observed.now < due) return RequeueWithin(plan, due - observed.now);
     plan.actions.emplace_back(DeletePod{pod->name, pod->uid});

@@ -4,9 +4,9 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/rules/invalid_rule.h"
-#include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/status.h"
-#include "operator/controller/rules/warnings.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/rules/parts/warnings.h"
 #include "operator/controller/state/progress_reports.h"
 #include "operator/controller/state/replicas.h"
 
@@ -59,7 +59,7 @@ bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) 
 // its work. It may say nothing more, and a later process must not take that for a hang.
 bool TellsOfLastReport(const Observed& observed, const Plan& plan) {
   const auto is_done = [](const std::optional<api::Progress>& progress) {
-    return progress && IsDone(*progress);
+    return progress && ProgramReportsDone(*progress);
   };
   return !observed.job.spec.training && is_done(plan.status.progress) &&
          !is_done(observed.job.status.progress);

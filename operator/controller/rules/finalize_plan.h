@@ -2,7 +2,7 @@
 // its counts or its progress are due. Pure.
 #pragma once
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {

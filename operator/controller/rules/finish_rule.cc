@@ -6,14 +6,16 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/strategy_traits.h"
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/last_evaluation.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/pod_group.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/completions.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/pod_group.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/rules/parts/workload_conditions.h"
 #include "operator/controller/state/replicas.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {
@@ -46,7 +48,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
   const api::TrainingJob& job = observed.job;
   const api::CleanPodPolicy policy = job.spec.run_policy.clean_pod_policy;
   if (policy == api::CleanPodPolicy::kAll) return observed.now;
-  if (HasEnded(pod)) return std::nullopt;
+  if (AllContainersEnded(pod)) return std::nullopt;
   // Kueue has taken back the quota that the pod still uses, and gives it to others once it ends.
   if (observed.workload && observed.workload->evicted) return observed.now;
   if (policy == api::CleanPodPolicy::kNone && !WaitsInVain(job, pod)) return std::nullopt;
@@ -77,16 +79,17 @@ bool CountsCompletedOnes(const Observed& observed) {
   return !may_be_edited || IsIndependentAttempt(observed).has_value();
 }
 
-bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  const bool has_completed = HasCompleted(observed.job, replica);  // its pod may be gone
+bool ReplicaSucceeded(const Observed& observed, const Replica& replica) {
+  const bool has_completed = ReplicaCompleted(observed.job, replica);  // its pod may be gone
   if (has_completed && CountsCompletedOnes(observed)) return true;
   const ObservedPod* pod = FindPod(observed, replica);
-  return pod != nullptr && CountsAsSuccess(observed, *pod);
+  return pod != nullptr && SuccessCounts(observed, *pod);
 }
 
 bool HaveSucceeded(const Observed& observed, const std::vector<Replica>& replicas) {
-  return std::ranges::all_of(
-      replicas, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
+  return std::ranges::all_of(replicas, [&observed](const Replica& replica) {
+    return ReplicaSucceeded(observed, replica);
+  });
 }
 
 // Returns the replicas whose success makes the job succeed by its present policy, if it has
@@ -152,7 +155,7 @@ std::optional<Time> EndWithoutLeader(const Observed& observed) {
   std::optional<Time> end;
   for (const ObservedPod& pod : observed.pods) {
     if (!ProvesTheEnd(job, pod.role) || pod.attempt != job.status.attempt) continue;
-    if (!HasSucceeded(pod)) continue;
+    if (!PodSucceeded(pod)) continue;
     const Time seen = pod.succeeded_since.value_or(observed.now);
     end = std::min(end.value_or(seen), seen);
   }

@@ -3,13 +3,10 @@
 
 #include <optional>
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
-
-// Returns true if spec.managedBy names another controller.
-bool IsForeign(const api::TrainingJob& job);
 
 // Plans nothing for a job of another controller.
 std::optional<Plan> PlanForeign(const Observed& observed);

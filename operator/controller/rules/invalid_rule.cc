@@ -1,6 +1,7 @@
 #include "operator/controller/rules/invalid_rule.h"
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/completions.h"
+#include "operator/controller/rules/parts/status.h"
 
 namespace lockstep::controller {
 namespace {

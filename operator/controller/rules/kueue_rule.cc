@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/readiness.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -21,18 +20,6 @@ Plan Do(const Observed& observed, Action action) {
   plan.actions.push_back(std::move(action));
   AddActionFault(observed, IsTrue(plan.status, kSuspended) ? kSuspended : kRunning, plan);
   return plan;
-}
-
-bool HasGrant(const ObservedWorkload& workload) {
-  return workload.admitted && !workload.evicted && !workload.finished;
-}
-
-// Returns true if replicas train again whose quota has been given back.
-bool HasGivenBackTooMuch(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  const auto grant = workload.granted.find(api::Role::kWorker);
-  if (workload.reclaimable_workers == 0 || grant == workload.granted.end()) return false;
-  const int needed = ReplicaCount(job, api::Role::kWorker) - CompletedWorkers(job, job.status);
-  return needed > grant->second.count - workload.reclaimable_workers;
 }
 
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
@@ -47,43 +34,6 @@ bool HasOutgrown(const Observed& observed, const ObservedWorkload& workload) {
     if (ReplicaCount(job, role) > grant.count) return true;
   }
   return HasGivenBackTooMuch(workload, job);
-}
-
-std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
-                                       const ObservedWorkload& workload) {
-  std::map<api::Role, int> counts;
-  if (!job.spec.elastic) return counts;
-  const auto grant = workload.granted.find(api::Role::kWorker);
-  if (grant == workload.granted.end()) return counts;
-  if (grant->second.count < ReplicaCount(job, api::Role::kWorker)) {
-    counts[api::Role::kWorker] = grant->second.count;
-  }
-  return counts;
-}
-
-// Returns true if the job can run on the grant, an elastic one with fewer workers.
-bool IsEnough(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  return std::ranges::all_of(job.spec.replica_specs, [&](const auto& entry) {
-    const auto& [role, spec] = entry;
-    const auto grant = workload.granted.find(role);
-    const int granted = grant == workload.granted.end() ? 0 : grant->second.count;
-    const bool may_shrink = job.spec.elastic && role == api::Role::kWorker && granted > 0;
-    return granted >=
-           (may_shrink ? std::min(job.spec.elastic->min_replicas, spec.replicas) : spec.replicas);
-  });
-}
-
-// Returns true if the job's only excess over its grant is the number of workers that it requested
-// before, because its manifest was applied again, say, or an autoscaler repeated its count. Another
-// request would stop the job and get the same answer, so the job keeps running on its grant.
-bool RunsOnItsGrant(const Observed& observed) {
-  const api::TrainingJob& job = observed.job;
-  const auto& workload = observed.workload;
-  if (!workload || !HasGrant(*workload)) return false;
-  const auto asked = workload->counts.find(api::Role::kWorker);
-  return asked != workload->counts.end() &&
-         asked->second == ReplicaCount(job, api::Role::kWorker) && IsEnough(*workload, job) &&
-         !HasGivenBackTooMuch(*workload, job) && !IsForOtherPods(*workload, job, observed.settings);
 }
 
 // Returns true if somebody has scaled the job since it was admitted.
@@ -260,12 +210,6 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
                        fmt::format("queue {} has admitted the job", QueueName(observed.job))});
 }
 
-// Returns true for a Workload that Kueue has neither admitted nor evicted, so that it cannot have
-// stopped the job: one that leaves the queue and is resumed, in one edit, waits no longer.
-bool IsUntouched(const std::optional<ObservedWorkload>& workload) {
-  return workload && !workload->reserved && !workload->admitted && !workload->evicted;
-}
-
 // Returns true for a job that has stopped, and has then left the queue and been resumed by one
 // edit. Kueue has nothing left to stop. One that the server does not let the operator suspend has
 // stopped, too, and is not resumed: nobody has edited it since.
@@ -286,57 +230,7 @@ std::optional<Plan> PlanWithoutQueue(const Observed& observed) {
   return Do(observed, DeleteWorkload{});
 }
 
-// Kueue times a job out by the reasons of PodsReady, and by no others: one that has not started
-// since its admission, and one that has lost its readiness since. These are the reasons that
-// Kueue's own integrations write (generatePodsReadyCondition in its pkg/controller/jobframework).
-SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_running) {
-  const bool is_lost = workload.readiness == kWaitForRecovery;
-  if (workload.admitted && is_running) {
-    const bool was_lost = is_lost || workload.readiness == kRecovered;
-    return {kPodsReady, true, was_lost ? kRecovered : kStarted, "all required replicas are ready"};
-  }
-  if (workload.admitted && (workload.pods_ready || is_lost)) {
-    return {kPodsReady, false, kWaitForRecovery, "required replicas have been lost"};
-  }
-  return {kPodsReady, false, kWaitForStart, kNotYetReady};
-}
-
-void AddReclaimableWorkers(const Observed& observed, Plan& plan) {
-  if (!HasGrant(*observed.workload)) return;
-  const int done = WorkersThatAreDone(observed);
-  if (done <= observed.workload->reclaimable_workers) return;
-  plan.actions.emplace_back(SetReclaimableWorkers{done});
-}
-
 }  // namespace
-
-std::optional<WorkerGrant> WorkerGrantOf(const Observed& observed) {
-  const auto& workload = observed.workload;
-  if (!workload || !(workload->admitted || workload->evicted)) return std::nullopt;
-  const auto asked = workload->counts.find(api::Role::kWorker);
-  const auto granted = workload->granted.find(api::Role::kWorker);
-  if (asked == workload->counts.end() || granted == workload->granted.end()) return std::nullopt;
-  return WorkerGrant{asked->second, granted->second.count};
-}
-
-void KeepGrantedWorkers(Observed& observed) {
-  if (observed.invalid || observed.job.spec.suspend || !RunsOnItsGrant(observed)) return;
-  const std::map<api::Role, int> counts = GrantedCounts(observed.job, *observed.workload);
-  const auto granted = counts.find(api::Role::kWorker);
-  if (granted == counts.end()) return;
-  int& workers = observed.job.spec.replica_specs[api::Role::kWorker].replicas;
-  observed.kept_size = fmt::format(
-      "the job goes on with {} of {} workers, as many as Kueue has granted; the API server does "
-      "not let the operator write that number to the job",
-      granted->second, workers);
-  workers = granted->second;
-  observed.unwritten_workers = workers;
-}
-
-void AddGrantedWorkers(const Observed& observed, Plan& plan) {
-  if (!observed.unwritten_workers) return;
-  plan.actions.emplace_back(SetSuspend{false, {{api::Role::kWorker, *observed.unwritten_workers}}});
-}
 
 std::optional<SetSuspend> RefusedSuspension(const Observed& observed) {
   if (observed.invalid || observed.job.spec.suspend || !observed.is_suspend_refused) {
@@ -353,13 +247,6 @@ bool IsStoppedByKueue(const Observed& observed) {
   return !HasGrant(*workload) || IsTrue(observed.job.status, kSuspended);
 }
 
-bool LacksQuota(const Observed& observed) {
-  const bool is_queued = IsQueued(observed.job, observed.settings);
-  if (!observed.workload) return is_queued;
-  if (!is_queued && IsUntouched(observed.workload)) return false;
-  return !HasGrant(*observed.workload);
-}
-
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
   // Without its Workload a job that cannot be suspended would go on.
@@ -371,29 +258,6 @@ std::optional<Plan> PlanQueued(const Observed& observed) {
   // A job that has lost its queue label still runs on its Workload's quota, and ends with it.
   if (observed.invalid || !(is_queued || observed.workload)) return std::nullopt;
   return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
-}
-
-void AddWorkloadConditions(const Observed& observed, Plan& plan) {
-  const auto& workload = observed.workload;
-  if (!workload || workload->finished) return;
-  const api::TrainingJobStatus& status = observed.job.status;
-  for (const char* end : {kSucceeded, kFailed}) {
-    if (!IsTrue(status, end)) continue;
-    if (!std::ranges::all_of(observed.pods, HasEnded)) return;
-    const api::Condition* condition = FindCondition(status, end);
-    plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
-    return;
-  }
-  AddReclaimableWorkers(observed, plan);
-  // Kueue does not time out a Workload that it is evicting; ReleaseWorkload ends the eviction.
-  if (workload->admitted && workload->evicted) return;
-  // Running stays True within an attempt, whatever is lost.
-  const bool is_ready = IsTrue(status, kRunning) && ReadinessOf(observed).required;
-  SetWorkloadCondition tell = ReadyConditionOf(*workload, is_ready);
-  // Kueue treats an absent condition like WaitForStart.
-  if (workload->readiness.empty() && tell.reason == kWaitForStart) return;
-  if (workload->pods_ready == tell.value && workload->readiness == tell.reason) return;
-  plan.actions.emplace_back(std::move(tell));
 }
 
 }  // namespace lockstep::controller

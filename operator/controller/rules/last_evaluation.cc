@@ -7,13 +7,13 @@
 #include "api/v1/names.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/evaluator_rule.h"
-#include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pending_reason.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/failure_report.h"
+#include "operator/controller/rules/parts/kueue_grant.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pending_reason.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/rules/running_rule.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -41,7 +41,7 @@ Duration TimeLeft(const Observed& observed, Time trained, Time known) {
 bool LacksLastEvaluation(const Observed& observed) {
   if (ReplicaCount(observed.job, api::Role::kEvaluator) == 0) return false;
   const ObservedPod* pod = FindPod(observed, kEvaluator);
-  return pod == nullptr || !HasSucceeded(*pod);
+  return pod == nullptr || !PodSucceeded(*pod);
 }
 
 // An Evaluator's pod of an earlier attempt may still have the name that the next one needs.
@@ -71,7 +71,7 @@ std::string MissingEvaluation(const Observed& observed) {
   const std::string what = "; the Evaluator has not finished";
   const ObservedPod* pod = FindPod(observed, kEvaluator);
   if (pod == nullptr) return what + ": " + WhyThereIsNoPod(observed);
-  if (HasFailed(*pod) || pod->being_deleted || IsUnreachable(observed, *pod)) {
+  if (PodFailed(*pod) || pod->being_deleted || IsUnreachable(observed, *pod)) {
     return what + ": " + Describe({pod, kEvaluator, Classify(observed.job, *pod)});
   }
   if (!MissesCheckpoints(observed)) return what;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {

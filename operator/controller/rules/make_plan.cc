@@ -12,14 +12,14 @@
 #include "operator/controller/rules/foreign_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/running_rule.h"
 #include "operator/controller/rules/shrunk_rule.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/rules/suspend_rule.h"
 
 namespace lockstep::controller {

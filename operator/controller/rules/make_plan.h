@@ -1,7 +1,7 @@
 // Applies the rules in their order.
 #pragma once
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 
 namespace lockstep::controller {
 

@@ -7,9 +7,9 @@
 
 #include "api/v1/strategy_traits.h"
 #include "operator/controller/children/pod_revision.h"
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/group_size.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/group_size.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

@@ -6,12 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/blame.h"
-#include "operator/controller/rules/failure_report.h"
-#include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/progress_deadline.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/blame.h"
+#include "operator/controller/rules/parts/failure_report.h"
+#include "operator/controller/rules/parts/pod_failures.h"
+#include "operator/controller/rules/parts/progress_deadline.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/times.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
@@ -34,7 +35,7 @@ bool IsGangFailure(const Observed& observed, const PodFailure& failure, bool lac
 
 // A success is none, unless a rule of podFailurePolicy is about it (the reason "Completed").
 void ReportFailure(const PodFailure& failure, api::TrainingJobStatus& status) {
-  if (!IsSuccess(failure) || failure.rule) status.failure = FailureOf(failure);
+  if (!StartsAgainAfterSuccess(failure) || failure.rule) status.failure = FailureOf(failure);
 }
 
 // The failure of a pod ends the job; `charged` has counted it.
@@ -223,7 +224,9 @@ std::string RestartMessage(const Observed& observed, const PodFailure& first, bo
 // failure explains them: the next plan charges those that end beside failures.
 std::vector<PodFailure> FailuresToJudge(const Observed& observed) {
   std::vector<PodFailure> failures = NewPodFailures(observed);
-  if (!std::ranges::all_of(failures, IsSuccess)) std::erase_if(failures, IsSuccess);
+  if (!std::ranges::all_of(failures, StartsAgainAfterSuccess)) {
+    std::erase_if(failures, StartsAgainAfterSuccess);
+  }
   // A lost replica explains the lack of progress, so no stall is reported.
   if (!failures.empty()) return failures;
   if (std::optional<PodFailure> stall = FindStall(observed)) failures.push_back(*std::move(stall));
@@ -309,7 +312,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
                     fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
   AddRestart(observed, failures, blame, gang, plan);
-  plan.names_cause = !blame.first_may_be_consequence && !IsSuccess(first);
+  plan.names_cause = !blame.first_may_be_consequence && !StartsAgainAfterSuccess(first);
   return plan;
 }
 

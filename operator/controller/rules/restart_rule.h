@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "operator/controller/rules/plan.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/parts/plan.h"
+#include "operator/controller/rules/parts/pod_failures.h"
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {

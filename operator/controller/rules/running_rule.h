@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/state/replicas.h"
 

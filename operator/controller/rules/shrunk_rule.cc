@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/finish_rule.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

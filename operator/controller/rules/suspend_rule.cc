@@ -5,11 +5,12 @@
 #include <string>
 
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/lost_pods.h"
-#include "operator/controller/rules/pod_group.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/lost_pods.h"
+#include "operator/controller/rules/parts/pod_group.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/rules/parts/workload_conditions.h"
 
 namespace lockstep::controller {
 namespace {

@@ -2,7 +2,7 @@
 
 namespace lockstep::controller {
 
-bool NodeHealth::Note(const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
+bool NodeHealth::UpdateOutage(const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
   const std::lock_guard lock(mutex_);
   const bool was_wide = IsWideOutageLocked();
   if (before != nullptr) --(before->value ? ready_ : not_ready_);

@@ -12,7 +12,7 @@ class NodeHealth {
  public:
   // A change of the store of nodes, whose values say whether a node is ready; see
   // Informer::OnChange. Returns true if a wide outage begins or ends with it.
-  bool Note(const kube::Cached<bool>* before, const kube::Cached<bool>* after);
+  bool UpdateOutage(const kube::Cached<bool>* before, const kube::Cached<bool>* after);
 
   // Returns true if no node is ready, or if at least three nodes, and 55 % of all, are not. Then
   // the nodes have probably lost the API server rather than failed one by one, and few nodes are

@@ -121,7 +121,7 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     pod.last_run = running.is_null() ? pod.restart_count : pod.restart_count - 1;
     const Object& terminated = Member(state, "terminated");
     if (terminated.is_null()) continue;
-    if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+    if (AllContainersEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
       pod.termination = ReadTermination(terminated);
       if (pod.last_end) pod.last_end->message = {};  // this end tells why the pod has failed
     } else {
@@ -299,18 +299,18 @@ kube::FieldMask PodFields() {
   return fields;
 }
 
-bool HasSucceeded(const ObservedPod& pod) {
-  return !pod.starts_again && EndedWithSuccess(pod);
+bool PodSucceeded(const ObservedPod& pod) {
+  return !pod.starts_again && ProgramSucceeded(pod);
 }
 
-bool EndedWithSuccess(const ObservedPod& pod) {
+bool ProgramSucceeded(const ObservedPod& pod) {
   if (WasEndedByNode(pod) && !pod.succeeded_since) return false;
   if (pod.termination) return pod.termination->exit_code == 0;
   return pod.phase == PodPhase::kSucceeded;
 }
 
-bool HasFailed(const ObservedPod& pod) {
-  return !IsActive(pod) && !HasSucceeded(pod);
+bool PodFailed(const ObservedPod& pod) {
+  return !IsActive(pod) && !PodSucceeded(pod);
 }
 
 bool IsStuck(std::string_view reason) {
@@ -319,10 +319,10 @@ bool IsStuck(std::string_view reason) {
 }
 
 bool IsActive(const ObservedPod& pod) {
-  return !pod.termination && !HasEnded(pod);
+  return !pod.termination && !AllContainersEnded(pod);
 }
 
-bool HasEnded(const ObservedPod& pod) {
+bool AllContainersEnded(const ObservedPod& pod) {
   return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 

@@ -222,16 +222,18 @@ std::optional<ObservedPod> ObservePod(const kube::Object& pod);
 // The members of a Pod that ObservePod and a store read, so that the rest is not parsed.
 kube::FieldMask PodFields();
 
-// Returns true if the replica has succeeded: its main container exited with 0, whatever its
-// sidecars do. Without a termination of the main container, the pod's phase decides. If the node
-// ended the pod (WasEndedByNode), the program was told to end, and its 0 does not say that it had
-// finished; unless this process has seen that before. A replica that starts again after a success
-// never succeeds; such an end counts as a failure.
-bool HasSucceeded(const ObservedPod& pod);
-// Returns true if the replica's program ended with success, whether or not it starts again.
-bool EndedWithSuccess(const ObservedPod& pod);
-// Returns true if the replica will do no more work and has not succeeded.
-bool HasFailed(const ObservedPod& pod);
+// The glossary (docs/glossary.md, "succeeded") tells these and those in other headers apart.
+
+// Returns true if the pod has succeeded: its main container exited with 0, whatever its sidecars
+// do. Without a termination of the main container, the pod's phase decides. If the node ended the
+// pod (WasEndedByNode), the program was told to end, and its 0 does not say that it had finished;
+// unless this process has seen that before. A pod whose program starts again after a success never
+// succeeds; such an end counts as a failure.
+bool PodSucceeded(const ObservedPod& pod);
+// Returns true if the pod's program ended with success, whether or not it starts again.
+bool ProgramSucceeded(const ObservedPod& pod);
+// Returns true if the pod will do no more work and has not succeeded.
+bool PodFailed(const ObservedPod& pod);
 // Returns true if the reason for which a container waits tells of a fault, which may not pass by
 // itself.
 bool IsStuck(std::string_view waiting_reason);
@@ -239,7 +241,7 @@ bool IsStuck(std::string_view waiting_reason);
 bool IsActive(const ObservedPod& pod);
 // Returns true if all containers of the pod have ended permanently, so that it uses no resources of
 // its node any more. A pod whose main container has ended may still run a sidecar.
-bool HasEnded(const ObservedPod& pod);
+bool AllContainersEnded(const ObservedPod& pod);
 // Returns true if the main container has run, or may have: all pods in the phase Running count. A
 // kubelet that rejects a pod that it has run before, after its own restart, leaves no trace of
 // that.

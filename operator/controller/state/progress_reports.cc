@@ -40,7 +40,7 @@ void MergeSteps(const ProgressReport& report, api::Progress& progress) {
 
 }  // namespace
 
-bool IsDone(const api::Progress& progress) {
+bool ProgramReportsDone(const api::Progress& progress) {
   return progress.total_steps > 0 && progress.step >= progress.total_steps;
 }
 
@@ -87,9 +87,9 @@ bool ProgressReports::Take(const std::string& job_uid, int attempt, const Progre
   const std::lock_guard lock(mutex_);
   Job& job = jobs_[job_uid];
   const std::optional<api::Progress>& known = job.latest ? job.latest : before;
-  const bool was_done = known && IsDone(*known);
+  const bool was_done = known && ProgramReportsDone(*known);
   job.latest = Merged(report, known, now);
-  job.is_done = IsDone(*job.latest);
+  job.is_done = ProgramReportsDone(*job.latest);
   if (job.attempt != attempt || job.digest != report.digest) {
     job.attempt = attempt;
     job.digest = report.digest;

@@ -41,7 +41,7 @@ api::Progress Merged(const ProgressReport& report, const std::optional<api::Prog
                      Time now);
 
 // Returns true if the program has done all of its work.
-bool IsDone(const api::Progress& progress);
+bool ProgramReportsDone(const api::Progress& progress);
 
 // The latest report of each job, and since when it has said the same. Thread-safe; no call blocks.
 class ProgressReports {

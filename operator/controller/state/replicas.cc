@@ -78,7 +78,7 @@ bool HasHelpers(const api::TrainingJob& job) {
          ReplicaCount(job, api::Role::kParameterServer) > 0;
 }
 
-bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
+bool ReplicaCompleted(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kWorker) {
     if (!CountsCompleted(job)) return false;
     return std::ranges::binary_search(job.status.completed_indexes, replica.index);
@@ -95,7 +95,8 @@ bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
 
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
   std::vector<Replica> replicas = AllReplicas(job);
-  std::erase_if(replicas, [&job](const Replica& replica) { return HasCompleted(job, replica); });
+  std::erase_if(replicas,
+                [&job](const Replica& replica) { return ReplicaCompleted(job, replica); });
   return replicas;
 }
 
@@ -147,7 +148,7 @@ const ObservedPod* FindPod(const Observed& observed, const Replica& replica) {
 std::vector<const ObservedPod*> RequiredPods(const Observed& observed) {
   std::vector<const ObservedPod*> pods;
   for (const Replica& replica : AllReplicas(observed.job)) {
-    if (!IsRequired(observed.job, replica) || HasCompleted(observed.job, replica)) continue;
+    if (!IsRequired(observed.job, replica) || ReplicaCompleted(observed.job, replica)) continue;
     pods.push_back(FindPod(observed, replica));
   }
   return pods;

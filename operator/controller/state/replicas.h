@@ -29,7 +29,7 @@ bool HasHelpers(const api::TrainingJob& job);
 // status decides because the pod may be gone. status.completedIndexes records it for workers,
 // completedHelpers for helpers and replicaStatuses for the chief. Operators that noted no helpers
 // have left how many have succeeded, or that a role has started which waited for their end.
-bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
+bool ReplicaCompleted(const api::TrainingJob& job, const Replica& replica);
 // Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // Returns those of them whose roles have started.

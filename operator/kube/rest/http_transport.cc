@@ -111,7 +111,7 @@ http_client_config ConfigOf(const HttpTransportOptions& options, const std::stri
   config.set_tlsext_sni_enabled(family == AF_UNSPEC || !options.tls_server_name.empty());
   config.set_ssl_context_callback([options, faults](ssl::context& context) {
     LoadTls(context, options);
-    faults.Note(context.native_handle());
+    faults.Watch(context.native_handle());
   });
   if (family == AF_INET) {  // the family of a name is unknown until it is resolved
     using Tcp = boost::asio::ip::tcp::socket;

@@ -35,7 +35,7 @@ void NoteAlert(const SSL* connection, int where, int /*value*/) {
 
 }  // namespace
 
-void TlsFaults::Note(ssl_ctx_st* context) const {
+void TlsFaults::Watch(ssl_ctx_st* context) const {
   auto slot = std::make_unique<Slot>(latest_);
   if (SSL_CTX_set_ex_data(context, SlotIndex(), slot.get()) != 1) return;  // then nothing is noted
   std::ignore = slot.release();  // FreeSlot deletes it, with the context

@@ -12,9 +12,9 @@ namespace lockstep::kube {
 // The faults of the connections to one server. Thread-safe. Copies share what was noted.
 class TlsFaults {
  public:
-  // Notes what is wrong with the certificate of a server that is refused by a connection of this
-  // context, which may outlive this object.
-  void Note(ssl_ctx_st* context) const;
+  // Notes from now on what is wrong with the certificate of a server that is refused by a
+  // connection of this context, which may outlive this object.
+  void Watch(ssl_ctx_st* context) const;
   // Returns the reason, to stand behind the library's message: ": certificate has expired". Empty
   // if `error`, the code of a call that failed, is none of TLS. `host` is what the certificate was
   // to name. If several connections fail at a time, it may be the reason of another one.

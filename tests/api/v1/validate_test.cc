@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 
+#include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::api {
@@ -781,6 +784,39 @@ TEST(ValidateTest, TrainingFaults) {
        "container"},
   };
   for (const Case& c : cases) EXPECT_EQ(Faults(MnistWith(c.change)), c.message);
+}
+
+TEST(ValidateTest, EachFormatTakesWhatItsTraitsSay) {
+  for (const auto& [each, name] : kEnumNames<DatasetFormat>) {
+    const DatasetFormat format = each;
+    const FormatTraits traits = TraitsOf(format);
+    const auto faults = [&](const std::function<void(TrainingSpec&)>& change) {
+      return Faults(MnistWith([&](TrainingSpec& training) {
+        DatasetSpec& dataset = training.dataset;
+        dataset.format = format;
+        if (traits.is_generated) dataset.path.clear();
+        if (traits.decodes_images) dataset.image_size = {28, 28};
+        change(training);
+      }));
+    };
+    EXPECT_EQ(faults([](TrainingSpec&) {}), "") << name;
+    EXPECT_EQ(faults([](TrainingSpec& t) { t.dataset.image_size = {28, 28}; }).empty(),
+              traits.decodes_images)
+        << name;
+    EXPECT_EQ(faults([](TrainingSpec& t) { t.dataset.augment.emplace(); }).empty(),
+              traits.may_be_images)
+        << name;
+    EXPECT_EQ(faults([](TrainingSpec& t) { t.loss.type = LossType::kMeanSquaredError; }).empty(),
+              MayHaveNumbers(traits))
+        << name;
+    EXPECT_EQ(
+        faults([](TrainingSpec& t) { t.loss.type = LossType::kCategoricalCrossentropy; }).empty(),
+        traits.labels == FormatLabels::kNumbers)
+        << name;
+    EXPECT_EQ(faults([](TrainingSpec& t) { t.dataset.path = "/data"; }).empty(),
+              !traits.is_generated)
+        << name;
+  }
 }
 
 TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {

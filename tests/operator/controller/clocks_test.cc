@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/times.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

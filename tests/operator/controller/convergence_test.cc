@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/referee.h"
 
@@ -113,7 +114,7 @@ class Chaos {
       referee_.Check(world_);
     }
     for (const kube::Object& pod : world_.Pods()) {
-      EXPECT_TRUE(HasEnded(*ObservePod(pod))) << "it has no quota";
+      EXPECT_TRUE(AllContainersEnded(*ObservePod(pod))) << "it has no quota";
     }
   }
 

@@ -8,6 +8,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/children/build_network_policy.h"
 #include "operator/controller/children/build_token_secret.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

@@ -5,6 +5,7 @@
 
 #include "api/v1/variants.h"
 #include "operator/controller/observe_job.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
 

@@ -1,5 +1,7 @@
 // One operator for a list of namespaces; tests/integration asks a real API server about the rest.
 #include "operator/controller/job_controller.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <chrono>
 #include <memory>
 
-#include "operator/controller/state/kinds.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fake_kubelet.h"

@@ -5,6 +5,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/parts/status.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/operator/controller/world.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "api/v1/names.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/controller_uid.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "operator/controller/job_controller.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/controller_uid.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rfc3339.h"
+#include "operator/controller/state/times.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

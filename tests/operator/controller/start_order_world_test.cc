@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/rfc3339.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
+#include "operator/controller/state/times.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

@@ -19,8 +19,8 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/followed_kinds.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
+#include "operator/controller/state/times.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/hooked_client.h"
@@ -223,7 +223,7 @@ class World {
         const kube::Cached<std::optional<controller::ObservedPod>>* /*before*/,
         const kube::Cached<std::optional<controller::ObservedPod>>* /*after*/) override {}
     void NodeChanged(const kube::Cached<bool>* before, const kube::Cached<bool>* after) override {
-      node_health.Note(before, after);
+      node_health.UpdateOutage(before, after);
     }
 
     static bool IsSelected(std::string_view label, const kube::Object& object) {

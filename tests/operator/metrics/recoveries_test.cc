@@ -26,7 +26,7 @@ TrainingJob Job(const std::string& ready, int restarts = 0, const std::string& u
 struct RecoveriesTest : ::testing::Test {
   Recoveries recoveries{2};
   std::optional<double> Note(const TrainingJob& before, const TrainingJob& after, int seconds) {
-    return recoveries.Note(before, after, At(seconds));
+    return recoveries.UpdateRecovery(before, after, At(seconds));
   }
 };
 

@@ -27,52 +27,52 @@ SteadyTime At(int second) {
 TEST(StepWatchTest, TimeCountsFromTheFirstAnswerThatTellsOfAStepToTheLast) {
   StepWatch watch;
   EXPECT_FALSE(watch.InStepFor());
-  watch.Note(InStep(7), At(10));
+  watch.Record(InStep(7), At(10));
   EXPECT_EQ(watch.InStepFor(), seconds(0));
-  watch.Note(InStep(7), At(15));
-  watch.Note(InStep(7), At(40));
+  watch.Record(InStep(7), At(15));
+  watch.Record(InStep(7), At(40));
   EXPECT_EQ(watch.InStepFor(), seconds(30));
-  watch.Note(InStep(8), At(45));
+  watch.Record(InStep(8), At(45));
   EXPECT_EQ(watch.InStepFor(), seconds(0));
-  watch.Note(InStep(8), At(50));
+  watch.Record(InStep(8), At(50));
   watch.Reset();
   EXPECT_FALSE(watch.InStepFor());
-  watch.Note(InStep(8), At(60));
+  watch.Record(InStep(8), At(60));
   EXPECT_EQ(watch.InStepFor(), seconds(0)) << "nobody heard of it in between";
 }
 
 TEST(StepWatchTest, AStepThatIsDoneAgainIsAnother) {
   StepWatch watch;
-  watch.Note(InStep(7), At(0));
-  watch.Note(InStep(5), At(10));  // restored from a checkpoint
+  watch.Record(InStep(7), At(0));
+  watch.Record(InStep(5), At(10));  // restored from a checkpoint
   EXPECT_EQ(watch.InStepFor(), seconds(0));
   proto::GetStatusResponse regrouped = InStep(5);
   regrouped.set_generation(2);
-  watch.Note(regrouped, At(20));
+  watch.Record(regrouped, At(20));
   EXPECT_EQ(watch.InStepFor(), seconds(0));
 }
 
 TEST(StepWatchTest, AStepGoesOnWhileThoseWhoLeftItWaitForOneThatHangsInIt) {
   StepWatch watch;
-  watch.Note(InStep(7), At(0));
-  watch.Note(InStep(7), At(300));
+  watch.Record(InStep(7), At(0));
+  watch.Record(InStep(7), At(300));
   proto::GetStatusResponse gathering = InStep(7);
   gathering.set_activity(proto::ACTIVITY_UNKNOWN);
   gathering.add_missing("worker 2");
   gathering.set_straggler_count(1);  // it is named only later
-  watch.Note(gathering, At(305));
-  watch.Note(gathering, At(600));
+  watch.Record(gathering, At(305));
+  watch.Record(gathering, At(600));
   EXPECT_EQ(watch.InStepFor(), seconds(600));
   proto::GetStatusResponse lost = gathering;
   lost.add_missing("worker 3");
-  watch.Note(lost, At(605));
+  watch.Record(lost, At(605));
   EXPECT_FALSE(watch.InStepFor()) << "worker 3 does not hang, it is not there";
-  watch.Note(gathering, At(610));
+  watch.Record(gathering, At(610));
   EXPECT_FALSE(watch.InStepFor()) << "no step was begun";
-  watch.Note(InStep(7), At(620));
+  watch.Record(InStep(7), At(620));
   lost = gathering;
   lost.add_missing_members("worker-2");
-  watch.Note(lost, At(630));
+  watch.Record(lost, At(630));
   EXPECT_FALSE(watch.InStepFor());
 }
 
@@ -80,10 +80,10 @@ TEST(StepWatchTest, TheFirstStepCountsBeforeThereIsProgress) {
   StepWatch watch;
   proto::GetStatusResponse said = InStep(0);
   said.clear_progress();
-  watch.Note(said, At(0));
-  watch.Note(said, At(30));
+  watch.Record(said, At(0));
+  watch.Record(said, At(30));
   EXPECT_EQ(watch.InStepFor(), seconds(30));
-  watch.Note(InStep(1), At(35));
+  watch.Record(InStep(1), At(35));
   EXPECT_EQ(watch.InStepFor(), seconds(0));
 }
 
@@ -98,12 +98,12 @@ TEST(StepWatchTest, WhatIsNoStepDoesNotCount) {
       {"done", [](auto& said) { said.mutable_progress()->set_step(100); }}};
   for (const auto& [name, change] : changes) {
     StepWatch watch;
-    watch.Note(InStep(7), At(0));
+    watch.Record(InStep(7), At(0));
     proto::GetStatusResponse said = InStep(7);
     change(said);
-    watch.Note(said, At(100));
+    watch.Record(said, At(100));
     EXPECT_FALSE(watch.InStepFor()) << name;
-    watch.Note(InStep(7), At(200));
+    watch.Record(InStep(7), At(200));
     EXPECT_EQ(watch.InStepFor(), seconds(0)) << name << ": time counts anew";
   }
 }
@@ -112,7 +112,7 @@ TEST(StepWatchTest, WithoutATotalNoStepIsTheLast) {
   StepWatch watch;
   proto::GetStatusResponse said = InStep(7);
   said.mutable_progress()->set_total_steps(0);
-  watch.Note(said, At(0));
+  watch.Record(said, At(0));
   EXPECT_TRUE(watch.InStepFor());
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/synthetic.h"
+#include "trainer/data/formats/synthetic.h"
 
 namespace lockstep::train {
 namespace {

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "tests/support/temp_directory.h"
-#include "tests/trainer/data/image_files.h"
+#include "tests/trainer/data/formats/image_files.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/dataset_identity.h"
+#include "trainer/data/formats/open_datasets.h"
 
 namespace lockstep::train {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "tests/support/most_memory.h"
 #include "tests/support/mutate.h"
-#include "tests/trainer/data/image_files.h"
+#include "tests/trainer/data/formats/image_files.h"
 
 namespace lockstep::train {
 namespace {

@@ -15,8 +15,9 @@
 
 #include "tests/support/planted_link.h"
 #include "tests/support/temp_directory.h"
-#include "tests/trainer/data/image_files.h"
-#include "tests/trainer/data/tfrecord_files.h"
+#include "tests/trainer/data/formats/image_files.h"
+#include "tests/trainer/data/formats/tfrecord_files.h"
+#include "trainer/data/formats/open_datasets.h"
 
 namespace lockstep::train {
 namespace {
@@ -34,7 +35,7 @@ struct Source {
   std::atomic<int> decoded = 0;  // samples
 };
 
-class Decoding final : public Dataset {
+class Decoding final : public DecodedSource {
  public:
   explicit Decoding(Source& source) : source_(source) {}
   std::int64_t size() const override { return kSamples; }
@@ -76,7 +77,7 @@ class DiskCacheTest : public ::testing::Test {
  protected:
   // As another process, or a later run, would.
   std::unique_ptr<Dataset> Open() {
-    return KeepOnDisk(std::make_unique<Decoding>(source_), folder_);
+    return CacheOnDisk(std::make_unique<Decoding>(source_), folder_);
   }
   // How many samples are decoded when all are read.
   int Decoded(const Dataset& data) {

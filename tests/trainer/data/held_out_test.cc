@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "tests/support/temp_directory.h"
-#include "tests/trainer/data/idx_files.h"
+#include "tests/trainer/data/formats/idx_files.h"
+#include "trainer/data/formats/open_datasets.h"
 
 namespace lockstep::train {
 namespace {

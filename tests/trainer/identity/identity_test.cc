@@ -8,7 +8,7 @@
 #include "api/v1/names.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/identity/identities.h"
-#include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/rendezvous/identity_roster.h"
 
 namespace lockstep::train {
 namespace {

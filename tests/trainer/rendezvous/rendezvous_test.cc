@@ -22,6 +22,7 @@
 #include "tests/support/http_request.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/identity_roster.h"
 #include "trainer/rendezvous/rendezvous_client.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 

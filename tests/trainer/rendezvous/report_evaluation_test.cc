@@ -17,6 +17,7 @@
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/identity_roster.h"
 #include "trainer/rendezvous/rendezvous_client.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 

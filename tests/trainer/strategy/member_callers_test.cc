@@ -37,19 +37,19 @@ TEST(MemberCallersTest, AreTrustedUntilAGroupThatHasFilteredCouldNotConnectForAW
   const absl::Status failed = absl::CancelledError("the generation has ended");
   MemberCallers callers(kPatience);
   callers.Of(known);
-  callers.Note(absl::OkStatus(), std::chrono::hours(1));
-  callers.Note(failed, kPatience - std::chrono::seconds(1));
+  callers.Record(absl::OkStatus(), std::chrono::hours(1));
+  callers.Record(failed, kPatience - std::chrono::seconds(1));
   callers.Of(unknown);
-  callers.Note(failed, kPatience);
+  callers.Record(failed, kPatience);
   EXPECT_TRUE(callers.AreTrusted());
   callers.Of(known);
-  callers.Note(failed, kPatience);
+  callers.Record(failed, kPatience);
   EXPECT_FALSE(callers.AreTrusted());
   callers.Of(unknown);
-  callers.Note(absl::OkStatus(), kPatience);
+  callers.Record(absl::OkStatus(), kPatience);
   EXPECT_FALSE(callers.AreTrusted());
   callers.Of(unknown);
-  callers.Note(failed, kPatience);
+  callers.Record(failed, kPatience);
   EXPECT_FALSE(callers.AreTrusted()) << "the old and the new processes of a group would not agree";
 }
 
@@ -85,7 +85,7 @@ class TranslatedGroup {
         connected &= peer == rank || !At(filters, listener);
       }
       At(processes_, rank)
-          ->Note(connected ? absl::OkStatus() : absl::UnavailableError("timed out"), kPatience);
+          ->Record(connected ? absl::OkStatus() : absl::UnavailableError("timed out"), kPatience);
       all &= connected;
     }
     return all;

@@ -8,8 +8,8 @@
 
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/data/idx_files.h"
-#include "tests/trainer/data/npy_files.h"
+#include "tests/trainer/data/formats/idx_files.h"
+#include "tests/trainer/data/formats/npy_files.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/core/rng.h"
 

@@ -26,7 +26,7 @@
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/data/image_files.h"
+#include "tests/trainer/data/formats/image_files.h"
 #include "tests/trainer/train/rank.h"
 #include "tests/trainer/train/run_step.h"
 #include "trainer/comm/shm/shared_segment.h"

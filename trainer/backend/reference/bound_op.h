@@ -23,6 +23,8 @@ class BoundOp : public Op {
   }
   const std::vector<TensorDesc>& inputs() const final { return inputs_; }
   const TensorDesc& output() const final { return output_; }
+  // The same for every op here: Backward is written without a thought of memory.
+  BackwardReads Reads() const final { return {.x = true, .y = true}; }
   void Bind(const OpMemory& memory) final { memory_ = memory; }
 
  protected:

@@ -212,7 +212,7 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   CountSkipped();
   ++evaluations_;
   Publish();
-  Note(std::move(snapshot), result);
+  Record(std::move(snapshot), result);
   if (is_latest) {
     Report();
     // A run that has recovered since has not diverged.
@@ -224,7 +224,7 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
 
 // The best checkpoint is saved before the record is written. If this process dies in between, the
 // next one evaluates the same checkpoint again and finds that it is not better than the saved one.
-void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
+void Evaluator::Record(Snapshot snapshot, const EvaluationResult& result) {
   LogInfo("evaluated", {{"step", result.step},
                         {"testLoss", result.loss},
                         {HasAccuracy() ? "testAccuracy" : "testMeanAbsoluteError", result.metric}});
@@ -286,7 +286,7 @@ void Evaluator::Report() {
   if (!answer.ok()) return;
   leader_step_ = answer->checkpoint_step;
   const std::int64_t newest = follower_ ? follower_->newest() : last_.step;
-  if (unseen_.Note(leader_step_, newest, now)) {
+  if (unseen_.UpdateMissing(leader_step_, newest, now)) {
     LogWarning(
         "a checkpoint that the leading pod has saved is not seen here: is checkpoint.directory "
         "on a volume that both pods mount?",

@@ -88,7 +88,7 @@ class Evaluator {
   bool HasAccuracy() const { return api::IsCrossentropy(training_.loss.type); }
   void NoteListing(const absl::Status& status);
   bool MustStop() const;
-  void Note(Snapshot snapshot, const EvaluationResult& result);
+  void Record(Snapshot snapshot, const EvaluationResult& result);
   void Summarize(const EvaluationResult& result);
   void WriteRecord();
   void Report();

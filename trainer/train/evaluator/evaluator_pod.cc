@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
+#include "trainer/data/dataset_identity.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/train/compute_device.h"

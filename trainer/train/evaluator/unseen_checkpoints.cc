@@ -4,7 +4,7 @@
 
 namespace lockstep::train {
 
-bool UnseenCheckpoints::Note(std::int64_t saved, std::int64_t newest, SteadyTime now) {
+bool UnseenCheckpoints::UpdateMissing(std::int64_t saved, std::int64_t newest, SteadyTime now) {
   const bool has_come = newest != std::exchange(newest_, newest);
   if (saved <= newest || has_come) {
     since_.reset();

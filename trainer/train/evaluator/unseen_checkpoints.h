@@ -20,7 +20,7 @@ class UnseenCheckpoints {
   // `saved`: the step of the last checkpoint that the leading pod has saved; `newest`: that of the
   // newest one that was ever complete in the directory as it is seen here; -1: none. Returns true
   // if one is missing and for kPatience none has come, once until one comes.
-  bool Note(std::int64_t saved, std::int64_t newest, SteadyTime now);
+  bool UpdateMissing(std::int64_t saved, std::int64_t newest, SteadyTime now);
   // True from the call that has returned true until one has come.
   bool is_told() const { return is_told_; }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "operator/controller/children/build_pod.h"
-#include "operator/controller/rules/status.h"
 #include "tests/support/controller_uid.h"
 #include "tests/support/observed_builder.h"
 

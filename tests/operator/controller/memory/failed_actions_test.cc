@@ -26,7 +26,7 @@ class FailedActionsTest : public ::testing::Test {
     return plan_.actions;
   }
   void Fails(const Action& action, const absl::Status& end) {
-    failed_.Note(action, end, now_, kBackoff);
+    failed_.Record(action, end, now_, kBackoff);
   }
 
   FailedActions failed_;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/attempt.h"
+#include "operator/controller/rules/parts/attempt.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rfc3339.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/state/times.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -18,7 +18,7 @@ using testing::Seen;
 
 std::vector<int> CompletedAfter(SeenCompletions& completions, Seen& seen) {
   Observed observed = seen.Build();
-  completions.Note(observed, SteadyTime(observed.now.time_since_epoch()));
+  completions.Annotate(observed, SteadyTime(observed.now.time_since_epoch()));
   return observed.job.status.completed_indexes;
 }
 
@@ -44,7 +44,7 @@ TEST(SeenCompletionsTest, AWorkerWhosePodIsGoneCountsAsSucceeded) {
   Seen seen = HasOneThatSucceeded();
   CompletedAfter(completions, seen);
   Observed observed = seen.NoPods().Worker(0, kReady).Worker(2, kReady).Build();
-  completions.Note(observed, SteadyTime(observed.now.time_since_epoch()));
+  completions.Annotate(observed, SteadyTime(observed.now.time_since_epoch()));
   const api::ReplicaStatus& counts = observed.job.status.replica_statuses.at(api::Role::kWorker);
   EXPECT_EQ(counts.active, 2);
   EXPECT_EQ(counts.ready, 2);
@@ -65,7 +65,7 @@ TEST(SeenCompletionsTest, OneThatIsPendingDoesNotCountAsReadyForIt) {
   CompletedAfter(completions, seen);
   seen.NoPods().Worker(0, kReady).Worker(2, kReady).Worker(3, testing::kPending);
   Observed observed = seen.Build();
-  completions.Note(observed, SteadyTime(observed.now.time_since_epoch()));
+  completions.Annotate(observed, SteadyTime(observed.now.time_since_epoch()));
   EXPECT_EQ(observed.job.status.replica_statuses.at(api::Role::kWorker).ready, 2);
 }
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -24,7 +23,7 @@ using ::testing::SizeIs;
 Observed NotedBy(SeenFailures& failures, Seen& seen) {
   Observed observed = seen.Build();
   failures.AddGone(observed);
-  failures.Note(observed);
+  failures.Record(observed);
   return observed;
 }
 

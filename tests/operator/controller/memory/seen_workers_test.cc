@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 
@@ -36,27 +36,28 @@ Seen RunsWithTwoOfThree() {
 TEST(SeenWorkersTest, AWorkerHasGoneOnlyIfItHasBeenThere) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
   seen.NoPods().Worker(0, kReady);
-  EXPECT_THAT(workers.Note(seen.Build()), ElementsAre(1)) << "and worker 2 never was";
-  EXPECT_THAT(workers.Note(seen.Build()), ElementsAre(1)) << "until something is done about it";
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), ElementsAre(1)) << "and worker 2 never was";
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), ElementsAre(1))
+      << "until something is done about it";
 }
 
 TEST(SeenWorkersTest, NobodyMissesAWorkerThatHasNotStarted) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
   seen.Worker(2, testing::kPending);
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   seen.NoPods().Worker(0, kReady).Worker(1, kReady);
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 TEST(SeenWorkersTest, TheNextAttemptStartsWithNobody) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   seen.NoPods().With([](Observed& observed) { ++observed.job.status.attempt; });
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 TEST(SeenWorkersTest, BeforeTheJobRunsNobodyIsMissed) {
@@ -64,18 +65,18 @@ TEST(SeenWorkersTest, BeforeTheJobRunsNobodyIsMissed) {
   Seen seen(Elastic(3));
   seen.Service().Worker(1, kReady).Write();
   ASSERT_FALSE(IsTrue(seen.Build().job.status, kRunning));
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   seen.NoPods();
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 TEST(SeenWorkersTest, AWorkerThatHasFinishedIsNotMissed) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
   seen.NoPods().Worker(0, kReady).Worker(1, testing::Exited(0)).Write();
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   seen.NoPods().Worker(0, kReady);
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 TEST(SeenWorkersTest, ARaisedMinimumMissesNobodyWhoNeverWas) {
@@ -88,25 +89,25 @@ TEST(SeenWorkersTest, ARaisedMinimumMissesNobodyWhoNeverWas) {
 TEST(SeenWorkersTest, AWorkerThatWasScaledAwayIsForgotten) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   const auto scale = [](int count) {
     return [count](Observed& observed) {
       observed.job.spec.replica_specs[Role::kWorker].replicas = count;
     };
   };
   seen.NoPods().Worker(0, kReady).With(scale(1));
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
   seen.With(scale(3));
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 TEST(SeenWorkersTest, AWorkerThatIsWantedAgainWhileItEndsIsNotMissed) {
   SeenWorkers workers;
   Seen seen = RunsWithTwoOfThree();
   seen.With([](Observed& observed) { observed.job.status.counted_pods = {"j-worker-1-uid"}; });
-  workers.Note(seen.Build());
+  workers.UpdateGone(seen.Build());
   seen.NoPods().Worker(0, kReady);
-  EXPECT_THAT(workers.Note(seen.Build()), IsEmpty());
+  EXPECT_THAT(workers.UpdateGone(seen.Build()), IsEmpty());
 }
 
 // A namespace whose quota takes `most` pods.

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 
@@ -67,7 +67,7 @@ TEST(UnstartedPodsTest, APodThatStartsAndTheNextAttemptAndASmallerJobEndTheSerie
       [](Observed& observed) { observed.job.spec.replica_specs.at(Role::kWorker).replicas = 1; });
   const auto note = [](Seen& seen) {
     UnstartedPods pods = Created(3);
-    const std::optional<Replica> reported = pods.Note(seen.Build());
+    const std::optional<Replica> reported = pods.UpdateDeleted(seen.Build());
     EXPECT_EQ(reported.has_value(), Wait(pods).has_value());
     return reported;
   };

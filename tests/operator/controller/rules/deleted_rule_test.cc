@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 

@@ -9,8 +9,9 @@
 #include "api/v1/names.h"
 #include "base/digest.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/queued_job.h"
+#include "tests/operator/controller/rules/seen_with_kueue.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -18,6 +19,7 @@ namespace {
 
 using api::Json;
 using api::Role;
+using testing::Admitted;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::Job;
@@ -27,26 +29,8 @@ using testing::Queued;
 using testing::Seen;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-ObservedWorkload Waiting(const api::TrainingJob& job) {
-  ObservedWorkload workload;
-  workload.templates = TemplatesHash(job);
-  workload.queue = QueueName(job);
-  workload.max_execution_time = MaxExecutionTime(job);
-  for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
-  return workload;
-}
-ObservedWorkload Admitted(const api::TrainingJob& job, int workers) {
-  ObservedWorkload workload = Waiting(job);
-  workload.reserved = workload.admitted = true;
-  workload.granted[Role::kWorker].count = workers;
-  return workload;
-}
-const SetWorkloadCondition kFinished{"Finished", true, "Succeeded", "worker-0 has finished"};
-
-Seen WithKueue(const testing::JobBuilder& job) {
-  return Seen(job).With([](Observed& observed) { observed.settings = kKueue; });
-}
+using testing::Waiting;
+using testing::WithKueue;
 
 TEST(KueueRuleTest, ANewJobIsSuspendedThenAsksThenWaits) {
   Seen seen = WithKueue(Queued());
@@ -396,27 +380,6 @@ TEST(KueueRuleTest, QuotaThatIsReservedForMoreThanTheMinimumIsKept) {
       ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}, "queue research has admitted the job"}));
 }
 
-TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
-  Seen seen = WithKueue(Queued());
-  seen.Service().Worker(0, kReady).Worker(1, kReady);
-  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
-  EXPECT_THAT(seen.Plan().actions,
-              ElementsAre(SetWorkloadCondition{"PodsReady", true, "Started",
-                                               "all required replicas are ready"}));
-  seen.With([](Observed& observed) {
-    observed.workload->pods_ready = true;
-    observed.workload->readiness = "Started";
-    testing::Exited(0)(observed.pods[0]);
-    observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::kNone;
-  });
-  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty()) << "worker-1 runs on";
-  seen.With([](Observed& observed) { testing::Exited(137)(observed.pods[1]); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
-  seen.With([](Observed& observed) { observed.workload->finished = true; });
-  EXPECT_THAT(seen.Plan().actions, IsEmpty());
-}
-
-// Kueue's admittedNotReadyWorkload counts time for WaitForStart and WaitForRecovery alone.
 TEST(KueueRuleTest, QuotaOfReplicasThatHaveTrainedAloneIsGivenBack) {
   for (const bool alone : {true, false}) {
     auto job = Queued(3);
@@ -441,110 +404,6 @@ TEST(KueueRuleTest, QuotaOfReplicasThatHaveTrainedAloneIsGivenBack) {
     seen.Write().With([](Observed& observed) { observed.job.status.completed_indexes.clear(); });
     EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{})) << "and asks anew";
   }
-}
-
-TEST(KueueRuleTest, AReplicaWhoseSidecarStillRunsKeepsItsQuota) {
-  Seen seen = WithKueue(Queued(2).Strategy(api::StrategyType::kIndependent));
-  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
-  seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
-    testing::Exited(0)(pod);
-    pod.phase = PodPhase::kRunning;
-  });
-  seen.Write();
-  ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
-  const Action told = SetReclaimableWorkers{1};
-  EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 0);
-  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kSucceeded; });
-  EXPECT_EQ(std::ranges::count(seen.Plan().actions, told), 1);
-}
-
-TEST(KueueRuleTest, ReadinessHasTheReasonsThatKueueTimesOut) {
-  struct Case {
-    bool is_running, admitted, was_ready;
-    std::string was;
-    std::string now;  // empty: nothing is written
-  };
-  const Case cases[] = {
-      {false, true, false, "", ""},  // to Kueue the same as WaitForStart
-      {false, true, false, "WaitForStart", ""},
-      {true, true, false, "", "Started"},
-      {true, true, false, "WaitForStart", "Started"},
-      {true, true, true, "Started", ""},
-      {false, true, true, "Started", "WaitForRecovery"},
-      {false, true, false, "WaitForRecovery", ""},
-      {true, true, false, "WaitForRecovery", "Recovered"},
-      {true, true, true, "Recovered", ""},
-      {false, true, true, "Recovered", "WaitForRecovery"},
-      // Written by an operator that knew no reasons of Kueue's.
-      {true, true, true, "PodsReady", "Started"},
-      {false, true, true, "PodsReady", "WaitForRecovery"},
-      {false, true, false, "PodsNotReady", "WaitForStart"},
-      // Kueue has taken the admission back.
-      {false, false, false, "", ""},
-      {false, false, true, "Started", "WaitForStart"},
-      {false, false, false, "WaitForRecovery", "WaitForStart"},
-  };
-  for (const Case& test : cases) {
-    Seen seen = WithKueue(test.admitted ? Queued() : Queued().Suspended());
-    if (test.admitted) seen.Service().Worker(0, kReady).Worker(1, kReady);
-    seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
-    if (!test.is_running && test.admitted)
-      seen.With([](Observed& observed) {
-        observed.pods[1].ready = false;
-        SetCondition(observed, observed.job.status, kRunning, false, "R", "");
-      });
-    seen.With([&test](Observed& observed) {
-      observed.workload->reserved = observed.workload->admitted = test.admitted;
-      observed.workload->pods_ready = test.was_ready;
-      observed.workload->readiness = test.was;
-    });
-    std::string told;
-    for (const Action& action : seen.Plan().actions) {
-      const auto* tell = std::get_if<SetWorkloadCondition>(&action);
-      if (tell == nullptr) continue;
-      told = tell->reason;
-      EXPECT_EQ(tell->type, "PodsReady");
-      EXPECT_EQ(tell->value, tell->reason == "Started" || tell->reason == "Recovered");
-    }
-    EXPECT_EQ(told, test.now) << test.is_running << test.admitted << test.was_ready << test.was;
-  }
-}
-
-// A job that has succeeded and keeps its quota, with both pods.
-Seen WithQuotaAfterTheEnd(api::CleanPodPolicy policy) {
-  Seen seen = WithKueue(Queued().CleanPodPolicy(policy));
-  seen.Service().Worker(0, kReady).Worker(1, kReady);
-  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
-  seen.With([](Observed& observed) { testing::Exited(0)(observed.pods[0]); }).Write();
-  return seen;
-}
-
-TEST(KueueRuleTest, AnEndedJobKeepsItsQuotaUntilItsPodsAreGone) {
-  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kRunning);
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
-  seen.With([](Observed& observed) { observed.pods[1].being_deleted = true; });
-  EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "within its grace period";
-  seen.With([](Observed& observed) { observed.pods.pop_back(); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
-}
-
-TEST(KueueRuleTest, ASidecarKeepsTheQuotaOfAnEndedJob) {
-  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kNone);
-  seen.With([](Observed& observed) {
-    testing::Exited(0)(observed.pods[1]);
-    observed.pods[1].phase = PodPhase::kRunning;
-  });
-  EXPECT_THAT(seen.Plan().actions, IsEmpty());
-  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kSucceeded; });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
-}
-
-TEST(KueueRuleTest, AnEvictedJobThatHasEndedLosesThePodsThatStillRun) {
-  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kNone);
-  seen.With([](Observed& observed) { observed.workload->evicted = true; });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
-  seen.With([](Observed& observed) { observed.pods.pop_back(); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished)) << "the other one's log is kept";
 }
 
 }  // namespace

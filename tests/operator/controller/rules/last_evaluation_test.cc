@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
-#include "operator/controller/rules/blame.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/blame.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

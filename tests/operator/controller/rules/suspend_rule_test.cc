@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/controller/rules/attempt.h"
-#include "operator/controller/rules/status.h"
+#include "operator/controller/rules/parts/attempt.h"
+#include "operator/controller/rules/parts/status.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

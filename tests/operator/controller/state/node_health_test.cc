@@ -20,23 +20,23 @@ TEST(NodeHealthTest, AnOutageIsWideIfMostNodesOrAllAreNotReady) {
   };
   for (const Case& c : cases) {
     NodeHealth health;
-    for (int i = 0; i < c.ready; ++i) health.Note(nullptr, &kIsReady);
-    for (int i = 0; i < c.not_ready; ++i) health.Note(nullptr, &kIsNotReady);
+    for (int i = 0; i < c.ready; ++i) health.UpdateOutage(nullptr, &kIsReady);
+    for (int i = 0; i < c.not_ready; ++i) health.UpdateOutage(nullptr, &kIsNotReady);
     EXPECT_EQ(health.IsWideOutage(), c.is_wide) << c.ready << " " << c.not_ready;
   }
 }
 
 TEST(NodeHealthTest, SaysWhenAWideOutageBeginsAndEnds) {
   NodeHealth health;
-  for (int i = 0; i < 4; ++i) EXPECT_FALSE(health.Note(nullptr, &kIsReady));
-  EXPECT_FALSE(health.Note(&kIsReady, &kIsNotReady));
-  EXPECT_FALSE(health.Note(&kIsReady, &kIsNotReady));
-  EXPECT_TRUE(health.Note(&kIsReady, &kIsNotReady));
-  EXPECT_FALSE(health.Note(&kIsReady, &kIsNotReady));
-  EXPECT_FALSE(health.Note(&kIsNotReady, &kIsNotReady)) << "its heartbeat";
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(health.UpdateOutage(nullptr, &kIsReady));
+  EXPECT_FALSE(health.UpdateOutage(&kIsReady, &kIsNotReady));
+  EXPECT_FALSE(health.UpdateOutage(&kIsReady, &kIsNotReady));
+  EXPECT_TRUE(health.UpdateOutage(&kIsReady, &kIsNotReady));
+  EXPECT_FALSE(health.UpdateOutage(&kIsReady, &kIsNotReady));
+  EXPECT_FALSE(health.UpdateOutage(&kIsNotReady, &kIsNotReady)) << "its heartbeat";
   EXPECT_TRUE(health.IsWideOutage());
-  EXPECT_FALSE(health.Note(&kIsNotReady, &kIsReady));
-  EXPECT_TRUE(health.Note(&kIsNotReady, nullptr)) << "2 of 3";
+  EXPECT_FALSE(health.UpdateOutage(&kIsNotReady, &kIsReady));
+  EXPECT_TRUE(health.UpdateOutage(&kIsNotReady, nullptr)) << "2 of 3";
   EXPECT_FALSE(health.IsWideOutage());
 }
 

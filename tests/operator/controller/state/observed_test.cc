@@ -11,7 +11,7 @@
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/rules/make_plan.h"
-#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/parts/plan.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/cache/store.h"
 #include "operator/kube/rest/object_json.h"
@@ -82,14 +82,14 @@ TEST(ObservedTest, ReadsTheResultsOfIndependentProcesses) {
 }
 
 TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
-  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Running", ExitOf(0)))));
+  EXPECT_TRUE(PodSucceeded(*ObservePod(PodWith("Never", "Running", ExitOf(0)))));
   const auto failed = ObservePod(PodWith("Never", "Running", ExitOf(137)));
-  EXPECT_TRUE(HasFailed(*failed));
+  EXPECT_TRUE(PodFailed(*failed));
   EXPECT_EQ(failed->termination->exit_code, 137);
   EXPECT_EQ(failed->termination->message, "oops");
   EXPECT_TRUE(failed->termination->finished_at);
   // The sidecar's failure made the phase; the program had ended well.
-  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
+  EXPECT_TRUE(PodSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
 }
 
 TEST(ObservedTest, WhoIsToldToEndByItsNodeHasNotFinished) {
@@ -97,10 +97,10 @@ TEST(ObservedTest, WhoIsToldToEndByItsNodeHasNotFinished) {
     Object object = PodWith("Never", "Failed", ExitOf(0));
     object["status"]["reason"] = reason;
     auto pod = ObservePod(object);
-    EXPECT_TRUE(HasFailed(*pod)) << reason;
-    EXPECT_FALSE(EndedWithSuccess(*pod)) << reason;
+    EXPECT_TRUE(PodFailed(*pod)) << reason;
+    EXPECT_FALSE(ProgramSucceeded(*pod)) << reason;
     pod->succeeded_since = Time();  // its sidecar has run since
-    EXPECT_TRUE(HasSucceeded(*pod)) << reason;
+    EXPECT_TRUE(PodSucceeded(*pod)) << reason;
   }
 }
 
@@ -127,7 +127,7 @@ TEST(ObservedTest, AMessageThatTellsMoreThanProgressIsKept) {
 TEST(ObservedTest, AnEndThatTheKubeletUndoesIsNone) {
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("OnFailure", "Running", ExitOf(1)))));
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("Always", "Running", ExitOf(0)))));
-  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("OnFailure", "Running", ExitOf(0)))));
+  EXPECT_TRUE(PodSucceeded(*ObservePod(PodWith("OnFailure", "Running", ExitOf(0)))));
 }
 
 TEST(ObservedTest, ReadinessAndDisruptionAreConditions) {
