@@ -169,7 +169,7 @@ class HalfProduct final : public BoundOp {
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t WorkspaceBytes() const override { return order_x_.target_bytes(); }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
-  BackwardReads Reads() const override { return {.x = true, .y = true}; }
+  BackwardReads Reads() const override { return {.x = order_x_.empty(), .y = spec_.relu}; }
   std::vector<OpChoice> Choices() const override {
     const std::string layout = NameOf(TensorDesc{.shape = input().shape, .layout = input().layout});
     std::vector<OpChoice> choices = {{"forward", p_.forward.name, layout},

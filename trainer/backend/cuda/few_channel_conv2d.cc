@@ -32,7 +32,7 @@ class FewChannelConv2d final : public BoundOp {
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
-  BackwardReads Reads() const override { return {.x = true, .y = true}; }
+  BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   std::vector<OpChoice> Choices() const override {
     const std::string layout = IsChannelsLast(input()) ? "nhwc > nhwc" : "nchw > nhwc";
     return {{.pass = "forward",
