@@ -228,9 +228,9 @@ class Session {
   // Queues, or replays, the work that is the same in every step. Update uses it, too.
   StepRecorder& recorder() { return *recorder_; }
 
-  // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
+  // It and the evaluation's loss are bound to the model's logits and to the loaded batch's labels
+  // and weights.
   LossOp& training_loss() { return *training_loss_; }
-  LossOp& evaluation_loss() { return *evaluation_loss_; }
 
  private:
   // What the host uploads before a step.
