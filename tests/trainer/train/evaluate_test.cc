@@ -78,7 +78,9 @@ using enum api::TestMetric;
 // One training for each kind of loss, with all that it can measure.
 std::vector<api::TrainingSpec> TrainingsWithMetrics() {
   api::TrainingSpec classes = SmallTraining(), binary = SmallTraining(), numbers = SmallTraining();
-  const auto flat = api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 1}}});
+  const auto flat = api::Json::array({{{"type", "Flatten"}},
+                                      {{"type", "Dense"}, {"units", 4}, {"activation", "relu"}},
+                                      {{"type", "Dense"}, {"units", 1}}});
   classes.evaluation.top_k = 2;
   binary.loss.type = api::LossType::kBinaryCrossentropy;
   binary.dataset.synthetic->classes = 2;

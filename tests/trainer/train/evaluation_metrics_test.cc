@@ -73,6 +73,16 @@ TEST(EvaluationMetricsTest, WhatIsNotFiniteHasNoResult) {
   EXPECT_TRUE(metrics.Results().empty());
 }
 
+TEST(EvaluationMetricsTest, CountsOfManyRowsAreSummedExactly) {
+  const std::vector<float> given(9001, 1), right(9001, 1), wrong(9001, 0), weights(9001, 1);
+  EvaluationMetrics metrics(Named({kPrecision}));
+  metrics.Add({.outputs = given, .labels = {}, .targets = right, .weights = weights});
+  metrics.Add({.outputs = given, .labels = {}, .targets = wrong, .weights = weights});
+  metrics.Add({.outputs = given, .labels = {}, .targets = wrong, .weights = weights});
+  metrics.SetTotals(metrics.Totals());
+  EXPECT_EQ(metrics.Results().at(kPrecision), 1.0 / 3);
+}
+
 TEST(EvaluationMetricsTest, NothingIsSummedWithoutNames) {
   EvaluationMetrics none(Named({}));
   EXPECT_TRUE(none.empty());
