@@ -79,7 +79,7 @@ using enum api::TestMetric;
 std::vector<api::TrainingSpec> TrainingsWithMetrics() {
   api::TrainingSpec classes = SmallTraining(), binary = SmallTraining(), numbers = SmallTraining();
   const auto flat = api::Json::array({{{"type", "Flatten"}},
-                                      {{"type", "Dense"}, {"units", 4}, {"activation", "relu"}},
+                                      {{"type", "Dense"}, {"units", 8}, {"activation", "relu"}},
                                       {{"type", "Dense"}, {"units", 1}}});
   classes.evaluation.top_k = 2;
   binary.loss.type = api::LossType::kBinaryCrossentropy;
