@@ -43,7 +43,7 @@ TEST(EvaluationMetricsTest, ASampleIsRightAmongTheTopKIfFewerThanKLogitsAreLarge
 TEST(EvaluationMetricsTest, AnAreaIsThatOfTheTrapezoids) {
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {0, 0, 1, 1}).at(kAuc), 1);
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {1, 1, 0, 0}).at(kAuc), 0);
-  // Of the four pairs of a negative and a positive, three are in the right order.
+  // Three of the four pairs of a negative and a positive are in the right order.
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {0, 1, 0, 1}).at(kAuc), 0.75);
   EXPECT_EQ(OfDecisions({1, 1}, {0, 1}).at(kAuc), 0.5) << "one in the same place counts half";
   EXPECT_EQ(OfDecisions({1, 2}, {1, 1}).at(kAuc), 0) << "Keras' result without negatives";
