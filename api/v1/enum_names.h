@@ -77,6 +77,14 @@ inline constexpr EnumName<BestMetric> kEnumNames<BestMetric>[] = {
     {BestMetric::kLoss, "Loss"},
     {BestMetric::kMeanAbsoluteError, "MeanAbsoluteError"}};
 template <>
+inline constexpr EnumName<TestMetric> kEnumNames<TestMetric>[] = {
+    {TestMetric::kTopKCategoricalAccuracy, "TopKCategoricalAccuracy"},
+    {TestMetric::kAuc, "AUC"},
+    {TestMetric::kPrecision, "Precision"},
+    {TestMetric::kRecall, "Recall"},
+    {TestMetric::kMeanSquaredError, "MeanSquaredError"},
+    {TestMetric::kRootMeanSquaredError, "RootMeanSquaredError"}};
+template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},
                                                                 {Precision::kBFloat16, "BFloat16"},

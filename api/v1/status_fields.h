@@ -40,6 +40,7 @@ void Fields(auto& visit, Like<Progress> auto& progress) {
   visit.Field("testLoss", progress.test_loss);
   visit.Field("meanAbsoluteError", progress.mean_absolute_error);
   visit.Field("testMeanAbsoluteError", progress.test_mean_absolute_error);
+  visit.Field("testMetrics", progress.test_metrics);
   visit.Field("examplesPerSecond", progress.examples_per_second);
   visit.Field("goodput", progress.goodput);
   visit.Field("estimatedRemainingSeconds", progress.estimated_remaining_seconds);
@@ -60,6 +61,7 @@ void Fields(auto& visit, Like<VariantResult> auto& result) {
   visit.Field("testAccuracy", result.test_accuracy);
   visit.Field("meanAbsoluteError", result.mean_absolute_error);
   visit.Field("testMeanAbsoluteError", result.test_mean_absolute_error);
+  visit.Field("testMetrics", result.test_metrics);
 }
 
 void Fields(auto& visit, Like<Failure> auto& failure) {

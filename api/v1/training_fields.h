@@ -157,6 +157,8 @@ void Fields(auto& visit, Like<SummariesSpec> auto& summaries) {
 void Fields(auto& visit, Like<EvaluationSpec> auto& evaluation) {
   visit.Field("enabled", evaluation.enabled);
   visit.Field("everyEpochs", evaluation.every_epochs, AtLeast(1));
+  visit.Field("metrics", evaluation.metrics, SetOf(0, std::size(kEnumNames<TestMetric>)));
+  visit.Field("topK", evaluation.top_k, IntegerRange{1, 1'000'000});
 }
 
 void Fields(auto& visit, Like<EarlyStoppingSpec> auto& stopping) {

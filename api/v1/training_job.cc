@@ -43,6 +43,13 @@ BestMetric MetricOf(LossType type) {
   return IsCrossentropy(type) ? BestMetric::kAccuracy : BestMetric::kMeanAbsoluteError;
 }
 
+std::vector<TestMetric> TestMetricsOf(LossType type) {
+  using enum TestMetric;
+  if (!IsCrossentropy(type)) return {kMeanSquaredError, kRootMeanSquaredError};
+  if (type == LossType::kBinaryCrossentropy) return {kAuc, kPrecision, kRecall};
+  return {kTopKCategoricalAccuracy};
+}
+
 bool MeasuresTensors(const OptimizerSpec& optimizer) {
   return optimizer.name == "LARS" || optimizer.name == "LAMB";
 }

@@ -230,9 +230,25 @@ struct SummariesSpec {
   std::int64_t every_steps = 50;
   bool operator==(const SummariesSpec&) const = default;
 };
+// What an evaluation can measure beside the loss and its MetricOf. Names and meanings are Keras'.
+enum class TestMetric {
+  kTopKCategoricalAccuracy,  // with losses of classes
+  kAuc,                      // of ROC; this and the next two with a binary loss
+  kPrecision,
+  kRecall,
+  kMeanSquaredError,  // this and the next one with losses of regression
+  kRootMeanSquaredError
+};
+// Those that were measured and are finite.
+using TestMetrics = std::map<TestMetric, double>;
+// Those that have a meaning with a loss.
+std::vector<TestMetric> TestMetricsOf(LossType type);
+
 struct EvaluationSpec {
-  bool enabled = true;            // on the test set
-  std::int64_t every_epochs = 1;  // and always at the end
+  bool enabled = true;              // on the test set
+  std::int64_t every_epochs = 1;    // and always at the end
+  std::vector<TestMetric> metrics;  // a set
+  int top_k = 5;                    // TopKCategoricalAccuracy
   bool operator==(const EvaluationSpec&) const = default;
 };
 struct EarlyStoppingSpec {  // the run ends before its last step if evaluations improve no more
@@ -348,6 +364,7 @@ struct Progress {
   std::optional<double> test_accuracy, test_loss;
   // Instead of accuracies if the loss is one of regression.
   std::optional<double> mean_absolute_error, test_mean_absolute_error;
+  TestMetrics test_metrics;  // those that EvaluationSpec::metrics names
   double examples_per_second = 0;
   std::optional<double> goodput, estimated_remaining_seconds;
   std::int64_t last_checkpoint_step = -1;  // -1: none
@@ -366,6 +383,7 @@ struct VariantResult {
   std::optional<double> loss, accuracy;  // as in Progress
   std::optional<double> test_loss, test_accuracy;
   std::optional<double> mean_absolute_error, test_mean_absolute_error;  // as in Progress
+  TestMetrics test_metrics;
   bool operator==(const VariantResult&) const = default;
 };
 struct Failure {

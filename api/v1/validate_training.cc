@@ -1,5 +1,6 @@
 // ValidateTraining: checks the `training` section.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -201,6 +202,24 @@ void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
                             NameOf(training.loss.type), NameOf(measured)));
 }
 
+// The trainer compares topK with the number of classes, which only the data say.
+void ValidateTestMetrics(const TrainingSpec& training, Section& section) {
+  const std::vector<TestMetric>& metrics = training.evaluation.metrics;
+  if (!metrics.empty() && !training.evaluation.enabled) {
+    section.Fault("evaluation.metrics",
+                  "found with enabled false, expected none: only an evaluation measures them");
+  }
+  const std::vector<TestMetric> meant = TestMetricsOf(training.loss.type);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (std::ranges::find(meant, metrics[i]) != meant.end()) continue;
+    std::vector<std::string_view> names;
+    for (const TestMetric metric : meant) names.push_back(NameOf(metric));
+    section.Fault(fmt::format("evaluation.metrics[{}]", i),
+                  fmt::format("found {} with loss {}, expected {}", NameOf(metrics[i]),
+                              NameOf(training.loss.type), fmt::join(names, " or ")));
+  }
+}
+
 void ValidateExport(const std::string& file, Section& section) {
   section.Absolute("checkpoint.exportTo", file);
   if (!file.starts_with('/')) return;
@@ -226,6 +245,7 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
+  ValidateTestMetrics(training, section);
   ValidateEarlyStopping(training, section);
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   ValidateExport(training.checkpoint.export_to, section);

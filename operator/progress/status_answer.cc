@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "api/proto/trainer_status.pb.h"
+#include "api/v1/enum_names.h"
 #include "operator/progress/replica_names.h"
 
 namespace lockstep::progress {
@@ -56,6 +57,12 @@ api::Progress ProgressIn(const proto::TrainerProgress& message) {
       IfFinite(message.has_mean_absolute_error(), message.mean_absolute_error());
   if (message.has_test_mean_absolute_error()) {
     progress.test_mean_absolute_error = message.test_mean_absolute_error();
+  }
+  for (const proto::TestMetric& metric : message.test_metrics()) {
+    const auto* known = api::FindByName<api::TestMetric>(metric.name());
+    if (known != nullptr && std::isfinite(metric.value())) {
+      progress.test_metrics[*known] = metric.value();
+    }
   }
   progress.goodput = IfFinite(message.has_goodput(), message.goodput());
   progress.estimated_remaining_seconds =

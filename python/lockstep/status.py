@@ -44,6 +44,7 @@ class Progress:
     test_loss: float | None  # of the last evaluation
     test_accuracy: float | None
     test_mean_absolute_error: float | None
+    test_metrics: dict[str, float] | None  # those that evaluation.metrics names
     examples_per_second: float | None  # of all replicas
     goodput: float | None  # the share of the time that went into steps which counted, from 0 to 1
     estimated_remaining_seconds: float | None

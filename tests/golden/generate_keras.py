@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files of this folder that need Keras alone: its own optimizers and the formulas
 of those that it lacks, on gradients that do not depend on the values, its loss of smoothed labels,
-and layers.
+layers, and metrics of evaluations.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
     /tmp/golden/bin/python tests/golden/generate_keras.py
@@ -192,11 +192,57 @@ def write_depthwise(generator):
                      "gradients": [tensor_json(of_file(gradients[0])), tensor_json(gradients[1])]})
 
 
+def results(metrics, label, given, weights):
+    """Of the metrics, by the names that a job gives them; they see the rows in two batches."""
+    half = len(given) // 2
+    for metric in metrics.values():
+        for rows in (slice(0, half), slice(half, None)):
+            metric.update_state(label[rows], given[rows], sample_weight=weights[rows])
+    return {name: float(metric.result()) for name, metric in metrics.items()}
+
+
+def write_metrics(generator, top_k=2):
+    kinds = keras.metrics
+
+    def case(rows, outputs, scale):
+        weights = numpy.array([float(generator.random() < 0.9) for _ in range(rows)])
+        return values(generator, rows, outputs) * scale, weights
+
+    logits, weights = case(30, 6, 3)
+    logits[3] = logits[4] = 0.25  # of equal ones, none is before another
+    labels = [generator.randrange(6) for _ in range(30)]
+    one_hot = numpy.eye(6)[labels]
+    soft = numpy.asarray(jax.nn.softmax(logits))
+    classes = {"logits": tensor_json(logits), "weights": weights.tolist(), "labels": labels, "topK": top_k,
+               "results": results({"TopKCategoricalAccuracy": kinds.SparseTopKCategoricalAccuracy(top_k)},
+                                  numpy.array(labels), soft, weights),
+               "oneHot": results({"TopKCategoricalAccuracy": kinds.TopKCategoricalAccuracy(top_k)},
+                                 one_hot, soft, weights)}
+    assert classes["results"] == classes["oneHot"]
+
+    def decisions(rows, outputs):
+        logits, weights = case(rows, outputs, 4)
+        chance = numpy.asarray(jax.nn.sigmoid(logits))
+        targets = numpy.array([[float(generator.random() < (1 + 2 * p) / 4) for p in row] for row in chance])
+        found = results({"AUC": kinds.AUC(), "Precision": kinds.Precision(), "Recall": kinds.Recall()},
+                        targets, chance, numpy.repeat(weights[:, None], outputs, 1))
+        return {"logits": tensor_json(logits), "weights": weights.tolist(), "targets": tensor_json(targets), "results": found}
+
+    given, weights = case(20, 3, 2)
+    targets = values(generator, 20, 3)
+    errors = {"logits": tensor_json(given), "weights": weights.tolist(), "targets": tensor_json(targets),
+              "results": results({"MeanSquaredError": kinds.MeanSquaredError(),
+                                  "RootMeanSquaredError": kinds.RootMeanSquaredError()}, targets, given, weights)}
+    write("evaluation_metrics", {"classes": classes, "binary": decisions(120, 1),
+                                 "severalLabels": decisions(30, 3), "numbers": errors})
+
+
 def main():
     write_optimizers(random.Random(2026))
     write_label_smoothing(random.Random(2))
     write_layer_norms(random.Random(31))
     write_depthwise(random.Random(32))
+    write_metrics(random.Random(33))
 
 
 if __name__ == "__main__":

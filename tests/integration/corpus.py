@@ -110,6 +110,12 @@ GOOD = {
     "the best checkpoint of a regression": training_job(
         replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
+    "the best five classes": training_job(evaluation={"metrics": ["TopKCategoricalAccuracy"], "topK": 3}),
+    "metrics of a binary loss": training_job(
+        loss={"type": "BinaryCrossentropy"}, evaluation={"metrics": ["AUC", "Precision", "Recall"]}),
+    "metrics of a regression": training_job(
+        loss={"type": "Huber"}, dataset={"format": "synthetic"},
+        evaluation={"metrics": ["RootMeanSquaredError", "MeanSquaredError"]}),
     "an early stop": training_job(earlyStopping={}),
     "an early stop with the best model": training_job(earlyStopping={"restoreBest": True}),
     "an early stop with the best model beside servers": training_job(
@@ -848,6 +854,23 @@ TRAINING = [
     Bad("an average that keeps nothing", training_job(ema={"decay": 0}), "spec.training.ema.decay"),
     Bad("an average that never moves", training_job(ema={"decay": 1}), "spec.training.ema.decay"),
     Bad("a negative decay of an average", training_job(ema={"decay": -0.1}), "spec.training.ema.decay"),
+    Bad("a metric that classes lack", training_job(evaluation={"metrics": ["TopKCategoricalAccuracy", "AUC"]}),
+        "spec.training.evaluation.metrics[1]", PROGRAM),
+    Bad("a metric that two classes lack", training_job(
+        loss={"type": "BinaryCrossentropy"}, evaluation={"metrics": ["TopKCategoricalAccuracy"]}),
+        "spec.training.evaluation.metrics[0]", PROGRAM),
+    Bad("a metric that a regression lacks", training_job(
+        loss={"type": "Huber"}, dataset={"format": "synthetic"}, evaluation={"metrics": ["Precision"]}),
+        "spec.training.evaluation.metrics[0]", PROGRAM),
+    Bad("metrics without evaluation", training_job(
+        evaluation={"enabled": False, "metrics": ["TopKCategoricalAccuracy"]}),
+        "spec.training.evaluation.metrics", PROGRAM),
+    Bad("an unknown metric", training_job(evaluation={"metrics": ["F1Score"]}),
+        "spec.training.evaluation.metrics[0]"),
+    Bad("a metric that is named twice", training_job(
+        evaluation={"metrics": ["TopKCategoricalAccuracy", "TopKCategoricalAccuracy"]}),
+        "spec.training.evaluation.metrics[1]"),
+    Bad("no classes to look at", training_job(evaluation={"topK": 0}), "spec.training.evaluation.topK"),
     Bad("an early stop without evaluation", training_job(evaluation={"enabled": False}, earlyStopping={}),
         "spec.training.earlyStopping"),
     Bad("an early stop with the best model beside servers, without checkpoints", training_job(

@@ -47,7 +47,7 @@ PLACES = {
     "ControllerDevice": "spec.strategy.centralStorage.controllerDevice",
     "DatasetFormat": TRAINING + "dataset.format",
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
-    "BestMetric": TRAINING + "checkpoint.keepBest",
+    "BestMetric": TRAINING + "checkpoint.keepBest", "TestMetric": TRAINING + "evaluation.metrics[]",
     "Interpolation": TRAINING + "dataset.interpolation",
     "ActivationCheckpointing": TRAINING + "activationCheckpointing", "LossType": TRAINING + "loss.type",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",

@@ -87,9 +87,12 @@ def slowness():
     return f"sum by ({OF_RANK}) ({ratio}) and on ({OF_JOB}) {together}"
 
 
-def leading(metric):
-    """By rank, of the leading one; of variants that train alone, each leads itself and has values of its own."""
-    return f'max by (rank) ({metric}{{TRAINER}} unless lockstep_trainer_world_size{{TRAINER, rank!="0"}} != 1)'
+def leading(metric, label=None):
+    """By rank, of the leading one; of variants that train alone, each leads itself and has values of its own. Also by a
+    label that only this metric has."""
+    by, ignoring = (f"rank, {label}", f" ignoring ({label})") if label else ("rank", "")
+    return (f'max by ({by}) ({metric}{{TRAINER}} '
+            f'unless{ignoring} lockstep_trainer_world_size{{TRAINER, rank!="0"}} != 1)')
 
 
 def learned(name):
@@ -204,6 +207,9 @@ TRAINING_JOB = [
           learned("accuracy_ratio"), maximum=1),
     Panel("Mean absolute error", "The same for a loss of regression; else empty.", "short",
           learned("mean_absolute_error")),
+    Panel("Metrics by name", "What `evaluation.metrics` names, of the test set at the last evaluation; empty without.",
+          "short", [(leading("lockstep_trainer_test_metric", "metric"), "rank {{rank}}, {{metric}}"),
+                    ("max by (metric) (lockstep_trainer_evaluator_test_metric{TRAINER})", "Evaluator, {{metric}}")]),
     Panel("Gradient norm", "Of the mean gradient of the latest step. Where it grows by orders of "
           "magnitude, the job is about to diverge.", "short",
           [(leading("lockstep_trainer_gradient_norm"), "rank {{rank}}")]),

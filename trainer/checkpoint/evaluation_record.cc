@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "api/v1/enum_names.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -35,14 +36,18 @@ absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directo
       (*present)->loss_function == record.loss_function && (*present)->step > record.step) {
     return absl::OkStatus();
   }
-  const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
-                                       {"testSet", record.test_set},
-                                       {"lossFunction", record.loss_function},
-                                       {"step", record.step},
-                                       {"savedTime", UnixTime(record.saved)},
-                                       {"testLoss", record.loss},
-                                       {"testMetric", record.metric},
-                                       {"skipped", record.skipped}};
+  nlohmann::ordered_json json = {{"jobUid", record.job_uid},
+                                 {"testSet", record.test_set},
+                                 {"lossFunction", record.loss_function},
+                                 {"step", record.step},
+                                 {"savedTime", UnixTime(record.saved)},
+                                 {"testLoss", record.loss},
+                                 {"testMetric", record.metric},
+                                 {"skipped", record.skipped}};
+  for (const auto& [metric, value] : record.metrics) {
+    json["testMetrics"][std::string(api::NameOf(metric))] = value;
+  }
+  if (!record.metrics.empty()) json["topK"] = record.top_k;
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const std::string path = RecordPath(directory), draft = path + ".tmp";
@@ -74,6 +79,12 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
     record.loss = NumberOrNan(json, "testLoss");
     record.metric = NumberOrNan(json, "testMetric");
     json.at("skipped").get_to(record.skipped);
+    const auto metrics = json.value("testMetrics", nlohmann::json::object());
+    for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
+      const auto found = metrics.find(std::string(name));
+      if (found != metrics.end()) record.metrics[metric] = found->get<double>();
+    }
+    record.top_k = json.value("topK", record.top_k);
   } catch (const nlohmann::json::exception& error) {
     return damaged(error.what());
   }

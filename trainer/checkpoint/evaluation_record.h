@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "base/clock.h"
 #include "trainer/checkpoint/file_system.h"
 
@@ -20,6 +21,8 @@ struct EvaluationRecord {
   std::int64_t step = -1;       // of the checkpoint that was evaluated last
   Time saved;                   // as in its Snapshot
   double loss = 0, metric = 0;  // NaN or infinite if the evaluation was; see EvaluationResult
+  api::TestMetrics metrics;     // that the job named
+  int top_k = 0;                // of TopKCategoricalAccuracy; 0: not known
   std::int64_t skipped = 0;     // see CheckpointFollower
 };
 

@@ -16,6 +16,7 @@ constexpr auto kEvaluatorFields = std::to_array<MetricField<EvaluatorMetrics>>({
     {"testLoss", &EvaluatorMetrics::test_loss},
     {"testAccuracy", &EvaluatorMetrics::test_accuracy},
     {"testMeanAbsoluteError", &EvaluatorMetrics::test_mean_absolute_error},
+    {"testMetrics", &EvaluatorMetrics::test_metrics},
 });
 
 }  // namespace

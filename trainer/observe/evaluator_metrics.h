@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 
 namespace lockstep::train {
 
@@ -15,6 +16,7 @@ struct EvaluatorMetrics {
   double test_loss = std::numeric_limits<double>::quiet_NaN();
   double test_accuracy = std::numeric_limits<double>::quiet_NaN();
   double test_mean_absolute_error = std::numeric_limits<double>::quiet_NaN();
+  api::TestMetrics test_metrics;
   std::int64_t evaluations = 0, batches = 0;  // of this process
   std::int64_t skipped = 0;                   // checkpoints, since the job began
   std::int64_t leader_step = -1;  // of the leading pod's last checkpoint, as it has told; -1: none

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/enum_names.h"
 #include "base/http_server.h"
 #include "base/status.h"
 #include "trainer/observe/replica_series.h"
@@ -113,6 +114,7 @@ class MetricsTable {
         return Sample(row.is_counter, replica.rank(), row.phase, replica.value(i));
       });
     }
+    AddTestMetrics(families);
     families.push_back({"lockstep_trainer_replica_restarts_total",
                         "Times that the supervisor has started the replica again.",
                         kCounter,
@@ -132,6 +134,20 @@ class MetricsTable {
     for (const auto& [local_rank, replica] : replicas_) {
       if (replica.has_values()) family.metric.push_back(make_sample(replica));
     }
+  }
+
+  void AddTestMetrics(std::vector<MetricFamily>& families) const {
+    MetricFamily family{"lockstep_trainer_test_metric",
+                        "What evaluation.metrics names, on the test set at the last evaluation.",
+                        kGauge,
+                        {}};
+    for (const auto& [local_rank, replica] : replicas_) {
+      for (const auto& [metric, value] : replica.test_metrics()) {
+        family.metric.push_back(Sample(false, replica.rank(), nullptr, value));
+        family.metric.back().label.push_back({"metric", std::string(api::NameOf(metric))});
+      }
+    }
+    if (!family.metric.empty()) families.push_back(std::move(family));
   }
 
   // The process of a server or of an Evaluator, which has no rank, is the pod's only one.
@@ -195,6 +211,17 @@ class MetricsTable {
     add("lockstep_trainer_evaluator_test_mean_absolute_error",
         "Mean absolute error of that checkpoint on the test set.", kGauge,
         metrics.test_mean_absolute_error);
+    MetricFamily named{"lockstep_trainer_evaluator_test_metric",
+                       "What evaluation.metrics names, of that checkpoint on the test set.",
+                       kGauge,
+                       {}};
+    for (const auto& [metric, value] : metrics.test_metrics) {
+      ClientMetric sample;
+      sample.label.push_back({"metric", std::string(api::NameOf(metric))});
+      sample.gauge.value = value;
+      named.metric.push_back(std::move(sample));
+    }
+    if (!named.metric.empty()) families.push_back(std::move(named));
     add("lockstep_trainer_evaluator_skipped_checkpoints",
         "Checkpoints since the job began that were not evaluated.", kGauge,
         static_cast<double>(metrics.skipped));

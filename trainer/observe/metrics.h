@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "base/clock.h"
 #include "trainer/core/duration_histogram.h"
 #include "trainer/observe/evaluator_metrics.h"
@@ -26,6 +27,7 @@ struct ReplicaMetrics {
   double test_loss = 0, test_accuracy = 0;  // of the last evaluation
   // Instead of accuracies with a loss of regression.
   double mean_absolute_error = 0, test_mean_absolute_error = 0;
+  api::TestMetrics test_metrics;  // of the last evaluation
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
   // The step from which the process goes on with the values that it has; -1: it has none yet. A

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "api/v1/enum_names.h"
 #include "base/json_text.h"
 #include "base/shallow_json.h"
 
@@ -57,6 +58,25 @@ Json MetricToJson(const DurationHistogram& histogram) {
 
 Json MetricToJson(const CountHistogram& histogram) {
   return HistogramToJson(histogram);
+}
+
+Json MetricToJson(const api::TestMetrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [metric, value] : metrics) {
+    json[std::string(api::NameOf(metric))] = MetricToJson(value);
+  }
+  return json;
+}
+
+absl::Status JsonToMetric(const Json& json, std::int64_t least, api::TestMetrics& metrics) {
+  if (!json.is_object()) return UnexpectedValue(json, "an object");
+  metrics.clear();
+  for (const auto& [name, value] : json.items()) {
+    const api::TestMetric* metric = api::FindByName<api::TestMetric>(name);
+    if (metric == nullptr) return UnexpectedValue(name, "the name of a metric");
+    LOCKSTEP_RETURN_IF_ERROR(JsonToMetric(value, least, metrics[*metric]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status JsonToMetric(const Json& json, std::int64_t /*least*/, double& value) {

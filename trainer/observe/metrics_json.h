@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "base/status.h"
 #include "trainer/core/count_histogram.h"
 #include "trainer/core/duration_histogram.h"
@@ -18,12 +19,13 @@
 namespace lockstep::train {
 
 // A number is encoded as such, but JSON has neither NaN nor infinity: both are sent as null and
-// decoded as NaN. A histogram is a flat list: the counts, then the sum.
+// decoded as NaN. Metrics of an evaluation are an object by name. A histogram is a flat list: the
+// counts, then the sum.
 template <typename Metrics>
 struct MetricField {
   const char* name;
   std::variant<int Metrics::*, std::int64_t Metrics::*, double Metrics::*,
-               DurationHistogram Metrics::*, CountHistogram Metrics::*>
+               DurationHistogram Metrics::*, CountHistogram Metrics::*, api::TestMetrics Metrics::*>
       member;
   std::int64_t least = 0;  // of an integer
 };
@@ -33,6 +35,7 @@ nlohmann::json MetricToJson(std::int64_t value);
 nlohmann::json MetricToJson(int value);
 nlohmann::json MetricToJson(const DurationHistogram& histogram);
 nlohmann::json MetricToJson(const CountHistogram& histogram);
+nlohmann::json MetricToJson(const api::TestMetrics& metrics);
 
 // InvalidArgument: `json` is not such a value, or an integer is below `least`.
 absl::Status JsonToMetric(const nlohmann::json& json, std::int64_t least, double& value);
@@ -42,6 +45,8 @@ absl::Status JsonToMetric(const nlohmann::json& json, std::int64_t least,
                           DurationHistogram& histogram);
 absl::Status JsonToMetric(const nlohmann::json& json, std::int64_t least,
                           CountHistogram& histogram);
+absl::Status JsonToMetric(const nlohmann::json& json, std::int64_t least,
+                          api::TestMetrics& metrics);
 
 // InvalidArgument: `line` is not a JSON object, or nests deeper than a list of numbers.
 absl::StatusOr<nlohmann::json> ParseMetricsLine(const std::string& line);

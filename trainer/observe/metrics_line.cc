@@ -22,6 +22,7 @@ constexpr auto kReplicaFields = std::to_array<MetricField<ReplicaMetrics>>({
     {"testAccuracy", &ReplicaMetrics::test_accuracy},
     {"meanAbsoluteError", &ReplicaMetrics::mean_absolute_error},
     {"testMeanAbsoluteError", &ReplicaMetrics::test_mean_absolute_error},
+    {"testMetrics", &ReplicaMetrics::test_metrics},
     {"examplesPerSecond", &ReplicaMetrics::examples_per_second},
     {"goodput", &ReplicaMetrics::goodput},
     {"remainingSeconds", &ReplicaMetrics::remaining_seconds},

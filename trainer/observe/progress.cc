@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -53,9 +54,10 @@ void ProgressMeter::ExcludeTimeSinceLastMark() {
   last_mark_ = now;
 }
 
-void ProgressMeter::SetEvaluation(double loss, double accuracy) {
+void ProgressMeter::SetEvaluation(double loss, double accuracy, api::TestMetrics metrics) {
   test_loss_ = IfFinite(loss);
   test_accuracy_ = IfFinite(accuracy);
+  test_metrics_ = std::move(metrics);
 }
 
 ProgressMeter::Mark ProgressMeter::RecentBegin() const {
@@ -90,6 +92,7 @@ api::Progress ProgressMeter::Get() const {
   }
   progress.test_loss = test_loss_;
   progress.test_accuracy = test_accuracy_;
+  progress.test_metrics = test_metrics_;
   progress.examples_per_second = RecentExamplesPerSecond();
   progress.last_checkpoint_step = last_checkpoint_step_;
   progress.update_time = clock_.Now();

@@ -38,7 +38,7 @@ class ProgressMeter {
   // (evaluation, waiting for peers).
   void ExcludeTimeSinceLastMark();
   void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
-  void SetEvaluation(double loss, double accuracy);
+  void SetEvaluation(double loss, double accuracy, api::TestMetrics metrics = {});
   void SetTotalSteps(std::int64_t total_steps) { total_steps_ = total_steps; }
 
   std::int64_t step() const { return step_; }
@@ -78,6 +78,7 @@ class ProgressMeter {
   std::size_t marked_ = 0;            // marks made so far
   std::int64_t last_checkpoint_step_ = -1;
   std::optional<double> test_loss_, test_accuracy_;
+  api::TestMetrics test_metrics_;
 };
 
 }  // namespace lockstep::train

@@ -165,6 +165,7 @@ void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
   // gauges keep the previous process's values.
   const bool knows_run = metrics.generations > 0 || !has_known_run_;
   has_known_run_ = has_known_run_ || metrics.generations > 0;
+  if (knows_run) test_metrics_ = metrics.test_metrics;
   const double redone = RedoneShare(metrics);
   double rework = 0;
   for (std::size_t i = 0; i < std::size(kRows); ++i) {

@@ -45,6 +45,7 @@ class ReplicaSeries {
   const std::string& rank() const { return rank_; }
   bool has_values() const { return has_values_; }
   double value(std::size_t row) const { return values_[row]; }
+  const api::TestMetrics& test_metrics() const { return test_metrics_; }
   const DurationHistogram& histogram(std::size_t row) const { return histograms_[row]; }
   std::int64_t restarts() const { return restarts_; }
 
@@ -56,7 +57,8 @@ class ReplicaSeries {
   std::string rank_;
   bool has_values_ = false;
   std::vector<double> values_, process_totals_;  // by row
-  std::int64_t first_step_ = -1;                 // as the last update has it
+  api::TestMetrics test_metrics_;
+  std::int64_t first_step_ = -1;  // as the last update has it
   std::int64_t step_ = 0, furthest_step_ = 0;
   std::int64_t redone_until_ = 0;  // steps below it had been reached when the values were loaded
   std::vector<DurationHistogram> histograms_, process_histograms_;  // by row

@@ -41,6 +41,7 @@ void Coordinator::Tell(proto::GetStatusResponse& response) const {
   if (evaluation_->has_test_mean_absolute_error()) {
     progress.set_test_mean_absolute_error(evaluation_->test_mean_absolute_error());
   }
+  *progress.mutable_test_metrics() = evaluation_->test_metrics();
 }
 
 std::size_t Coordinator::size() const {

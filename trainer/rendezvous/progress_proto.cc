@@ -2,8 +2,20 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+
+#include "api/v1/enum_names.h"
 
 namespace lockstep::train {
+
+void AddTestMetrics(const api::TestMetrics& metrics,
+                    google::protobuf::RepeatedPtrField<proto::TestMetric>& messages) {
+  for (const auto& [metric, value] : metrics) {
+    proto::TestMetric& message = *messages.Add();
+    message.set_name(std::string(api::NameOf(metric)));
+    message.set_value(value);
+  }
+}
 
 proto::TrainerProgress ToProto(const api::Progress& progress) {
   proto::TrainerProgress message;
@@ -25,6 +37,7 @@ proto::TrainerProgress ToProto(const api::Progress& progress) {
   if (progress.test_mean_absolute_error) {
     message.set_test_mean_absolute_error(*progress.test_mean_absolute_error);
   }
+  AddTestMetrics(progress.test_metrics, *message.mutable_test_metrics());
   if (progress.goodput) message.set_goodput(*progress.goodput);
   if (progress.update_time) {
     const std::chrono::duration<double> since_epoch = progress.update_time->time_since_epoch();
@@ -54,6 +67,10 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   }
   if (message.has_test_mean_absolute_error()) {
     progress.test_mean_absolute_error = message.test_mean_absolute_error();
+  }
+  for (const proto::TestMetric& metric : message.test_metrics()) {
+    const auto* known = api::FindByName<api::TestMetric>(metric.name());
+    if (known != nullptr) progress.test_metrics[*known] = metric.value();
   }
   if (message.has_goodput()) progress.goodput = message.goodput();
   if (message.update_time() > 0) {

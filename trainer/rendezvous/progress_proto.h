@@ -9,4 +9,7 @@ namespace lockstep::train {
 proto::TrainerProgress ToProto(const api::Progress& progress);
 api::Progress FromProto(const proto::TrainerProgress& message);
 
+void AddTestMetrics(const api::TestMetrics& metrics,
+                    google::protobuf::RepeatedPtrField<proto::TestMetric>& messages);
+
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "trainer/rendezvous/gate/dialled_host.h"
 #include "trainer/rendezvous/gate/grpc_options.h"
+#include "trainer/rendezvous/progress_proto.h"
 #include "trainer/rendezvous/service_name.h"
 
 namespace lockstep::train {
@@ -31,6 +32,7 @@ proto::EvaluationReport ReportOf(const Identity& identity, const EvaluationResul
   const bool is_accuracy = api::IsCrossentropy(identity.training.loss.type);
   is_accuracy ? report.set_test_accuracy(result.metric)
               : report.set_test_mean_absolute_error(result.metric);
+  AddTestMetrics(result.metrics, *report.mutable_test_metrics());
   return report;
 }
 

@@ -14,6 +14,7 @@ struct EvaluationResult {
   std::int64_t step = -1;  // of the checkpoint; -1: nothing is evaluated yet
   // Means over the test set. The metric is the accuracy, or the mean absolute error: api::MetricOf.
   double loss = 0, metric = 0;
+  api::TestMetrics metrics = {};    // that training.evaluation.metrics names
   bool misses_checkpoints = false;  // that the leading pod has told of: see UnseenCheckpoints
   std::string test_set = {};        // what the numbers are of: see IdentityOf; and the loss
   bool voids_earlier = false;       // step is -1, but there were results on another test set

@@ -92,7 +92,8 @@ api::VariantResult ResultOf(const ReplicaMetrics& last, int index) {
           .test_loss = last.test_loss,
           .test_accuracy = last.test_accuracy,
           .mean_absolute_error = last.mean_absolute_error,
-          .test_mean_absolute_error = last.test_mean_absolute_error};
+          .test_mean_absolute_error = last.test_mean_absolute_error,
+          .test_metrics = last.test_metrics};
 }
 
 }  // namespace lockstep::train

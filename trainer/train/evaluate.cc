@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -23,14 +25,16 @@ StepPlan EvaluationPlan(const Session& session) {
 }
 
 struct Sums {
+  explicit Sums(const Session& session) : metrics(session.training().evaluation) {}
   double loss = 0, correct = 0, examples = 0;
+  EvaluationMetrics metrics;
 };
 
-void RunParts(Session& session, const Batch& batch) {
+void RunParts(Session& session, const Batch& batch, EvaluationMetrics& metrics) {
   for (int part = 0; part < session.parts(); ++part) {
     session.Load(batch, part);
     session.model().Forward(Mode::kEvaluation);
-    session.evaluation_loss().Run();
+    session.AddEvaluation(metrics);
   }
 }
 
@@ -38,9 +42,9 @@ void RunParts(Session& session, const Batch& batch) {
 absl::Status AddBatch(Session& session, StageGroups* groups, const Batch* batch, Sums& sums) {
   session.BeginEvaluation();
   if (groups == nullptr) {
-    RunParts(session, *batch);
+    RunParts(session, *batch, sums.metrics);
   } else {
-    LOCKSTEP_RETURN_IF_ERROR(EvaluateStage(session, *groups, batch));
+    LOCKSTEP_RETURN_IF_ERROR(EvaluateStage(session, *groups, batch, sums.metrics));
   }
   const LossTotals totals = session.EndEvaluation();
   sums.loss += totals.loss;
@@ -60,18 +64,28 @@ std::unique_ptr<Loader> MakeLoader(const Session& session, const StepPlan& plan,
                                                .end_step = plan.StepsPerEpoch()});
 }
 
-std::array<float, 5> ToFloats(const Sums& sums) {
+constexpr std::size_t kFloatsOfLoss = 5;  // what is before those of the metrics
+
+std::vector<float> ToFloats(const Sums& sums) {
   const CountLimbs correct = SplitCount(sums.correct), examples = SplitCount(sums.examples);
-  return {static_cast<float>(sums.loss), correct.high, correct.low, examples.high, examples.low};
+  std::vector<float> floats = {static_cast<float>(sums.loss), correct.high, correct.low,
+                               examples.high, examples.low};
+  const std::vector<float> of_metrics = sums.metrics.Totals();
+  floats.insert(floats.end(), of_metrics.begin(), of_metrics.end());
+  return floats;
 }
 
-Evaluation ToEvaluation(const std::array<float, 5>& sums, std::int64_t expected) {
-  const double total = JoinCount({.high = sums[3], .low = sums[4]});
+// `floats`: the sums of all ranks'. Takes the totals of the metrics into `metrics`.
+Evaluation ToEvaluation(std::span<const float> floats, EvaluationMetrics& metrics,
+                        std::int64_t expected) {
+  const double total = JoinCount({.high = floats[3], .low = floats[4]});
   LOCKSTEP_CHECK(total == static_cast<double>(expected),
                  "evaluation counted {} test samples, expected {}", total, expected);
-  return {.loss = static_cast<double>(sums[0]) / total,
-          .accuracy = JoinCount({.high = sums[1], .low = sums[2]}) / total,
-          .examples = expected};
+  metrics.SetTotals(floats.subspan(kFloatsOfLoss));
+  return {.loss = static_cast<double>(floats[0]) / total,
+          .accuracy = JoinCount({.high = floats[1], .low = floats[2]}) / total,
+          .examples = expected,
+          .metrics = metrics.Results()};
 }
 
 }  // namespace
@@ -81,7 +95,7 @@ std::variant<Evaluation, LoopOutcome> Evaluate(
     const std::function<std::optional<LoopOutcome>()>& batch_done) {
   const StepPlan plan = EvaluationPlan(session);
   const auto loader = MakeLoader(session, plan, rank);
-  Sums own;
+  Sums own(session);
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
     absl::StatusOr<const Batch*> batch = nullptr;
     if (loader != nullptr) batch = loader->Next();
@@ -93,11 +107,11 @@ std::variant<Evaluation, LoopOutcome> Evaluate(
     }
     if (std::optional<LoopOutcome> ended = batch_done()) return *std::move(ended);
   }
-  std::array<float, 5> sums = ToFloats(own);
+  std::vector<float> sums = ToFloats(own);
   if (absl::Status summed = strategy.Sum(sums); !summed.ok()) {
     return EndOfStrategy(std::move(summed));
   }
-  return ToEvaluation(sums, plan.examples);
+  return ToEvaluation(sums, own.metrics, plan.examples);
 }
 
 std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
@@ -106,7 +120,7 @@ std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
   const StepPlan plan{.examples = session.test_data()->size(),
                       .global_batch = session.plan().LocalBatch()};
   const auto loader = MakeLoader(session, plan, /*rank=*/0);
-  Sums sums;
+  Sums sums(session);
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
     const absl::StatusOr<const Batch*> batch = loader->Next();
     if (!batch.ok()) return FailedFor(batch.status());
@@ -115,7 +129,7 @@ std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
     batch_done();
     if (stop_requested()) return std::nullopt;
   }
-  return ToEvaluation(ToFloats(sums), plan.examples);
+  return ToEvaluation(ToFloats(sums), sums.metrics, plan.examples);
 }
 
 std::optional<LoopOutcome> DivergedFor(std::int64_t step, double loss) {

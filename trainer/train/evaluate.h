@@ -1,4 +1,5 @@
-// Computes loss and accuracy over the test set. The ranks share the work; every sample counts once.
+// Computes loss, accuracy and named metrics over the test set. The ranks share the work; every
+// sample counts once.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@ namespace lockstep::train {
 struct Evaluation {
   double loss = 0, accuracy = 0;  // means over the test set
   std::int64_t examples = 0;
+  api::TestMetrics metrics;  // those of training.evaluation.metrics
 };
 
 // Collective: every rank calls it, and all get the same result. Calls `batch_done` after each

@@ -15,8 +15,10 @@
 #include "base/log.h"
 #include "trainer/backend/host_view.h"
 #include "trainer/core/crc32c.h"
+#include "trainer/observe/metrics_json.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/optim/learning_rate.h"
+#include "trainer/train/evaluation_metrics.h"
 
 namespace lockstep::train {
 namespace {
@@ -49,6 +51,23 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
   Publish();
 }
 
+void Reporter::SetEvaluation(const auto& of) {
+  metrics_.test_metrics = NamedOf(of.test_metrics);
+  meter_.SetEvaluation(of.test_loss, of.test_accuracy, metrics_.test_metrics);
+  metrics_.test_loss = of.test_loss;
+  (HasAccuracy() ? metrics_.test_accuracy : metrics_.test_mean_absolute_error) = of.test_accuracy;
+}
+
+nlohmann::json Reporter::EvaluationFields(std::int64_t step, const auto& of) const {
+  nlohmann::json fields = {
+      {"step", step},
+      {"testLoss", of.test_loss},
+      {NameOfMetric("testAccuracy", "testMeanAbsoluteError"), of.test_accuracy}};
+  const api::TestMetrics named = NamedOf(of.test_metrics);
+  if (!named.empty()) fields["testMetrics"] = MetricToJson(named);
+  return fields;
+}
+
 void Reporter::GenerationStarted(const Membership& membership, const std::string& communicator,
                                  const RunState& state) {
   rank_ = membership.rank;
@@ -65,7 +84,7 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   // Where an Evaluator evaluates, these do not, and what a checkpoint holds is not its last result.
   const bool evaluates = session_.training().evaluation.enabled;
   if (evaluates && state.evaluated_step >= 0) {
-    SetEvaluation(state.test_loss, state.test_accuracy);
+    SetEvaluation(state);
   }
   SetTotalSteps(state);
   step_began_ = clock_.SteadyNow();
@@ -239,13 +258,10 @@ void Reporter::RunDone(const RunState& state) {
 
 // What the run ends with is not what was evaluated last.
 void Reporter::ReportBest(const BestEvaluation& best) {
-  SetEvaluation(best.test_loss, best.test_accuracy);
+  SetEvaluation(best);
   Publish();
   if (!IsRankZero()) return;
-  LogInfo("the run ends with the model of its best evaluation",
-          {{"step", best.step},
-           {"testLoss", best.test_loss},
-           {NameOfMetric("testAccuracy", "testMeanAbsoluteError"), best.test_accuracy}});
+  LogInfo("the run ends with the model of its best evaluation", EvaluationFields(best.step, best));
   SendProgress();
 }
 
@@ -257,27 +273,21 @@ void Reporter::BatchEvaluated() {
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   step_began_ = clock_.SteadyNow();
-  SetEvaluation(state.test_loss, state.test_accuracy);
+  SetEvaluation(state);
   SetTotalSteps(state);
   Publish();
   if (!IsRankZero()) return;
-  LogInfo("evaluated",
-          {{"step", state.step},
-           {"testLoss", state.test_loss},
-           {NameOfMetric("testAccuracy", "testMeanAbsoluteError"), state.test_accuracy}});
+  LogInfo("evaluated", EvaluationFields(state.step, state));
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", state.test_loss, state.step);
     summaries_->Scalar(NameOfMetric("test/accuracy", "test/mean_absolute_error"),
                        state.test_accuracy, state.step);
+    for (const auto& [metric, value] : NamedOf(state.test_metrics)) {
+      summaries_->Scalar(SummaryTagOf(metric), value, state.step);
+    }
     FlushSummaries();
   }
   SendProgress();
-}
-
-void Reporter::SetEvaluation(double loss, double accuracy) {
-  meter_.SetEvaluation(loss, accuracy);
-  metrics_.test_loss = loss;
-  (HasAccuracy() ? metrics_.test_accuracy : metrics_.test_mean_absolute_error) = accuracy;
 }
 
 void Reporter::Restored(std::int64_t step, Time saved) {

@@ -77,7 +77,12 @@ class Reporter {
     return HasAccuracy() ? accuracy : error;
   }
   double Rate(std::int64_t step) const;
-  void SetEvaluation(double loss, double accuracy);
+  api::TestMetrics NamedOf(const KeptMetrics& metrics) const {
+    return metrics.Of(session_.training().evaluation);
+  }
+  // `of`: a RunState or a BestEvaluation.
+  void SetEvaluation(const auto& of);
+  nlohmann::json EvaluationFields(std::int64_t step, const auto& of) const;
   void ReportBest(const BestEvaluation& best);
   bool EndsBeforeLastStep(const RunState& state) const;
   void SetTotalSteps(const RunState& state);

@@ -14,7 +14,50 @@ namespace lockstep::train {
 
 // Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
 // that trainers with other fields refuse each other.
-static_assert(kProtocol == 10 && sizeof(RunState) == 192);
+static_assert(kProtocol == 11 && sizeof(RunState) == 352);
+
+KeptMetrics::KeptMetrics(const api::TestMetrics& metrics, const api::EvaluationSpec& by) {
+  for (const auto& [metric, value] : metrics) {
+    values_[static_cast<std::size_t>(metric)] = value;
+    has_[static_cast<std::size_t>(metric)] = 1;
+  }
+  if (metrics.contains(api::TestMetric::kTopKCategoricalAccuracy)) top_k_ = by.top_k;
+}
+
+api::TestMetrics KeptMetrics::Of(const api::EvaluationSpec& spec) const {
+  api::TestMetrics found;
+  for (const api::TestMetric metric : spec.metrics) {
+    const auto place = static_cast<std::size_t>(metric);
+    const bool is_of_other_k =
+        metric == api::TestMetric::kTopKCategoricalAccuracy && top_k_ != spec.top_k;
+    if (has_[place] != 0 && !is_of_other_k) found[metric] = values_[place];
+  }
+  return found;
+}
+
+nlohmann::json KeptMetrics::ToJson() const {
+  nlohmann::json json;
+  for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
+    const auto place = static_cast<std::size_t>(metric);
+    if (has_[place] != 0) json[std::string(name)] = values_[place];
+  }
+  if (top_k_ != 0) json["topK"] = top_k_;
+  return json;
+}
+
+KeptMetrics KeptMetrics::FromJson(const nlohmann::json& json) {
+  KeptMetrics kept;
+  if (json.is_null()) return kept;
+  for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
+    const auto place = static_cast<std::size_t>(metric);
+    const auto found = json.find(std::string(name));
+    if (found == json.end()) continue;
+    found->get_to(kept.values_[place]);
+    kept.has_[place] = 1;
+  }
+  kept.top_k_ = json.value("topK", kept.top_k_);
+  return kept;
+}
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};
@@ -50,6 +93,7 @@ void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& pla
             .value = value,
             .test_loss = state.test_loss,
             .test_accuracy = state.test_accuracy,
+            .test_metrics = state.test_metrics,
             .metric = stopping.metric};
   } else {
     best.without_improvement += 1;
@@ -59,6 +103,7 @@ void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& pla
 void ForgetEvaluations(RunState& state) {
   state.evaluated_step = -1;
   state.test_loss = state.test_accuracy = 0;
+  state.test_metrics = {};
   state.best = {};
 }
 
@@ -97,6 +142,7 @@ void ReadEvaluation(const nlohmann::json& json, RunState& state) {
   json.at("evaluatedStep").get_to(state.evaluated_step);
   loss.get_to(state.test_loss);
   accuracy.get_to(state.test_accuracy);
+  state.test_metrics = KeptMetrics::FromJson(json.value("testMetrics", nlohmann::json()));
   state.evaluated_on = json.value("evaluatedOn", state.evaluated_on);
 }
 
@@ -108,6 +154,7 @@ void ReadBest(const nlohmann::json& json, BestEvaluation& best) {
   written.at("withoutImprovement").get_to(best.without_improvement);
   best.test_loss = written.value("testLoss", best.test_loss);
   best.test_accuracy = written.value("testAccuracy", best.test_accuracy);
+  best.test_metrics = KeptMetrics::FromJson(written.value("testMetrics", nlohmann::json()));
   // A metric of a later version is another one than the job's.
   const auto* metric = api::FindByName<api::BestMetric>(written.at("metric").get<std::string>());
   if (metric == nullptr) {
@@ -117,13 +164,21 @@ void ReadBest(const nlohmann::json& json, BestEvaluation& best) {
   }
 }
 
+// A job that names none writes what it has always written.
+void AddMetrics(const KeptMetrics& metrics, nlohmann::json& json) {
+  nlohmann::json written = metrics.ToJson();
+  if (!written.is_null()) json["testMetrics"] = std::move(written);
+}
+
 nlohmann::json BestToJson(const BestEvaluation& best) {
-  return {{"step", best.step},
-          {"value", best.value},
-          {"testLoss", best.test_loss},
-          {"testAccuracy", best.test_accuracy},
-          {"withoutImprovement", best.without_improvement},
-          {"metric", std::string(api::NameOf(best.metric))}};
+  nlohmann::json json = {{"step", best.step},
+                         {"value", best.value},
+                         {"testLoss", best.test_loss},
+                         {"testAccuracy", best.test_accuracy},
+                         {"withoutImprovement", best.without_improvement},
+                         {"metric", std::string(api::NameOf(best.metric))}};
+  AddMetrics(best.test_metrics, json);
+  return json;
 }
 
 absl::Status ExpectNoNegativeCount(const RunState& state) {
@@ -160,6 +215,7 @@ nlohmann::json RunStateToJson(const RunState& state) {
                          {"lossScaleUpdates", state.loss_scale.updates},
                          {"testLoss", state.test_loss},
                          {"testAccuracy", state.test_accuracy}};
+  AddMetrics(state.test_metrics, json);
   if (state.best != BestEvaluation{}) json["best"] = BestToJson(state.best);
   return json;
 }

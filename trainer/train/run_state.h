@@ -1,11 +1,15 @@
 // A run's position and statistics, apart from the model's tensors. Equal on all ranks.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/v1/enum_names.h"
 #include "api/v1/training_job.h"
 #include "trainer/data/sampler.h"
 #include "trainer/observe/ledger.h"
@@ -14,11 +18,31 @@
 
 namespace lockstep::train {
 
+// The named metrics of an evaluation. Trivially copyable, unlike api::TestMetrics.
+class KeptMetrics {
+ public:
+  KeptMetrics() = default;
+  KeptMetrics(const api::TestMetrics& metrics, const api::EvaluationSpec& by);
+  // Those that `spec` names, as far as they were measured as it says.
+  api::TestMetrics Of(const api::EvaluationSpec& spec) const;
+  nlohmann::json ToJson() const;  // null: there are none
+  // Passes over those that are unknown. Throws nlohmann::json::exception.
+  static KeptMetrics FromJson(const nlohmann::json& json);
+  bool operator==(const KeptMetrics&) const = default;
+
+ private:
+  static constexpr std::size_t kMost = std::size(api::kEnumNames<api::TestMetric>);
+  std::array<double, kMost> values_ = {};  // by metric; 0: see has_
+  std::array<std::int32_t, kMost> has_ = {};
+  std::int64_t top_k_ = 0;
+};
+
 // What early stopping keeps of the evaluations so far.
 struct BestEvaluation {
   std::int64_t step = -1;  // of the best one; -1: there is none yet
   double value = 0;        // of `metric`
   double test_loss = 0, test_accuracy = 0;
+  KeptMetrics test_metrics;
   std::int64_t without_improvement = 0;  // evaluations since then
   api::BestMetric metric = api::BestMetric::kLoss;
   bool operator==(const BestEvaluation&) const = default;
@@ -31,6 +55,7 @@ struct RunState {
   Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
+  KeptMetrics test_metrics;
   std::uint64_t evaluated_on = 0;  // Session::EvaluationDigest() at that step; 0: not known
   // Steps that updated nothing: see StepTotals::skipped.
   std::int64_t skipped_steps = 0;            // since the job began

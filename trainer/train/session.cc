@@ -130,6 +130,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   } else {
     LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckTopK(training_.evaluation, outputs_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(

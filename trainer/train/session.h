@@ -25,6 +25,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/strategy/stage_groups.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/evaluation_metrics.h"
 #include "trainer/train/followed_run.h"
 
 namespace lockstep::train {
@@ -217,16 +218,19 @@ class Session {
     return backend_->IsHost() || stage_.count > 1 ? 1 : kMostStepsBegun;
   }
 
-  // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
+  // The evaluation loss's totals: sets them to zero, adds those of the part that was loaded and
+  // computed last, and reads them. EndEvaluation blocks. If `metrics` names any, AddEvaluation
+  // blocks, too, and adds the part's rows to them.
   void BeginEvaluation();
+  void AddEvaluation(EvaluationMetrics& metrics);
   LossTotals EndEvaluation();
 
   // Queues, or replays, the work that is the same in every step. Update uses it, too.
   StepRecorder& recorder() { return *recorder_; }
 
-  // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
+  // It and the evaluation's loss are bound to the model's logits and to the loaded batch's labels
+  // and weights.
   LossOp& training_loss() { return *training_loss_; }
-  LossOp& evaluation_loss() { return *evaluation_loss_; }
 
  private:
   // What the host uploads before a step.
@@ -322,8 +326,9 @@ class Session {
   std::vector<std::int32_t> labels_;  // of a part, for the upload
   std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
   std::vector<float> weights_;
-  UpdateSettings settings_;   // of the step that was begun last
-  std::int64_t outputs_ = 0;  // the model's outputs for one sample
+  std::vector<float> evaluated_outputs_;  // of a part; empty if no evaluation looks at them
+  UpdateSettings settings_;               // of the step that was begun last
+  std::int64_t outputs_ = 0;              // the model's outputs for one sample
   int parts_ = 1;
   std::unique_ptr<StepRecorder> recorder_;  // uses the memory above
 };

@@ -1,5 +1,6 @@
 // The parts of a step of a session.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -189,6 +190,21 @@ LossTotals Session::OwnTotals() {
 
 void Session::BeginEvaluation() {
   backend_->Zero(device_.evaluation, sizeof(LossTotals));
+}
+
+// The logits and predictions are float32, whatever the model computes in.
+void Session::AddEvaluation(EvaluationMetrics& metrics) {
+  evaluation_loss_->Run();
+  if (metrics.empty()) return;
+  evaluated_outputs_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
+  backend_->Download(model_->logits(), evaluated_outputs_.data(),
+                     evaluated_outputs_.size() * sizeof(float));
+  const bool reads_labels = targets_.empty();
+  metrics.Add({.outputs = evaluated_outputs_,
+               .labels = reads_labels ? std::span<const std::int32_t>(labels_)
+                                      : std::span<const std::int32_t>(),
+               .targets = targets_,
+               .weights = weights_});
 }
 
 LossTotals Session::EndEvaluation() {

@@ -32,7 +32,7 @@ class StageBatch {
   // gradients become ready.
   absl::Status Train(PhaseClock& phases, const std::function<void(api::StepPart)>& entered,
                      const OnReady& on_ready);
-  absl::Status Evaluate();
+  absl::Status Evaluate(EvaluationMetrics& metrics);
 
  private:
   absl::Status Forward(int part, Mode mode);
@@ -101,11 +101,7 @@ absl::Status StageBatch::Forward(int part, Mode mode) {
   LOCKSTEP_RETURN_IF_ERROR(TakeInput(part));
   session_.model_of(part).Forward(mode);
   if (!session_.stage().is_last()) return SendOutput(part);
-  if (mode == Mode::kTraining) {
-    session_.training_loss().Run();
-  } else {
-    session_.evaluation_loss().Run();
-  }
+  if (mode == Mode::kTraining) session_.training_loss().Run();
   return absl::OkStatus();
 }
 
@@ -158,10 +154,11 @@ absl::Status StageBatch::Train(PhaseClock& phases,
   return absl::OkStatus();
 }
 
-absl::Status StageBatch::Evaluate() {
+absl::Status StageBatch::Evaluate(EvaluationMetrics& metrics) {
   ExpectMessages(/*trains=*/false);
   for (int part = 0; part < session_.parts(); ++part) {
     LOCKSTEP_RETURN_IF_ERROR(Forward(part, Mode::kEvaluation));
+    if (session_.stage().is_last()) session_.AddEvaluation(metrics);
   }
   return absl::OkStatus();
 }
@@ -249,8 +246,9 @@ std::optional<LoopOutcome> RunStageStep(Session& session, Strategy& strategy, Lo
   return std::nullopt;
 }
 
-absl::Status EvaluateStage(Session& session, StageGroups& groups, const Batch* batch) {
-  return StageBatch(session, groups, batch).Evaluate();
+absl::Status EvaluateStage(Session& session, StageGroups& groups, const Batch* batch,
+                           EvaluationMetrics& metrics) {
+  return StageBatch(session, groups, batch).Evaluate(metrics);
 }
 
 }  // namespace lockstep::train

@@ -20,7 +20,9 @@ std::optional<LoopOutcome> RunStageStep(Session& session, Strategy& strategy, Lo
                                         const StepOptions& options, PhaseClock& phases);
 
 // Computes the parts of a batch for an evaluation. `batch`: of a first stage; else null. Adds the
-// loss's totals in the last stage, and nothing in others. Errors are those of the links.
-absl::Status EvaluateStage(Session& session, StageGroups& groups, const Batch* batch);
+// loss's totals and the metrics in the last stage, and nothing in others. Errors are those of the
+// links.
+absl::Status EvaluateStage(Session& session, StageGroups& groups, const Batch* batch,
+                           EvaluationMetrics& metrics);
 
 }  // namespace lockstep::train

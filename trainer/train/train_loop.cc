@@ -194,6 +194,7 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   state.evaluated_step = state.step;
   state.test_loss = evaluation->loss;
   state.test_accuracy = evaluation->accuracy;
+  state.test_metrics = {evaluation->metrics, session.training().evaluation};
   state.evaluated_on = session.EvaluationDigest();
   if (const auto& stopping = session.training().early_stopping) {
     CountEvaluation(*stopping, session.plan(), state);

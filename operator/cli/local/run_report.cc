@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1/enum_names.h"
 #include "base/printable.h"
 #include "operator/cli/text/job_table.h"
 #include "operator/cli/text/or_null.h"
@@ -57,12 +58,15 @@ OrderedJson FailureJson(const RunReport& report) {
   return json;
 }
 
-// Adds the mean absolute errors, which only losses of regression have. `result`: a Progress or a
-// VariantResult.
-void AddErrors(const auto& result, OrderedJson& json) {
+// Adds the mean absolute errors, which only losses of regression have, and the metrics that the job
+// names. `result`: a Progress or a VariantResult.
+void AddMetrics(const auto& result, OrderedJson& json) {
   if (result.mean_absolute_error) json["mean_absolute_error"] = *result.mean_absolute_error;
   if (result.test_mean_absolute_error) {
     json["test_mean_absolute_error"] = *result.test_mean_absolute_error;
+  }
+  for (const auto& [metric, value] : result.test_metrics) {
+    json["test_metrics"][std::string(api::NameOf(metric))] = value;
   }
 }
 
@@ -78,7 +82,7 @@ OrderedJson VariantsJson(const std::vector<api::VariantResult>& variants) {
     json["accuracy"] = OrNull(variant.accuracy);
     json["test_accuracy"] = OrNull(variant.test_accuracy);
     json["test_loss"] = OrNull(variant.test_loss);
-    AddErrors(variant, json);
+    AddMetrics(variant, json);
     list.push_back(std::move(json));
   }
   return list;
@@ -122,7 +126,7 @@ OrderedJson ToJson(const RunReport& report) {
   json["accuracy"] = OrNull(progress.accuracy);
   json["test_accuracy"] = OrNull(progress.test_accuracy);
   json["test_loss"] = OrNull(progress.test_loss);
-  AddErrors(progress, json);
+  AddMetrics(progress, json);
   json["images_per_second"] =
       progress.examples_per_second > 0 ? OrderedJson(progress.examples_per_second) : OrderedJson();
   json["checkpoint"] = OrNull(report.checkpoint);
@@ -151,6 +155,9 @@ std::string ToText(const RunReport& report) {
     if (progress.test_mean_absolute_error) {
       text += fmt::format("test           mean absolute error {:.4g}\n",
                           *progress.test_mean_absolute_error);
+    }
+    for (const auto& [metric, value] : progress.test_metrics) {
+      text += fmt::format("test           {} {:.4g}\n", api::NameOf(metric), value);
     }
     if (progress.loss && progress.mean_absolute_error) {
       text += fmt::format("training       loss {:.4f}, mean absolute error {:.4g} after {} steps\n",

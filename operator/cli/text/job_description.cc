@@ -69,6 +69,9 @@ std::string ProgressText(const api::TrainingJobStatus& status, Time now) {
   if (progress.test_accuracy) {
     line += fmt::format(", test accuracy {:.4g} %", 100 * *progress.test_accuracy);
   }
+  for (const auto& [metric, value] : progress.test_metrics) {
+    line += fmt::format(", test {} {:.4g}", api::NameOf(metric), value);
+  }
   if (progress.estimated_remaining_seconds && !api::IsTerminal(status)) {
     line += fmt::format(", {} left", FormatSeconds(*progress.estimated_remaining_seconds));
   }

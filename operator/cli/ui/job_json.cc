@@ -91,6 +91,12 @@ Json MillisOrNull(const std::optional<Time>& time) {
   return Millis(*time);
 }
 
+Json MetricsJson(const api::TestMetrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [metric, value] : metrics) json[std::string(api::NameOf(metric))] = value;
+  return json;
+}
+
 Json ListedJson(const ListedJob& listed) {
   const api::TrainingJobStatus& status = listed.job.status;
   const api::Progress progress = status.progress.value_or(api::Progress());
@@ -106,6 +112,7 @@ Json ListedJson(const ListedJob& listed) {
           {"loss", OrNull(progress.loss)},
           {"accuracy", OrNull(progress.accuracy)},
           {"test_accuracy", OrNull(progress.test_accuracy)},
+          {"test_metrics", MetricsJson(progress.test_metrics)},
           {"examples_per_second", progress.examples_per_second},
           {"goodput", OrNull(progress.goodput)},
           {"remaining_seconds", over ? Json() : OrNull(progress.estimated_remaining_seconds)},

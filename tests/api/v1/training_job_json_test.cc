@@ -372,7 +372,7 @@ class JobSource {
     training.checkpoint = {Flip() ? Text() : "", Small(), Small()};
     if (Flip()) training.checkpoint.export_to = Text();
     training.summaries = {Flip() ? Text() : "", Small()};
-    training.evaluation = {Flip(), Small()};
+    training.evaluation = {Flip(), Small(), {TestMetric::kRecall, TestMetric::kAuc}, 1 + Small()};
     training.rendezvous_timeout_seconds = Small();
   }
 
@@ -456,8 +456,15 @@ class JobSource {
     status.restarts = {Small(), Small(), 0, Small()};
     if (Flip()) {
       status.progress =
-          Progress{Small(), Small(), Real(), Real(), Real(),  Real(),  Real(),  Real(),
-                   Real(),  Real(),  Real(), Real(), Small(), Small(), Small(), Instant()};
+          Progress{Small(),  Small(),
+                   Real(),   Real(),
+                   Real(),   Real(),
+                   Real(),   Real(),
+                   Real(),   {{TestMetric::kAuc, Real()}, {TestMetric::kRecall, Real()}},
+                   Real(),   Real(),
+                   Real(),   Small(),
+                   Small(),  Small(),
+                   Instant()};
     }
     if (Flip()) status.failure = Failure{Text(), Small(), Text(), Small(), Text(), Text()};
   }

@@ -759,6 +759,29 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.early_stopping.emplace().metric = BestMetric::kMeanAbsoluteError; },
        "spec.training.earlyStopping.metric: found MeanAbsoluteError with loss "
        "SparseCategoricalCrossentropy, expected Accuracy or Loss"},
+      {[](TrainingSpec& t) {
+         t.evaluation = {.metrics = {TestMetric::kTopKCategoricalAccuracy, TestMetric::kAuc}};
+       },
+       "spec.training.evaluation.metrics[1]: found AUC with loss SparseCategoricalCrossentropy, "
+       "expected TopKCategoricalAccuracy"},
+      {[](TrainingSpec& t) {
+         t.loss.type = LossType::kBinaryCrossentropy;
+         t.evaluation.metrics = {TestMetric::kMeanSquaredError};
+       },
+       "spec.training.evaluation.metrics[0]: found MeanSquaredError with loss BinaryCrossentropy, "
+       "expected AUC or Precision or Recall"},
+      {[](TrainingSpec& t) {
+         t.loss.type = LossType::kHuber;
+         t.dataset = {.format = DatasetFormat::kSynthetic};
+         t.evaluation.metrics = {TestMetric::kPrecision};
+       },
+       "spec.training.evaluation.metrics[0]: found Precision with loss Huber, expected "
+       "MeanSquaredError or RootMeanSquaredError"},
+      {[](TrainingSpec& t) {
+         t.evaluation = {.enabled = false, .metrics = {TestMetric::kTopKCategoricalAccuracy}};
+       },
+       "spec.training.evaluation.metrics: found with enabled false, expected none: only an "
+       "evaluation measures them"},
       {[](TrainingSpec& t) { t.checkpoint.directory = "checkpoints"; },
        "spec.training.checkpoint.directory: found \"checkpoints\", expected an absolute path in "
        "the container"},

@@ -221,6 +221,26 @@ TEST(ProgressPollerTest, AnEvaluationWithoutANumberIsAnEvaluation) {
   EXPECT_TRUE(std::isnan(*progress->test_mean_absolute_error));
 }
 
+TEST(ProgressPollerTest, NamedMetricsThatAreKnownAndFiniteAreTaken) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  trainer.SetProgress([](auto& progress) {
+    const auto add = [&](const char* name, double value) {
+      auto& metric = *progress.add_test_metrics();
+      metric.set_name(name);
+      metric.set_value(value);
+    };
+    add("AUC", 0.75);
+    add("Recall", std::numeric_limits<double>::quiet_NaN());
+    add("OfALaterVersion", 0.5);
+  });
+  trainer.SetStep(7);
+  const auto progress = WaitForStep(poller, trainer, 7);
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->test_metrics, (api::TestMetrics{{api::TestMetric::kAuc, 0.75}}));
+}
+
 TEST(ProgressPollerTest, AnEvaluatorThatMissesCheckpointsIsPartOfTheGroupsReport) {
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());

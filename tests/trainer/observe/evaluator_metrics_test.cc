@@ -15,6 +15,7 @@ TEST(EvaluatorMetricsTest, ALineIsDecodedAsItWasEncoded) {
       EncodeEvaluatorMetrics({.step = 9,
                               .test_loss = 0.5,
                               .test_mean_absolute_error = std::numeric_limits<double>::infinity(),
+                              .test_metrics = {{api::TestMetric::kAuc, 0.75}},
                               .evaluations = 3,
                               .batches = 40,
                               .skipped = 2,
@@ -24,6 +25,7 @@ TEST(EvaluatorMetricsTest, ALineIsDecodedAsItWasEncoded) {
   EXPECT_EQ(decoded->test_loss, 0.5);
   EXPECT_TRUE(std::isnan(decoded->test_accuracy)) << "unknown";
   EXPECT_TRUE(std::isnan(decoded->test_mean_absolute_error)) << "JSON has no infinity";
+  EXPECT_EQ(decoded->test_metrics, (api::TestMetrics{{api::TestMetric::kAuc, 0.75}}));
   EXPECT_EQ(decoded->evaluations, 3);
   EXPECT_EQ(decoded->batches, 40);
   EXPECT_EQ(decoded->skipped, 2);

@@ -176,6 +176,22 @@ TEST(MetricsServerTest, OnlyAnEvaluatorHasItsSeries) {
   EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_evaluations_total 2\n"));
 }
 
+TEST(MetricsServerTest, NamedMetricsAreSeriesOfOneFamily) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  server->Update(0, metrics);
+  server->UpdateEvaluator({});
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("test_metric")));
+  metrics.test_metrics = {{api::TestMetric::kAuc, 0.5}, {api::TestMetric::kRecall, 0.25}};
+  server->Update(0, metrics);
+  server->UpdateEvaluator({.test_metrics = {{api::TestMetric::kAuc, 0.75}}});
+  const std::string answer = Scrape(*server);
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_test_metric{rank=\"0\",metric=\"AUC\"} 0.5\n"
+                                "lockstep_trainer_test_metric{rank=\"0\",metric=\"Recall\"} "
+                                "0.25\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_test_metric{metric=\"AUC\"} 0.75\n"));
+}
+
 TEST(MetricsServerTest, RestartsOfAProcessWithoutARankAreCounted) {
   const auto of_server = StartServer(), of_evaluator = StartServer();
   of_server->UpdateServer({.server = 2});
@@ -244,10 +260,11 @@ std::map<std::string, std::string> Types(std::istream& lines, const std::string&
 TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
   const auto server = StartServer();
   ReplicaMetrics metrics;
+  metrics.test_metrics = {{api::TestMetric::kAuc, 0.5}};
   server->ShowRefusals([] { return 0; });
   server->Update(0, metrics);
   server->UpdateServer({});
-  server->UpdateEvaluator({});
+  server->UpdateEvaluator({.test_metrics = metrics.test_metrics});
   std::istringstream exported(Scrape(*server));
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),

@@ -18,6 +18,7 @@
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
 #include "trainer/rendezvous/identity_roster.h"
+#include "trainer/rendezvous/progress_proto.h"
 #include "trainer/rendezvous/rendezvous_client.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 
@@ -155,6 +156,13 @@ TEST_P(ReportEvaluationTest, TheMetricOfARegressionIsItsError) {
   const proto::TrainerProgress progress = Progress();
   EXPECT_EQ(progress.test_mean_absolute_error(), 0.25);
   EXPECT_FALSE(progress.has_test_accuracy());
+}
+
+TEST_P(ReportEvaluationTest, NamedMetricsAreTold) {
+  using enum api::TestMetric;
+  const api::TestMetrics metrics = {{kAuc, 0.75}, {kPrecision, 0.5}, {kRecall, 0.25}};
+  ASSERT_TRUE(Report(identity_, {.step = 5, .metrics = metrics}).ok());
+  EXPECT_EQ(FromProto(Progress()).test_metrics, metrics);
 }
 
 TEST_P(ReportEvaluationTest, AnotherJobsEvaluatorIsRefused) {

@@ -8,10 +8,13 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "api/v1/enum_names.h"
 #include "tests/trainer/train/rank.h"
 
 namespace lockstep::train {
@@ -42,6 +45,107 @@ TEST(EvaluateTest, PartsGiveTheEvaluationOfTheWhole) {
   EXPECT_EQ(parts.accuracy, whole.accuracy);
   EXPECT_GT(whole.accuracy, 0);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-6 * whole.loss);
+}
+
+struct Layout {
+  std::string device = "reference";
+  int stages = 1, pipelines = 1;
+};
+
+// What each rank finds of the initial parameters.
+std::vector<Evaluation> EvaluateOn(const api::TrainingSpec& training, const Layout& layout) {
+  const int world = layout.stages * layout.pipelines;
+  LocalRendezvousHub hub(world);
+  std::vector<Evaluation> found(static_cast<std::size_t>(world));
+  std::vector<std::thread> threads;
+  for (int number = 0; number < world; ++number) {
+    threads.emplace_back([&, number] {
+      Rank rank(training, world, hub, number, nullptr, layout.device, nullptr,
+                RankPlace{.stages = layout.stages});
+      const auto membership = rank.rendezvous.Join(0, rank.session->Fingerprint());
+      EXPECT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+      const auto evaluated = Evaluate(*rank.session, *rank.strategy, number,
+                                      [] { return std::optional<LoopOutcome>(); });
+      found[static_cast<std::size_t>(number)] = std::get<Evaluation>(evaluated);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return found;
+}
+
+using enum api::TestMetric;
+
+// One training for each kind of loss, with all that it can measure.
+std::vector<api::TrainingSpec> TrainingsWithMetrics() {
+  api::TrainingSpec classes = SmallTraining(), binary = SmallTraining(), numbers = SmallTraining();
+  const auto flat = api::Json::array({{{"type", "Flatten"}},
+                                      {{"type", "Dense"}, {"units", 8}, {"activation", "relu"}},
+                                      {{"type", "Dense"}, {"units", 1}}});
+  classes.evaluation.top_k = 2;
+  binary.loss.type = api::LossType::kBinaryCrossentropy;
+  binary.dataset.synthetic->classes = 2;
+  numbers.loss.type = api::LossType::kMeanSquaredError;
+  binary.model.layers = numbers.model.layers = flat;
+  std::vector<api::TrainingSpec> all = {classes, binary, numbers};
+  for (api::TrainingSpec& training : all) {
+    training.evaluation.metrics = api::TestMetricsOf(training.loss.type);
+  }
+  return all;
+}
+
+void ExpectNear(const api::TestMetrics& found, const api::TestMetrics& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [metric, value] : expected) {
+    EXPECT_NEAR(found.at(metric), value, tolerance * value) << api::NameOf(metric);
+  }
+}
+
+TEST(EvaluateTest, AJobThatNamesNoMetricsHasNone) {
+  EXPECT_TRUE(EvaluateInParts(1).metrics.empty());
+}
+
+TEST(EvaluateTest, MetricsAreOfAllSamplesOnce) {
+  for (const api::TrainingSpec& training : TrainingsWithMetrics()) {
+    const Evaluation whole = EvaluateOn(training, {})[0];
+    ASSERT_EQ(whole.metrics.size(), training.evaluation.metrics.size());
+    for (const auto& [metric, value] : whole.metrics) EXPECT_GT(value, 0) << api::NameOf(metric);
+    if (whole.metrics.contains(kMeanSquaredError)) {
+      EXPECT_NEAR(whole.metrics.at(kMeanSquaredError), whole.loss, 1e-6 * whole.loss);
+    }
+    if (whole.metrics.contains(kTopKCategoricalAccuracy)) {
+      EXPECT_GT(whole.metrics.at(kTopKCategoricalAccuracy), whole.accuracy);
+    }
+    api::TrainingSpec parts = training;
+    parts.gradient_accumulation = 3;
+    ExpectNear(EvaluateOn(parts, {})[0].metrics, whole.metrics, 1e-6);
+  }
+}
+
+TEST(EvaluateTest, AllRanksHaveTheMetricsOfOne) {
+  for (const api::TrainingSpec& training : TrainingsWithMetrics()) {
+    const api::TestMetrics expected = EvaluateOn(training, {})[0].metrics;
+    for (const Layout& layout : {Layout{.pipelines = 2}, Layout{.stages = 2},
+                                 Layout{.device = "async-reference", .stages = 2, .pipelines = 2},
+                                 Layout{.device = "cuda", .stages = 2}}) {
+      for (const Evaluation& rank : EvaluateOn(training, layout)) {
+        ExpectNear(rank.metrics, expected, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(EvaluateTest, MetricsAreTheSameOnEveryDeviceInEveryPrecision) {
+  for (api::TrainingSpec training : TrainingsWithMetrics()) {
+    for (const auto precision : {api::Precision::kFloat32, api::Precision::kBFloat16}) {
+      training.precision = precision;
+      const api::TestMetrics expected = EvaluateOn(training, {})[0].metrics;
+      EXPECT_EQ(EvaluateOn(training, {.device = "async-reference"})[0].metrics, expected);
+      for (const char* device : {"cpu", "cuda"}) {
+        SCOPED_TRACE(device);
+        ExpectNear(EvaluateOn(training, {.device = device})[0].metrics, expected, 0.05);
+      }
+    }
+  }
 }
 
 TEST(EvaluateTest, LabelsAreNotSmoothed) {

@@ -422,6 +422,28 @@ api::TrainingSpec SmallRegression() {
   return training;
 }
 
+api::TrainingSpec WithTopK() {
+  api::TrainingSpec training = SmallTraining();
+  training.evaluation = {.metrics = {api::TestMetric::kTopKCategoricalAccuracy}, .top_k = 2};
+  return training;
+}
+
+class NamedMetricsReporterTest : public ReporterTest {
+ protected:
+  NamedMetricsReporterTest() : ReporterTest(0, WithTopK()) {}
+};
+
+TEST_F(NamedMetricsReporterTest, AreInTheLogAndTheMetricsAfterAnEvaluation) {
+  EXPECT_TRUE(LastLine().test_metrics.empty());
+  const api::TestMetrics found = {{api::TestMetric::kTopKCategoricalAccuracy, 0.75}};
+  state_.test_metrics = {found, session_->training().evaluation};
+  ::testing::internal::CaptureStderr();
+  reporter_->Evaluated(state_);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr(R"("testMetrics":{"TopKCategoricalAccuracy":0.75})"));
+  EXPECT_EQ(LastLine().test_metrics, found);
+}
+
 class RegressionReporterTest : public ReporterTest {
  protected:
   RegressionReporterTest() : ReporterTest(0, SmallRegression()) {}

@@ -120,6 +120,33 @@ TEST(RunStateTest, TheNextEpochStartsFromZero) {
   EXPECT_DOUBLE_EQ(state.sums.loss, 8);
 }
 
+// A job whose checkpoint an earlier version wrote, or that names none, has the text that it had.
+TEST(RunStateTest, NamedMetricsAreInTheTextIfThereAreAny) {
+  EXPECT_FALSE(RunStateToJson({.step = 3, .evaluated_step = 3}).contains("testMetrics"));
+  const api::EvaluationSpec spec{.metrics = {api::TestMetric::kTopKCategoricalAccuracy},
+                                 .top_k = 3};
+  RunState state{.step = 3, .evaluated_step = 3};
+  state.test_metrics = {{{api::TestMetric::kTopKCategoricalAccuracy, 0.75}}, spec};
+  state.best.step = 2;
+  state.best.test_metrics = {{{api::TestMetric::kTopKCategoricalAccuracy, 0.875}}, spec};
+  nlohmann::json json = nlohmann::json::parse(RunStateToJson(state).dump());
+  json["testMetrics"]["OfALaterVersion"] = 1;
+  const auto read = RunStateFromJson(json);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, state);
+  ForgetEvaluations(state);
+  EXPECT_TRUE(state.test_metrics.Of(spec).empty());
+}
+
+TEST(KeptMetricsTest, AreThoseThatTheJobNamesNow) {
+  using enum api::TestMetric;
+  const KeptMetrics kept({{kAuc, 0.5}, {kTopKCategoricalAccuracy, 0.25}}, {.top_k = 3});
+  EXPECT_EQ(kept.Of({.metrics = {kAuc, kRecall}}), (api::TestMetrics{{kAuc, 0.5}}));
+  EXPECT_EQ(kept.Of({.metrics = {kTopKCategoricalAccuracy}, .top_k = 3}),
+            (api::TestMetrics{{kTopKCategoricalAccuracy, 0.25}}));
+  EXPECT_TRUE(kept.Of({.metrics = {kTopKCategoricalAccuracy}, .top_k = 4}).empty());
+}
+
 TEST(RunStateTest, SurvivesJson) {
   RunState state{.step = 7,
                  .sums = {.examples = 4, .loss = 1.5, .correct = 3},

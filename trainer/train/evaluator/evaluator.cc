@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "base/pause.h"
 #include "base/stop_signal.h"
+#include "trainer/observe/metrics_json.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/evaluation_metrics.h"
+#include "trainer/train/run_state.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -22,7 +25,7 @@ constexpr auto kBetweenLooks = std::chrono::seconds(1);
 // `starts_over` is set to true if there were any.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
                           const EvaluatorOptions& options, const std::string& loss_function,
-                          bool& starts_over) {
+                          const api::EvaluationSpec& by, bool& starts_over) {
   const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
     LogWarning("the record of evaluations cannot be read: all checkpoints are evaluated",
@@ -33,7 +36,10 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
   if (!record.ok() || !record->has_value()) return none;
   EvaluationRecord found = **record;
   if (found.loss_function.empty()) found.loss_function = loss_function;
-  if (found.test_set == options.test_set && found.loss_function == loss_function) return found;
+  if (found.test_set == options.test_set && found.loss_function == loss_function) {
+    found.metrics = KeptMetrics(found.metrics, {.top_k = found.top_k}).Of(by);
+    return found;
+  }
   LogWarning("the test set or the loss is another than before: checkpoints are evaluated again",
              {{"before", found.test_set},
               {"now", options.test_set},
@@ -77,7 +83,8 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       options_(std::move(options)),
       directory_(training_.checkpoint.directory),
       loss_function_(LossText(training_)),
-      last_(RecordOf(files, directory_, options_, loss_function_, starts_over_)),
+      last_(RecordOf(files, directory_, options_, loss_function_, training_.evaluation,
+                     starts_over_)),
       summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
       retry_in_(options_.look_every),
       skipped_before_(last_.skipped) {
@@ -199,8 +206,10 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
   if (!evaluation) return std::nullopt;
-  const EvaluationResult result{
-      .step = snapshot.step, .loss = evaluation->loss, .metric = evaluation->accuracy};
+  const EvaluationResult result{.step = snapshot.step,
+                                .loss = evaluation->loss,
+                                .metric = evaluation->accuracy,
+                                .metrics = evaluation->metrics};
   // One that is evaluated after the run's last one changes neither the record nor the status.
   const bool is_latest = result.step >= last_.step;
   if (is_latest) {
@@ -208,6 +217,8 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
     last_.saved = snapshot.saved;
     last_.loss = result.loss;
     last_.metric = result.metric;
+    last_.metrics = result.metrics;
+    last_.top_k = training_.evaluation.top_k;
   }
   CountSkipped();
   ++evaluations_;
@@ -225,9 +236,12 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
 // The best checkpoint is saved before the record is written. If this process dies in between, the
 // next one evaluates the same checkpoint again and finds that it is not better than the saved one.
 void Evaluator::Record(Snapshot snapshot, const EvaluationResult& result) {
-  LogInfo("evaluated", {{"step", result.step},
-                        {"testLoss", result.loss},
-                        {HasAccuracy() ? "testAccuracy" : "testMeanAbsoluteError", result.metric}});
+  nlohmann::json fields = {
+      {"step", result.step},
+      {"testLoss", result.loss},
+      {HasAccuracy() ? "testAccuracy" : "testMeanAbsoluteError", result.metric}};
+  if (!result.metrics.empty()) fields["testMetrics"] = MetricToJson(result.metrics);
+  LogInfo("evaluated", fields);
   Summarize(result);
   if (best_) {
     if (const absl::Status kept = best_->Offer(std::move(snapshot), result); !kept.ok()) {
@@ -239,16 +253,20 @@ void Evaluator::Record(Snapshot snapshot, const EvaluationResult& result) {
 
 void Evaluator::Summarize(const EvaluationResult& result) {
   if (summaries_ == nullptr) return;
-  const auto add = [this](std::int64_t step, double loss, double metric) {
-    summaries_->Scalar("test/loss", loss, step);
-    summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", metric, step);
+  const auto add = [this](const auto& of) {  // a result or a record
+    summaries_->Scalar("test/loss", of.loss, of.step);
+    summaries_->Scalar(HasAccuracy() ? "test/accuracy" : "test/mean_absolute_error", of.metric,
+                       of.step);
+    for (const auto& [metric, value] : of.metrics) {
+      summaries_->Scalar(SummaryTagOf(metric), value, of.step);
+    }
   };
   // Results of this step and later ones that an earlier process has written count no more.
   // TensorBoard drops a later step when an earlier one comes, so the latest result follows again.
   const bool is_late = result.step < last_.step;
   if (!std::exchange(has_summarized_, true) || is_late) summaries_->Begin(result.step);
-  add(result.step, result.loss, result.metric);
-  if (is_late) add(last_.step, last_.loss, last_.metric);
+  add(result);
+  if (is_late) add(last_);
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
     LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
   }
@@ -271,6 +289,7 @@ void Evaluator::Report() {
       options_.report({.step = last_.step,
                        .loss = last_.loss,
                        .metric = last_.metric,
+                       .metrics = last_.metrics,
                        .misses_checkpoints = unseen_.is_told(),
                        .test_set = options_.test_set + ", loss " + loss_function_,
                        .voids_earlier = Voids()});
@@ -315,6 +334,7 @@ void Evaluator::Publish() const {
   if (last_.step >= 0) {
     metrics.test_loss = last_.loss;
     (HasAccuracy() ? metrics.test_accuracy : metrics.test_mean_absolute_error) = last_.metric;
+    metrics.test_metrics = last_.metrics;
   }
   options_.publish(metrics);
 }

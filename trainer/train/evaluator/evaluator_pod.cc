@@ -43,6 +43,7 @@ void LeaveResult(const EvaluationRecord& last, std::int64_t total_steps, api::Lo
     (api::IsCrossentropy(loss) ? progress.test_accuracy : progress.test_mean_absolute_error) =
         last.metric;
   }
+  progress.test_metrics = last.metrics;
   LeaveTerminationMessage(TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath)),
                           api::ProgressToJson(progress).dump());
 }

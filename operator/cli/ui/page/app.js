@@ -215,6 +215,7 @@ function tiles(job) {
     ["Time left", duration(live ? top.remaining_seconds : job.remaining_seconds)],
     ["Accuracy", percent(job.accuracy)],
     ["Test accuracy", percent(job.test_accuracy)],
+    ...Object.entries(job.test_metrics).map(([name, value]) => [`Test ${name}`, number(value)]),
     ["Goodput", percent(top.goodput ?? job.goodput)],
     ["Ready replicas", job.ready ?? "–"],
     ["Restarts", job.restarts ? `${job.restarts} (${job.restarts_by_program} by its program, ` +

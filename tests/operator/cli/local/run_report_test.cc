@@ -40,6 +40,17 @@ TEST(RunReportTest, WhatIsNotKnownIsNull) {
   EXPECT_TRUE(json["failure"].is_null());
 }
 
+TEST(RunReportTest, NamedMetricsAreShown) {
+  RunReport report = Report("Succeeded");
+  EXPECT_FALSE(ToJson(report).contains("test_metrics"));
+  report.status.progress.emplace().test_metrics = {{api::TestMetric::kAuc, 0.875}};
+  report.status.variants = {{.test_metrics = {{api::TestMetric::kRecall, 0.5}}}};
+  const auto json = ToJson(report);
+  EXPECT_EQ(json["test_metrics"]["AUC"], 0.875);
+  EXPECT_EQ(json["variants"][0]["test_metrics"]["Recall"], 0.5);
+  EXPECT_THAT(ToText(report), HasSubstr("test           AUC 0.875\n"));
+}
+
 TEST(RunReportTest, RegressionHasErrorsAndNoAccuracy) {
   RunReport report = Report("Succeeded");
   api::Progress& progress = report.status.progress.emplace();

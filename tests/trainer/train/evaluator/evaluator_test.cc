@@ -137,6 +137,24 @@ TEST_F(EvaluatorTest, EvaluatesEachCheckpointAndEndsWithThatOfTheLastStep) {
   EXPECT_EQ(shown_.evaluations, 4);
 }
 
+// Also by the next process, which evaluates nothing more.
+TEST_F(EvaluatorTest, NamedMetricsAreReportedAndKept) {
+  api::TrainingSpec training = FollowedTraining();
+  training.evaluation = {.metrics = {api::TestMetric::kTopKCategoricalAccuracy}, .top_k = 2};
+  Save(kLastStep);
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  ASSERT_EQ(reports_.size(), 1u);
+  const api::TestMetrics found = reports_[0].metrics;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_GT(found.at(api::TestMetric::kTopKCategoricalAccuracy), reports_[0].metric);
+  EXPECT_EQ(shown_.test_metrics, found);
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.test_metrics, found);
+  training.evaluation.top_k = 1;
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone);
+  EXPECT_TRUE(shown_.test_metrics.empty()) << "they are of another number of classes";
+}
+
 TEST_F(EvaluatorTest, OnceTrainingHasEndedTheLastCheckpointIsFirst) {
   for (const std::int64_t step : {5, 10, 15}) Save(step);
   const EvaluationResult last = Save(kLastStep);

@@ -133,6 +133,18 @@ TEST(StatusTest, TheErrorOfAnEvaluatorsRegressionStandsToo) {
   EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.25);
 }
 
+TEST(StatusTest, NamedMetricsOfAnEvaluatorStandToo) {
+  const api::TestMetrics before = {{api::TestMetric::kAuc, 0.5}};
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([&](Observed& observed) {
+    observed.job.status.progress = api::Progress{.step = 5, .test_metrics = before};
+    observed.progress = api::Progress{.step = 6};
+  });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_metrics, before);
+  seen.With([](Observed& observed) { observed.progress->test_loss = 0.25; });
+  EXPECT_TRUE(BaseStatus(seen.Build()).progress->test_metrics.empty()) << "of another evaluation";
+}
+
 TEST(StatusTest, AnEvaluationWithoutANumberReplacesTheOneBefore) {
   Seen seen(Job("j").Workers(1).Evaluator().Training());
   seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([](Observed& observed) {
