@@ -2369,6 +2369,19 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(table.getvalue(), r"sync server +3,800 +- +- +-\n")
         self.assertRegex(table.getvalue(), r"sync server / all-reduce, ours +0\.95x")
 
+    def test_parts_can_be_left_out(self):
+        options = argparse.Namespace(models=["core-cnn"], parts=["servers"], rounds=1, threads=2)
+        one = bench.Bench(argparse.Namespace(threads=2, isa="native"))
+        one.cpus = [0, 1]
+        with unittest.mock.patch.multiple(one, sgemm=lambda: 300, two_workers=lambda *_: 4000,
+                                          sync_server=lambda _: 3800, async_server=lambda *_: 4400):
+            with contextlib.redirect_stderr(io.StringIO()):
+                found = bench.measure(one, options)
+        self.assertEqual([("SGEMM GFLOP/s", "machine"), ("core-cnn, 2 workers and an async server", "lockstep"),
+                          ("core-cnn, 2 workers and an async server", "tensorflow"),
+                          ("core-cnn, 2 workers and a sync server", "lockstep"),
+                          ("core-cnn, 2 workers of 1 core", "lockstep")], list(found))
+
     def test_tensorflows_servers_end_with_the_measurement(self):
         options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=1, steps=2, threads=1, isa="native",
                                      timeout=30, python=sys.executable, data="/data")
@@ -2387,7 +2400,7 @@ class BenchTest(unittest.TestCase):
 
     def test_a_large_model_has_its_own_batch_and_rivals_and_less_memory_is_better(self):
         options = argparse.Namespace(models=["resnet-50"], batch=128, warmup=30, steps=300, rounds=1, isa="native",
-                                     threads=2, single=False, trainer="trainer", python="python", data="/data",
+                                     threads=2, parts=bench.PARTS, trainer="trainer", python="python", data="/data",
                                      activation_checkpointing="Selective")
         one, asked = bench.Bench(options), []
 
