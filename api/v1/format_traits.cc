@@ -22,6 +22,7 @@ FormatTraits TfRecordRow(const DatasetSpec& dataset) {
   const TfRecordSpec records = dataset.tfrecord.value_or(TfRecordSpec{});
   FormatTraits row{.decodes_images = records.shape.empty(),
                    .decodes_images_if = "without a shape",
+                   .extents = records.shape.size(),
                    .has_settings = dataset.tfrecord.has_value(),
                    .train_files = {"*.tfrecord*"},
                    .train_files_text = "*.tfrecord*"};

@@ -2,6 +2,7 @@
 // never the format: then a new format is a row of format_traits.cc for all of them. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ struct FormatTraits {
   std::string_view decodes_images_if = {};
   bool may_be_images = true;  // false: a row of a table
   FormatLabels labels = FormatLabels::kClass;
+  std::size_t extents = 0;  // that the job says samples have; 0: it does not
   // The shape of a sample (images: C,H,W) and the number of classes, if the job or the format says
   // them. nullopt: only the files do.
   std::optional<std::vector<std::int64_t>> sample_shape = {};

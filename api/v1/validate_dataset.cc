@@ -51,15 +51,15 @@ std::optional<std::pair<std::int64_t, std::int64_t>> ImageSizeOf(const DatasetSp
 
 // What is done to pixels needs images.
 void NeedsImages(const DatasetSpec& dataset, std::string_view field, Section& section) {
-  if (!TraitsOf(dataset).may_be_images) {
+  const FormatTraits traits = TraitsOf(dataset);
+  if (!traits.may_be_images) {
     section.Fault(field, fmt::format("found with format {}, expected only with images",
                                      NameOf(dataset.format)));
+  } else if (traits.extents != 0 && traits.extents != 3) {
+    section.Fault(field, fmt::format("found with samples of {} extents, expected only with images, "
+                                     "which have 3",
+                                     traits.extents));
   }
-  const std::size_t extents = dataset.tfrecord ? dataset.tfrecord->shape.size() : 0;
-  if (extents == 0 || extents == 3) return;
-  section.Fault(field, fmt::format("found with samples of {} extents, expected only with images, "
-                                   "which have 3",
-                                   extents));
 }
 
 void ValidateAugment(const DatasetSpec& dataset, Section& section) {

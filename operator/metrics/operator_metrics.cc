@@ -138,22 +138,22 @@ struct OperatorMetrics::Recorded {
   void NoteStart(const std::string& resource, const std::string& namespace_name, double now) {
     const std::lock_guard lock(mutex);
     if (!last_events[resource].contains(namespace_name)) {
-      NoteLocked(resource, namespace_name, now);
+      RecordLocked(resource, namespace_name, now);
     }
   }
 
   void NoteSign(const std::string& resource, const std::string& namespace_name, double now) {
     const std::lock_guard lock(mutex);
-    NoteLocked(resource, namespace_name, now);
+    RecordLocked(resource, namespace_name, now);
   }
 
   // A denial is no silence: the server hears us. Lists that nobody goes on to watch do not count.
   void NoteDenial(const std::string& resource, const std::string& namespace_name, double now) {
     const std::lock_guard lock(mutex);
-    if (last_events[resource].contains(namespace_name)) NoteLocked(resource, namespace_name, now);
+    if (last_events[resource].contains(namespace_name)) RecordLocked(resource, namespace_name, now);
   }
 
-  void NoteLocked(const std::string& resource, const std::string& namespace_name, double now) {
+  void RecordLocked(const std::string& resource, const std::string& namespace_name, double now) {
     auto& of_namespaces = last_events[resource];
     if (of_namespaces.empty()) {  // start the counters of its ends at 0
       for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {

@@ -39,11 +39,11 @@ std::int64_t Charged(const api::TrainingJob& job) {
 std::optional<double> Recoveries::UpdateRecovery(const api::TrainingJob& before,
                                                  const api::TrainingJob& after, Time now) {
   const std::lock_guard lock(mutex_);
-  return NoteLocked(before, after, now);
+  return UpdateLocked(before, after, now);
 }
 
-std::optional<double> Recoveries::NoteLocked(const api::TrainingJob& before,
-                                             const api::TrainingJob& after, Time now) {
+std::optional<double> Recoveries::UpdateLocked(const api::TrainingJob& before,
+                                               const api::TrainingJob& after, Time now) {
   const std::string& uid = after.metadata.uid;
   // A job that is suspended or has ended recovers from nothing; where all replicas start again, the
   // condition Restarting says since when.

@@ -31,7 +31,7 @@ class Recoveries {
     std::int64_t ready = 0;  // how many replicas are to be ready again
   };
 
-  std::optional<double> NoteLocked(const api::TrainingJob& before, const api::TrainingJob& after,
+  std::optional<double> UpdateLocked(const api::TrainingJob& before, const api::TrainingJob& after,
                                    Time now);
   void ForgetOldest();
 

@@ -45,8 +45,8 @@ enum class Mode { kTraining, kEvaluation };
 // gradients are in the order of Parameters(), states in the order of States(). All three are dense,
 // so that replicas on different processors have the same floats at the same offsets.
 struct OpMemory {
-  std::vector<const void*> x;  // one for each input; x and y stay unchanged until Backward has
-                               // read what Op::Reads says
+  std::vector<const void*> x;  // one for each input; what Op::Reads says of x and y is in Backward
+                               // as Forward has read and left it
   void* y = nullptr;           // never x's memory
   void* dy = nullptr;          // may be overwritten by Backward
   std::vector<void*> dx;       // one for each input; null: not needed
@@ -83,7 +83,7 @@ class Op {
   // True if the first input's dx may share dy's memory.
   virtual bool BackwardInPlace() const { return false; }
   // The memory of what Backward does not read may be used for something else after Forward. What it
-  // reads is kept for the whole step.
+  // reads takes memory until then, or is computed again for it.
   virtual BackwardReads Reads() const = 0;
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }

@@ -54,7 +54,7 @@ class Dataset {
 
 enum class Split { kTrain, kTest };
 
-// kNumbers: labels are numbers; only formats for which api::MayHaveNumbers support that, and in the
+// kNumbers: labels are numbers; only formats for which api::MayHaveNumbers holds support that; in the
 // others labels stay classes. kTwoClasses: the loss takes two classes, so idx does not assume at
 // least ten.
 enum class LabelKind { kClasses, kTwoClasses, kNumbers };

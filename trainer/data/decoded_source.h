@@ -1,4 +1,5 @@
-// A data set that decodes its samples, so that it is worth to keep them.
+// A data set that may decode its samples, and knows what they are decoded from, so that they can be
+// kept on disk.
 #pragma once
 
 #include <cstdint>

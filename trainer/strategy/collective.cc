@@ -72,26 +72,26 @@ class CollectiveStrategy final : public Strategy {
   bool TrustsAddresses() const override { return callers_.AreTrusted(); }
 
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
-    return patience_.Ended(communicator_->Broadcast(data, root));
+    return patience_.RecordEnd(communicator_->Broadcast(data, root));
   }
   absl::Status Sum(std::span<float> data) override {
-    return patience_.Ended(communicator_->AllReduceSum(data));
+    return patience_.RecordEnd(communicator_->AllReduceSum(data));
   }
   void GradientsReady(std::int64_t begin) override { reducer_->Ready(begin); }
   absl::Status FinishGradients() override {
     absl::Status summed = reducer_->Wait();
-    return sums_ ? summed : patience_.Ended(std::move(summed));  // of a device's: see StepEnded
+    return sums_ ? summed : patience_.RecordEnd(std::move(summed));  // of a device's: see StepEnded
   }
   absl::Status BroadcastFirst(std::int64_t floats) override {
     absl::Status sent = reducer_->BroadcastFirst(floats);
-    return sums_ ? sent : patience_.Ended(std::move(sent));
+    return sums_ ? sent : patience_.RecordEnd(std::move(sent));
   }
-  absl::Status Barrier() override { return patience_.Ended(communicator_->Barrier()); }
+  absl::Status Barrier() override { return patience_.RecordEnd(communicator_->Barrier()); }
   absl::Status SumStatus() const override {
     return reducer_ ? reducer_->status() : absl::OkStatus();
   }
   void StepEnded(const absl::Status& summed) override {
-    if (sums_) patience_.Ended(summed).IgnoreError();
+    if (sums_) patience_.RecordEnd(summed).IgnoreError();
   }
   std::string CommunicatorName() const override {
     if (!communicator_) return "none";

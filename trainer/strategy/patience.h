@@ -23,8 +23,8 @@ class Patience {
     in_force_ = timeout;
     last_ = std::chrono::steady_clock::now();
   }
-  // A collective has ended. Returns its status.
-  absl::Status Ended(absl::Status status) {
+  // Records that a collective has ended. Returns its status.
+  absl::Status RecordEnd(absl::Status status) {
     const SteadyTime now = std::chrono::steady_clock::now();
     const Duration since = now - std::exchange(last_, now);
     if (status.ok()) {

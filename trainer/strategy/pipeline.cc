@@ -93,10 +93,10 @@ class PipelineStrategy final : public Strategy, public StageGroups {
   }
 
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
-    return patience_.Ended(all_->Broadcast(data, root));
+    return patience_.RecordEnd(all_->Broadcast(data, root));
   }
-  absl::Status Sum(std::span<float> data) override { return patience_.Ended(all_->Sum(data)); }
-  absl::Status Barrier() override { return patience_.Ended(all_->Barrier()); }
+  absl::Status Sum(std::span<float> data) override { return patience_.RecordEnd(all_->Sum(data)); }
+  absl::Status Barrier() override { return patience_.RecordEnd(all_->Barrier()); }
   void GradientsReady(std::int64_t begin) override { peers_->GradientsReady(begin); }
   absl::Status FinishGradients() override { return peers_->FinishGradients(); }
   absl::Status BroadcastFirst(std::int64_t floats) override {
@@ -105,7 +105,7 @@ class PipelineStrategy final : public Strategy, public StageGroups {
   absl::Status SumStatus() const override { return peers_->SumStatus(); }
   // Only this tells that a wait at a link has failed.
   void StepEnded(const absl::Status& summed) override {
-    patience_.Ended(summed).IgnoreError();
+    patience_.RecordEnd(summed).IgnoreError();
     peers_->StepEnded(summed);
   }
   std::string CommunicatorName() const override { return all_->CommunicatorName(); }
@@ -125,10 +125,10 @@ class PipelineStrategy final : public Strategy, public StageGroups {
   StageLink* from_next() override { return from_next_.link.get(); }
 
   absl::Status FromRankZero(int stage, std::span<std::byte> data) override {
-    return patience_.Ended(Pair(stage).Broadcast(data, /*root=*/0));
+    return patience_.RecordEnd(Pair(stage).Broadcast(data, /*root=*/0));
   }
   absl::Status ToRankZero(int stage, std::span<std::byte> data) override {
-    return patience_.Ended(Pair(stage).Broadcast(data, /*root=*/1));
+    return patience_.RecordEnd(Pair(stage).Broadcast(data, /*root=*/1));
   }
 
  private:

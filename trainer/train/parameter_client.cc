@@ -75,8 +75,7 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
   options.longest_outage = std::chrono::seconds(identity.training.rendezvous_timeout_seconds);
   options.successors_come = identity.operated;
   options.stop_requested = &StopSignalled;
-  const std::string leader = identity.LeaderAddress();
-  options.leader_host = leader.substr(0, leader.rfind(':'));
+  options.leader_host = identity.LeaderHost();
   return options;
 }
 

@@ -27,7 +27,7 @@ ParameterServerOptions OptionsFor(const Identity& identity) {
       .address = ListenAddress(identity, identity.cluster.ps[index]),
       .job = ServerGroupHash(identity),
       .token = identity.token,
-      .tasks = {.owner_role = identity.cluster.chief.empty() ? "worker" : "chief", .leases = {}},
+      .tasks = {.owner_role = std::string(RoleName(identity.LeaderRole())), .leases = {}},
       .stop_requested = &StopSignalled};
   options.tasks.leases = {.sync = spec.mode == api::ParameterServerMode::kSync,
                           .max_staleness = spec.max_staleness,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/hmac.h"
+#include "operator/controller/state/times.h"
 
 namespace lockstep::controller {
 namespace {
@@ -65,7 +66,7 @@ api::Progress Merged(const ProgressReport& report, const std::optional<api::Prog
   TakeIfSaid(report.test_loss, progress.test_loss);
   TakeIfSaid(report.test_accuracy, progress.test_accuracy);
   progress.estimated_remaining_seconds = report.remaining_seconds;  // an old one is wrong by now
-  progress.update_time = std::chrono::floor<std::chrono::seconds>(now);
+  progress.update_time = WholeSeconds(now);
   return progress;
 }
 

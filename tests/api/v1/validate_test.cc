@@ -616,6 +616,11 @@ TEST(ValidateTest, TrainingFaults) {
        },
        "spec.training.dataset.augment: found with samples of 1 extents, expected only with images, "
        "which have 3"},
+      {[](TrainingSpec& t) {  // what is there for another format says nothing of the samples
+         t.dataset.tfrecord.emplace().shape = {784};
+         t.dataset.augment.emplace();
+       },
+       "spec.training.dataset.tfrecord: found with format idx, expected only with format tfrecord"},
       {[](TrainingSpec& t) {
          t.dataset.format = DatasetFormat::kImageFolder;
          t.dataset.image_size = {64, 32};
