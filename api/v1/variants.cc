@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,7 +22,8 @@ namespace lockstep::api {
 namespace {
 
 constexpr std::size_t kLongestName = 63;
-constexpr char kResults[] = "variants";
+constexpr char kResults[] = "variants", kTestMetrics[] = "testMetrics";
+constexpr std::size_t kMessageBytes = 4096;  // what a kubelet keeps of a termination message
 
 std::string PathOf(int index) {
   return fmt::format("spec.training.variants[{}]", index);
@@ -166,9 +170,34 @@ void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
   }
 }
 
+namespace {
+
+// With the 17 digits that a double may need, the results of a full pod would not fit its message.
+// The sums that they come from have seven.
+void Round(double& value) {
+  if (std::isfinite(value)) value = Json::parse(fmt::format("{:.7g}", value)).get<double>();
+}
+
+VariantResult Rounded(VariantResult result) {
+  for (std::optional<double>* value :
+       {&result.loss, &result.accuracy, &result.test_loss, &result.test_accuracy,
+        &result.mean_absolute_error, &result.test_mean_absolute_error}) {
+    if (*value) Round(**value);
+  }
+  for (auto& [metric, value] : result.test_metrics) Round(value);
+  return result;
+}
+
+}  // namespace
+
 std::string ResultsToMessage(const std::vector<VariantResult>& results) {
   Json list = Json::array();
-  for (const VariantResult& result : results) list.push_back(FieldWriter::WriteStruct(result));
+  for (const VariantResult& result : results) {
+    list.push_back(FieldWriter::WriteStruct(Rounded(result)));
+  }
+  std::string message = Json{{kResults, list}}.dump();
+  if (message.size() <= kMessageBytes) return message;
+  for (Json& result : list) result.erase(kTestMetrics);
   return Json{{kResults, std::move(list)}}.dump();
 }
 

@@ -35,8 +35,9 @@ absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int
 // process, with names that are folders and differ, and that each result is valid.
 void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors);
 
-// The results of a pod's processes as its termination message, and back. Values that are not finite
-// become absent. ResultsFromMessage returns none if `message` is anything else.
+// The results of a pod's processes as its termination message, and back. Values keep 7 digits, and
+// those that are not finite become absent. Where they all do not fit into the message, test_metrics
+// are left out. ResultsFromMessage returns none if `message` is anything else.
 std::string ResultsToMessage(const std::vector<VariantResult>& results);
 std::vector<VariantResult> ResultsFromMessage(const std::string& message);
 

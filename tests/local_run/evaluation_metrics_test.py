@@ -1,6 +1,7 @@
 """training.evaluation.metrics: each process layout measures what one process does, and every place shows it."""
 import json
 import pathlib
+import re
 import unittest
 
 import yaml
@@ -48,6 +49,13 @@ class EvaluationMetricsTest(RunTest):
         for metric, value in expected.items():
             self.assertAlmostEqual(found[metric], value, delta=1e-5 * abs(value), msg=metric)
 
+    def expect_summaries(self, name, evaluation):
+        """The files that the run has written for TensorBoard have a tag, in Keras' spelling, for each metric."""
+        written = b"".join(file.read_bytes() for file in pathlib.Path(self.folder, name).rglob("*tfevents*"))
+        for metric in evaluation["metrics"]:
+            tag = "auc" if metric == "AUC" else re.sub("(?<=.)(?=[A-Z])", "_", metric).lower()
+            self.assertIn(f"test/{tag}".encode(), written)
+
     def test_workers_stages_and_servers_find_what_one_process_finds(self):
         workers = {"type": "MultiWorkerMirrored"}
         two = {"two": (workers, {"Worker": 2})}
@@ -64,11 +72,13 @@ class EvaluationMetricsTest(RunTest):
             self.assertEqual(set(expected), set(evaluation["metrics"]))
             lines = [json.loads(line) for line in run.logs().splitlines() if line.startswith("{")]
             self.assertEqual([line["testMetrics"] for line in lines if line.get("message") == "evaluated"], [expected])
+            self.expect_summaries(f"{kind}-one", evaluation)
             others = layouts if loss == "BinaryCrossentropy" else {}
             for name, (strategy, replicas) in {**two, **others}.items():
                 with self.subTest(loss=loss, layout=name):
                     report, _ = self.run_job(f"{kind}-{name}", loss, strategy, replicas)
                     self.expect_near(report["test_metrics"], expected)
+                    self.expect_summaries(f"{kind}-{name}", evaluation)
 
     def test_top_k_is_below_the_number_of_classes(self):
         loss = "SparseCategoricalCrossentropy"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -40,6 +41,14 @@ TEST(EvaluationMetricsTest, ASampleIsRightAmongTheTopKIfFewerThanKLogitsAreLarge
   EXPECT_EQ(accuracy(2), 2.0 / 3);
 }
 
+TEST(EvaluationMetricsTest, ALabelOfNumbersIsTheClassOfTheLargest) {
+  const std::vector<float> logits = {3, 2, 1, 3, 2, 1, 1, 2, 3};
+  const std::vector<float> targets = {1, 0, 0, 0, 1, 0, 0.25, 0.25, 0.5}, weights = {1, 1, 1};
+  EvaluationMetrics metrics(Named({kTopKCategoricalAccuracy}, 1));
+  metrics.Add({.outputs = logits, .labels = {}, .targets = targets, .weights = weights});
+  EXPECT_EQ(metrics.Results().at(kTopKCategoricalAccuracy), 2.0 / 3);
+}
+
 TEST(EvaluationMetricsTest, AnAreaIsThatOfTheTrapezoids) {
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {0, 0, 1, 1}).at(kAuc), 1);
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {1, 1, 0, 0}).at(kAuc), 0);
@@ -47,6 +56,13 @@ TEST(EvaluationMetricsTest, AnAreaIsThatOfTheTrapezoids) {
   EXPECT_EQ(OfDecisions({-2, -1, 1, 2}, {0, 1, 0, 1}).at(kAuc), 0.75);
   EXPECT_EQ(OfDecisions({1, 1}, {0, 1}).at(kAuc), 0.5) << "one in the same place counts half";
   EXPECT_EQ(OfDecisions({1, 2}, {1, 1}).at(kAuc), 0) << "Keras' result without negatives";
+}
+
+TEST(EvaluationMetricsTest, ProbabilitiesOfZeroAndOneAndNoneAtAllHaveAPlace) {
+  EXPECT_EQ(OfDecisions({-200, 200}, {0, 1}).at(kAuc), 1);
+  EXPECT_EQ(OfDecisions({-200, 200}, {1, 0}).at(kAuc), 0);
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(OfDecisions({none, 200}, {0, 1}).at(kAuc), 1) << "it counts as the least probable";
 }
 
 TEST(EvaluationMetricsTest, PrecisionAndRecallAreOfWhatIsAboveOneHalf) {
@@ -74,13 +90,13 @@ TEST(EvaluationMetricsTest, WhatIsNotFiniteHasNoResult) {
 }
 
 TEST(EvaluationMetricsTest, CountsOfManyRowsAreSummedExactly) {
-  const std::vector<float> given(9001, 1), right(9001, 1), wrong(9001, 0), weights(9001, 1);
+  const std::vector<float> given(14'001, 1), weights(14'001, 1);
+  std::vector<float> targets(14'001, 0);
+  std::fill_n(targets.begin(), 9001, 1.0f);
   EvaluationMetrics metrics(Named({kPrecision}));
-  metrics.Add({.outputs = given, .labels = {}, .targets = right, .weights = weights});
-  metrics.Add({.outputs = given, .labels = {}, .targets = wrong, .weights = weights});
-  metrics.Add({.outputs = given, .labels = {}, .targets = wrong, .weights = weights});
+  metrics.Add({.outputs = given, .labels = {}, .targets = targets, .weights = weights});
   metrics.SetTotals(metrics.Totals());
-  EXPECT_EQ(metrics.Results().at(kPrecision), 1.0 / 3);
+  EXPECT_EQ(metrics.Results().at(kPrecision), 9001.0 / 14'001);
 }
 
 TEST(EvaluationMetricsTest, NothingIsSummedWithoutNames) {
