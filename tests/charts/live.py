@@ -37,6 +37,7 @@ def job_text(steps, rate):
     return local_job.text(NAME, {
         "model": {"name": "simple-cnn"}, "dataset": {"format": "synthetic"}, "batchSize": {"global": 64},
         "steps": steps, "optimizer": {"name": "Adam", "learningRate": rate},
+        "evaluation": {"metrics": ["TopKCategoricalAccuracy"], "topK": 3},
         "checkpoint": {"directory": "/checkpoints", "everySteps": 200}}, ("checkpoints",), WORKERS)
 
 
