@@ -43,7 +43,7 @@ TEST(EvaluatorMetricsTest, AMalformedLineIsRefused) {
     std::string line, reason;
   } cases[] = {
       {"", "not a JSON object"},
-      {with("{", "{\"more\":1,"), "found 9 fields, expected 8"},
+      {with("{", "{\"more\":1,"), "found 10 fields, expected 9"},
       {with("batches", "batch"), "metrics.batches: is missing"},
       {with("\"step\":-1", "\"step\":-2"),
        "metrics.step: found -2, expected an integer of at least -1"},
