@@ -61,7 +61,7 @@ class EvaluationMetricsTest(RunTest):
         two = {"two": (workers, {"Worker": 2})}
         layouts = {
             "stages": ({**workers, "stages": 2, "processesPerPod": 2}, {"Worker": 1}),
-            "central": ({"type": "CentralStorage"}, {"Worker": 2}),
+            "central": ({"type": "CentralStorage", "processesPerPod": 2}, {"Worker": 1}),
             "servers": ({"type": "ParameterServer", "parameterServer": {"mode": "Sync"}}, {"Worker": 2, "PS": 1}),
             "evaluator": (workers, {"Worker": 1, "Evaluator": 1}),
         }
