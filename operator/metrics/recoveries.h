@@ -32,7 +32,7 @@ class Recoveries {
   };
 
   std::optional<double> UpdateLocked(const api::TrainingJob& before, const api::TrainingJob& after,
-                                   Time now);
+                                     Time now);
   void ForgetOldest();
 
   const std::size_t most_;

@@ -54,9 +54,9 @@ class Dataset {
 
 enum class Split { kTrain, kTest };
 
-// kNumbers: labels are numbers; only formats for which api::MayHaveNumbers holds support that; in the
-// others labels stay classes. kTwoClasses: the loss takes two classes, so idx does not assume at
-// least ten.
+// kNumbers: labels are numbers, only of formats for which api::MayHaveNumbers holds; in the others
+// labels stay classes. kTwoClasses: the loss takes two classes, so idx does not assume at least
+// ten.
 enum class LabelKind { kClasses, kTwoClasses, kNumbers };
 
 // The largest label that files may hold: there are up to a million classes.
