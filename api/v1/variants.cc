@@ -112,6 +112,22 @@ void ValidateNames(const TrainingSpec& training, std::vector<FieldError>& errors
   }
 }
 
+// With the 17 digits that a double may need, the results of a full pod would not fit its message.
+// The sums that they come from have seven.
+void Round(double& value) {
+  if (std::isfinite(value)) value = Json::parse(fmt::format("{:.7g}", value)).get<double>();
+}
+
+VariantResult Rounded(VariantResult result) {
+  for (std::optional<double>* value :
+       {&result.loss, &result.accuracy, &result.test_loss, &result.test_accuracy,
+        &result.mean_absolute_error, &result.test_mean_absolute_error}) {
+    if (*value) Round(**value);
+  }
+  for (auto& [metric, value] : result.test_metrics) Round(value);
+  return result;
+}
+
 }  // namespace
 
 bool IsVariantName(std::string_view name) {
@@ -169,26 +185,6 @@ void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
     ValidateVariant(training, index, errors);
   }
 }
-
-namespace {
-
-// With the 17 digits that a double may need, the results of a full pod would not fit its message.
-// The sums that they come from have seven.
-void Round(double& value) {
-  if (std::isfinite(value)) value = Json::parse(fmt::format("{:.7g}", value)).get<double>();
-}
-
-VariantResult Rounded(VariantResult result) {
-  for (std::optional<double>* value :
-       {&result.loss, &result.accuracy, &result.test_loss, &result.test_accuracy,
-        &result.mean_absolute_error, &result.test_mean_absolute_error}) {
-    if (*value) Round(**value);
-  }
-  for (auto& [metric, value] : result.test_metrics) Round(value);
-  return result;
-}
-
-}  // namespace
 
 std::string ResultsToMessage(const std::vector<VariantResult>& results) {
   Json list = Json::array();
