@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::size_t kSize = 1 << 16;
 
+// The handler before the first mapping. A sanitizer's would report the fault and exit.
+[[maybe_unused]] const auto g_handler_before = ::signal(SIGBUS, SIG_DFL);
+
 FileBytes Opened(const std::string& path) {
   WriteTextFile(path, std::string(kSize, 'a'));
   absl::StatusOr<FileBytes> file = FileBytes::OpenWhole(path);

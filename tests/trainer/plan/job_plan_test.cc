@@ -97,9 +97,11 @@ TEST(JobPlanTest, EachStageHasItsOwnLayersAndMemory) {
     EXPECT_GT(plan.stages[static_cast<std::size_t>(stage)].bytes, session->Memory().total());
   }
   EXPECT_EQ(parameters, RealSession(options)->Memory().model.parameters);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what is freed
   // Both pipelines, of which the second one saves nothing.
   EXPECT_LT(plan.memory.job,
             2 * (plan.stages[0].bytes + plan.stages[1].bytes) + 4 * (std::size_t{16} << 20));
+#endif
 }
 
 TEST(JobPlanTest, MoreStagesThanTheModelHasAreRefusedByName) {
