@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "api/v1/enum_names.h"
+#include "api/v1/test_metrics.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -44,10 +44,10 @@ absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directo
                                  {"testLoss", record.loss},
                                  {"testMetric", record.metric},
                                  {"skipped", record.skipped}};
-  for (const auto& [metric, value] : record.metrics) {
-    json["testMetrics"][std::string(api::NameOf(metric))] = value;
+  if (!record.metrics.empty()) {
+    json["testMetrics"] = api::TestMetricsToJson(record.metrics);
+    json["topK"] = record.top_k;
   }
-  if (!record.metrics.empty()) json["topK"] = record.top_k;
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const std::string path = RecordPath(directory), draft = path + ".tmp";
@@ -79,11 +79,7 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
     record.loss = NumberOrNan(json, "testLoss");
     record.metric = NumberOrNan(json, "testMetric");
     json.at("skipped").get_to(record.skipped);
-    const auto metrics = json.value("testMetrics", nlohmann::json::object());
-    for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
-      const auto found = metrics.find(std::string(name));
-      if (found != metrics.end()) record.metrics[metric] = found->get<double>();
-    }
+    record.metrics = api::TestMetricsFromJson(json.value("testMetrics", nlohmann::json()));
     record.top_k = json.value("topK", record.top_k);
   } catch (const nlohmann::json::exception& error) {
     return damaged(error.what());

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/test_metrics.h"
 #include "base/json_text.h"
 #include "base/shallow_json.h"
 
@@ -61,11 +62,7 @@ Json MetricToJson(const CountHistogram& histogram) {
 }
 
 Json MetricToJson(const api::TestMetrics& metrics) {
-  Json json = Json::object();
-  for (const auto& [metric, value] : metrics) {
-    json[std::string(api::NameOf(metric))] = MetricToJson(value);
-  }
-  return json;
+  return api::TestMetricsToJson(metrics);
 }
 
 absl::Status JsonToMetric(const Json& json, std::int64_t least, api::TestMetrics& metrics) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/test_metrics.h"
 #include "base/status.h"
 #include "trainer/identity/identity.h"
 
@@ -36,27 +37,20 @@ api::TestMetrics KeptMetrics::Of(const api::EvaluationSpec& spec) const {
 }
 
 nlohmann::json KeptMetrics::ToJson() const {
-  nlohmann::json json;
+  api::TestMetrics kept;
   for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
     const auto place = static_cast<std::size_t>(metric);
-    if (has_[place] != 0) json[std::string(name)] = values_[place];
+    if (has_[place] != 0) kept[metric] = values_[place];
   }
+  if (kept.empty()) return {};
+  nlohmann::json json = api::TestMetricsToJson(kept);
   if (top_k_ != 0) json["topK"] = top_k_;
   return json;
 }
 
 KeptMetrics KeptMetrics::FromJson(const nlohmann::json& json) {
-  KeptMetrics kept;
-  if (json.is_null()) return kept;
-  for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
-    const auto place = static_cast<std::size_t>(metric);
-    const auto found = json.find(std::string(name));
-    if (found == json.end()) continue;
-    found->get_to(kept.values_[place]);
-    kept.has_[place] = 1;
-  }
-  kept.top_k_ = json.value("topK", kept.top_k_);
-  return kept;
+  if (json.is_null()) return {};
+  return {api::TestMetricsFromJson(json), {.top_k = json.value("topK", 0)}};
 }
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1/enum_names.h"
+#include "api/v1/test_metrics.h"
 #include "base/printable.h"
 #include "operator/cli/text/job_table.h"
 #include "operator/cli/text/or_null.h"
@@ -65,8 +66,8 @@ void AddMetrics(const auto& result, OrderedJson& json) {
   if (result.test_mean_absolute_error) {
     json["test_mean_absolute_error"] = *result.test_mean_absolute_error;
   }
-  for (const auto& [metric, value] : result.test_metrics) {
-    json["test_metrics"][std::string(api::NameOf(metric))] = value;
+  if (!result.test_metrics.empty()) {
+    json["test_metrics"] = api::TestMetricsToJson(result.test_metrics);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/v1/conditions.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/test_metrics.h"
 #include "base/printable.h"
 #include "operator/cli/text/job_rows.h"
 #include "operator/cli/text/job_table.h"
@@ -91,12 +92,6 @@ Json MillisOrNull(const std::optional<Time>& time) {
   return Millis(*time);
 }
 
-Json MetricsJson(const api::TestMetrics& metrics) {
-  Json json = Json::object();
-  for (const auto& [metric, value] : metrics) json[std::string(api::NameOf(metric))] = value;
-  return json;
-}
-
 Json ListedJson(const ListedJob& listed) {
   const api::TrainingJobStatus& status = listed.job.status;
   const api::Progress progress = status.progress.value_or(api::Progress());
@@ -112,7 +107,7 @@ Json ListedJson(const ListedJob& listed) {
           {"loss", OrNull(progress.loss)},
           {"accuracy", OrNull(progress.accuracy)},
           {"test_accuracy", OrNull(progress.test_accuracy)},
-          {"test_metrics", MetricsJson(progress.test_metrics)},
+          {"test_metrics", api::TestMetricsToJson(progress.test_metrics)},
           {"examples_per_second", progress.examples_per_second},
           {"goodput", OrNull(progress.goodput)},
           {"remaining_seconds", over ? Json() : OrNull(progress.estimated_remaining_seconds)},

@@ -38,6 +38,17 @@ TEST_F(EvaluationRecordTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(record->skipped, 2);
 }
 
+TEST_F(EvaluationRecordTest, NamedMetricsAreReadByName) {
+  const api::TestMetrics metrics = {{api::TestMetric::kAuc, 0.875}, {api::TestMetric::kRecall, 0}};
+  ASSERT_TRUE(WriteEvaluationRecord(files_, "/ckpt",
+                                    {.job_uid = "uid-a", .step = 1, .metrics = metrics, .top_k = 3})
+                  .ok());
+  EXPECT_EQ(Read()->metrics, metrics);
+  EXPECT_EQ(Read()->top_k, 3);
+  ASSERT_TRUE(Write(2).ok());
+  EXPECT_TRUE(Read()->metrics.empty());
+}
+
 TEST_F(EvaluationRecordTest, ALossThatIsNotANumberStaysOne) {
   ASSERT_TRUE(Write(10, std::nan("")).ok());
   EXPECT_TRUE(std::isnan(Read()->loss));
