@@ -22,6 +22,7 @@
 #include "base/new_file.h"
 #include "base/status.h"
 #include "trainer/core/crc32c.h"
+#include "trainer/data/kept_dataset.h"
 
 namespace lockstep::train {
 namespace {
@@ -48,10 +49,11 @@ std::array<iovec, 2> PartsOf(SlotHeader& header, std::span<std::uint8_t> sample)
   return {iovec{&header, sizeof header}, iovec{sample.data(), sample.size()}};
 }
 
-class DiskCache final : public Dataset {
+class DiskCache final : public KeptDataset {
  public:
   DiskCache(std::unique_ptr<DecodedSource> source, const std::string& folder)
-      : source_(std::move(source)),
+      : KeptDataset(*source),
+        source_(std::move(source)),
         folder_(folder),
         path_(fmt::format("{}/decoded-v{}-{:016x}.lockstep", folder, kVersion,
                           source_->SourceDigest())),
@@ -61,19 +63,6 @@ class DiskCache final : public Dataset {
     // It may have all samples.
     write_error_ = errno;
     Open(OpenOwnIfThere(path_, O_RDONLY));
-  }
-
-  std::int64_t size() const override { return source_->size(); }
-  const Shape& sample_shape() const override { return source_->sample_shape(); }
-  DType element() const override { return source_->element(); }
-  std::int64_t classes() const override { return source_->classes(); }
-  bool InMemory() const override { return false; }
-  std::string PlaceOf(std::int64_t index) const override { return source_->PlaceOf(index); }
-  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
-    return source_->LabelOf(index);
-  }
-  absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
-    return source_->DigestOf(index, before);
   }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,

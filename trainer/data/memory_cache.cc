@@ -6,32 +6,21 @@
 #include <vector>
 
 #include "base/status.h"
+#include "trainer/data/kept_dataset.h"
 
 namespace lockstep::train {
 namespace {
 
-class MemoryCache final : public Dataset {
+class MemoryCache final : public KeptDataset {
  public:
   explicit MemoryCache(std::unique_ptr<Dataset> source)
-      : source_(std::move(source)),
+      : KeptDataset(*source),
+        source_(std::move(source)),
         // Not zeroed, so that a page is used when its first sample is.
         samples_(std::make_unique_for_overwrite<std::uint8_t[]>(
             static_cast<std::size_t>(source_->size()) * source_->sample_bytes())),
         labels_(static_cast<std::size_t>(source_->size())) {
     for (std::atomic<std::int32_t>& label : labels_) label = kEmpty;
-  }
-
-  std::int64_t size() const override { return source_->size(); }
-  const Shape& sample_shape() const override { return source_->sample_shape(); }
-  DType element() const override { return source_->element(); }
-  std::int64_t classes() const override { return source_->classes(); }
-  bool InMemory() const override { return false; }  // not before the end of the first epoch
-  std::string PlaceOf(std::int64_t index) const override { return source_->PlaceOf(index); }
-  absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
-    return source_->LabelOf(index);
-  }
-  absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const override {
-    return source_->DigestOf(index, before);
   }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
