@@ -40,8 +40,20 @@ FormatTraits SyntheticRow(const DatasetSpec& dataset) {
           .has_settings = dataset.synthetic.has_value()};
 }
 
+std::string Joined(std::vector<std::string> names, std::string_view before_last) {
+  std::ranges::sort(names);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? before_last : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+}  // namespace
+
 // The table. Without a default case: the compiler reports a format that has no row.
-FormatTraits RowOf(const DatasetSpec& dataset) {
+FormatTraits TraitsOf(const DatasetSpec& dataset) {
   switch (dataset.format) {
     case DatasetFormat::kIdx:
       return {.train_files = {"train-images-idx3-ubyte*", "train-images.idx3-ubyte*"},
@@ -74,24 +86,8 @@ FormatTraits RowOf(const DatasetSpec& dataset) {
   LOCKSTEP_CHECK(false, "dataset: {} is not a format", static_cast<int>(dataset.format));
 }
 
-std::string Joined(std::vector<std::string> names, std::string_view before_last) {
-  std::ranges::sort(names);
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? before_last : ", ";
-    text += names[i];
-  }
-  return text;
-}
-
-}  // namespace
-
-FormatTraits TraitsOf(const DatasetSpec& dataset) {
-  return RowOf(dataset);
-}
-
 FormatTraits TraitsOf(DatasetFormat format) {
-  return RowOf({.format = format});
+  return TraitsOf({.format = format});
 }
 
 bool MayHaveNumbers(const FormatTraits& traits) {

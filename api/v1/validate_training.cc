@@ -210,10 +210,10 @@ void ValidateTestMetrics(const TrainingSpec& training, Section& section) {
                   "found with enabled false, expected none: only an evaluation measures them");
   }
   const std::vector<TestMetric> meant = TestMetricsOf(training.loss.type);
+  std::vector<std::string_view> names;
+  for (const TestMetric metric : meant) names.push_back(NameOf(metric));
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     if (std::ranges::find(meant, metrics[i]) != meant.end()) continue;
-    std::vector<std::string_view> names;
-    for (const TestMetric metric : meant) names.push_back(NameOf(metric));
     section.Fault(fmt::format("evaluation.metrics[{}]", i),
                   fmt::format("found {} with loss {}, expected {}", NameOf(metrics[i]),
                               NameOf(training.loss.type), fmt::join(names, " or ")));

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -166,8 +167,8 @@ absl::StatusOr<DatasetFormat> FormatOf(const InitOptions& options) {
                   options.data, fmt::join(known, ", "), last));
 }
 
-// Returns true if `entry` is a training file, or the folder, by which the format is known.
-bool IsOfFormat(const fs::directory_entry& entry, DatasetFormat format) {
+// Returns true if `entry` is one of these files or folders: see FormatTraits::train_files.
+bool IsOneOf(const fs::directory_entry& entry, const std::vector<std::string_view>& patterns) {
   const std::string name = entry.path().filename();
   const auto matches = [&entry, &name](std::string_view pattern) {
     const bool is_folder = pattern.ends_with('/');
@@ -176,7 +177,7 @@ bool IsOfFormat(const fs::directory_entry& entry, DatasetFormat format) {
     std::error_code ignored;  // an entry that cannot be looked at is no folder
     return !is_folder || entry.is_directory(ignored);
   };
-  return std::ranges::any_of(api::TraitsOf(format).train_files, matches);
+  return std::ranges::any_of(patterns, matches);
 }
 
 // Creates the file: a job that somebody has edited is not replaced. ResourceExhausted: there was no
@@ -204,11 +205,15 @@ absl::Status WriteNewFile(const std::string& path, const std::string& text) {
 
 absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& folder) {
   std::error_code error;
+  std::map<DatasetFormat, std::vector<std::string_view>> known;  // their training files
+  for (const auto& [format, name] : api::kEnumNames<DatasetFormat>) {
+    known[format] = api::TraitsOf(format).train_files;
+  }
   std::set<DatasetFormat> found;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    for (const auto& [format, name] : api::kEnumNames<DatasetFormat>) {
-      if (IsOfFormat(*entries, format)) found.insert(format);
+    for (const auto& [format, files] : known) {
+      if (IsOneOf(*entries, files)) found.insert(format);
     }
   }
   if (error) {
