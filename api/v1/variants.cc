@@ -23,7 +23,6 @@ namespace {
 
 constexpr std::size_t kLongestName = 63;
 constexpr char kResults[] = "variants", kTestMetrics[] = "testMetrics";
-constexpr std::size_t kMessageBytes = 4096;  // what a kubelet keeps of a termination message
 
 std::string PathOf(int index) {
   return fmt::format("spec.training.variants[{}]", index);
@@ -192,7 +191,7 @@ std::string ResultsToMessage(const std::vector<VariantResult>& results) {
     list.push_back(FieldWriter::WriteStruct(Rounded(result)));
   }
   std::string message = Json{{kResults, list}}.dump();
-  if (message.size() <= kMessageBytes) return message;
+  if (message.size() <= kTerminationMessageBytes) return message;
   for (Json& result : list) result.erase(kTestMetrics);
   return Json{{kResults, std::move(list)}}.dump();
 }

@@ -2,6 +2,7 @@
 // `training` as its variant changes it.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@
 namespace lockstep::api {
 
 inline constexpr int kMostVariants = 256;
-// The processes of a pod report in its termination message, which holds 4096 bytes.
+// What a kubelet keeps of a pod's termination message, in which its processes report.
+inline constexpr std::size_t kTerminationMessageBytes = 4096;
 inline constexpr int kMostVariantsPerPod = 16;
 
 // A file name that needs no quotes anywhere: at most 63 lower-case letters, digits, '-' and '.', a

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "api/v1/variants.h"
 #include "base/folder_entries.h"
 #include "base/new_file.h"
 
@@ -16,8 +17,6 @@ namespace lockstep::local {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMessageBytes = 4096;  // the kubelet's limit
 
 // Messages become JSON, which must be UTF-8.
 std::string AsUtf8(const std::string& text) {
@@ -56,7 +55,7 @@ std::string LastLines(const std::string& path, std::size_t bytes) {
 
 std::string TakeMessage(const std::string& path) {
   const Descriptor file = OpenOwnToRead(path);
-  std::string text(kMessageBytes, '\0');
+  std::string text(api::kTerminationMessageBytes, '\0');
   const ssize_t got = file.fd() < 0 ? 0 : ::pread(file.fd(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   std::error_code error;

@@ -151,66 +151,54 @@ TEST(VariantsTest, TheirNumberIsBounded) {
 // What a kubelet keeps of a message.
 constexpr std::size_t kMessageBytes = 4096;
 
-TEST(VariantsTest, ThePodsWithTheLongestResultsFitItsMessage) {
-  std::vector<VariantResult> results;
+// The results of a full pod, with the longest numbers of their own; all else is that of `like`.
+std::vector<VariantResult> FullPod(VariantResult like) {
+  like.diverged = false;
+  like.step = 9'007'199'254'740'991;
+  std::vector<VariantResult> results(kMostVariantsPerPod, like);
   for (int i = 0; i < kMostVariantsPerPod; ++i) {
-    results.push_back({.index = kMostVariants - 1 - i,
-                       .diverged = false,
-                       .step = 9'007'199'254'740'991,
-                       .loss = -1.234567e-300,
-                       .accuracy = 0.1234567,
-                       .test_loss = -1.234567e-300,
-                       .test_accuracy = 0.1234567});
+    results[static_cast<std::size_t>(i)].index = kMostVariants - 1 - i;
   }
+  return results;
+}
+
+TEST(VariantsTest, ThePodsWithTheLongestResultsFitItsMessage) {
+  const std::vector<VariantResult> results = FullPod({.loss = -1.234567e-300,
+                                                      .accuracy = 0.1234567,
+                                                      .test_loss = -1.234567e-300,
+                                                      .test_accuracy = 0.1234567});
   const std::string message = ResultsToMessage(results);
   EXPECT_LE(message.size(), kMessageBytes);
   EXPECT_EQ(ResultsFromMessage(message), results);
 }
 
-// The longest numbers of usual size.
-VariantResult LongResult(int index) {
-  return {.index = index,
-          .diverged = false,
-          .step = 9'007'199'254'740'991,
-          .loss = 0.12345678901234567,
-          .test_loss = 0.12345678901234567};
-}
-
 TEST(VariantsTest, APodsNamedMetricsFitItsMessage) {
+  constexpr double kLong = 0.12345678901234567, kRounded = 0.1234568;
   for (const LossType loss : {LossType::kSparseCategoricalCrossentropy,
                               LossType::kBinaryCrossentropy, LossType::kMeanSquaredError}) {
-    std::vector<VariantResult> results;
-    for (int i = 0; i < kMostVariantsPerPod; ++i) {
-      VariantResult& result = results.emplace_back(LongResult(kMostVariants - 1 - i));
-      (IsCrossentropy(loss) ? result.accuracy : result.mean_absolute_error) = 0.123456789;
-      (IsCrossentropy(loss) ? result.test_accuracy : result.test_mean_absolute_error) = 0.1234567;
-      for (const TestMetric metric : TestMetricsOf(loss)) {
-        result.test_metrics[metric] = 0.12345678901234567;
-      }
-    }
-    const std::string message = ResultsToMessage(results);
+    VariantResult like{.loss = kLong, .test_loss = kLong};
+    (IsCrossentropy(loss) ? like.accuracy : like.mean_absolute_error) = kLong;
+    (IsCrossentropy(loss) ? like.test_accuracy : like.test_mean_absolute_error) = kLong;
+    for (const TestMetric metric : TestMetricsOf(loss)) like.test_metrics[metric] = kLong;
+    const std::string message = ResultsToMessage(FullPod(like));
     EXPECT_LE(message.size(), kMessageBytes);
     const std::vector<VariantResult> read = ResultsFromMessage(message);
-    ASSERT_EQ(read.size(), results.size());
-    EXPECT_EQ(read[0].loss, 0.1234568);
+    ASSERT_EQ(read.size(), static_cast<std::size_t>(kMostVariantsPerPod));
+    EXPECT_EQ(read[0].loss, kRounded);
     EXPECT_EQ(read[0].test_metrics.size(), TestMetricsOf(loss).size());
-    for (const auto& [metric, value] : read[0].test_metrics) EXPECT_EQ(value, 0.1234568);
+    for (const auto& [metric, value] : read[0].test_metrics) EXPECT_EQ(value, kRounded);
   }
 }
 
 TEST(VariantsTest, NamedMetricsThatDoNotFitAreLeftOut) {
-  std::vector<VariantResult> results;
-  for (int i = 0; i < kMostVariantsPerPod; ++i) {
-    results.push_back({.index = kMostVariants - 1 - i,
-                       .diverged = false,
-                       .step = 9'007'199'254'740'991,
-                       .loss = 1.234567e-300,
-                       .test_loss = 1.234567e-300,
-                       .mean_absolute_error = 1.234567e-300,
-                       .test_mean_absolute_error = 1.234567e-300,
-                       .test_metrics = {{TestMetric::kMeanSquaredError, 1.234567e-300},
-                                        {TestMetric::kRootMeanSquaredError, 1.234567e-300}}});
-  }
+  constexpr double kLong = 1.234567e-300;
+  std::vector<VariantResult> results =
+      FullPod({.loss = kLong,
+               .test_loss = kLong,
+               .mean_absolute_error = kLong,
+               .test_mean_absolute_error = kLong,
+               .test_metrics = {{TestMetric::kMeanSquaredError, kLong},
+                                {TestMetric::kRootMeanSquaredError, kLong}}});
   const std::string message = ResultsToMessage(results);
   EXPECT_LE(message.size(), kMessageBytes);
   for (VariantResult& result : results) result.test_metrics.clear();
