@@ -97,6 +97,24 @@ def circumstances(versions):
             "versions": versions}
 
 
+def add_python(parser, libraries):
+    """The option for the Python that has the rivals."""
+    deps = os.environ.get("LOCKSTEP_DEPS_DIR", os.path.expanduser("~/.cache/lockstep"))
+    parser.add_argument("--python", default=f"{deps}/peers/bin/python",
+                        help=f"with {libraries} (default: what tools/setup bench makes)")
+
+
+def expect_programs(name, *programs):
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            sys.exit(f"{name}: {program} is no program: `make build` and `tools/setup bench` first")
+
+
+def save(summary, path):
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(path).write_text(json.dumps(summary, indent=2) + "\n")
+
+
 def count_from(least):
     """What argparse makes an option's text into: a whole number that is not less."""
     def count(text):
