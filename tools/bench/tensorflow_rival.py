@@ -137,7 +137,7 @@ def main():
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     serves = "chief" in json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
-    # A server with one such thread, its default on one core, waits for itself.
+    # A server with one such thread, which is its default on one core, deadlocks.
     tf.config.threading.set_inter_op_parallelism_threads(8 if serves else arguments.threads)
 
     task = json.loads(os.environ.get("TF_CONFIG", '{"task": {"type": "worker", "index": 0}}'))["task"]

@@ -19,7 +19,7 @@ class KeptDataset : public Dataset {
   const Shape& sample_shape() const final { return kept_.sample_shape(); }
   DType element() const final { return kept_.element(); }
   std::int64_t classes() const final { return kept_.classes(); }
-  // In memory they are not before the end of the first epoch.
+  // The cache in memory has them all only after the first epoch.
   bool InMemory() const final { return false; }
   std::string PlaceOf(std::int64_t index) const final { return kept_.PlaceOf(index); }
   absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const final {

@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-// A pixel's channels, which are computed together, and what follows them.
+// The channels of a pixel are computed together; lanes behind the last channel are not used.
 constexpr std::size_t kLanes = 4;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using WholeLanes = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));

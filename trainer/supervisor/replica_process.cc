@@ -18,9 +18,9 @@ void AskForReproducibleSums(Environment& env) {
   if (!env.contains("NCCL_ALGO")) env.emplace("NCCL_NVLS_ENABLE", "0");
 }
 
-// The threads of a team spin after each of its parts, 300,000 pauses long, which newer processors
-// take 20 ms for: on cores that decode the next images, or that another process of the machine
-// needs. 10,000 last over what is between the parts of one step.
+// An idle thread of libgomp's spins for 300,000 pause instructions before it sleeps, which is 20 ms
+// on newer processors. Meanwhile, it takes the core from a thread that decodes images, or from
+// another process. 10,000 pauses are longer than the gaps between the parallel parts of a step.
 void LimitSpinning(Environment& env, api::Role role) {
   // The threads of a server's team have nothing to do until the next update.
   if (role == api::Role::kParameterServer) env.emplace("OMP_WAIT_POLICY", "PASSIVE");

@@ -71,11 +71,11 @@ void EvaluationMetrics::AddTopK(std::span<const float> logits, std::size_t own) 
   if (std::isfinite(logits[own]) && larger < spec_.top_k) counts_[kInTopK] += 1;
 }
 
-// A probability that equals a threshold is not above it; but that of 0 is a little less than 0.
+// A probability that equals a threshold is not above it. The lowest threshold is just below 0.
 void EvaluationMetrics::AddDecision(float logit, bool is_positive) {
   const float probability = Sigmoid(logit);
   const float thresholds = std::ceil(probability * static_cast<float>(kThresholds - 1)) - 1;
-  // What is not a number goes to the first, too; the loss is none either then.
+  // NaN counts in the first interval, too; the loss is NaN then.
   const std::size_t interval = thresholds > 0 ? static_cast<std::size_t>(thresholds) : 0;
   counts_[(is_positive ? kPositives : kNegatives) + interval] += 1;
   if (probability > 0.5f) {

@@ -47,7 +47,7 @@ class EvaluationMetrics {
   // Replaces the totals. Requires: `totals` is as long as Totals().
   void SetTotals(std::span<const float> totals);
 
-  // Those of the totals so far, as far as they are finite. Requires: there were rows.
+  // Returns the results of the totals so far that are finite. Requires: there were rows.
   api::TestMetrics Results() const;
 
  private:

@@ -23,7 +23,7 @@ class KeptMetrics {
  public:
   KeptMetrics() = default;
   KeptMetrics(const api::TestMetrics& metrics, const api::EvaluationSpec& by);
-  // Those that `spec` names, as far as they were measured as it says.
+  // Returns those that `spec` names and that were measured with its topK.
   api::TestMetrics Of(const api::EvaluationSpec& spec) const;
   nlohmann::json ToJson() const;  // null: there are none
   // Passes over those that are unknown. Throws nlohmann::json::exception.

@@ -228,8 +228,8 @@ class Session {
   // Queues, or replays, the work that is the same in every step. Update uses it, too.
   StepRecorder& recorder() { return *recorder_; }
 
-  // It and the evaluation's loss are bound to the model's logits and to the loaded batch's labels
-  // and weights.
+  // Bound, like the evaluation's loss, to the model's logits and to the loaded batch's labels and
+  // weights.
   LossOp& training_loss() { return *training_loss_; }
 
  private:
