@@ -127,6 +127,13 @@ VariantResult Rounded(VariantResult result) {
   return result;
 }
 
+// Returns `message`, of which a kubelet has cut the end, up to the last entry of a list that is
+// whole.
+std::string WithoutCutEntry(const std::string& message) {
+  const std::size_t end = message.rfind('}');
+  return end == std::string::npos ? "" : message.substr(0, end + 1) + "]}";
+}
+
 }  // namespace
 
 bool IsVariantName(std::string_view name) {
@@ -186,24 +193,40 @@ void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
 }
 
 std::string ResultsToMessage(const std::vector<VariantResult>& results) {
-  Json list = Json::array();
+  Json list = Json::array(), metrics = Json::array();
   for (const VariantResult& result : results) {
-    list.push_back(FieldWriter::WriteStruct(Rounded(result)));
+    Json json = FieldWriter::WriteStruct(Rounded(result));
+    metrics.push_back(json.value(kTestMetrics, Json::object()));
+    json.erase(kTestMetrics);
+    list.push_back(std::move(json));
   }
-  std::string message = Json{{kResults, list}}.dump();
-  if (message.size() <= kTerminationMessageBytes) return message;
-  for (Json& result : list) result.erase(kTestMetrics);
-  return Json{{kResults, std::move(list)}}.dump();
+  // The metrics come last, because a kubelet cuts the end off, and they are missed least.
+  std::string message = fmt::format("{{\"{}\":{}", kResults, list.dump());
+  const bool has_metrics = std::ranges::any_of(
+      results, [](const VariantResult& result) { return !result.test_metrics.empty(); });
+  if (has_metrics) message += fmt::format(",\"{}\":{}", kTestMetrics, metrics.dump());
+  return message + '}';
 }
 
 std::vector<VariantResult> ResultsFromMessage(const std::string& message) {
   if (!message.starts_with('{')) return {};  // most messages are text
-  const Json json = Json::parse(message, nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(message, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    json = Json::parse(WithoutCutEntry(message), nullptr, /*allow_exceptions=*/false);
+  }
   if (!json.is_object() || !json.contains(kResults)) return {};
   std::vector<FieldError> errors;
   std::vector<VariantResult> results;
   FieldReader reader(json, "results", UnknownFields::kIgnore, &errors);
   reader.Field(kResults, results);
+  if (const auto metrics = json.find(kTestMetrics); metrics != json.end() && metrics->is_array()) {
+    const std::size_t both = std::min(metrics->size(), results.size());
+    for (std::size_t i = 0; i < both; ++i) {
+      const Json result = {{kTestMetrics, (*metrics)[i]}};
+      FieldReader entry(result, "results", UnknownFields::kIgnore, &errors);
+      entry.Field(kTestMetrics, results[i].test_metrics);
+    }
+  }
   const bool is_usable = errors.empty() && results.size() <= kMostVariantsPerPod &&
                          std::ranges::all_of(results, [](const VariantResult& result) {
                            return result.name.size() <= kLongestName;

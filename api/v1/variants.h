@@ -15,7 +15,7 @@
 namespace lockstep::api {
 
 inline constexpr int kMostVariants = 256;
-// What a kubelet keeps of a pod's termination message, in which its processes report.
+// What a kubelet reads of a container's termination message, in which a pod's processes report.
 inline constexpr std::size_t kTerminationMessageBytes = 4096;
 inline constexpr int kMostVariantsPerPod = 16;
 
@@ -38,8 +38,9 @@ absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int
 void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors);
 
 // The results of a pod's processes as its termination message, and back. Values keep 7 digits, and
-// those that are not finite become absent. Where they all do not fit into the message, test_metrics
-// are left out. ResultsFromMessage returns none if `message` is anything else.
+// those that are not finite become absent. The test_metrics stand behind all results: a kubelet
+// cuts what is too long, and ResultsFromMessage returns what is whole before the cut. It returns
+// none if `message` is anything else.
 std::string ResultsToMessage(const std::vector<VariantResult>& results);
 std::vector<VariantResult> ResultsFromMessage(const std::string& message);
 
