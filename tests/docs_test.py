@@ -38,9 +38,10 @@ REASON_SOURCES = ["api/v1/conditions.h", "operator/controller/*.cc", "operator/c
                   "operator/controller/rules/**/*.cc", "operator/controller/rules/**/*.h"]
 REASON = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)*)"')
 NO_REASONS = {"ContainerStatusUnknown", "Created", "Completed", "ErrImageNeverPull", "ErrImagePull", "Error", "Failed", "Finished",
-              "ImagePullBackOff", "InvalidImageName", "NodeAffinity", "NodeLost", "NodeShutdown", "Opaque", "OutOf",
-              "Pending", "PodLost", "PodVanished", "Preempted", "Preempting", "Reconcile", "Shutdown", "Terminated",
-              "TopologyAffinityError", "UnexpectedAdmissionError", "Unknown"}
+              "ImagePullBackOff", "InvalidImageName", "InvalidNodeInfo", "NodeAffinity", "NodeLost", "NodePorts",
+              "NodeShutdown", "Opaque", "OutOf", "Pending", "PodLost", "PodVanished", "Preempted", "Preempting",
+              "Reconcile", "Shutdown", "TaintToleration", "Terminated", "TopologyAffinityError",
+              "UnexpectedAdmissionError", "Unknown"}
 REASON_ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 # Made by a build, and the last part of a path that stands for yours.
 MADE = ("build/",)

@@ -15,13 +15,22 @@
 namespace lockstep::controller {
 namespace {
 
-// The reasons that a kubelet or node controller gives for ends that the program did not cause.
+// The reasons that a kubelet or node controller gives for ends that the program did not cause. A
+// kubelet refuses a pod for a taint, a port or a label of its node that its cache still has.
 // "Evicted" is not among them: a kubelet also evicts a pod that exceeds its own storage limits, and
 // sets the condition DisruptionTarget only if the node was short of a resource.
-constexpr std::string_view kDisruptionReasons[] = {
-    "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
-    "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
-    "TopologyAffinityError"};
+constexpr std::string_view kDisruptionReasons[] = {"Preempting",
+                                                   "Preempted",
+                                                   "Shutdown",
+                                                   "NodeShutdown",
+                                                   "Terminated",
+                                                   "NodeLost",
+                                                   "NodeAffinity",
+                                                   "TaintToleration",
+                                                   "NodePorts",
+                                                   "InvalidNodeInfo",
+                                                   "UnexpectedAdmissionError",
+                                                   "TopologyAffinityError"};
 
 // The kubelet's prefix for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";

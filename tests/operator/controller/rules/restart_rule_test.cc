@@ -74,6 +74,12 @@ TEST(RestartRuleTest, PodFailuresAreClassified) {
     };
   };
   const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
+  const auto refused = [](std::string reason) -> PodState {
+    return [reason = std::move(reason)](ObservedPod& pod) {
+      pod.phase = PodPhase::kFailed;
+      pod.reason = reason;
+    };
+  };
   const Case cases[] = {
       {"1 is permanent", RestartPolicy::kExitCode, Exited(1), PodFailureCause::kPermanent},
       {"127 is permanent", RestartPolicy::kExitCode, Exited(127), PodFailureCause::kPermanent},
@@ -91,12 +97,16 @@ TEST(RestartRuleTest, PodFailuresAreClassified) {
        PodFailureCause::kApplication},
       {"and never retried with Never", RestartPolicy::kNever, EvictedForItsOwnLimit(),
        PodFailureCause::kPermanent},
-      {"no room on the node", RestartPolicy::kNever,
-       [](ObservedPod& pod) {
-         pod.phase = PodPhase::kFailed;
-         pod.reason = "OutOfexample.com/fpga";
-       },
+      {"no room on the node", RestartPolicy::kNever, refused("OutOfexample.com/fpga"),
        PodFailureCause::kDisruption},
+      {"a taint that is gone", RestartPolicy::kNever, refused("TaintToleration"),
+       PodFailureCause::kDisruption},
+      {"a port that is taken", RestartPolicy::kExitCode, refused("NodePorts"),
+       PodFailureCause::kDisruption},
+      {"a node that its kubelet does not know yet", RestartPolicy::kExitCode,
+       refused("InvalidNodeInfo"), PodFailureCause::kDisruption},
+      {"another system", RestartPolicy::kNever, refused("PodOSNotSupported"),
+       PodFailureCause::kPermanent},
       {"disruption target", RestartPolicy::kExitCode, target, PodFailureCause::kDisruption},
       {"drain", RestartPolicy::kExitCode, kBeingDeleted, PodFailureCause::kDisruption},
       {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5),
