@@ -197,6 +197,14 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   return std::min(last_report.value_or(KnownSince(observed)), KnownSince(observed));
 }
 
+// An edit of a job that has ended changes nothing, but who waits for it to be observed must not
+// wait for good: `kubectl wait`, Flux and Helm pass over what is of an earlier generation.
+void ObserveGeneration(const Observed& observed, api::TrainingJobStatus& status) {
+  const std::int64_t generation = observed.job.metadata.generation;
+  status.observed_generation = generation;
+  for (api::Condition& condition : status.conditions) condition.observed_generation = generation;
+}
+
 std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
   const std::string first = Describe(deciding.front());
   if (!is_seen) return first + " has told the other replicas that it has finished";
@@ -210,6 +218,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (!IsTerminal(job.status)) return std::nullopt;
   Plan plan;
   plan.status = job.status;
+  ObserveGeneration(observed, plan.status);
   AddCleanUp(observed, plan);
   AddForcedDeletes(observed, plan);
   AddPodGroupDeletion(observed, plan);

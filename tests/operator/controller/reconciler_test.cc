@@ -123,6 +123,25 @@ TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   EXPECT_EQ(world.Job()->status.state, "Pending");
 }
 
+// `kubectl wait`, Flux and Helm wait until the generation is observed.
+TEST(ReconcilerTest, AnEditOfAJobThatHasEndedIsObservedAndChangesNothingElse) {
+  World world(Job("j").Workers(1).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  api::TrainingJobStatus expected = world.Job()->status;
+  ASSERT_EQ(expected.state, "Succeeded");
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 86'400;
+  });
+  const std::size_t writes = world.client.writes().size();
+  world.Settle();
+  EXPECT_THAT(world.client.writes(), SizeIs(writes + 1));
+  expected.observed_generation = 2;
+  for (api::Condition& condition : expected.conditions) condition.observed_generation = 2;
+  EXPECT_EQ(world.Job()->status, expected);
+}
+
 TEST(ReconcilerTest, ARunningJobWhoseSpecCannotBeReadAnyMoreIsLeftAsItIs) {
   World world(Job("j").Workers(2).Build());
   world.Settle();
