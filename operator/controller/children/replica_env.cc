@@ -33,6 +33,14 @@ void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
 }
 
+// The trainer's default is Kubernetes' here, too.
+void AddTerminationMessagePath(const api::Json& pod_template, std::vector<EnvVar>& env) {
+  const api::Json* main = FindMainContainer(pod_template);
+  if (main == nullptr) return;
+  std::string path = kube::TextMember(*main, "terminationMessagePath");
+  if (!path.empty()) env.push_back({api::kEnvTerminationMessagePath, std::move(path)});
+}
+
 // The GPUs of a pod of the role.
 int GpusOf(const api::TrainingJob& job, api::Role role) {
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
@@ -63,6 +71,7 @@ void AddTraining(const api::TrainingJob& job, api::Role role, std::vector<EnvVar
     env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
   }
   AddGrace(*job.spec.replica_specs.at(role).tmpl, env);
+  AddTerminationMessagePath(*job.spec.replica_specs.at(role).tmpl, env);
   env.push_back({api::kEnvConfig, TrainingOf(job, role).dump()});
   if (job.spec.strategy) {
     env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});

@@ -75,6 +75,19 @@ TEST(ReplicaEnvTest, TheBundledTrainerGetsAGracePeriodThatIsNotTheDefault) {
   EXPECT_EQ(EnvOf(patient, Role::kWorker, 0).at("LOCKSTEP_GRACE_SECONDS"), "120");
 }
 
+// Without it the trainer would write its results where no kubelet looks for them.
+TEST(ReplicaEnvTest, TheBundledTrainerGetsATerminationMessagePathThatIsNotTheDefault) {
+  api::Json container = {{"name", "trainer"}};
+  const auto env = [&container] {
+    const api::Json pod_template{{"spec", {{"containers", {container}}}}};
+    return EnvOf(Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template),
+                 Role::kWorker, 0);
+  };
+  EXPECT_FALSE(env().contains("LOCKSTEP_TERMINATION_MESSAGE_PATH"));
+  container["terminationMessagePath"] = "/tmp/message";
+  EXPECT_EQ(env().at("LOCKSTEP_TERMINATION_MESSAGE_PATH"), "/tmp/message");
+}
+
 TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {
   struct Case {
     const char* container;
