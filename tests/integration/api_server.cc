@@ -9,14 +9,13 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "api/v1/yaml.h"
 #include "tests/operator/local/client_conformance.h"
+#include "tests/support/eventually.h"
 #include "tests/support/folders.h"
 #include "tests/support/temp_directory.h"
 
@@ -43,6 +42,8 @@ spec:
     schema:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 )";
+
+}  // namespace
 
 // tools/kube/api-server as a child. It ends when its standard input does.
 class ServerProcess {
@@ -89,8 +90,6 @@ class ServerProcess {
   pid_t child_ = -1;
   int input_ = -1;
 };
-
-}  // namespace
 
 // Stops the server before main returns.
 class ApiServerEnvironment final : public ::testing::Environment {
@@ -173,15 +172,6 @@ void InstallDefinition(kube::Client& client, const std::string& yaml, const kube
 
 void InstallWidgets(kube::Client& client) {
   InstallDefinition(client, kWidgetDefinition, local::kWidgetKind);
-}
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace lockstep::testing

@@ -41,7 +41,4 @@ void InstallDefinition(kube::Client& client, const std::string& yaml, const kube
 // Defines the widgets of the conformance suite.
 void InstallWidgets(kube::Client& client);
 
-// Waits until it holds; false after half a minute.
-bool Eventually(const std::function<bool()>& holds);
-
 }  // namespace lockstep::testing

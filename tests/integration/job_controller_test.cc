@@ -16,6 +16,7 @@
 #include "tests/integration/api_server.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/builders.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_kubelet.h"
 #include "tests/support/folders.h"
 #include "tests/support/temp_directory.h"

@@ -1,7 +1,6 @@
 // What only a real API server shows of RestClient: TLS, tokens, admission, history, and the network
 // between them going wrong.
 #include "operator/kube/rest/rest_client.h"
-#include "tests/support/whole_object.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,8 +17,10 @@
 #include "operator/kube/runtime/leader_elector.h"
 #include "tests/integration/api_server.h"
 #include "tests/operator/local/client_conformance.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/whole_object.h"
 
 namespace lockstep::kube {
 namespace {

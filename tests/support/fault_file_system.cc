@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-std::vector<std::string> Split(const std::string& path) {
+std::vector<std::string> PathParts(const std::string& path) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
   while (begin <= path.size()) {
@@ -57,7 +57,7 @@ absl::Status FaultFileSystem::CreateDirectories(const std::string& path) {
   if (crashed_ && fault != Fault::kCrash) return Crashed(path);
   if (fault == Fault::kFull) return Full(path);
   Node* folder = root_.get();
-  for (const std::string& part : Split(path)) {
+  for (const std::string& part : PathParts(path)) {
     NodePtr& child = folder->now[part];
     if (child == nullptr) {
       child = std::make_shared<Node>();
@@ -77,7 +77,7 @@ absl::Status FaultFileSystem::CreateDirectory(const std::string& path) {
   if (fault == Fault::kFull) return Full(path);
   const NodePtr parent = FindParent(path);
   if (parent == nullptr) return NoSuch(path);
-  NodePtr& child = parent->now[Split(path).back()];
+  NodePtr& child = parent->now[PathParts(path).back()];
   if (child != nullptr) return absl::AlreadyExistsError(fmt::format("{}: is there", path));
   child = std::make_shared<Node>();
   child->is_folder = true;
@@ -102,7 +102,7 @@ absl::Status FaultFileSystem::WriteFile(const std::string& path,
     node->content.resize(Philox(0x57, choices_++, node->content.size())[0] %
                          (node->content.size() + 1));
   }
-  NodePtr& child = parent->now[Split(path).back()];
+  NodePtr& child = parent->now[PathParts(path).back()];
   child = nullptr;
   const std::size_t used = BytesOf(*root_);
   const std::size_t room = most_bytes_ - std::min(used, most_bytes_);
@@ -131,8 +131,8 @@ absl::Status FaultFileSystem::Rename(const std::string& from, const std::string&
   if (node == nullptr || parent == nullptr) return NoSuch(from);
   if (fault == Fault::kFull) return Full(to);
   if (refuses_renames_) return CannotRename(ENOSYS, to);
-  parent->now[Split(to).back()] = node;
-  FindParent(from)->now.erase(Split(from).back());
+  parent->now[PathParts(to).back()] = node;
+  FindParent(from)->now.erase(PathParts(from).back());
   return fault == Fault::kCrash ? Crashed(from) : absl::OkStatus();
 }
 
@@ -173,7 +173,7 @@ absl::Status FaultFileSystem::RemoveRecursively(const std::string& path) {
     return Crashed(path);
   }
   node->now.clear();
-  FindParent(path)->now.erase(Split(path).back());
+  FindParent(path)->now.erase(PathParts(path).back());
   return absl::OkStatus();
 }
 
@@ -251,7 +251,7 @@ std::size_t FaultFileSystem::BytesOf(const Node& node) {
 
 FaultFileSystem::NodePtr FaultFileSystem::Find(const std::string& path) const {
   NodePtr node = root_;
-  for (const std::string& part : Split(path)) {
+  for (const std::string& part : PathParts(path)) {
     const auto found = node->now.find(part);
     if (found == node->now.end()) return nullptr;
     node = found->second;

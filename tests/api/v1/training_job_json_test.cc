@@ -18,7 +18,7 @@ Json MnistJson() {
 }
 
 // The faults of `json`, or "" if it reads.
-std::string Faults(const Json& json) {
+std::string JsonFaults(const Json& json) {
   const auto job = TrainingJobFromJson(json);
   return job.ok() ? "" : std::string(job.status().message());
 }
@@ -105,7 +105,7 @@ TEST(TrainingJobJsonTest, EachErrorNamesPathFoundAndExpected) {
       {"/status/startTime", "yesterday",
        R"(status.startTime: found "yesterday", expected a time such as "2026-05-01T12:00:00Z")"},
   };
-  for (const Case& c : cases) EXPECT_EQ(Faults(With(c.pointer, c.value)), c.message);
+  for (const Case& c : cases) EXPECT_EQ(JsonFaults(With(c.pointer, c.value)), c.message);
 }
 
 TEST(TrainingJobJsonTest, ListsAndTextsAreAsLongAsTheServerTakesThem) {
@@ -137,10 +137,10 @@ TEST(TrainingJobJsonTest, ListsAndTextsAreAsLongAsTheServerTakesThem) {
     with[Json::json_pointer(c.list)] = c.value;
     const Json job = With("/spec/runPolicy/podFailurePolicy/rules", Json::array({with}));
     const std::string message = c.message;
-    EXPECT_EQ(Faults(job), message.empty() ? "" : path + "[0]." + message);
+    EXPECT_EQ(JsonFaults(job), message.empty() ? "" : path + "[0]." + message);
     EXPECT_TRUE(TrainingJobFromServer(job).ok()) << "a newer server may take more: " << message;
   }
-  EXPECT_EQ(Faults(With("/spec/runPolicy/podFailurePolicy/rules", Json(21, rule))),
+  EXPECT_EQ(JsonFaults(With("/spec/runPolicy/podFailurePolicy/rules", Json(21, rule))),
             path + ": found 21 entries, expected 1 to 20");
 }
 
@@ -149,22 +149,22 @@ TEST(TrainingJobJsonTest, EveryErrorIsReportedOnItsOwnLine) {
   json["spec"]["training"]["epochs"] = "two";
   json["spec"]["suspend"] = 1;
   json["spec"]["replicaSpecs"]["Worker"]["replicas"] = 1.5;
-  EXPECT_EQ(Faults(json),
+  EXPECT_EQ(JsonFaults(json),
             "spec.suspend: found 1, expected true or false\n"
             "spec.training.epochs: found \"two\", expected an integer of at least 1\n"
             "spec.replicaSpecs.Worker.replicas: found 1.5, expected an integer from 0 to 10000");
 }
 
 TEST(TrainingJobJsonTest, WhatIsNotAJobIsRefused) {
-  EXPECT_EQ(Faults(Json(3)), "found 3, expected an object");
-  EXPECT_EQ(Faults(Json::array()), "found a list, expected an object");
-  EXPECT_EQ(Faults(Json::object()),
+  EXPECT_EQ(JsonFaults(Json(3)), "found 3, expected an object");
+  EXPECT_EQ(JsonFaults(Json::array()), "found a list, expected an object");
+  EXPECT_EQ(JsonFaults(Json::object()),
             "apiVersion: found nothing, expected \"training.lockstep.dev/v1\"\n"
             "kind: found nothing, expected \"TrainingJob\"");
 }
 
 TEST(TrainingJobJsonTest, LongWrongValuesAreCutShort) {
-  const std::string faults = Faults(With("/spec/suspend", std::string(10'000, 'x')));
+  const std::string faults = JsonFaults(With("/spec/suspend", std::string(10'000, 'x')));
   EXPECT_LT(faults.size(), 150U);
   EXPECT_THAT(faults, HasSubstr("xxx…, expected true or false"));
 }

@@ -13,7 +13,7 @@ namespace {
 using lockstep::testing::MnistTraining;
 
 // All faults of `layers`, "path: message" a line.
-std::string Faults(const Json& layers) {
+std::string LayerFaults(const Json& layers) {
   TrainingSpec training = MnistTraining();
   training.model = {.name = "", .layers = layers};
   return std::string(ToStatus(ValidateLayers(training, "t")).message());
@@ -24,8 +24,8 @@ Json With(const char* type, const char* field, const Json& value) {
 }
 
 TEST(ValidateLayersTest, LayersOfTheTrainerAreValid) {
-  EXPECT_EQ(Faults(Json::array()), "");
-  EXPECT_EQ(Faults(Json::array(
+  EXPECT_EQ(LayerFaults(Json::array()), "");
+  EXPECT_EQ(LayerFaults(Json::array(
                 {{{"type", "Conv2D"}, {"name", "a"}, {"filters", 8}, {"kernelSize", {3, 5}}},
                  {{"type", "MaxPool2D"}, {"poolSize", 2}, {"strides", nullptr}},
                  {{"type", "ZeroPadding2D"}, {"padding", 0}},
@@ -77,18 +77,18 @@ TEST(ValidateLayersTest, AFaultNamesTheFieldAndWhatIsExpected) {
       {With("ReLU", "name", long_name), "t.model.layers[0].name: found \"xxx"},
   };
   for (const Case& fault : cases) {
-    EXPECT_THAT(Faults(fault.layers), ::testing::StartsWith(fault.message)) << fault.layers;
-    EXPECT_THAT(Faults(fault.layers), ::testing::Not(::testing::HasSubstr("\n")));
+    EXPECT_THAT(LayerFaults(fault.layers), ::testing::StartsWith(fault.message)) << fault.layers;
+    EXPECT_THAT(LayerFaults(fault.layers), ::testing::Not(::testing::HasSubstr("\n")));
   }
 }
 
 TEST(ValidateLayersTest, AnExtentIsOneNumberOrTwo) {
   for (const Json& good : {Json(3), Json({3, 5}), Json()}) {
-    EXPECT_EQ(Faults(With("Conv2D", "kernelSize", good)), "") << good;
+    EXPECT_EQ(LayerFaults(With("Conv2D", "kernelSize", good)), "") << good;
   }
   for (const Json& bad : {Json(0), Json("3"), Json({3}), Json({3, "3"}), Json(3.5),
                           Json({{"a", 1}}), Json::parse("[[3,3],[3,3]]")}) {
-    EXPECT_THAT(Faults(With("Conv2D", "kernelSize", bad)),
+    EXPECT_THAT(LayerFaults(With("Conv2D", "kernelSize", bad)),
                 ::testing::StartsWith("t.model.layers[0].kernelSize"))
         << bad;
   }
@@ -97,8 +97,8 @@ TEST(ValidateLayersTest, AnExtentIsOneNumberOrTwo) {
 TEST(ValidateLayersTest, ALengthIsCountedInCharacters) {
   std::string name;
   for (int i = 0; i < 253; ++i) name += "\u00e9";
-  EXPECT_EQ(Faults(With("ReLU", "name", name)), "");
-  EXPECT_NE(Faults(With("ReLU", "name", name + "e")), "");
+  EXPECT_EQ(LayerFaults(With("ReLU", "name", name)), "");
+  EXPECT_NE(LayerFaults(With("ReLU", "name", name + "e")), "");
 }
 
 TEST(ValidateLayersTest, AVariantsLayersAreCheckedToo) {

@@ -12,7 +12,7 @@
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
 
-namespace lockstep::cli::testing {
+namespace lockstep::testing {
 
 class FakeCluster {
  public:
@@ -65,4 +65,4 @@ inline kube::Object TrainerPod(const std::string& role, int index, kube::Object 
           {"status", {{"phase", "Running"}, {"containerStatuses", {std::move(container)}}}}};
 }
 
-}  // namespace lockstep::cli::testing
+}  // namespace lockstep::testing

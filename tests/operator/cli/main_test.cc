@@ -8,6 +8,7 @@
 
 #include "tests/operator/cli/fake_cluster.h"
 #include "tests/operator/cli/program.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::cli {
 namespace {

@@ -6,13 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <stdexcept>
-#include <thread>
 #include "tests/support/folders.h"
-#include "tests/support/time_limit.h"
 
-namespace lockstep::cli::testing {
+namespace lockstep::testing {
 
 nlohmann::json Ended::Report() const {
   const nlohmann::json report = nlohmann::json::parse(out, nullptr, /*allow_exceptions=*/false);
@@ -61,16 +58,6 @@ Ended RunProgram(const std::string& folder, const std::vector<std::string>& args
   return Program(folder, args).Wait();
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + lockstep::testing::Slowed(std::chrono::seconds(30));
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
-
 std::string ShellJob(const std::string& name, int workers, const std::string& script) {
   const nlohmann::json container = {
       {"name", "main"},
@@ -89,4 +76,4 @@ std::string ShellJob(const std::string& name, int workers, const std::string& sc
   return job.dump();
 }
 
-}  // namespace lockstep::cli::testing
+}  // namespace lockstep::testing

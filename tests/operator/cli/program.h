@@ -10,7 +10,7 @@
 
 #include "tests/support/temp_directory.h"
 
-namespace lockstep::cli::testing {
+namespace lockstep::testing {
 
 struct Ended {
   int code = 0;  // -signal if a signal ended it
@@ -39,11 +39,8 @@ class Program {
 
 Ended RunProgram(const std::string& folder, const std::vector<std::string>& args);
 
-// Waits until `condition` holds; false if it does not within a generous time.
-bool Eventually(const std::function<bool()>& condition);
-
 // Returns a job of shell scripts: every worker runs `script`. Worker pods have an emptyDir at
 // /scratch.
 std::string ShellJob(const std::string& name, int workers, const std::string& script);
 
-}  // namespace lockstep::cli::testing
+}  // namespace lockstep::testing

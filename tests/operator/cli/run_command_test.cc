@@ -12,6 +12,7 @@
 
 #include "base/descriptor.h"
 #include "tests/operator/cli/program.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::cli {
 namespace {

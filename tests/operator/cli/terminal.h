@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <string>
 
-namespace lockstep::cli::testing {
+namespace lockstep::testing {
 
 class Terminal {
  public:
@@ -47,4 +47,4 @@ class Terminal {
   std::FILE* out_ = nullptr;
 };
 
-}  // namespace lockstep::cli::testing
+}  // namespace lockstep::testing

@@ -9,7 +9,7 @@ namespace {
 
 using CachedPod = kube::Cached<std::optional<ObservedPod>>;
 
-CachedPod Running() {
+CachedPod RunningPod() {
   kube::Identity identity;
   identity.key = {"default", "j-worker-0"};
   identity.uid = "uid";
@@ -20,8 +20,8 @@ CachedPod Running() {
 }
 
 TEST(PodChangesTest, WhatIsNotObservedAsksForNothing) {
-  const CachedPod before = Running();
-  CachedPod after = Running();
+  const CachedPod before = RunningPod();
+  CachedPod after = RunningPod();
   after.resource_version = "9";
   EXPECT_EQ(UrgencyOf(&before, &after), Urgency::kNone);
   for (const auto& change : {std::function([](CachedPod& pod) { pod.uid = "another"; }),
@@ -29,25 +29,25 @@ TEST(PodChangesTest, WhatIsNotObservedAsksForNothing) {
                              std::function([](CachedPod& pod) { pod.owner_kind = "x"; }),
                              std::function([](CachedPod& pod) { pod.being_deleted = true; }),
                              std::function([](CachedPod& pod) { pod.value->ready = true; })}) {
-    after = Running();
+    after = RunningPod();
     change(after);
     EXPECT_NE(UrgencyOf(&before, &after), Urgency::kNone);
   }
 }
 
 TEST(PodChangesTest, APodThatIsWellCanWait) {
-  const CachedPod after = Running();
-  CachedPod before = Running();
+  const CachedPod after = RunningPod();
+  CachedPod before = RunningPod();
   EXPECT_EQ(UrgencyOf(nullptr, &after), Urgency::kSoon);
   before.value->phase = PodPhase::kPending;
   EXPECT_EQ(UrgencyOf(&before, &after), Urgency::kSoon);
-  CachedPod succeeded = Running();
+  CachedPod succeeded = RunningPod();
   succeeded.value->phase = PodPhase::kSucceeded;
   EXPECT_EQ(UrgencyOf(&before, &succeeded), Urgency::kSoon);
 }
 
 TEST(PodChangesTest, ALossCannot) {
-  const CachedPod before = Running();
+  const CachedPod before = RunningPod();
   EXPECT_EQ(UrgencyOf(&before, nullptr), Urgency::kNow);
   for (const auto& loss :
        {std::function([](CachedPod& pod) { pod.value->phase = PodPhase::kFailed; }),
@@ -56,7 +56,7 @@ TEST(PodChangesTest, ALossCannot) {
         std::function([](CachedPod& pod) { pod.value->restart_count = 1; }),
         std::function([](CachedPod& pod) { pod.value->termination = Termination{.exit_code = 1}; }),
         std::function([](CachedPod& pod) { pod.value.reset(); })}) {
-    CachedPod after = Running();
+    CachedPod after = RunningPod();
     loss(after);
     EXPECT_EQ(UrgencyOf(&before, &after), Urgency::kNow);
   }

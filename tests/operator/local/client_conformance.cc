@@ -7,8 +7,8 @@ namespace {
 
 using kube::Object;
 using kube::WatchEvent;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Type = kube::WatchEvent::Type;
 
 TEST_P(ClientConformanceTest, CreateSetsIdentityAndVersion) {

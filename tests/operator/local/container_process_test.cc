@@ -14,7 +14,7 @@ using kube::Object;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const SystemClock kClock;
+const SystemClock kSystemClock;
 
 Object Pod() {
   return {{"metadata", {{"name", "p"}, {"namespace", "default"}, {"labels", {{"role", "chief"}}}}},
@@ -28,7 +28,7 @@ class ContainerProcessTest : public ::testing::Test {
     paths.Add("/data", "/srv/d");
     return MakeProcess(Pod(), container, paths, host_, client_);
   }
-  MemoryClient client_{kClock};
+  MemoryClient client_{kSystemClock};
   HostFacts host_{.env = {{"HOME", "/root"}, {"PATH", "/bin"}},
                   .program_dir = "/opt/bin",
                   .current_dir = "/here"};

@@ -9,7 +9,7 @@
 
 #include "operator/local/process.h"
 
-namespace lockstep::local::testing {
+namespace lockstep::local {
 
 class FakeProcessHost final : public ProcessHost {
  public:
@@ -48,4 +48,4 @@ class FakeProcessHost final : public ProcessHost {
   std::map<std::string, pid_t> pids_;
 };
 
-}  // namespace lockstep::local::testing
+}  // namespace lockstep::local

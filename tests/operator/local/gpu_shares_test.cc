@@ -11,8 +11,8 @@
 namespace lockstep::local {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(GpuSharesTest, PodsHaveGpusOfTheirOwnWhileThereAreEnough) {
   GpuShares shares({"0", "1", "2"});
@@ -71,7 +71,7 @@ TEST(PermittedGpusTest, AreThoseThatTheVariableLists) {
 }
 
 // A machine with two GPUs.
-class GpuFilesTest : public testing::Test {
+class GpuFilesTest : public ::testing::Test {
  protected:
   GpuFilesTest() {
     for (const char* folder : {"dev", "gpus", "gpus/0000:01:00.0", "gpus/0000:02:00.0"}) {

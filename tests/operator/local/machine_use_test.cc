@@ -12,7 +12,7 @@
 namespace lockstep::local {
 namespace {
 
-class MachineUseTest : public testing::Test {
+class MachineUseTest : public ::testing::Test {
  protected:
   MachineUse Run() const {
     auto use = MachineUse::Open(folder_.path());

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::EndsWith;
 using ::testing::StartsWith;
 
-class PlainLinksTest : public testing::Test {
+class PlainLinksTest : public ::testing::Test {
  protected:
   PlainLinksTest() { fs::create_directories(folder_.At("my dir/volumes/data")); }
   std::string To(const std::string& path) {

@@ -50,7 +50,7 @@ class PodRunnerTest : public ::testing::Test {
 
   TempDirectory folder_;
   lockstep::testing::FakeClock clock_;
-  testing::FakeProcessHost host_;
+  FakeProcessHost host_;
 };
 
 TEST_F(PodRunnerTest, RunsItsContainersAndSucceeds) {

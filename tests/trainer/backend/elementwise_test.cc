@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-class ElementwiseTest : public testing::TestWithParam<std::string> {
+class ElementwiseTest : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = GetParam(), .threads = 2});
   std::unique_ptr<Backend> oracle_ = MakeBackend({.name = "reference"});
@@ -317,7 +317,7 @@ TEST_P(ElementwiseTest, AllAreFiniteUnlessOneIsNot) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ElementwiseTest, testing::ValuesIn(kBackendsUnderTest),
+INSTANTIATE_TEST_SUITE_P(Backends, ElementwiseTest, ::testing::ValuesIn(kBackendsUnderTest),
                          [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace

@@ -86,7 +86,7 @@ void ExpectClose(const std::vector<std::vector<float>>& found, const json& expec
   }
 }
 
-class GoldenOpTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+class GoldenOpTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(GoldenOpTest, ForwardAndGradientsAreTheirs) {
   const auto& [name, file] = GetParam();
@@ -106,7 +106,7 @@ TEST_P(GoldenOpTest, ForwardAndGradientsAreTheirs) {
   ExpectClose(outputs.states, golden.at("states_after"), "state");
 }
 
-class GoldenLossTest : public testing::TestWithParam<std::string> {
+class GoldenLossTest : public ::testing::TestWithParam<std::string> {
  protected:
   void Compare(const std::string& name, LossInputs inputs) {
     inputs.logits = GoldenValues(golden_.at("logits"));
@@ -152,7 +152,7 @@ TEST_P(SmoothedGoldenLossTest, OfSoftTargets) {
                         .label_smoothing = golden_.at("smoothing")});
 }
 
-class GoldenElementwiseLossTest : public testing::TestWithParam<std::string> {
+class GoldenElementwiseLossTest : public ::testing::TestWithParam<std::string> {
  protected:
   void Compare(const std::string& name, const ElementwiseLossSpec& spec) const {
     const LossInputs inputs{.logits = GoldenValues(golden_.at("logits")),
@@ -186,14 +186,15 @@ std::vector<std::string> AllBackends() {
 
 INSTANTIATE_TEST_SUITE_P(
     Files, GoldenOpTest,
-    testing::Combine(testing::ValuesIn(AllBackends()),
-                     testing::Values("conv2d_valid", "conv2d_same_relu", "conv2d_same_strided",
-                                     "dense", "dense_relu", "pool2d_max_valid", "pool2d_max_same",
-                                     "pool2d_average_valid", "pool2d_average_same",
-                                     "global_average_pool2d", "batch_norm_image",
-                                     "batch_norm_matrix", "layer_norm_image", "layer_norm_matrix",
-                                     "depthwise_conv2d_valid", "depthwise_conv2d_same_strided",
-                                     "depthwise_conv2d_multiplied")),
+    ::testing::Combine(::testing::ValuesIn(AllBackends()),
+                       ::testing::Values("conv2d_valid", "conv2d_same_relu", "conv2d_same_strided",
+                                         "dense", "dense_relu", "pool2d_max_valid",
+                                         "pool2d_max_same", "pool2d_average_valid",
+                                         "pool2d_average_same", "global_average_pool2d",
+                                         "batch_norm_image", "batch_norm_matrix",
+                                         "layer_norm_image", "layer_norm_matrix",
+                                         "depthwise_conv2d_valid", "depthwise_conv2d_same_strided",
+                                         "depthwise_conv2d_multiplied")),
     [](const auto& golden) {
       return TestName(std::get<0>(golden.param)) + "_" + std::get<1>(golden.param);
     });
@@ -203,17 +204,17 @@ std::vector<std::string> ActivationFiles() {
   return files;
 }
 INSTANTIATE_TEST_SUITE_P(Activations, GoldenOpTest,
-                         testing::Combine(testing::ValuesIn(AllBackends()),
-                                          testing::ValuesIn(ActivationFiles())),
+                         ::testing::Combine(::testing::ValuesIn(AllBackends()),
+                                            ::testing::ValuesIn(ActivationFiles())),
                          [](const auto& golden) {
                            return TestName(std::get<0>(golden.param)) + "_" +
                                   std::get<1>(golden.param);
                          });
-INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, ::testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });
-INSTANTIATE_TEST_SUITE_P(Backends, GoldenElementwiseLossTest, testing::ValuesIn(AllBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenElementwiseLossTest, ::testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });
-INSTANTIATE_TEST_SUITE_P(Backends, SmoothedGoldenLossTest, testing::ValuesIn(AllBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, SmoothedGoldenLossTest, ::testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace

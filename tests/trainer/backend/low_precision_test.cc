@@ -34,7 +34,7 @@ float Epsilon(DType type) {
 
 using OpParam = std::tuple<std::string, OpCase, DType>;
 
-class LowPrecisionOpsTest : public testing::TestWithParam<OpParam> {};
+class LowPrecisionOpsTest : public ::testing::TestWithParam<OpParam> {};
 
 TEST_P(LowPrecisionOpsTest, MatchesFloat32OfTheSameNumbers) {
   const auto& [name, op_case, type] = GetParam();
@@ -99,17 +99,17 @@ TEST(LowPrecisionTest, AccumulatesInItsType) {
   }
 }
 
-std::string NameOfParam(const testing::TestParamInfo<OpParam>& param) {
+std::string NameOfParam(const ::testing::TestParamInfo<OpParam>& param) {
   const auto& [name, op_case, type] = param.param;
   std::string text = name + "_" + op_case.name + "_" + std::string(DTypeName(type));
   std::ranges::replace(text, '-', '_');
   return text;
 }
 
-const auto kTypes = testing::Values(DType::kBFloat16, DType::kFloat16);
+const auto kTypes = ::testing::Values(DType::kBFloat16, DType::kFloat16);
 INSTANTIATE_TEST_SUITE_P(SmallCases, LowPrecisionOpsTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(SmallCases()), kTypes),
+                         ::testing::Combine(::testing::ValuesIn(kBackendsUnderTest),
+                                            ::testing::ValuesIn(SmallCases()), kTypes),
                          NameOfParam);
 
 }  // namespace

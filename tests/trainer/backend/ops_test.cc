@@ -19,7 +19,7 @@
 namespace lockstep::train {
 namespace {
 
-class OpsTest : public testing::TestWithParam<std::tuple<std::string, LaidOutCase>> {
+class OpsTest : public ::testing::TestWithParam<std::tuple<std::string, LaidOutCase>> {
  protected:
   const LaidOutCase& laid_out() const { return std::get<LaidOutCase>(GetParam()); }
   const OpCase& op_case() const { return laid_out().op_case; }
@@ -110,14 +110,14 @@ TEST(BatchNormPaddingTest, PaddingRowsAreZero) {
   }
 }
 
-std::string NameOfCase(const testing::TestParamInfo<OpsTest::ParamType>& info) {
+std::string NameOfCase(const ::testing::TestParamInfo<OpsTest::ParamType>& info) {
   const auto& [name, laid_out] = info.param;
   return TestName(name) + laid_out.Name();
 }
 
 INSTANTIATE_TEST_SUITE_P(SmallCases, OpsTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(InEveryLayout(SmallCases()))),
+                         ::testing::Combine(::testing::ValuesIn(kBackendsUnderTest),
+                                            ::testing::ValuesIn(InEveryLayout(SmallCases()))),
                          NameOfCase);
 
 }  // namespace

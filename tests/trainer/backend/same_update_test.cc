@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-class SameUpdateTest : public testing::TestWithParam<std::string> {
+class SameUpdateTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Compares 20 steps to the bit.
   void ExpectSameBits(const OptimizerRule& rule) {
@@ -59,7 +59,7 @@ TEST_P(SameUpdateTest, OfLamb) {
   ExpectSameBits(LambSpec{.beta1 = 0.8f, .weight_decay = 0.1f});
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, SameUpdateTest, testing::ValuesIn(kBackendsUnderTest),
+INSTANTIATE_TEST_SUITE_P(Backends, SameUpdateTest, ::testing::ValuesIn(kBackendsUnderTest),
                          [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-class UpdateTest : public testing::TestWithParam<std::string> {
+class UpdateTest : public ::testing::TestWithParam<std::string> {
  protected:
   UpdateOutputs Run(const UpdateInputs& inputs) { return RunUpdate(*backend_, inputs); }
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = GetParam(), .threads = 2});
@@ -157,7 +157,7 @@ TEST_P(UpdateTest, TheNormHasTheSameBitsEverywhere) {
   EXPECT_EQ(Run({.gradients = gradients}).result.gradient_norm, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, UpdateTest, testing::ValuesIn(kBackendsUnderTest),
+INSTANTIATE_TEST_SUITE_P(Backends, UpdateTest, ::testing::ValuesIn(kBackendsUnderTest),
                          [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace

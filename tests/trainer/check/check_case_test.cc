@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Values = std::vector<float>;
 
 TEST(DifferenceTest, IsRelativeToTheNorm) {
@@ -34,7 +34,7 @@ TEST(DifferenceTest, OfWhatIsNearlyZeroIsNotBlownUp) {
   EXPECT_LT(Compare(Values{1e-9f, 0}, Values{0, 0}).error, 1e-5);
 }
 
-class CheckCaseTest : public testing::Test {
+class CheckCaseTest : public ::testing::Test {
  protected:
   std::string Problem() const {
     return group_.faults.size() == 1 ? group_.faults[0].problem : "not one fault";

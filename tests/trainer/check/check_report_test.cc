@@ -8,8 +8,8 @@
 namespace lockstep::train {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 CheckReport Report() {
   return {.backend = "cuda",

@@ -29,7 +29,7 @@
 namespace lockstep::train {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Those of these names, in all lists.
 std::vector<OpCase> CasesNamed(const std::vector<std::string>& names) {
@@ -133,8 +133,9 @@ TEST(GpuCheckTest, FindsUpdatesThatAreRoundedOtherwise) {
     EXPECT_THAT(fault.problem, HasSubstr("values[17] is "));
     wrong.insert(fault.test_case);
   }
-  EXPECT_THAT(wrong, testing::ElementsAre("Adagrad", "Adam", "AdamW", "RMSprop", "RMSpropMomentum",
-                                          "SGD", "SGDMomentum", "SGDNesterov"));
+  EXPECT_THAT(
+      wrong, ::testing::ElementsAre("Adagrad", "Adam", "AdamW", "RMSprop", "RMSpropMomentum", "SGD",
+                                    "SGDMomentum", "SGDNesterov"));
 }
 
 TEST(GpuCheckTest, FindsTheSimulatedDeviceTrainingRight) {
@@ -187,10 +188,10 @@ TEST(GpuCheckTest, SaysWhatTheDeviceAndItsLibrariesAre) {
     names.insert(fact.name);
     EXPECT_FALSE(fact.value.empty()) << fact.name;
     if (fact.name == "cuDNN") {
-      EXPECT_THAT(fact.value, testing::StartsWith("9.19.0 (" LOCKSTEP_CUDA_SIM_FOLDER));
+      EXPECT_THAT(fact.value, ::testing::StartsWith("9.19.0 (" LOCKSTEP_CUDA_SIM_FOLDER));
     }
   }
-  EXPECT_THAT(names, testing::IsSupersetOf(
+  EXPECT_THAT(names, ::testing::IsSupersetOf(
                          {"GPU", "compute capability", "memory", "driver", "cuDNN", "cuBLASLt"}));
 }
 
@@ -213,8 +214,8 @@ TEST(GpuCheckTest, FindsAWrongElement) {
   ASSERT_EQ(faults.size(), 9u) << "in three types, a step, an evaluation and its output restored";
   EXPECT_EQ(faults[0].test_case, "AddOfMatrices");
   EXPECT_EQ(faults[0].input, "[3,37], dense");
-  EXPECT_THAT(faults[0].problem, testing::StartsWith("y[7] is "));
-  EXPECT_THAT(faults[1].problem, testing::StartsWith("y[7] is restored as "));
+  EXPECT_THAT(faults[0].problem, ::testing::StartsWith("y[7] is "));
+  EXPECT_THAT(faults[1].problem, ::testing::StartsWith("y[7] is restored as "));
 }
 
 TEST(GpuCheckTest, SaysWhichOpFailed) {
@@ -230,7 +231,7 @@ TEST(GpuCheckTest, SaysWhichOpFailed) {
 TEST(GpuCheckTest, FindsAnElementThatWasNotWritten) {
   const auto faults = FaultsOfWrongAdd([](std::vector<float>& y) { y[3] = NAN; });
   ASSERT_FALSE(faults.empty());
-  EXPECT_THAT(faults[0].problem, testing::StartsWith("y[3] is nan, expected "));
+  EXPECT_THAT(faults[0].problem, ::testing::StartsWith("y[3] is nan, expected "));
 }
 
 TEST(GpuCheckTest, FindsOtherBitsInTheSecondRun) {
@@ -238,7 +239,7 @@ TEST(GpuCheckTest, FindsOtherBitsInTheSecondRun) {
   const auto faults = FaultsOfWrongAdd(
       [&run](std::vector<float>& y) { y[5] *= 1 + 1e-6f * static_cast<float>(run++ % 2); });
   ASSERT_FALSE(faults.empty());
-  EXPECT_THAT(faults[0].problem, testing::StartsWith("y of the second run[5] is "));
+  EXPECT_THAT(faults[0].problem, ::testing::StartsWith("y of the second run[5] is "));
 }
 
 TEST(GpuCheckTest, FindsOtherBitsInTheSecondRunsStates) {
@@ -252,7 +253,7 @@ TEST(GpuCheckTest, FindsOtherBitsInTheSecondRunsStates) {
   ASSERT_FALSE(groups.empty());
   for (const CheckGroup& group : groups) {
     ASSERT_FALSE(group.faults.empty()) << group.type;
-    EXPECT_THAT(group.faults[0].problem, testing::StartsWith("state 1 of the second run[0] is "));
+    EXPECT_THAT(group.faults[0].problem, ::testing::StartsWith("state 1 of the second run[0] is "));
   }
 }
 
@@ -266,7 +267,8 @@ TEST(GpuCheckTest, FindsStatesThatAnEvaluationChanges) {
   ASSERT_FALSE(groups.empty());
   for (const CheckGroup& group : groups) {
     ASSERT_FALSE(group.faults.empty()) << group.type;
-    EXPECT_THAT(group.faults[0].problem, testing::StartsWith("state 0 after an evaluation[0] is "));
+    EXPECT_THAT(group.faults[0].problem,
+                ::testing::StartsWith("state 0 after an evaluation[0] is "));
   }
 }
 
@@ -283,7 +285,7 @@ TEST(GpuCheckTest, FindsWhatAnEvaluationLeavesBetweenChannels) {
   const auto groups = Check(backend, CasesNamed({"ConvValid3x3"}));
   ASSERT_EQ(groups[0].type, "float32");
   ASSERT_FALSE(groups[0].faults.empty());
-  EXPECT_THAT(groups[0].faults[0].problem, testing::StartsWith("in evaluation, y: element "));
+  EXPECT_THAT(groups[0].faults[0].problem, ::testing::StartsWith("in evaluation, y: element "));
 }
 
 TEST(GpuCheckTest, FindsAnElementThatIsNotBroughtToTheHost) {
@@ -291,7 +293,7 @@ TEST(GpuCheckTest, FindsAnElementThatIsNotBroughtToTheHost) {
   std::set<std::string> wrong;
   for (const CheckFault& fault : CheckConversions(backend).faults) wrong.insert(fault.test_case);
   EXPECT_THAT(wrong,
-              testing::IsSupersetOf({"Layout_float32", "Layout_bfloat16", "Layout_float16"}));
+              ::testing::IsSupersetOf({"Layout_float32", "Layout_bfloat16", "Layout_float16"}));
   for (const CheckGroup& group : Check(backend, CasesNamed({"Dense"}))) {
     EXPECT_FALSE(group.faults.empty()) << group.type;
   }
@@ -397,7 +399,7 @@ TEST(GpuCheckVerbTest, ChecksThisProcessorAndWritesTheReport) {
   const Ended ended = RunTrainer(
       "gpu-check --backend cpu --threads 1 --quick --no-benchmarks --json " + file + " 2>&1");
   EXPECT_EQ(ended.code, api::kExitDone) << ended.out;
-  EXPECT_THAT(ended.out, testing::StartsWith("device: cpu:"));
+  EXPECT_THAT(ended.out, ::testing::StartsWith("device: cpu:"));
   EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2D                 bfloat16"));
   EXPECT_THAT(ended.out, HasSubstr("\nok     Conv2D                 TF32 "));
   EXPECT_THAT(ended.out, HasSubstr("\nok     training               TF32 "));
@@ -413,7 +415,7 @@ TEST(GpuCheckVerbTest, SaysThatThereIsNoGpu) {
   const Ended ended =
       RunTrainer("gpu-check 2>&1", "env -u LOCKSTEP_CUDA_PATH CUDA_VISIBLE_DEVICES= ");
   EXPECT_EQ(ended.code, api::kExitBadConfig);
-  EXPECT_THAT(ended.out, testing::StartsWith("lockstep-trainer gpu-check: back end cuda: "));
+  EXPECT_THAT(ended.out, ::testing::StartsWith("lockstep-trainer gpu-check: back end cuda: "));
 }
 
 TEST(GpuCheckVerbTest, RefusesAFileThatCannotBeWrittenBeforeItWorks) {

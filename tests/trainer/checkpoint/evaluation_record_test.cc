@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-class EvaluationRecordTest : public testing::Test {
+class EvaluationRecordTest : public ::testing::Test {
  protected:
   EvaluationRecordTest() { EXPECT_TRUE(files_.CreateDirectories("/ckpt").ok()); }
   std::optional<EvaluationRecord> Read(const std::string& job_uid = "uid-a") {

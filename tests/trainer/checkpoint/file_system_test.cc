@@ -31,16 +31,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::span<const std::byte> Bytes(std::string_view text) {
+std::span<const std::byte> PieceOf(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 TEST(RealFileSystemTest, WritesPiecesAndReadsThemBack) {
   const TempDirectory folder;
   FileSystem& files = RealFileSystem();
-  ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("one "), Bytes(""), Bytes("two")}).ok());
+  ASSERT_TRUE(files.WriteFile(folder.At("a"), {PieceOf("one "), PieceOf(""), PieceOf("two")}).ok());
   EXPECT_EQ(*files.ReadFile(folder.At("a"), kMostJsonBytes), "one two");
-  ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("x")}).ok());
+  ASSERT_TRUE(files.WriteFile(folder.At("a"), {PieceOf("x")}).ok());
   EXPECT_EQ(*files.ReadFile(folder.At("a"), kMostJsonBytes), "x");
 }
 
@@ -51,7 +51,7 @@ TEST(RealFileSystemTest, FoldersAreMadeRenamedListedRemoved) {
   ASSERT_TRUE(files.CreateDirectories(folder.At("a/b/c/")).ok());
   ASSERT_TRUE(files.Rename(folder.At("a/b"), folder.At("a/d")).ok());
   ASSERT_TRUE(files.SyncDirectory(folder.At("a")).ok());
-  EXPECT_THAT(*files.ListDirectory(folder.At("a")), testing::ElementsAre("d"));
+  EXPECT_THAT(*files.ListDirectory(folder.At("a")), ::testing::ElementsAre("d"));
   ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());
   ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());  // already gone
   EXPECT_FALSE(std::filesystem::exists(folder.At("a")));
@@ -94,8 +94,8 @@ TEST(RealFileSystemTest, AFileSystemWithoutRenamesIsRefusedForGood) {
   WriteTextFile(folder.At("draft"), "x");
   for (const int error : {ENOSYS, ENOTSUP}) {
     EXPECT_EXIT(RenameWhereThatIsRefused(error, folder.At("draft"), folder.At("name")),
-                testing::ExitedWithCode(static_cast<int>(absl::StatusCode::kFailedPrecondition)),
-                testing::StartsWith(folder.path() + ": found a file system that cannot rename"));
+                ::testing::ExitedWithCode(static_cast<int>(absl::StatusCode::kFailedPrecondition)),
+                ::testing::StartsWith(folder.path() + ": found a file system that cannot rename"));
   }
   EXPECT_TRUE(std::filesystem::exists(folder.At("draft")));
 }
@@ -139,7 +139,7 @@ TEST(RealFileSystemTest, AFolderThatMayNotBeReadTakesFiles) {
   FileSystem& files = RealFileSystem();
   EXPECT_TRUE(absl::IsPermissionDenied(files.ListDirectory(folder.path()).status()));
   EXPECT_EQ(*files.KindOf(folder.At("a")), FileSystem::Kind::kNothing);
-  EXPECT_TRUE(files.WriteFile(folder.At("a"), {Bytes("x")}).ok());
+  EXPECT_TRUE(files.WriteFile(folder.At("a"), {PieceOf("x")}).ok());
   EXPECT_EQ(*files.KindOf(folder.At("a")), FileSystem::Kind::kFile);
   const absl::Status synced = files.SyncDirectory(folder.path());
   EXPECT_TRUE(synced.ok()) << synced;
@@ -201,7 +201,7 @@ TEST(RealFileSystemTest, WhatHasANewFilesNameIsReplacedAndNotWrittenTo) {
   ASSERT_EQ(mkfifo(folder.At("pipe").c_str(), 0600), 0);
   MakeSocket(folder.At("socket"));
   for (const char* name : {"link", "loop", "second name", "pipe", "socket"}) {
-    const absl::Status written = RealFileSystem().WriteFile(folder.At(name), {Bytes("new")});
+    const absl::Status written = RealFileSystem().WriteFile(folder.At(name), {PieceOf("new")});
     EXPECT_TRUE(written.ok()) << name << ": " << written;
     EXPECT_FALSE(std::filesystem::is_symlink(folder.At(name))) << name;
     EXPECT_EQ(ReadTextFile(folder.At(name)), "new") << name;
@@ -248,7 +248,7 @@ TEST(RealFileSystemTest, AFileThatMayNotGrowIsResourceExhausted) {
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
-  const absl::Status status = RealFileSystem().WriteFile(folder.At("a"), {Bytes("x")});
+  const absl::Status status = RealFileSystem().WriteFile(folder.At("a"), {PieceOf("x")});
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;

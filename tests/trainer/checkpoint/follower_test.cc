@@ -19,9 +19,9 @@ using ::testing::HasSubstr;
 
 // Calls `before` ahead of each read of a file, and fails to read what begins with `unreadable`.
 // Refuses every change: a follower makes none.
-class WatchedFileSystem final : public FileSystem {
+class ReadOnlyFileSystem final : public FileSystem {
  public:
-  explicit WatchedFileSystem(FileSystem& files) : files_(files) {}
+  explicit ReadOnlyFileSystem(FileSystem& files) : files_(files) {}
   std::function<void(const std::string& path)> before = [](const std::string&) {};
   std::string unreadable = "nothing";
 
@@ -53,7 +53,7 @@ class WatchedFileSystem final : public FileSystem {
   FileSystem& files_;
 };
 
-class FollowerTest : public testing::Test {
+class FollowerTest : public ::testing::Test {
  protected:
   void OpenStore(int keep) { store_ = *CheckpointStore::Open(files_, "/ckpt", keep, kFirstOwner); }
   void Save(std::int64_t step) { ASSERT_TRUE(store_->Save(SnapshotOfStep(step)).ok()); }
@@ -67,7 +67,7 @@ class FollowerTest : public testing::Test {
   }
 
   FaultFileSystem files_;
-  WatchedFileSystem watched_{files_};
+  ReadOnlyFileSystem watched_{files_};
   std::unique_ptr<CheckpointStore> store_;
   CheckpointFollower follower_{watched_, "/ckpt"};
 };

@@ -23,7 +23,7 @@ Manifest Sample() {
           Time(std::chrono::seconds(1'700'000'000))};
 }
 
-absl::Status ErrorOf(const std::string& text) {
+absl::Status ManifestError(const std::string& text) {
   return DecodeManifest(text, "m.json").status();
 }
 
@@ -68,7 +68,7 @@ TEST(ManifestTest, ATimeBeyondWhatTheClockHoldsIsNone) {
 TEST(ManifestTest, NewerFormatIsNamed) {
   std::string text = EncodeManifest(Sample());
   text.replace(text.find("\"formatVersion\": 1"), 18, "\"formatVersion\": 3");
-  const absl::Status status = ErrorOf(text);
+  const absl::Status status = ManifestError(text);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("m.json: formatVersion is 3, this program reads up to 2"));
@@ -77,7 +77,7 @@ TEST(ManifestTest, NewerFormatIsNamed) {
 TEST(ManifestTest, ChangedValueIsFoundByTheChecksum) {
   std::string text = EncodeManifest(Sample());
   text.replace(text.find("200"), 3, "201");
-  const absl::Status status = ErrorOf(text);
+  const absl::Status status = ManifestError(text);
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
 }
@@ -85,14 +85,14 @@ TEST(ManifestTest, ChangedValueIsFoundByTheChecksum) {
 TEST(ManifestTest, TextThatIsNoManifestIsRefused) {
   for (const char* text : {"", "{", "[]", "null", "{}", R"({"formatVersion":"1"})",
                            R"({"formatVersion":1})", R"({"formatVersion":0,"checksum":1})"}) {
-    EXPECT_TRUE(absl::IsDataLoss(ErrorOf(text))) << text;
+    EXPECT_TRUE(absl::IsDataLoss(ManifestError(text))) << text;
   }
 }
 
 TEST(ManifestTest, DeeplyNestedTextIsRefused) {
   const std::string text =
       "{\"state\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
-  EXPECT_THAT(std::string(ErrorOf(text).message()),
+  EXPECT_THAT(std::string(ManifestError(text).message()),
               HasSubstr("not a JSON object of at most 64 levels"));
 }
 
@@ -101,7 +101,7 @@ TEST(ManifestTest, ATextOfManyMembersIsReadAtOnce) {
   std::string text = "{";
   for (int i = 0; i < 200'000; ++i) text += "\"" + std::to_string(i) + "\":{},";
   text.back() = '}';
-  EXPECT_THAT(std::string(ErrorOf(text).message()), HasSubstr("there is no formatVersion"));
+  EXPECT_THAT(std::string(ManifestError(text).message()), HasSubstr("there is no formatVersion"));
 }
 
 TEST(ManifestTest, AStateThatIsNoObjectIsDamage) {
@@ -109,10 +109,10 @@ TEST(ManifestTest, AStateThatIsNoObjectIsDamage) {
   for (const nlohmann::json& state :
        {nlohmann::json(7), nlohmann::json(nullptr), nlohmann::json::array({1, 2})}) {
     manifest.state = state;
-    EXPECT_TRUE(absl::IsDataLoss(ErrorOf(EncodeManifest(manifest)))) << state;
+    EXPECT_TRUE(absl::IsDataLoss(ManifestError(EncodeManifest(manifest)))) << state;
     for (const char* part : {"run", "settings", "evaluation"}) {
       manifest.state = {{part, state}};
-      const absl::Status error = ErrorOf(EncodeManifest(manifest));
+      const absl::Status error = ManifestError(EncodeManifest(manifest));
       EXPECT_TRUE(absl::IsDataLoss(error)) << error;
       EXPECT_THAT(std::string(error.message()), HasSubstr(std::string("state.") + part));
     }

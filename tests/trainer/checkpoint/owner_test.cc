@@ -31,7 +31,7 @@ CheckpointOwner OwnerOf(const std::string& job, std::int64_t pod_started = 150) 
   return {.job_uid = job, .pod_started = pod_started};
 }
 
-class OwnerTest : public testing::Test {
+class OwnerTest : public ::testing::Test {
  protected:
   std::unique_ptr<CheckpointStore> Open(FileSystem& files, const CheckpointOwner& owner) {
     auto store = CheckpointStore::Open(files, "/ckpt", 2, owner);

@@ -51,7 +51,7 @@ TEST(SafetensorsTest, ReadsWhatItWrote) {
   const auto read = ParseSafetensors(FileOf(kTensors), "a.safetensors");
   ASSERT_TRUE(read.ok()) << read.status();
   // An empty tensor has no place of its own among the data, so order is by offset.
-  EXPECT_THAT(*read, testing::UnorderedElementsAreArray(kTensors));
+  EXPECT_THAT(*read, ::testing::UnorderedElementsAreArray(kTensors));
   EXPECT_TRUE(std::signbit(read->back().data[0]));
 }
 
@@ -198,7 +198,7 @@ TEST(SafetensorsTest, WritesTheFileThatThePythonPackageReads) {
 TEST(SafetensorsTest, ReadsAFileOfThePythonPackage) {
   const auto read = ParseSafetensors(ReadTextFile(kTestData + "theirs.safetensors"), "theirs");
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_THAT(*read, testing::UnorderedElementsAreArray(kTensors));
+  EXPECT_THAT(*read, ::testing::UnorderedElementsAreArray(kTensors));
 }
 
 }  // namespace

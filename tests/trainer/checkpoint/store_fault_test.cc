@@ -63,14 +63,14 @@ TEST(StoreFaultTest, PowerLossAtAnyMomentLosesNothingSaved) {
         const std::uint64_t seed = trial == 16   ? FaultFileSystem::kLoseAll
                                    : trial == 17 ? FaultFileSystem::kKeepAll
                                                  : static_cast<std::uint64_t>(trial);
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << "keep " << keep << " operation " << n << " seed " << seed);
         FaultFileSystem files;
         files.CrashInOperation(n);
         const Outcome outcome = SaveUntilFault(files, keep);
         files.Reboot(seed);
         ExpectGoodAfterFault(files, keep, outcome);
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
     }
   }
@@ -79,7 +79,7 @@ TEST(StoreFaultTest, PowerLossAtAnyMomentLosesNothingSaved) {
 TEST(StoreFaultTest, FullDiskLeavesEarlierCheckpointsAndNothingHalfWritten) {
   for (const bool stays_full : {false, true}) {
     for (int n = 1; n <= CountOperations(2); ++n) {
-      SCOPED_TRACE(testing::Message() << "operation " << n << " stays full " << stays_full);
+      SCOPED_TRACE(::testing::Message() << "operation " << n << " stays full " << stays_full);
       FaultFileSystem files;
       files.FillDiskInOperation(n, stays_full);
       auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", 2, kFirstOwner);
@@ -115,7 +115,7 @@ TEST(StoreFaultTest, AReadErrorAtAnyMomentFallsBackOrMayBeTriedAgain) {
   ASSERT_GE(reads, 6);
   int fell_back = 0;
   for (int n = 1; n <= reads; ++n) {
-    SCOPED_TRACE(testing::Message() << "read " << n);
+    SCOPED_TRACE(::testing::Message() << "read " << n);
     FaultFileSystem files;
     ASSERT_FALSE(SaveUntilFault(files, 3).faulted);
     files.FailInRead(n);
@@ -148,7 +148,7 @@ TEST(StoreFaultTest, IfNothingCanBeReadTheErrorSaysThatItMayPass) {
 TEST(StoreFaultTest, ACompleteCheckpointStaysThoughItsLastSyncHasFailed) {
   std::vector<bool> stays;  // by the sync that fails
   for (int n = 1;; ++n) {
-    SCOPED_TRACE(testing::Message() << "sync " << n);
+    SCOPED_TRACE(::testing::Message() << "sync " << n);
     FaultFileSystem files;
     const auto store = *CheckpointStore::Open(files, "/ckpt", 1, kFirstOwner);
     files.FailInSync(n);

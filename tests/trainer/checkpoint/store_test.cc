@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-class StoreTest : public testing::Test {
+class StoreTest : public ::testing::Test {
  protected:
   std::unique_ptr<CheckpointStore> Open(int keep = 3) {
     auto store = CheckpointStore::Open(files_, "/ckpt", keep, kFirstOwner);

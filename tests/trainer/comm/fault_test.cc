@@ -21,7 +21,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kFloats = 200'003;
+constexpr std::size_t kSummed = 200'003;
 constexpr int kMaxRanks = 5;
 constexpr char kLoss[] = "a rank is lost";
 
@@ -59,15 +59,15 @@ int SharedSegments() {
   return count;
 }
 
-struct Case {
+struct FaultCase {
   std::string kind;
   int ranks = 2, victim = 1;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const FaultCase& c, std::ostream* out) {
   *out << c.kind << c.ranks << "_" << c.victim;
 }
 
-class FaultTest : public ::testing::TestWithParam<Case> {
+class FaultTest : public ::testing::TestWithParam<FaultCase> {
  protected:
   absl::StatusOr<std::unique_ptr<Communicator>> Make(int rank, int size, KeyValueStore& store,
                                                      GradientBuffer& buffer) {
@@ -105,7 +105,7 @@ class FaultTest : public ::testing::TestWithParam<Case> {
   // The first generation runs until it fails; the survivors then form the second.
   int RunRank(int rank, KeyValueStore& first, KeyValueStore& second, Report& report) {
     const auto& c = GetParam();
-    auto buffer = GradientBuffer::Create(kFloats);
+    auto buffer = GradientBuffer::Create(kSummed);
     if (!buffer.ok()) return 2;
     report.segments_before = SharedSegments();
     {
@@ -170,10 +170,10 @@ TEST_P(FaultTest, KillingARankFailsTheOthersAtOnceAndTheyRegroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultTest,
-                         ::testing::Values(Case{"shm", 2, 0}, Case{"shm", 2, 1}, Case{"shm", 3, 1},
-                                           Case{"shm", 5, 4}, Case{"gloo", 2, 0},
-                                           Case{"gloo", 2, 1}, Case{"gloo", 3, 1},
-                                           Case{"gloo", 5, 2}),
+                         ::testing::Values(FaultCase{"shm", 2, 0}, FaultCase{"shm", 2, 1},
+                                           FaultCase{"shm", 3, 1}, FaultCase{"shm", 5, 4},
+                                           FaultCase{"gloo", 2, 0}, FaultCase{"gloo", 2, 1},
+                                           FaultCase{"gloo", 3, 1}, FaultCase{"gloo", 5, 2}),
                          [](const auto& named) {
                            return named.param.kind + std::to_string(named.param.ranks) + "Kills" +
                                   std::to_string(named.param.victim);

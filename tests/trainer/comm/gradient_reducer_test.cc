@@ -19,7 +19,7 @@
 namespace lockstep::train {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Bucket = GradientReducer::Bucket;
 
 // Two ranks, of which this is one; its sums are over as soon as the test lets them be.
@@ -91,7 +91,7 @@ TEST(PlanBucketsTest, LayersWithoutParametersAndNothingAtAll) {
   EXPECT_THROW(GradientReducer::PlanBuckets(std::vector<std::int64_t>{4, 2}, 9, 1), CheckFailure);
 }
 
-class GradientReducerTest : public testing::Test {
+class GradientReducerTest : public ::testing::Test {
  protected:
   std::vector<float> buffer_ = std::vector<float>(100);
   FakeCommunicator communicator_{buffer_.data()};

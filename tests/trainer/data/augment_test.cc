@@ -60,7 +60,7 @@ TEST(AugmentTest, ChangesEveryChannelAlike) {
   Image image = {1, 2, 3, 4, 5, 6, 7, 8};
   Augment({.right = 1, .flip = true, .square_top = 1, .square_left = 0, .square_size = 1},
           Shape{2, 2, 2}, image);
-  EXPECT_THAT(image, testing::ElementsAre(1, 0, 0, 0, 5, 0, 0, 0));
+  EXPECT_THAT(image, ::testing::ElementsAre(1, 0, 0, 0, 5, 0, 0, 0));
 }
 
 api::AugmentSpec EveryChange() {

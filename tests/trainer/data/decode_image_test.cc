@@ -34,7 +34,7 @@ Pixels Decode(const std::string& file, int channels = 3) {
   return image;
 }
 
-std::string Error(const std::string& file) {
+std::string DecodeError(const std::string& file) {
   Pixels image;
   const absl::Status status = DecodeImage(Bytes(file), 3, image);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
@@ -110,19 +110,20 @@ TEST(DecodeImageTest, JpegOfFourInksBecomesRgb) {
 }
 
 TEST(DecodeImageTest, OtherFormatsAreRefusedByTheirFirstBytes) {
-  EXPECT_THAT(Error(""), HasSubstr("found 0 bytes"));
-  EXPECT_THAT(Error("GIF89a"), HasSubstr("6 bytes that start with 47 49 46 38, expected a JPEG"));
+  EXPECT_THAT(DecodeError(""), HasSubstr("found 0 bytes"));
+  EXPECT_THAT(DecodeError("GIF89a"),
+              HasSubstr("6 bytes that start with 47 49 46 38, expected a JPEG"));
 }
 
 TEST(DecodeImageTest, ImagesCutShortAreRefused) {
   const std::string jpeg = JpegFile(32, 32, 3, Gradient(32, 32, 3));
   const std::string png = PngFile({8, 8, 8, 2}, Gradient(8, 8, 3));
   for (const std::size_t size : {std::size_t{4}, jpeg.size() / 2, jpeg.size() - 4}) {
-    EXPECT_THAT(Error(jpeg.substr(0, size)), HasSubstr("damaged JPEG image: ")) << size;
+    EXPECT_THAT(DecodeError(jpeg.substr(0, size)), HasSubstr("damaged JPEG image: ")) << size;
   }
   for (const std::size_t size :
        {std::size_t{4}, std::size_t{20}, png.size() / 2, png.size() - 13}) {
-    EXPECT_THAT(Error(png.substr(0, size)), HasSubstr("damaged PNG image: ")) << size;
+    EXPECT_THAT(DecodeError(png.substr(0, size)), HasSubstr("damaged PNG image: ")) << size;
   }
 }
 
@@ -146,26 +147,26 @@ TEST(DecodeImageTest, OnlyTheLastMarkerOfAJpegMayBeMissing) {
   ExpectNear(Decode(whole.substr(0, whole.size() - 2)), pixels);
   ExpectNear(Decode(whole.substr(0, whole.size() - 1)), pixels);
   for (std::size_t size = whole.find("\xFF\xDA"); size < whole.size() - 3; ++size) {
-    EXPECT_EQ(Error(whole.substr(0, size)), "damaged JPEG image: Premature end of JPEG file")
+    EXPECT_EQ(DecodeError(whole.substr(0, size)), "damaged JPEG image: Premature end of JPEG file")
         << size;
   }
   // A download that broke off in a file whose size was reserved.
   const std::string filled = whole.substr(0, whole.size() * 3 / 4) + std::string(1 << 16, '\0');
-  EXPECT_EQ(Error(filled), "damaged JPEG image: Premature end of JPEG file");
+  EXPECT_EQ(DecodeError(filled), "damaged JPEG image: Premature end of JPEG file");
   // Whether a scan is missing is not known.
   const std::string progressive = JpegFile(17, 9, 3, pixels, true);
-  EXPECT_EQ(Error(progressive.substr(0, progressive.size() - 2)),
+  EXPECT_EQ(DecodeError(progressive.substr(0, progressive.size() - 2)),
             "damaged JPEG image: Premature end of JPEG file");
 }
 
 TEST(DecodeImageTest, HeaderCannotMakeItAllocate) {
-  EXPECT_THAT(Error(PngFile({60'000, 60'000, 8, 2}, "")),
+  EXPECT_THAT(DecodeError(PngFile({60'000, 60'000, 8, 2}, "")),
               HasSubstr("found a PNG image of 60000x60000, expected at most 67108864 pixels"));
   std::string jpeg = JpegFile(8, 8, 1, Gradient(8, 8, 1));
   const std::size_t frame = jpeg.find("\xFF\xC0");
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\xF0\x00\xF0\x00", 4);
-  EXPECT_THAT(Error(jpeg), HasSubstr("found a JPEG image of 61440x61440"));
+  EXPECT_THAT(DecodeError(jpeg), HasSubstr("found a JPEG image of 61440x61440"));
 }
 
 // 16 texts of 7 MiB each, in 8 KB each.
@@ -196,7 +197,7 @@ TEST(DecodeImageTest, ScansOfAJpegAreBounded) {
   ASSERT_LT(next, jpeg.size());
   std::string many = jpeg.substr(0, next);
   for (int i = 0; i < 200; ++i) many += jpeg.substr(scan, next - scan);
-  EXPECT_THAT(Error(many + jpeg.substr(next)),
+  EXPECT_THAT(DecodeError(many + jpeg.substr(next)),
               StartsWith("too large a JPEG image: found 101 scans, expected at most 100"));
 }
 
@@ -206,7 +207,7 @@ TEST(DecodeImageTest, CoefficientsOfAJpegAreBounded) {
   ASSERT_NE(frame, std::string::npos);
   file.replace(frame + 5, 4, "\x1F\x40\x1F\x40", 4);  // 8000x8000
   EXPECT_THAT(
-      Error(file),
+      DecodeError(file),
       StartsWith("too large a JPEG image: its scans take more than 268435456 bytes of memory"));
 }
 

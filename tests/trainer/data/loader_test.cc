@@ -118,9 +118,9 @@ TEST(LoaderTest, TailBatchIsPaddedWithWeightZero) {
   EXPECT_EQ(batch->step, 2);
   EXPECT_EQ(batch->valid, 2);
   EXPECT_EQ(batch->first_position, 8);
-  EXPECT_THAT(batch->pixels, testing::ElementsAre(8, 9, 0, 0));
-  EXPECT_THAT(batch->labels, testing::ElementsAre(8, 9, 0, 0));
-  EXPECT_THAT(batch->weights, testing::ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(batch->pixels, ::testing::ElementsAre(8, 9, 0, 0));
+  EXPECT_THAT(batch->labels, ::testing::ElementsAre(8, 9, 0, 0));
+  EXPECT_THAT(batch->weights, ::testing::ElementsAre(1, 1, 0, 0));
   EXPECT_EQ(batch->hash_sum, SampleHash(8) + SampleHash(9));
 }
 
@@ -132,7 +132,7 @@ TEST(LoaderTest, FloatsKeepTheirValuesAndArePaddedWithZero) {
   ASSERT_TRUE(loader->Next().ok());  // fills the rows that are padding later
   loader->Seek(2);
   const Batch* batch = *loader->Next();
-  EXPECT_THAT(batch->features, testing::ElementsAre(8.5f, -8, 9.5f, -9, 0, 0, 0, 0));
+  EXPECT_THAT(batch->features, ::testing::ElementsAre(8.5f, -8, 9.5f, -9, 0, 0, 0, 0));
   EXPECT_TRUE(batch->pixels.empty());
 }
 
@@ -314,7 +314,7 @@ TEST(LoaderTest, SeekWhileABatchIsBeingReadDropsThatBatch) {
   open.set_value();
   const Batch* batch = *loader->Next();
   EXPECT_EQ(batch->step, 1);
-  EXPECT_THAT(batch->pixels, testing::ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(batch->pixels, ::testing::ElementsAre(4, 5, 6, 7));
 }
 
 TEST(LoaderTest, DataInMemoryIsReadOnlyWhenAskedFor) {

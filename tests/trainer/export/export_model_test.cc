@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const ModelDescription& SmallModel() {
+const ModelDescription& SmallCnn() {
   static const ModelDescription model{
       .layers = {{{"type", "Dense"}, {"units", 2}}}, .input = {3}, .outputs = 2};
   return model;
@@ -30,7 +30,7 @@ class ExportModelTest : public ::testing::Test {
     auto store = *CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"});
     Snapshot snapshot{.step = step,
                       .state = state,
-                      .model = TensorsOf(SmallModel()),
+                      .model = TensorsOf(SmallCnn()),
                       .optimizer = {},
                       .model_hash = "hash",
                       .saved = {}};
@@ -38,7 +38,7 @@ class ExportModelTest : public ::testing::Test {
     ASSERT_TRUE(store->Save(snapshot).ok());
   }
   void SaveStep(std::int64_t step, float first = 0) {
-    Save(step, {{"model", DescriptionToJson(SmallModel())}}, first);
+    Save(step, {{"model", DescriptionToJson(SmallCnn())}}, first);
   }
   void SetUp() override { ASSERT_TRUE(files_.CreateDirectories("/out").ok()); }
 
@@ -66,13 +66,13 @@ TEST_F(ExportModelTest, ADirectoryStandsForItsNewestCheckpoint) {
 
 TEST_F(ExportModelTest, OfARunThatKeepsItsBestModelThatOneIsExported) {
   Snapshot snapshot{.step = 10,
-                    .state = {{"model", DescriptionToJson(SmallModel())},
+                    .state = {{"model", DescriptionToJson(SmallCnn())},
                               {"run", {{"step", 10}, {"best", {{"step", 5}}}}}},
-                    .model = TensorsOf(SmallModel()),
+                    .model = TensorsOf(SmallCnn()),
                     .optimizer = {},
                     .model_hash = "hash",
                     .saved = {},
-                    .best = TensorsOf(SmallModel())};
+                    .best = TensorsOf(SmallCnn())};
   snapshot.best[0].data[0] = 7;
   ASSERT_TRUE(
       (*CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"}))->Save(snapshot).ok());
@@ -164,8 +164,8 @@ TEST_F(ExportModelTest, ALinkThatLeadsNowhereIsPassedOver) {
   const auto store = *CheckpointStore::Open(RealFileSystem(), folder.path(), 1, {});
   ASSERT_TRUE(store
                   ->Save({.step = 5,
-                          .state = {{"model", DescriptionToJson(SmallModel())}},
-                          .model = TensorsOf(SmallModel()),
+                          .state = {{"model", DescriptionToJson(SmallCnn())}},
+                          .model = TensorsOf(SmallCnn()),
                           .optimizer = {},
                           .model_hash = "hash",
                           .saved = {}})

@@ -165,8 +165,8 @@ TEST(OnnxModelTest, ALayerNormalizationIsMadeOfOldOperators) {
       NodesOf({{{"type", "LayerNormalization"}, {"name", "a"}, {"center", false}, {"scale", false}},
                {{"type", "LayerNormalization"}, {"name", "b"}, {"center", false}}},
               {3}, 3),
-      testing::AllOf(testing::Contains("a = Div(a/centered, a/deviation)"),
-                     testing::Contains("b = Mul(b/normalized, b/gamma)")));
+      ::testing::AllOf(::testing::Contains("a = Div(a/centered, a/deviation)"),
+                       ::testing::Contains("b = Mul(b/normalized, b/gamma)")));
 }
 
 // The next layer's window must know the channels of a concatenation and the size of padded images.

@@ -127,7 +127,7 @@ TEST(BundledModelTest, WithZeroGammasABlockBeginsAsItsShortcut) {
 }
 
 // CTest repeats these tests with oneDNN limited to AVX2 and to SSE4.1, to cover older processors.
-class BundledModelOnTheCpuTest : public testing::TestWithParam<std::string> {
+class BundledModelOnTheCpuTest : public ::testing::TestWithParam<std::string> {
  protected:
   static constexpr std::int64_t kBatch = 8, kClasses = 10;
   std::vector<nlohmann::json> layers_ = *BundledModel(GetParam(), kClasses);
@@ -163,7 +163,7 @@ TEST_P(BundledModelOnTheCpuTest, NoOpIsAPlainLoop) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, BundledModelOnTheCpuTest,
-                         testing::Values("mlp", "simple-cnn", "core-cnn"), [](const auto& found) {
+                         ::testing::Values("mlp", "simple-cnn", "core-cnn"), [](const auto& found) {
                            std::string name = found.param;
                            std::erase(name, '-');
                            return name;

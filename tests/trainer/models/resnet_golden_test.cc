@@ -55,7 +55,7 @@ double NormOf(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-class ResNetGoldenTest : public testing::TestWithParam<std::string> {
+class ResNetGoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Compares the elements that the file has; a difference counts relative to the tensor's norm.
   void ExpectClose(const std::string& name, const std::string& what,
@@ -124,7 +124,7 @@ TEST_P(ResNetGoldenTest, AStepIsThatOfPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ResNetGoldenTest, testing::Values("reference", "cpu"),
+INSTANTIATE_TEST_SUITE_P(Backends, ResNetGoldenTest, ::testing::Values("reference", "cpu"),
                          [](const auto& backend) { return backend.param; });
 
 }  // namespace

@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kRows = 4, kClasses = 3;
-const Shape kInput = {3, 5, 4};
+constexpr std::int64_t kSharedRows = 4, kSharedClasses = 3;
+const Shape kSharedInput = {3, 5, 4};
 const StepContext kStep{.valid = 3, .step = 2, .first_position = 40};
 
 // Layers that read one or several of the earlier ones, most often one that nothing reads yet.
@@ -40,7 +40,7 @@ class RandomGraph {
     if (flat_.size() > 1) last = Push(LayerJson("Concatenate"), flat_);
     if (Below(2) == 0) last = Push(LayerJson("BatchNormalization"), {last});
     if (Below(2) == 0) last = Push(LayerJson("Add"), {last, last});
-    Push(LayerJson("Dense", {{"units", kClasses}}), {last});
+    Push(LayerJson("Dense", {{"units", kSharedClasses}}), {last});
   }
   const std::vector<json>& layers() const { return layers_; }
 
@@ -134,7 +134,7 @@ class RandomGraph {
 
   std::uint64_t seed_, drawn_ = 0;
   std::vector<json> layers_;
-  std::vector<Image> images_ = {{"input", static_cast<int>(kInput[0]), true}};
+  std::vector<Image> images_ = {{"input", static_cast<int>(kSharedInput[0]), true}};
   std::vector<std::string> flat_;
 };
 
@@ -147,11 +147,11 @@ struct OneStep {
 OneStep StepOfModel(const std::vector<json>& layers, const ModelOptions& options,
                     const std::string& backend, const Batch& batch) {
   ModelBench bench(layers, options, backend);
-  bench.Step(RandomBatch(kRows, kInput, kClasses, 2), kStep, 1);
+  bench.Step(RandomBatch(kSharedRows, kSharedInput, kSharedClasses, 2), kStep, 1);
   bench.model().InitializeParameters();
   bench.Step(batch, kStep, 1);
   OneStep result;
-  result.logits = Download(bench.backend(), {bench.model().logits(), kRows * kClasses});
+  result.logits = Download(bench.backend(), {bench.model().logits(), kSharedRows * kSharedClasses});
   const std::vector<float> gradients = bench.Gradients();
   for (const TensorSlot& slot : bench.model().parameter_slots()) {
     const auto begin = gradients.begin() + slot.offset;
@@ -192,7 +192,8 @@ class Unshared {
     const DeviceArray<std::int32_t> labels(*backend_, batch_.labels);
     const DeviceArray<float> weights(*backend_, batch_.weights), scale(*backend_, {1.0f});
     const DeviceArray<LossTotals> totals(*backend_, {LossTotals{}});
-    const auto loss = backend_->MakeSoftmaxCrossEntropy({.rows = kRows, .classes = kClasses});
+    const auto loss =
+        backend_->MakeSoftmaxCrossEntropy({.rows = kSharedRows, .classes = kSharedClasses});
     loss->Bind({.logits = y_.back(),
                 .dlogits = dy_.back(),
                 .labels = labels.data(),
@@ -263,7 +264,7 @@ class Unshared {
 
   OneStep Result() const {
     OneStep result;
-    result.logits = Download(*backend_, {y_.back(), kRows * kClasses});
+    result.logits = Download(*backend_, {y_.back(), kSharedRows * kSharedClasses});
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       Append(ops_[i].op->Parameters(), memory_[i].gradients, result.gradients);
       Append(ops_[i].op->States(), memory_[i].states, result.states);
@@ -302,16 +303,17 @@ std::string NameOf(Recomputation recomputation) {
   return "";
 }
 
-class MemorySharingTest : public testing::TestWithParam<std::tuple<std::string, Recomputation>> {};
+class MemorySharingTest : public ::testing::TestWithParam<std::tuple<std::string, Recomputation>> {
+};
 
 TEST_P(MemorySharingTest, AStepHasTheBitsOfOneWithoutSharing) {
   const auto& [backend, recomputation] = GetParam();
-  const ModelOptions options{.batch = kRows,
-                             .input = kInput,
-                             .classes = kClasses,
+  const ModelOptions options{.batch = kSharedRows,
+                             .input = kSharedInput,
+                             .classes = kSharedClasses,
                              .seed = 3,
                              .recomputation = recomputation};
-  Batch batch = RandomBatch(kRows, kInput, kClasses, 1);
+  Batch batch = RandomBatch(kSharedRows, kSharedInput, kSharedClasses, 1);
   batch.weights.back() = 0;  // padding
   const std::uint64_t graphs = recomputation == Recomputation::kNone ? 100 : 40;
   for (std::uint64_t seed = 0; seed < graphs; ++seed) {
@@ -323,10 +325,10 @@ TEST_P(MemorySharingTest, AStepHasTheBitsOfOneWithoutSharing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, MemorySharingTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::Values(Recomputation::kNone,
-                                                          Recomputation::kSelective,
-                                                          Recomputation::kFull)),
+                         ::testing::Combine(::testing::ValuesIn(kBackendsUnderTest),
+                                            ::testing::Values(Recomputation::kNone,
+                                                              Recomputation::kSelective,
+                                                              Recomputation::kFull)),
                          [](const auto& test) {
                            return TestName(std::get<0>(test.param)) +
                                   NameOf(std::get<1>(test.param));

@@ -20,11 +20,11 @@ const std::vector<nlohmann::json> kLayers = {
     LayerJson("Flatten"),
     LayerJson("Dense", {{"units", 9}, {"activation", "relu"}}),
     LayerJson("Dense", {{"units", 3}})};
-const Shape kInput = {2, 6, 6};
-constexpr std::int64_t kRows = 11, kClasses = 3, kPosition = 700;
+const Shape kImage = {2, 6, 6};
+constexpr std::int64_t kExamples = 11, kLabels = 3, kPosition = 700;
 
 Batch FullBatch() {
-  Batch batch = RandomBatch(kRows, kInput, kClasses, 1);
+  Batch batch = RandomBatch(kExamples, kImage, kLabels, 1);
   batch.weights[4] = 0.5f;  // weighted samples are no padding
   return batch;
 }
@@ -34,21 +34,21 @@ struct Sums {
   std::vector<double> gradients;
 };
 
-// `ranks` ranks with ceil(kRows / ranks) rows each, the last ones padded.
+// `ranks` ranks with ceil(kExamples / ranks) rows each, the last ones padded.
 Sums SumOverRanks(std::int64_t ranks, float padding) {
   const Batch full = FullBatch();
-  const std::int64_t size = (kRows + ranks - 1) / ranks;
+  const std::int64_t size = (kExamples + ranks - 1) / ranks;
   Sums sums;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    ModelBench bench(kLayers, {.batch = size, .input = kInput, .classes = kClasses, .seed = 5});
-    const std::int64_t begin = std::min(kRows, rank * size);
-    const std::int64_t valid = std::min(size, kRows - begin);
+    ModelBench bench(kLayers, {.batch = size, .input = kImage, .classes = kLabels, .seed = 5});
+    const std::int64_t begin = std::min(kExamples, rank * size);
+    const std::int64_t valid = std::min(size, kExamples - begin);
     const LossTotals result =
         bench.Step(Slice(full, begin, valid, size, padding),
                    {.valid = valid,
                     .step = 3,
                     .first_position = static_cast<std::uint64_t>(kPosition + begin)},
-                   1.0f / static_cast<float>(kRows));
+                   1.0f / static_cast<float>(kExamples));
     sums.result.loss += result.loss;
     sums.result.correct += result.correct;
     sums.gradients.resize(bench.model().gradients().size());
@@ -71,7 +71,7 @@ void ExpectSame(const Sums& found, const Sums& expected) {
   }
 }
 
-class MicroRanksTest : public testing::TestWithParam<std::int64_t> {};
+class MicroRanksTest : public ::testing::TestWithParam<std::int64_t> {};
 
 TEST_P(MicroRanksTest, SummedGradientsAreThoseOfTheWholeBatch) {
   ExpectSame(SumOverRanks(GetParam(), 0), SumOverRanks(1, 0));
@@ -85,7 +85,7 @@ TEST_P(MicroRanksTest, WhatStandsInPaddingRowsDoesNotMatter) {
 
 // 11 rows: 2 ranks leave 1 row of padding, 4 leave 1, 5 leave 4 (one rank has 2 of 3, one none),
 // 8 leave ranks with nothing but padding.
-INSTANTIATE_TEST_SUITE_P(Ranks, MicroRanksTest, testing::Values(2, 3, 4, 5, 8),
+INSTANTIATE_TEST_SUITE_P(Ranks, MicroRanksTest, ::testing::Values(2, 3, 4, 5, 8),
                          [](const auto& ranks) { return std::to_string(ranks.param); });
 
 // The variance of one row is 0: each normalization would make its padding rows 1 / sqrt(epsilon)
@@ -103,7 +103,7 @@ TEST(PaddingUnderBatchNormTest, OneRowInFloat16HasTheGradientsOfABatchOfOne) {
     const auto gradients = [&](std::int64_t size) {
       ModelBench bench(
           layers,
-          {.batch = size, .input = kInput, .classes = kClasses, .seed = 5, .type = DType::kFloat16},
+          {.batch = size, .input = kImage, .classes = kLabels, .seed = 5, .type = DType::kFloat16},
           name);
       bench.Step(Slice(full, 0, 1, size), {.valid = 1}, 1.0f);
       return bench.Gradients();

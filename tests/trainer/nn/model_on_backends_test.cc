@@ -21,13 +21,13 @@ struct ModelCase {
 constexpr std::int64_t kBatch = 6, kClasses = 4;
 const Shape kInput = {2, 12, 12};
 
-json Conv(int filters, int kernel, const char* padding, bool relu) {
+json ConvOf(int filters, int kernel, const char* padding, bool relu) {
   return LayerJson("Conv2D", {{"filters", filters},
                               {"kernelSize", kernel},
                               {"padding", padding},
                               {"activation", relu ? "relu" : "linear"}});
 }
-json Dense(int units, bool relu = false) {
+json DenseOf(int units, bool relu = false) {
   return LayerJson("Dense", {{"units", units}, {"activation", relu ? "relu" : "linear"}});
 }
 
@@ -37,40 +37,41 @@ std::vector<ModelCase> ModelCases() {
   const json dropout = LayerJson("Dropout", {{"rate", 0.25}});
   const json average = LayerJson("AveragePooling2D", {{"strides", 1}, {"padding", "same"}});
   return {
-      {"Mlp", {flatten, Dense(20, true), Dense(kClasses)}},
+      {"Mlp", {flatten, DenseOf(20, true), DenseOf(kClasses)}},
       {"CoreCnn",
-       {Conv(16, 5, "same", true), max_pool, Conv(20, 5, "same", true), max_pool, flatten,
-        Dense(32, true), Dense(kClasses)}},
+       {ConvOf(16, 5, "same", true), max_pool, ConvOf(20, 5, "same", true), max_pool, flatten,
+        DenseOf(32, true), DenseOf(kClasses)}},
       {"EveryLayer",
-       {Conv(20, 3, "same", false), norm, relu, max_pool, Conv(18, 3, "valid", true), average,
-        dropout, flatten, Dense(7, true), norm, dropout, Dense(kClasses)}},
-      {"FlattenBeforeBatchNorm", {Conv(5, 3, "valid", true), flatten, norm, relu, Dense(kClasses)}},
+       {ConvOf(20, 3, "same", false), norm, relu, max_pool, ConvOf(18, 3, "valid", true), average,
+        dropout, flatten, DenseOf(7, true), norm, dropout, DenseOf(kClasses)}},
+      {"FlattenBeforeBatchNorm",
+       {ConvOf(5, 3, "valid", true), flatten, norm, relu, DenseOf(kClasses)}},
       {"FlattenBeforeElementwise",
-       {Conv(5, 3, "valid", false), flatten, relu, dropout, Dense(kClasses)}},
+       {ConvOf(5, 3, "valid", false), flatten, relu, dropout, DenseOf(kClasses)}},
       {"GlobalPoolToLogits",
-       {norm, Conv(8, 3, "same", true), Conv(kClasses, 1, "valid", false),
+       {norm, ConvOf(8, 3, "same", true), ConvOf(kClasses, 1, "valid", false),
         LayerJson("GlobalAveragePooling2D")}},
       {"SmoothActivations",
        {LayerJson("Conv2D", {{"filters", 6}, {"kernelSize", 3}, {"activation", "gelu"}}), max_pool,
         LayerJson("Activation", {{"activation", "tanh"}}), flatten,
-        LayerJson("Dense", {{"units", 9}, {"activation", "silu"}}), Dense(kClasses)}},
+        LayerJson("Dense", {{"units", 9}, {"activation", "silu"}}), DenseOf(kClasses)}},
       {"PoolsBehindZeros",
-       {Conv(8, 3, "same", true), LayerJson("ZeroPadding2D"),
+       {ConvOf(8, 3, "same", true), LayerJson("ZeroPadding2D"),
         LayerJson("MaxPooling2D", {{"poolSize", 3}, {"strides", 2}}), LayerJson("ZeroPadding2D"),
         LayerJson("MaxPooling2D", {{"poolSize", 3}, {"strides", 2}}), max_pool, flatten,
-        Dense(kClasses)}},
+        DenseOf(kClasses)}},
       {"ResidualBlocks",
-       {Conv(16, 3, "same", true),
+       {ConvOf(16, 3, "same", true),
         LayerJson("Conv2D",
                   {{"filters", 16}, {"kernelSize", 3}, {"padding", "same"}, {"useBias", false}}),
         norm, LayerJson("Add", {{"inputs", {"conv2d", "batch_normalization"}}}), relu,
-        Conv(20, 1, "valid", false),
+        ConvOf(20, 1, "valid", false),
         LayerJson("Conv2D",
                   {{"filters", 20}, {"kernelSize", 3}, {"padding", "same"}, {"inputs", {"re_lu"}}}),
         LayerJson("Add", {{"inputs", {"conv2d_2", "conv2d_3", "conv2d_2"}}}), flatten,
-        Dense(kClasses)}},
+        DenseOf(kClasses)}},
       {"InceptionLikeBlock",
-       {Conv(16, 3, "same", true), Conv(8, 1, "valid", true),
+       {ConvOf(16, 3, "same", true), ConvOf(8, 1, "valid", true),
         LayerJson("Conv2D", {{"filters", 5},
                              {"kernelSize", 3},
                              {"padding", "same"},
@@ -79,14 +80,14 @@ std::vector<ModelCase> ModelCases() {
         LayerJson("MaxPooling2D",
                   {{"poolSize", 3}, {"strides", 1}, {"padding", "same"}, {"inputs", {"conv2d"}}}),
         LayerJson("Concatenate", {{"inputs", {"conv2d_1", "conv2d_2", "max_pooling2d", "input"}}}),
-        max_pool, flatten, dropout, Dense(kClasses)}},
+        max_pool, flatten, dropout, DenseOf(kClasses)}},
       {"MergedMatrices",
-       {Conv(5, 3, "valid", true), flatten, Dense(7, true),
+       {ConvOf(5, 3, "valid", true), flatten, DenseOf(7, true),
         LayerJson("Dense", {{"units", 7}, {"inputs", {"flatten"}}}),
         LayerJson("Add", {{"inputs", {"dense", "dense_1"}}}),
-        LayerJson("Concatenate", {{"inputs", {"add", "flatten"}}}), Dense(kClasses)}},
-      {"ConvolutionToLogits", {Conv(kClasses, 12, "valid", false), flatten}},
-      {"PoolFirst", {max_pool, average, Conv(8, 3, "same", true), flatten, Dense(kClasses)}},
+        LayerJson("Concatenate", {{"inputs", {"add", "flatten"}}}), DenseOf(kClasses)}},
+      {"ConvolutionToLogits", {ConvOf(kClasses, 12, "valid", false), flatten}},
+      {"PoolFirst", {max_pool, average, ConvOf(8, 3, "same", true), flatten, DenseOf(kClasses)}},
   };
 }
 
@@ -94,19 +95,19 @@ std::vector<ModelCase> DepthwiseModelCases() {
   const json norm = LayerJson("BatchNormalization"), relu = LayerJson("ReLU");
   return {
       {"MobileNetLike",
-       {Conv(16, 3, "same", false), norm, relu,
+       {ConvOf(16, 3, "same", false), norm, relu,
         LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"padding", "same"}, {"useBias", false}}),
-        norm, relu, Conv(20, 1, "valid", false), norm, relu, LayerJson("ZeroPadding2D"),
+        norm, relu, ConvOf(20, 1, "valid", false), norm, relu, LayerJson("ZeroPadding2D"),
         LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"strides", 2}}), norm, relu,
         LayerJson("SeparableConv2D", {{"filters", 24},
                                       {"kernelSize", 3},
                                       {"depthMultiplier", 2},
                                       {"padding", "same"},
                                       {"activation", "relu"}}),
-        LayerJson("GlobalAveragePooling2D"), Dense(kClasses)}},
+        LayerJson("GlobalAveragePooling2D"), DenseOf(kClasses)}},
       {"DepthwiseFirst",
        {LayerJson("DepthwiseConv2D", {{"kernelSize", 3}, {"activation", "relu"}}),
-        LayerJson("Flatten"), Dense(kClasses)}},
+        LayerJson("Flatten"), DenseOf(kClasses)}},
   };
 }
 
@@ -122,7 +123,7 @@ void ExpectClose(const std::vector<float>& found, const std::vector<float>& expe
   }
 }
 
-class ModelOnBackendsTest : public testing::TestWithParam<std::tuple<std::string, ModelCase>> {};
+class ModelOnBackendsTest : public ::testing::TestWithParam<std::tuple<std::string, ModelCase>> {};
 
 TEST_P(ModelOnBackendsTest, StepAndEvaluationMatchReference) {
   const auto& [backend, model_case] = GetParam();
@@ -155,15 +156,15 @@ TEST_P(ModelOnBackendsTest, OneThatOnlyEvaluatesGivesTheSameInLessMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ModelOnBackendsTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(ModelCases())),
+                         ::testing::Combine(::testing::ValuesIn(kBackendsUnderTest),
+                                            ::testing::ValuesIn(ModelCases())),
                          [](const auto& model) {
                            return TestName(std::get<0>(model.param)) +
                                   std::get<1>(model.param).name;
                          });
 INSTANTIATE_TEST_SUITE_P(DepthwiseModels, ModelOnBackendsTest,
-                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
-                                          testing::ValuesIn(DepthwiseModelCases())),
+                         ::testing::Combine(::testing::ValuesIn(kBackendsUnderTest),
+                                            ::testing::ValuesIn(DepthwiseModelCases())),
                          [](const auto& model) {
                            return TestName(std::get<0>(model.param)) +
                                   std::get<1>(model.param).name;

@@ -14,8 +14,8 @@ namespace lockstep::train {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Layers = std::vector<json>;
 
 const json kFlatten = LayerJson("Flatten");
@@ -65,14 +65,14 @@ TEST(ModelTest, SlotsAreNamedByLayerAndParameter) {
   std::vector<std::string> names, states;
   for (const TensorSlot& slot : bench.model().parameter_slots()) names.push_back(slot.name);
   for (const TensorSlot& slot : bench.model().state_slots()) states.push_back(slot.name);
-  EXPECT_THAT(names,
-              testing::ElementsAre("conv2d/weight", "conv2d/bias", "batch_normalization/gamma",
-                                   "batch_normalization/beta", "conv2d_1/weight", "conv2d_1/bias",
-                                   "dense/weight", "dense/bias", "batch_normalization_1/gamma",
-                                   "batch_normalization_1/beta", "dense_1/weight", "dense_1/bias"));
-  EXPECT_THAT(states,
-              testing::ElementsAre("batch_normalization/mean", "batch_normalization/variance",
-                                   "batch_normalization_1/mean", "batch_normalization_1/variance"));
+  EXPECT_THAT(names, ::testing::ElementsAre(
+                         "conv2d/weight", "conv2d/bias", "batch_normalization/gamma",
+                         "batch_normalization/beta", "conv2d_1/weight", "conv2d_1/bias",
+                         "dense/weight", "dense/bias", "batch_normalization_1/gamma",
+                         "batch_normalization_1/beta", "dense_1/weight", "dense_1/bias"));
+  EXPECT_THAT(states, ::testing::ElementsAre(
+                          "batch_normalization/mean", "batch_normalization/variance",
+                          "batch_normalization_1/mean", "batch_normalization_1/variance"));
 }
 
 TEST(ModelTest, GapsBetweenTensorsStayZero) {

@@ -8,9 +8,9 @@ namespace lockstep::train {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-std::string FaultOf(const std::vector<json>& layers) {
+std::string ParseFault(const std::vector<json>& layers) {
   const auto parsed = ParseLayers(layers);
   return parsed.ok() ? "no fault" : std::string(parsed.status().message());
 }
@@ -195,7 +195,7 @@ TEST(ParseLayersTest, NamesAreGivenOrCountedByType) {
                LayerJson("Dense", {{"units", 1}, {"name", "dense_1"}}),
                LayerJson("Dense", {{"units", 1}}), LayerJson("MaxPool2D"),
                LayerJson("MaxPooling2D")}),
-      testing::ElementsAre("dense", "dense_1", "dense_2", "max_pooling2d", "max_pooling2d_1"));
+      ::testing::ElementsAre("dense", "dense_1", "dense_2", "max_pooling2d", "max_pooling2d_1"));
 }
 
 TEST(ParseLayersTest, InputsAreTheLayerBeforeOrThoseNamed) {
@@ -224,21 +224,21 @@ struct FaultCase {
   std::string message;
 };
 
-class ParseLayersFaultTest : public testing::TestWithParam<FaultCase> {};
+class ParseLayersFaultTest : public ::testing::TestWithParam<FaultCase> {};
 
 TEST_P(ParseLayersFaultTest, NamesFieldFoundAndExpected) {
-  EXPECT_THAT(FaultOf(GetParam().layers), HasSubstr(GetParam().message));
+  EXPECT_THAT(ParseFault(GetParam().layers), HasSubstr(GetParam().message));
 }
 
-const json kFlatten = LayerJson("Flatten");
+const json kFlattenLayer = LayerJson("Flatten");
 INSTANTIATE_TEST_SUITE_P(
     Faults, ParseLayersFaultTest,
-    testing::Values(
+    ::testing::Values(
         FaultCase{"Empty", {}, "layers: found an empty list, expected at least one layer"},
-        FaultCase{"NoObject", {kFlatten, 7}, "layers[1]: found 7, expected an object"},
+        FaultCase{"NoObject", {kFlattenLayer, 7}, "layers[1]: found 7, expected an object"},
         FaultCase{"NoType", {json::object()}, "layers[0].type: found nothing, expected one of"},
         FaultCase{"UnknownType",
-                  {kFlatten, LayerJson("LSTM")},
+                  {kFlattenLayer, LayerJson("LSTM")},
                   "layers[1].type: found \"LSTM\", expected one of Activation, Add, Average"},
         FaultCase{"UnitsMissing",
                   {LayerJson("Dense")},
@@ -305,25 +305,25 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].color: unknown field; expected one of type, poolSize, strides, "
                   "padding, inputs, name"},
         FaultCase{"InputsOfAddMissing",
-                  {kFlatten, LayerJson("Add")},
+                  {kFlattenLayer, LayerJson("Add")},
                   "layers[1].inputs: found nothing, expected the names of at least two earlier"},
         FaultCase{"InputsTooFew",
-                  {kFlatten, LayerJson("Concatenate", {{"inputs", {"flatten"}}})},
+                  {kFlattenLayer, LayerJson("Concatenate", {{"inputs", {"flatten"}}})},
                   "layers[1].inputs: found a list, expected the names of at least two"},
         FaultCase{"InputsTooMany",
-                  {kFlatten, LayerJson("ReLU", {{"inputs", {"flatten", "input"}}})},
+                  {kFlattenLayer, LayerJson("ReLU", {{"inputs", {"flatten", "input"}}})},
                   "layers[1].inputs: found a list, expected the name of one"},
         FaultCase{"InputsUnknown",
-                  {kFlatten, LayerJson("ReLU", {{"inputs", {"flat"}}})},
+                  {kFlattenLayer, LayerJson("ReLU", {{"inputs", {"flat"}}})},
                   "names of earlier layers, or input, and \"flat\" is neither"},
         FaultCase{"InputsLater",
-                  {LayerJson("Add", {{"inputs", {"input", "flatten"}}}), kFlatten},
+                  {LayerJson("Add", {{"inputs", {"input", "flatten"}}}), kFlattenLayer},
                   "names of earlier layers, or input, and \"flatten\" is neither"},
         FaultCase{"InputsNoList",
-                  {kFlatten, LayerJson("ReLU", {{"inputs", "flatten"}})},
+                  {kFlattenLayer, LayerJson("ReLU", {{"inputs", "flatten"}})},
                   "layers[1].inputs: found \"flatten\", expected a list of texts"},
         FaultCase{"OutputUnused",
-                  {kFlatten, LayerJson("ReLU", {{"inputs", {"input"}}})},
+                  {kFlattenLayer, LayerJson("ReLU", {{"inputs", {"input"}}})},
                   "layers[0]: found no later layer that reads the output of flatten, expected it"},
         FaultCase{"NameTwice",
                   {LayerJson("Flatten", {{"name", "a"}}), LayerJson("ReLU", {{"name", "a"}})},
@@ -337,14 +337,14 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& fault) { return fault.param.name; });
 
 TEST(ParseLayersTest, BytesThatAreNoTextAreReportedToo) {
-  EXPECT_THAT(FaultOf({LayerJson("Dense", {{"units", "\xff"}})}),
+  EXPECT_THAT(ParseFault({LayerJson("Dense", {{"units", "\xff"}})}),
               HasSubstr("layers[0].units: found \"\\ufffd\", expected an integer"));
-  EXPECT_LT(FaultOf({LayerJson("Dense", {{"units", std::string(5000, 'x')}})}).size(), 300u);
+  EXPECT_LT(ParseFault({LayerJson("Dense", {{"units", std::string(5000, 'x')}})}).size(), 300u);
 }
 
 TEST(ParseLayersTest, EveryFaultIsReportedAtOnce) {
   const std::string fault =
-      FaultOf({LayerJson("Dense", {{"units", 0}}), LayerJson("Dropout", {{"rate", 2}})});
+      ParseFault({LayerJson("Dense", {{"units", 0}}), LayerJson("Dropout", {{"rate", 2}})});
   EXPECT_THAT(fault, HasSubstr("layers[0].units"));
   EXPECT_THAT(fault, HasSubstr("layers[1].rate"));
 }

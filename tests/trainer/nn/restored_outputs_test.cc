@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kRows = 4, kClasses = 3;
-const Shape kInput = {8, 16, 16};
+constexpr std::int64_t kRestoredRows = 4, kRestoredClasses = 3;
+const Shape kRestoredInput = {8, 16, 16};
 
 json Conv(const std::string& input) {
   return LayerJson("Conv2D", {{"filters", 8},
@@ -41,16 +41,17 @@ std::vector<json> Residual(int blocks) {
     before = "out" + block;
   }
   layers.push_back(LayerJson("GlobalAveragePooling2D"));
-  layers.push_back(LayerJson("Dense", {{"units", kClasses}}));
+  layers.push_back(LayerJson("Dense", {{"units", kRestoredClasses}}));
   return layers;
 }
 
-class RestoredOutputsTest : public testing::Test {
+class RestoredOutputsTest : public ::testing::Test {
  protected:
   // The names of the ops that are restored.
   std::vector<std::string> Restored(const std::vector<json>& layers, Recomputation recomputation,
                                     int depth) {
-    const ModelOptions options{.batch = kRows, .input = kInput, .classes = kClasses};
+    const ModelOptions options{
+        .batch = kRestoredRows, .input = kRestoredInput, .classes = kRestoredClasses};
     const auto ops =
         CompileLayers(FuseLayers(ParseLayers(layers).value()), options, *backend_).value();
     const std::vector<bool> restored = ChooseRestored(ops, recomputation, depth);
@@ -89,20 +90,23 @@ TEST_F(RestoredOutputsTest, FullRestoresConvolutionsToo) {
 TEST_F(RestoredOutputsTest, NothingIsRestoredFromWhatIsGone) {
   std::vector<json> layers = {Conv("input"), LayerJson("Add", {{"inputs", {"conv2d", "conv2d"}}}),
                               Conv("add"), LayerJson("GlobalAveragePooling2D"),
-                              LayerJson("Dense", {{"units", kClasses}})};
+                              LayerJson("Dense", {{"units", kRestoredClasses}})};
   EXPECT_EQ(Restored(layers, Recomputation::kSelective, 8), Names{});
 }
 
 TEST_F(RestoredOutputsTest, TheLogitsAreKept) {
-  const std::vector<json> layers = {LayerJson("Flatten"), LayerJson("Dense", {{"units", kClasses}}),
+  const std::vector<json> layers = {LayerJson("Flatten"),
+                                    LayerJson("Dense", {{"units", kRestoredClasses}}),
                                     LayerJson("BatchNormalization")};
   EXPECT_EQ(Restored(layers, Recomputation::kFull, 8), (Names{"dense"}));
 }
 
 TEST_F(RestoredOutputsTest, MoreRecomputationTakesLessMemory) {
   const auto activations = [](Recomputation recomputation) {
-    const ModelOptions options{
-        .batch = kRows, .input = kInput, .classes = kClasses, .recomputation = recomputation};
+    const ModelOptions options{.batch = kRestoredRows,
+                               .input = kRestoredInput,
+                               .classes = kRestoredClasses,
+                               .recomputation = recomputation};
     return ModelBench(Residual(8), options, "cpu").model().Memory().activations;
   };
   const std::size_t none = activations(Recomputation::kNone);
@@ -118,16 +122,16 @@ TEST_F(RestoredOutputsTest, NothingIsRestoredThatWouldTakeMoreMemory) {
   const std::vector<json> pooled = {
       LayerJson("AveragePooling2D", {{"poolSize", 4}}),
       LayerJson("Conv2D", {{"filters", 8}, {"kernelSize", 3}, {"activation", "relu"}}),
-      LayerJson("GlobalAveragePooling2D"), LayerJson("Dense", {{"units", kClasses}})};
+      LayerJson("GlobalAveragePooling2D"), LayerJson("Dense", {{"units", kRestoredClasses}})};
   const std::vector<json> dense = {
       LayerJson("Flatten"), LayerJson("Dense", {{"units", 16}, {"activation", "relu"}}),
-      LayerJson("Dropout", {{"rate", 0.2}}), LayerJson("Dense", {{"units", kClasses}})};
+      LayerJson("Dropout", {{"rate", 0.2}}), LayerJson("Dense", {{"units", kRestoredClasses}})};
   for (const std::vector<json>& layers : {pooled, dense, Residual(2)}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       const auto activations = [&](Recomputation recomputation) {
         const ModelOptions options{.batch = 64,
                                    .input = {8, 32, 32},
-                                   .classes = kClasses,
+                                   .classes = kRestoredClasses,
                                    .type = type,
                                    .recomputation = recomputation};
         return ModelBench(layers, options, "cpu").model().Memory().activations;

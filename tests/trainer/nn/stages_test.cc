@@ -38,7 +38,7 @@ class CutIntoStagesTest : public ::testing::Test {
   const std::unique_ptr<Backend> backend_ = MakeBackend({.name = "reference"});
 };
 
-Json Dense(int units) {
+Json DenseLayer(int units) {
   return {{"type", "Dense"}, {"units", units}};
 }
 Json Conv(const std::string& name, int filters) {
@@ -50,18 +50,18 @@ Json Conv(const std::string& name, int filters) {
 }
 
 TEST_F(CutIntoStagesTest, OneStageHasAllOps) {
-  EXPECT_THAT(FirstOps({Dense(4)}, 1, {8}), ElementsAre("dense"));
+  EXPECT_THAT(FirstOps({DenseLayer(4)}, 1, {8}), ElementsAre("dense"));
 }
 
 TEST_F(CutIntoStagesTest, EqualLayersAreSharedEqually) {
-  const std::vector<Json> layers = {Dense(64), Dense(64), Dense(64),
-                                    Dense(64), Dense(64), Dense(4)};
+  const std::vector<Json> layers = {DenseLayer(64), DenseLayer(64), DenseLayer(64),
+                                    DenseLayer(64), DenseLayer(64), DenseLayer(4)};
   EXPECT_THAT(FirstOps(layers, 3, {64}), ElementsAre("dense", "dense_2", "dense_4"));
 }
 
 // The time of the slowest stage counts, not the number of layers.
 TEST_F(CutIntoStagesTest, ALargeLayerIsAlone) {
-  const std::vector<Json> layers = {Dense(512), Dense(8), Dense(8), Dense(4)};
+  const std::vector<Json> layers = {DenseLayer(512), DenseLayer(8), DenseLayer(8), DenseLayer(4)};
   EXPECT_THAT(FirstOps(layers, 2, {512}), ElementsAre("dense", "dense_1"));
 }
 
@@ -69,8 +69,8 @@ TEST_F(CutIntoStagesTest, ALargeLayerIsAlone) {
 // micro-batches.
 TEST_F(CutIntoStagesTest, OfEquallyFastCutsTakesTheOneWithLessMemory) {
   std::vector<Json> layers;
-  for (int i = 0; i < 41; ++i) layers.push_back(Dense(64));
-  layers.push_back(Dense(4));
+  for (int i = 0; i < 41; ++i) layers.push_back(DenseLayer(64));
+  layers.push_back(DenseLayer(4));
   const std::vector<NamedOp> ops = Compile(layers, {64});
   const std::vector<int> begins = *CutIntoStages(ops, 2);
   EXPECT_LE(begins[1], 21);
@@ -82,7 +82,7 @@ TEST_F(CutIntoStagesTest, AResidualBlockStaysWhole) {
       Conv("entry", 4),  Conv("first", 4),
       Conv("second", 4), {{"type", "Add"}, {"inputs", {"second", "entry"}}},
       Conv("third", 4),  {{"type", "Flatten"}},
-      Dense(4)};
+      DenseLayer(4)};
   EXPECT_THAT(FirstOps(layers, 4), ElementsAre("entry", "first", "third", "dense"));
   const absl::Status status = CutIntoStages(Compile(layers), 5).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
@@ -96,13 +96,15 @@ TEST_F(CutIntoStagesTest, TheSamplesAreReadInTheFirstStageOnly) {
                                     {{"type", "Add"}, {"inputs", {"first", "input"}}},
                                     Conv("second", 4),
                                     {{"type", "Flatten"}},
-                                    Dense(4)};
+                                    DenseLayer(4)};
   EXPECT_THAT(FirstOps(layers, 2), ElementsAre("first", "second"));
 }
 
 TEST_F(CutIntoStagesTest, EachStageHasParameters) {
-  const std::vector<Json> layers = {
-      {{"type", "Flatten"}}, Dense(4), {{"type", "ReLU"}}, {{"type", "Dropout"}, {"rate", 0.5}}};
+  const std::vector<Json> layers = {{{"type", "Flatten"}},
+                                    DenseLayer(4),
+                                    {{"type", "ReLU"}},
+                                    {{"type", "Dropout"}, {"rate", 0.5}}};
   EXPECT_FALSE(CutIntoStages(Compile(layers), 2).ok());
 }
 
@@ -117,7 +119,7 @@ TEST_F(CutIntoStagesTest, EveryBundledResNetHasManyStages) {
 
 // Without one, they would connect tensors of different sizes.
 TEST_F(CutIntoStagesTest, FingerprintsDifferWithTheCut) {
-  const std::vector<Json> layers = {Dense(64), Dense(64), Dense(64), Dense(4)};
+  const std::vector<Json> layers = {DenseLayer(64), DenseLayer(64), DenseLayer(64), DenseLayer(4)};
   const auto fingerprint = [&](int stages) {
     return TakeStage(Compile(layers, {64}), {0, stages})->fingerprint;
   };

@@ -21,7 +21,7 @@ class ManualClock final : public Clock {
   Duration elapsed_ = seconds(1000);
 };
 
-class ProgressTest : public testing::Test {
+class ProgressTest : public ::testing::Test {
  protected:
   void Steps(ProgressMeter& meter, int count, Duration each, const EpochSums& sums) {
     for (int i = 0; i < count; ++i) {

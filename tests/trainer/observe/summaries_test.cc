@@ -23,10 +23,10 @@ TEST(SummaryWriterTest, FileBeginsWithTheVersionAndHoldsEveryScalar) {
   ASSERT_TRUE((*writer)->Flush().ok());
   const auto files = FilesIn(folder.At("logs/train"));
   ASSERT_EQ(files.size(), 1u);
-  EXPECT_THAT(files[0], testing::HasSubstr("/events.out.tfevents."));
+  EXPECT_THAT(files[0], ::testing::HasSubstr("/events.out.tfevents."));
   const auto records = Records(ReadTextFile(files[0]));
   ASSERT_EQ(records.size(), 3u);
-  EXPECT_THAT(records[0], testing::HasSubstr("brain.Event:2"));
+  EXPECT_THAT(records[0], ::testing::HasSubstr("brain.Event:2"));
   EXPECT_EQ(StepOf(records[1]), 1u);
   EXPECT_EQ(StepOf(records[2]), 300u);
 }
@@ -54,7 +54,7 @@ TEST(SummaryWriterTest, FolderThatCannotBeMadeIsNamed) {
   WriteTextFile(folder.At("file"), "");
   const absl::Status status = SummaryWriter::Open(folder.At("file/logs")).status();
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(folder.At("file/logs")));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(folder.At("file/logs")));
 }
 
 // A limit on file sizes cuts a write short as a full disk does.
@@ -76,7 +76,7 @@ TEST(SummaryWriterTest, FailedWriteLeavesWholeRecordsAndTheNextOneSucceeds) {
 
   EXPECT_FALSE(status.ok());
   const std::string path = FilesIn(folder.path()).at(0);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(path));
   EXPECT_EQ(Records(ReadTextFile(path)).size(), 2u);
   writer->Scalar("loss", 0.5, 10);
   ASSERT_TRUE(writer->Flush().ok());

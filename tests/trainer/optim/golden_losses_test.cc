@@ -28,7 +28,7 @@ api::OptimizerSpec SpecOf(const json& spec) {
 }
 
 class GoldenLossesTest
-    : public testing::TestWithParam<std::tuple<std::string, std::string, std::string>> {};
+    : public ::testing::TestWithParam<std::tuple<std::string, std::string, std::string>> {};
 
 TEST_P(GoldenLossesTest, AreThoseOfPyTorch) {
   const auto& [backend, file, run_name] = GetParam();
@@ -69,10 +69,10 @@ std::vector<std::string> AllBackends() {
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, GoldenLossesTest,
-    testing::Combine(testing::ValuesIn(AllBackends()),
-                     testing::Values("training_mlp", "training_cnn", "training_residual",
-                                     "training_inception"),
-                     testing::Values("sgd", "momentum", "nesterov", "adam", "adamw")),
+    ::testing::Combine(::testing::ValuesIn(AllBackends()),
+                       ::testing::Values("training_mlp", "training_cnn", "training_residual",
+                                         "training_inception"),
+                       ::testing::Values("sgd", "momentum", "nesterov", "adam", "adamw")),
     [](const auto& run) {
       return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param) + "_" +
              std::get<2>(run.param);

@@ -32,7 +32,8 @@ api::OptimizerSpec RuleOf(const json& spec) {
           .weight_decay = spec.value("weightDecay", defaults.weight_decay)};
 }
 
-class GoldenOptimizersTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+class GoldenOptimizersTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+};
 
 TEST_P(GoldenOptimizersTest, ValuesAreThoseOfTheGoldenFile) {
   const auto& [name, run_name] = GetParam();
@@ -72,10 +73,11 @@ std::vector<std::string> EachBackend() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, GoldenOptimizersTest,
-                         testing::Combine(testing::ValuesIn(EachBackend()),
-                                          testing::Values("rmsprop", "rmsprop_momentum", "adagrad",
-                                                          "adagrad_decay", "lars", "lars_momentum",
-                                                          "lars_nesterov", "lamb", "lamb_decay")),
+                         ::testing::Combine(::testing::ValuesIn(EachBackend()),
+                                            ::testing::Values("rmsprop", "rmsprop_momentum",
+                                                              "adagrad", "adagrad_decay", "lars",
+                                                              "lars_momentum", "lars_nesterov",
+                                                              "lamb", "lamb_decay")),
                          [](const auto& run) {
                            return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param);
                          });

@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-class OptimizerTest : public testing::Test {
+class OptimizerTest : public ::testing::Test {
  protected:
   std::unique_ptr<Optimizer> Make(const api::OptimizerSpec& spec) {
     return Optimizer::Create(spec, bench_.model(), bench_.backend()).value();
@@ -36,39 +36,39 @@ class OptimizerTest : public testing::Test {
 
 TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
   const auto adam = Make({.name = "Adam"});
-  EXPECT_THAT(adam->slot_names(), testing::ElementsAre("m", "v"));
+  EXPECT_THAT(adam->slot_names(), ::testing::ElementsAre("m", "v"));
   for (int i = 0; i < adam->slots(); ++i) {
     EXPECT_EQ(adam->slot(i).size(), bench_.model().parameters().size());
     for (const float value : adam->slot(i)) EXPECT_EQ(value, 0);
   }
   EXPECT_NE(adam->slot(0).data(), adam->slot(1).data());
   EXPECT_THAT(Make({.name = "SGD", .momentum = 0.9})->slot_names(),
-              testing::ElementsAre("momentum"));
+              ::testing::ElementsAre("momentum"));
   EXPECT_EQ(Make({.name = "SGD"})->slots(), 0);
-  EXPECT_THAT(Make({.name = "RMSprop"})->slot_names(), testing::ElementsAre("square"));
+  EXPECT_THAT(Make({.name = "RMSprop"})->slot_names(), ::testing::ElementsAre("square"));
   EXPECT_THAT(Make({.name = "RMSprop", .momentum = 0.9})->slot_names(),
-              testing::ElementsAre("square", "momentum"));
-  EXPECT_THAT(Make({.name = "Adagrad"})->slot_names(), testing::ElementsAre("accumulator"));
+              ::testing::ElementsAre("square", "momentum"));
+  EXPECT_THAT(Make({.name = "Adagrad"})->slot_names(), ::testing::ElementsAre("accumulator"));
   EXPECT_THAT(Make({.name = "LARS", .momentum = 0.9})->slot_names(),
-              testing::ElementsAre("momentum"));
+              ::testing::ElementsAre("momentum"));
   EXPECT_EQ(Make({.name = "LARS"})->slots(), 0);
-  EXPECT_THAT(Make({.name = "LAMB"})->slot_names(), testing::ElementsAre("m", "v"));
+  EXPECT_THAT(Make({.name = "LAMB"})->slot_names(), ::testing::ElementsAre("m", "v"));
 }
 
 TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
   const auto adagrad = Make({.name = "Adagrad", .initial_accumulator_value = 0.25});
   const auto rmsprop = Make({.name = "RMSprop", .momentum = 0.9});
   const auto expect_start = [&] {
-    EXPECT_THAT(adagrad->slot(0), testing::Each(0.25f));
-    EXPECT_THAT(rmsprop->slot(0), testing::Each(0.0f));
-    EXPECT_THAT(rmsprop->slot(1), testing::Each(0.0f));
+    EXPECT_THAT(adagrad->slot(0), ::testing::Each(0.25f));
+    EXPECT_THAT(rmsprop->slot(0), ::testing::Each(0.0f));
+    EXPECT_THAT(rmsprop->slot(1), ::testing::Each(0.0f));
   };
   expect_start();
   std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 2.0f);
   Step(*adagrad, 0.1, 1);
   Step(*rmsprop, 0.1, 1);
-  EXPECT_THAT(adagrad->slot(0), testing::Each(4.25f));
-  EXPECT_THAT(rmsprop->slot(1), testing::Each(testing::Gt(0.0f)));
+  EXPECT_THAT(adagrad->slot(0), ::testing::Each(4.25f));
+  EXPECT_THAT(rmsprop->slot(1), ::testing::Each(::testing::Gt(0.0f)));
   adagrad->ResetSlots();
   rmsprop->ResetSlots();
   expect_start();
@@ -84,7 +84,7 @@ TEST(OptimizerSlotsTest, ALargeSlotOfADeviceBeginsAsTheRuleSays) {
   std::vector<float> found(adagrad->slot(0).size());
   ASSERT_GT(found.size(), 2u * 65'536);
   bench.backend().Download(adagrad->slot(0).data(), found.data(), found.size() * sizeof(float));
-  EXPECT_THAT(found, testing::Each(0.25f));
+  EXPECT_THAT(found, ::testing::Each(0.25f));
 }
 
 TEST_F(OptimizerTest, TheAverageIsTheLastSlotAndBeginsAsTheParameters) {
@@ -93,19 +93,19 @@ TEST_F(OptimizerTest, TheAverageIsTheLastSlotAndBeginsAsTheParameters) {
   const auto adam = Optimizer::Create({.name = "Adam"}, bench_.model(), bench_.backend(),
                                       OptimizerRole::kUpdates, api::EmaSpec{.decay = 0.75})
                         .value();
-  EXPECT_THAT(adam->slot_names(), testing::ElementsAre("m", "v", "average"));
+  EXPECT_THAT(adam->slot_names(), ::testing::ElementsAre("m", "v", "average"));
   EXPECT_TRUE(adam->has_average());
   EXPECT_EQ(adam->average().data(), adam->slot(2).data());
-  EXPECT_THAT(adam->average(), testing::Each(1.0f));
+  EXPECT_THAT(adam->average(), ::testing::Each(1.0f));
   std::fill(gradients.begin(), gradients.end(), 2.0f);
   Step(*adam, 0.5, 1);
   const float moved = parameters[0];
   EXPECT_NEAR(moved, 0.5f, 1e-4f);
-  EXPECT_THAT(adam->average(), testing::Each(testing::FloatNear(0.75f + 0.25f * moved, 1e-6f)));
+  EXPECT_THAT(adam->average(), ::testing::Each(::testing::FloatNear(0.75f + 0.25f * moved, 1e-6f)));
   std::fill(parameters.begin(), parameters.end(), 3.0f);
   adam->ResetSlots();
-  EXPECT_THAT(adam->average(), testing::Each(3.0f));
-  EXPECT_THAT(adam->slot(0), testing::Each(0.0f));
+  EXPECT_THAT(adam->average(), ::testing::Each(3.0f));
+  EXPECT_THAT(adam->slot(0), ::testing::Each(0.0f));
   EXPECT_FALSE(Make({.name = "Adam"})->has_average());
   EXPECT_TRUE(Make({.name = "Adam"})->average().empty());
 }
@@ -118,21 +118,21 @@ TEST_F(OptimizerTest, AnUpdateThatDoesNotApplyDoesNotMoveTheAverage) {
   std::ranges::fill(bench_.model().parameters(), 2.0f);
   *sgd->step() = {.applies = false, .learning_rate = 1};
   sgd->Step();
-  EXPECT_THAT(sgd->average(), testing::Each(1.0f));
+  EXPECT_THAT(sgd->average(), ::testing::Each(1.0f));
   *sgd->step() = {.applies = true, .learning_rate = 0};
   sgd->Step();
-  EXPECT_THAT(sgd->average(), testing::Each(1.25f));
+  EXPECT_THAT(sgd->average(), ::testing::Each(1.25f));
 }
 
 TEST_F(OptimizerTest, ADecayOutOfRangeIsRefused) {
   for (const double decay : {0.0, 1.0, -0.5, 0.999999999}) {
     const auto made = Optimizer::Create({.name = "SGD"}, bench_.model(), bench_.backend(),
                                         OptimizerRole::kUpdates, api::EmaSpec{.decay = decay});
-    EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("ema.decay: found "));
+    EXPECT_THAT(std::string(made.status().message()), ::testing::HasSubstr("ema.decay: found "));
   }
 }
 
-class AverageOnBackendsTest : public testing::TestWithParam<std::string> {};
+class AverageOnBackendsTest : public ::testing::TestWithParam<std::string> {};
 
 // A plain loop over what the values were, to the bit; the third update does not apply.
 TEST_P(AverageOnBackendsTest, FollowsTheUpdatedValues) {
@@ -170,7 +170,7 @@ TEST_P(AverageOnBackendsTest, FollowsTheUpdatedValues) {
   EXPECT_NE(values.Values(), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, AverageOnBackendsTest, testing::ValuesIn(kBackendsUnderTest),
+INSTANTIATE_TEST_SUITE_P(Backends, AverageOnBackendsTest, ::testing::ValuesIn(kBackendsUnderTest),
                          [](const auto& backend) { return TestName(backend.param); });
 
 // More than is exchanged at a time, on a device whose memory the host cannot read.

@@ -11,7 +11,7 @@ struct Measurable {
   Identity identity;
 };
 
-Measurable CentralStorageOf(int processes) {
+Measurable MeasurableOf(int processes) {
   Measurable job;
   api::TrainingSpec& training = job.options.training;
   training.model.name = "core-cnn";
@@ -33,7 +33,7 @@ MeasuredReplica Measure(const Measurable& job) {
 }
 
 TEST(ReplicaMemoryTest, WithCentralStorageTheOthersReadTheParametersOfTheController) {
-  Measurable job = CentralStorageOf(3);
+  Measurable job = MeasurableOf(3);
   const MeasuredReplica measured = Measure(job);
   const ReplicaMemory &memory = measured.memory, &other = measured.other;
   EXPECT_GT(memory.optimizer, 0u);
@@ -45,7 +45,7 @@ TEST(ReplicaMemoryTest, WithCentralStorageTheOthersReadTheParametersOfTheControl
 }
 
 TEST(ReplicaMemoryTest, OnGpusNoReplicaHasParametersInTheHostsMemory) {
-  Measurable job = CentralStorageOf(3);
+  Measurable job = MeasurableOf(3);
   job.identity.gpus = 3;
   const MeasuredReplica measured = Measure(job);
   EXPECT_EQ(measured.memory.parameters, 0u);
@@ -54,7 +54,7 @@ TEST(ReplicaMemoryTest, OnGpusNoReplicaHasParametersInTheHostsMemory) {
 }
 
 TEST(ReplicaMemoryTest, WithoutSharedMemoryTheOthersHaveACopyOfTheParameters) {
-  Measurable job = CentralStorageOf(3);
+  Measurable job = MeasurableOf(3);
   job.identity.strategy.communication = api::Communication::kRing;
   const MeasuredReplica measured = Measure(job);
   EXPECT_EQ(measured.other.parameters, measured.memory.parameters);
@@ -63,14 +63,14 @@ TEST(ReplicaMemoryTest, WithoutSharedMemoryTheOthersHaveACopyOfTheParameters) {
 }
 
 TEST(ReplicaMemoryTest, WithMirroredTheOthersOnlySaveNoCheckpoints) {
-  Measurable job = CentralStorageOf(3);
+  Measurable job = MeasurableOf(3);
   job.identity.strategy.type = api::StrategyType::kMirrored;
   const MeasuredReplica measured = Measure(job);
   EXPECT_EQ(measured.other.total(), measured.memory.total() - measured.memory.checkpoint);
 }
 
 TEST(ReplicaMemoryTest, ARunThatEndsBeforeItsSecondCheckpointHasOneCopy) {
-  Measurable job = CentralStorageOf(3);
+  Measurable job = MeasurableOf(3);
   const auto copies = [&](const std::optional<std::int64_t>& steps, std::int64_t batch) {
     job.options.training.steps = steps;
     job.options.training.epochs = 2;

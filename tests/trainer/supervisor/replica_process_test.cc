@@ -13,7 +13,7 @@ using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 
-class ReplicaLaunchTest : public testing::Test {
+class ReplicaLaunchTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(unsetenv("OMP_WAIT_POLICY"), 0);

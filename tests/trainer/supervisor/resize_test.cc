@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using Records = std::vector<json>;
 
-int FreePort() {
+int PortOfRoster() {
   SystemClock clock;
   RosterConfig config;
   config.slots = {{"worker", 0, 0}};
@@ -75,7 +75,7 @@ class Group {
  public:
   Group() {
     for (int i = 0; i < 4; ++i)
-      addresses_.push_back(fmt::format("127.0.0.{}:{}", i + 1, FreePort()));
+      addresses_.push_back(fmt::format("127.0.0.{}:{}", i + 1, PortOfRoster()));
     stub_ = proto::TrainerStatus::NewStub(
         grpc::CreateChannel(addresses_[0], grpc::InsecureChannelCredentials()));
   }

@@ -14,32 +14,32 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr SteadyTime kStart = SteadyTime() + 1h;
+constexpr SteadyTime kLost = SteadyTime() + 1h;
 
 TEST(NameHistoryTest, OthersAddressesForSoLongTellOfASuccessor) {
   NameHistory name("10.0.0.1", 30s);
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kStart));
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kStart + 2s));
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kStart + 31s));
-  EXPECT_TRUE(name.UpdateSuccessor({"10.0.0.2"}, kStart + 32s));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kLost));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kLost + 2s));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kLost + 31s));
+  EXPECT_TRUE(name.UpdateSuccessor({"10.0.0.2"}, kLost + 32s));
 }
 
 TEST(NameHistoryTest, ThePodsOwnAddressOrNoneProvesNothing) {
   NameHistory name("10.0.0.1", 30s);
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kStart));
-  EXPECT_FALSE(name.UpdateSuccessor({}, kStart + 1h)) << "the pod is being deleted, or DNS is down";
-  EXPECT_FALSE(name.UpdateSuccessor({}, kStart + 2h));
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kStart + 3h));
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1", "10.0.0.2"}, kStart + 4h))
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kLost));
+  EXPECT_FALSE(name.UpdateSuccessor({}, kLost + 1h)) << "the pod is being deleted, or DNS is down";
+  EXPECT_FALSE(name.UpdateSuccessor({}, kLost + 2h));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kLost + 3h));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1", "10.0.0.2"}, kLost + 4h))
       << "one server has it still";
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kStart + 5h)) << "counts from here";
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kStart + 5h + 10s));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.2"}, kLost + 5h)) << "counts from here";
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.1"}, kLost + 5h + 10s));
 }
 
 TEST(NameHistoryTest, TheAddressOfThePodBeforeIsNoSuccessors) {
   NameHistory name("10.0.0.1", 30s);
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.0"}, kStart));
-  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.0"}, kStart + 1h));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.0"}, kLost));
+  EXPECT_FALSE(name.UpdateSuccessor({"10.0.0.0"}, kLost + 1h));
 }
 
 TEST(SuccessorWatchTest, ItsEndWaitsForNoLook) {

@@ -116,7 +116,7 @@ TEST(EvaluationMetricsTest, TopKIsLessThanTheClasses) {
 }
 
 // What Keras computed (tests/golden/generate_keras.py), by one rank and by two that share the rows.
-class GoldenMetricsTest : public testing::TestWithParam<std::string> {
+class GoldenMetricsTest : public ::testing::TestWithParam<std::string> {
  protected:
   GoldenMetricsTest()
       : golden_(GoldenFile("evaluation_metrics").at(GetParam())),
@@ -180,7 +180,7 @@ TEST_P(GoldenMetricsTest, TheSumsOfTwoRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GoldenMetricsTest,
-                         testing::Values("classes", "binary", "severalLabels", "numbers"));
+                         ::testing::Values("classes", "binary", "severalLabels", "numbers"));
 
 }  // namespace
 }  // namespace lockstep::train

@@ -34,7 +34,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr char kSecret[] = "a secret of the job";
+constexpr char kJobSecret[] = "a secret of the job";
 
 class ParameterWorkerTest : public ::testing::Test {
  protected:
@@ -53,7 +53,7 @@ class ParameterWorkerTest : public ::testing::Test {
     ParameterServerOptions options{.index = 0,
                                    .address = address_,
                                    .job = "job",
-                                   .token = api::JobToken(kSecret),
+                                   .token = api::JobToken(kJobSecret),
                                    .tasks = {.leases = {.sync = sync_, .max_staleness = 16}},
                                    .stop_requested = [this] { return server_stops_.load(); }};
     options.make_content = [this](std::int64_t floats) { return make_content_(floats); };
@@ -68,7 +68,7 @@ class ParameterWorkerTest : public ::testing::Test {
     return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
   }
   Caller Worker(int index) {
-    Caller caller{.who = {}, .token = api::JobToken(kSecret)};
+    Caller caller{.who = {}, .token = api::JobToken(kJobSecret)};
     caller.who.set_job("job");
     caller.who.set_role("worker");
     caller.who.set_index(index);

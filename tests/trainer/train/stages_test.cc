@@ -53,7 +53,7 @@ api::TrainingSpec ResidualTraining() {
   return training;
 }
 
-struct Outcome {
+struct StagesOutcome {
   TensorsOfAll tensors;
   RunState state;
 };
@@ -79,7 +79,7 @@ void OnRanks(int world, const std::function<void(int rank)>& run) {
 }
 
 // Returns the outcomes by pipeline, each with the tensors of all its stages.
-std::vector<Outcome> Train(const api::TrainingSpec& training, const Layout& layout) {
+std::vector<StagesOutcome> Train(const api::TrainingSpec& training, const Layout& layout) {
   const int world = layout.stages * layout.pipelines;
   LocalRendezvousHub hub(world);
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<std::size_t>(world));
@@ -89,9 +89,9 @@ std::vector<Outcome> Train(const api::TrainingSpec& training, const Layout& layo
                                  RankPlace{.allow_shm = layout.allow_shm, .stages = layout.stages});
     EXPECT_TRUE(own->Train());
   });
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(layout.pipelines));
+  std::vector<StagesOutcome> outcomes(static_cast<std::size_t>(layout.pipelines));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    Outcome& outcome = outcomes[rank / static_cast<std::size_t>(layout.stages)];
+    StagesOutcome& outcome = outcomes[rank / static_cast<std::size_t>(layout.stages)];
     AddTensors(*ranks[rank]->session, outcome.tensors);
     outcome.state = ranks[rank]->loop.state;
     EXPECT_EQ(outcome.state, ranks.front()->loop.state) << "rank " << rank;
@@ -118,11 +118,11 @@ TEST_P(StagesOnDevicesTest, APipelineComputesTheBitsOfOneProcess) {
   api::TrainingSpec training = ResidualTraining();
   const bool is_slow = GetParam() == "cuda";  // simulated
   if (is_slow) training.epochs = 1;
-  const Outcome whole = Train(training, {.backend = GetParam()}).front();
+  const StagesOutcome whole = Train(training, {.backend = GetParam()}).front();
   for (const int stages : {2, 3, 4}) {
     if (is_slow && stages > 2) continue;
     SCOPED_TRACE(stages);
-    const Outcome cut = Train(training, {.stages = stages, .backend = GetParam()}).front();
+    const StagesOutcome cut = Train(training, {.stages = stages, .backend = GetParam()}).front();
     EXPECT_EQ(cut.tensors, whole.tensors);
     EXPECT_EQ(cut.state, whole.state);
   }
@@ -158,14 +158,15 @@ TEST_P(StagesOnDevicesTest, ActivationsThatAreComputedAgainChangeNoBit) {
     return (*session)->Memory().model.activations;
   };
   const std::size_t all = activations();
-  const Outcome kept = Train(training, {.backend = GetParam()}).front();
+  const StagesOutcome kept = Train(training, {.backend = GetParam()}).front();
   for (const auto checkpointing :
        {api::ActivationCheckpointing::kSelective, api::ActivationCheckpointing::kFull}) {
     training.activation_checkpointing = checkpointing;
     EXPECT_LT(activations(), all);
     for (const int stages : {1, 2}) {
       SCOPED_TRACE(std::string(api::NameOf(checkpointing)) + " in " + std::to_string(stages));
-      const Outcome again = Train(training, {.stages = stages, .backend = GetParam()}).front();
+      const StagesOutcome again =
+          Train(training, {.stages = stages, .backend = GetParam()}).front();
       EXPECT_EQ(again.tensors, kept.tensors);
       EXPECT_EQ(again.state, kept.state);
     }
@@ -181,9 +182,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, StagesOnDevicesTest, ::testing::ValuesIn(kDevi
 
 TEST(StagesTest, PipelinesComputeTheBitsOfAsManyProcesses) {
   const api::TrainingSpec training = ResidualTraining();
-  const Outcome whole = Train(training, {.pipelines = 2}).front();
+  const StagesOutcome whole = Train(training, {.pipelines = 2}).front();
   for (const bool allow_shm : {true, false}) {
-    for (const Outcome& cut :
+    for (const StagesOutcome& cut :
          Train(training, {.stages = 3, .pipelines = 2, .allow_shm = allow_shm})) {
       EXPECT_EQ(cut.tensors, whole.tensors);
       EXPECT_EQ(cut.state, whole.state);
@@ -197,9 +198,9 @@ TEST(StagesTest, ARunThatStopsEarlyEndsAtTheSameStepInAllStages) {
   training.early_stopping = api::EarlyStoppingSpec{.patience = 2, .min_delta = 100};
   api::TrainingSpec shorter = ResidualTraining();
   shorter.epochs = 3;
-  const std::vector<Outcome> outcomes = Train(training, {.stages = 2, .pipelines = 2});
-  const std::vector<Outcome> expected = Train(shorter, {.stages = 2, .pipelines = 2});
-  for (const Outcome& outcome : outcomes) {
+  const std::vector<StagesOutcome> outcomes = Train(training, {.stages = 2, .pipelines = 2});
+  const std::vector<StagesOutcome> expected = Train(shorter, {.stages = 2, .pipelines = 2});
+  for (const StagesOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.tensors, expected[0].tensors);
     EXPECT_EQ(outcome.state.step, 15);
     EXPECT_EQ(outcome.state.evaluated_step, 15);
@@ -211,10 +212,10 @@ TEST(StagesTest, TheGradientIsClippedAsAWhole) {
   api::TrainingSpec training = ResidualTraining();
   training.optimizer.name = "SGD";
   training.optimizer.learning_rate = 0.1;
-  const Outcome unclipped = Train(training, {}).front();
+  const StagesOutcome unclipped = Train(training, {}).front();
   training.optimizer.global_clip_norm = 0.2;
-  const Outcome whole = Train(training, {}).front();
-  const Outcome cut = Train(training, {.stages = 3}).front();
+  const StagesOutcome whole = Train(training, {}).front();
+  const StagesOutcome cut = Train(training, {.stages = 3}).front();
   ExpectNear(cut.tensors, whole.tensors, 1e-5f);
   EXPECT_NE(whole.tensors, unclipped.tensors);
 }
@@ -223,7 +224,7 @@ TEST(StagesTest, TheGradientIsClippedAsAWhole) {
 TEST(StagesTest, OneMicroBatchIsEnough) {
   api::TrainingSpec training = ResidualTraining();
   training.gradient_accumulation = 1;
-  const Outcome whole = Train(training, {}).front();
+  const StagesOutcome whole = Train(training, {}).front();
   EXPECT_EQ(Train(training, {.stages = 3}).front().tensors, whole.tensors);
 }
 
@@ -275,8 +276,8 @@ TEST(StagesTest, PrecisionsOfSixteenBitsCrossTheBorders) {
   for (const api::Precision precision : {api::Precision::kBFloat16, api::Precision::kFloat16}) {
     api::TrainingSpec training = ResidualTraining();
     training.precision = precision;
-    const Outcome whole = Train(training, {}).front();
-    const Outcome cut = Train(training, {.stages = 2}).front();
+    const StagesOutcome whole = Train(training, {}).front();
+    const StagesOutcome cut = Train(training, {.stages = 2}).front();
     EXPECT_EQ(cut.tensors, whole.tensors);
     EXPECT_EQ(cut.state, whole.state);
   }
@@ -526,7 +527,7 @@ TEST(StagesTest, AnExclusionMayNameATensorOfAnotherStage) {
   api::TrainingSpec training = ResidualTraining();
   training.optimizer.weight_decay = 0.1;
   training.optimizer.weight_decay_exclude = {"dense_1/"};
-  const Outcome whole = Train(training, {}).front();
+  const StagesOutcome whole = Train(training, {}).front();
   EXPECT_EQ(Train(training, {.stages = 3}).front().tensors, whole.tensors);
 }
 
@@ -534,7 +535,7 @@ TEST(StagesTest, TensorsWithStepsOfTheirOwnAreThoseOfTheWholeModel) {
   for (const std::string optimizer : {"LARS", "LAMB"}) {
     api::TrainingSpec training = ResidualTraining();
     training.optimizer.name = optimizer;
-    const Outcome whole = Train(training, {}).front();
+    const StagesOutcome whole = Train(training, {}).front();
     EXPECT_EQ(Train(training, {.stages = 3}).front().tensors, whole.tensors) << optimizer;
   }
 }

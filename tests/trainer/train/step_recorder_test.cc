@@ -88,7 +88,7 @@ void ExpectSameBits(const api::TrainingSpec& spec) {
   EXPECT_NE(recorded.losses.front(), recorded.losses.back());
 }
 
-class RecordedStepTest : public testing::TestWithParam<api::Precision> {};
+class RecordedStepTest : public ::testing::TestWithParam<api::Precision> {};
 
 TEST_P(RecordedStepTest, GivesTheBitsOfOneWhoseOpsAreQueued) {
   api::TrainingSpec training = EveryKindOfStep();
@@ -120,8 +120,8 @@ TEST_P(RecordedStepTest, SoItDoesWhereActivationsAreComputedAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, RecordedStepTest,
-                         testing::Values(api::Precision::kFloat32, api::Precision::kBFloat16,
-                                         api::Precision::kFloat16),
+                         ::testing::Values(api::Precision::kFloat32, api::Precision::kBFloat16,
+                                           api::Precision::kFloat16),
                          [](const auto& test) { return std::string(api::NameOf(test.param)); });
 
 // What saves and evaluations do between steps moves memory of the back end's, but none that a
@@ -154,9 +154,9 @@ TEST(StepRecorderTest, WhatTheDeviceCannotRecordIsQueuedOpByOp) {
   Trained watched;
   const auto training = Begin(spec, /*records=*/true);
   training->session().model().Watch();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for (int step = 0; step < kSteps; ++step) Step(*training, watched);
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = ::testing::internal::GetCapturedStderr();
   End(*training, watched);
   EXPECT_TRUE(watched == Train(spec, /*records=*/false));
   const std::string warning = "cannot be recorded";

@@ -37,17 +37,18 @@ namespace {
 
 using At = StrategyFaults::At;
 
-struct Outcome {
+struct RankOutcome {
   std::vector<float> parameters;
   RunState state;
   std::vector<NamedTensor> model, best;  // `best`: of the run, as it is kept
 };
 
-Outcome OutcomeOf(Rank& rank) {
+RankOutcome OutcomeOf(Rank& rank) {
   return {rank.Parameters(), rank.loop.state, CopyModel(*rank.session), rank.loop.best.tensors};
 }
 
-Outcome TrainAlone(const api::TrainingSpec& training, const std::string& backend = "reference") {
+RankOutcome TrainAlone(const api::TrainingSpec& training,
+                       const std::string& backend = "reference") {
   LocalRendezvousHub hub(1);
   Rank rank(training, 1, hub, 0, nullptr, backend);
   EXPECT_TRUE(rank.Train());
@@ -55,11 +56,11 @@ Outcome TrainAlone(const api::TrainingSpec& training, const std::string& backend
 }
 
 // Two ranks; rank `victim` loses its process (and memory) as it starts its `kill_at`-th step.
-std::vector<Outcome> TrainPair(const api::TrainingSpec& training,
-                               const std::string& backend = "reference", int victim = -1,
-                               int kill_at = 0) {
+std::vector<RankOutcome> TrainPair(const api::TrainingSpec& training,
+                                   const std::string& backend = "reference", int victim = -1,
+                                   int kill_at = 0) {
   LocalRendezvousHub hub(2);
-  std::vector<Outcome> outcomes(2);
+  std::vector<RankOutcome> outcomes(2);
   std::vector<std::thread> threads;
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
@@ -80,7 +81,7 @@ std::vector<Outcome> TrainPair(const api::TrainingSpec& training,
 }
 
 TEST(TrainLoopTest, TwoRanksEndWithTheSameBitsAndAnExactLedger) {
-  const std::vector<Outcome> pair = TrainPair(SmallTraining());
+  const std::vector<RankOutcome> pair = TrainPair(SmallTraining());
   EXPECT_EQ(pair[0].parameters, pair[1].parameters);
   EXPECT_EQ(pair[0].state, pair[1].state);
   EXPECT_EQ(pair[0].state.step, 20);  // ceil(70 / 16) steps, four epochs
@@ -94,12 +95,12 @@ TEST(TrainLoopTest, TwoRanksEndWithTheSameBitsAndAnExactLedger) {
 // Nothing is drawn by rank, so two ranks train on the images that one does.
 TEST(TrainLoopTest, TwoRanksAugmentAsOneDoes) {
   api::TrainingSpec training = SmallTraining();
-  const Outcome plain = TrainAlone(training);
+  const RankOutcome plain = TrainAlone(training);
   training.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal,
                                               .random_crop = api::RandomCropSpec{2},
                                               .cutout = api::CutoutSpec{3}};
-  const Outcome alone = TrainAlone(training);
-  const std::vector<Outcome> pair = TrainPair(training);
+  const RankOutcome alone = TrainAlone(training);
+  const std::vector<RankOutcome> pair = TrainPair(training);
   EXPECT_GT(std::abs(alone.state.sums.loss - plain.state.sums.loss), 1e-2 * plain.state.sums.loss);
   EXPECT_NEAR(pair[0].state.sums.loss, alone.state.sums.loss, 1e-4 * alone.state.sums.loss);
   EXPECT_EQ(pair[0].state.sums.correct, alone.state.sums.correct);
@@ -113,8 +114,8 @@ TEST(TrainLoopTest, ImagesTooSmallForTheirAugmentationAreRefused) {
 }
 
 TEST(TrainLoopTest, TwoRanksComputeWhatOneDoes) {
-  const Outcome alone = TrainAlone(SmallTraining());
-  const std::vector<Outcome> pair = TrainPair(SmallTraining());
+  const RankOutcome alone = TrainAlone(SmallTraining());
+  const std::vector<RankOutcome> pair = TrainPair(SmallTraining());
   EXPECT_NEAR(pair[0].state.sums.loss, alone.state.sums.loss, 1e-4 * alone.state.sums.loss);
   EXPECT_EQ(pair[0].state.sums.correct, alone.state.sums.correct);
   ASSERT_EQ(pair[0].parameters.size(), alone.parameters.size());
@@ -131,8 +132,8 @@ TEST(TrainLoopTest, ADeviceWithAQueueComputesTheBitsOfAHost) {
   api::Json layers = *training.model.layers;
   layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}});
   training.model.layers = std::move(layers);
-  const std::vector<Outcome> host = TrainPair(training);
-  const std::vector<Outcome> device = TrainPair(training, "async-reference");
+  const std::vector<RankOutcome> host = TrainPair(training);
+  const std::vector<RankOutcome> device = TrainPair(training, "async-reference");
   for (const std::size_t rank : {0u, 1u}) {
     EXPECT_EQ(device[rank].parameters, host[0].parameters);
     EXPECT_EQ(device[rank].state, host[0].state);
@@ -141,8 +142,8 @@ TEST(TrainLoopTest, ADeviceWithAQueueComputesTheBitsOfAHost) {
 
 // Sums of two ranks have the same bits in either order.
 TEST(TrainLoopTest, NcclGivesTheLossesOfHostSums) {
-  const std::vector<Outcome> host = TrainPair(SmallTraining(), "cuda");
-  const std::vector<Outcome> nccl = TrainPair(SmallTraining(), kOwnGpus);
+  const std::vector<RankOutcome> host = TrainPair(SmallTraining(), "cuda");
+  const std::vector<RankOutcome> nccl = TrainPair(SmallTraining(), kOwnGpus);
   for (const std::size_t rank : {0u, 1u}) {
     EXPECT_EQ(nccl[rank].parameters, host[0].parameters);
     EXPECT_EQ(nccl[rank].state, host[0].state);
@@ -174,8 +175,9 @@ class KilledRankTest
 
 TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
   const auto& [backend, kill] = GetParam();
-  const std::vector<Outcome> expected = TrainPair(SmallTraining(), backend);
-  const std::vector<Outcome> pair = TrainPair(SmallTraining(), backend, kill.first, kill.second);
+  const std::vector<RankOutcome> expected = TrainPair(SmallTraining(), backend);
+  const std::vector<RankOutcome> pair =
+      TrainPair(SmallTraining(), backend, kill.first, kill.second);
   EXPECT_EQ(pair[0].parameters, expected[0].parameters);
   EXPECT_EQ(pair[1].parameters, expected[0].parameters);
   EXPECT_EQ(pair[0].state, expected[0].state);
@@ -195,10 +197,10 @@ TEST_P(StoppingRunTest, AllRanksEndAtTheSameStepWhoeverIsLost) {
   const auto& [backend, kill] = GetParam();
   api::TrainingSpec shorter = SmallTraining();
   shorter.epochs = 3;
-  const std::vector<Outcome> expected = TrainPair(shorter, backend);
-  const std::vector<Outcome> pair =
+  const std::vector<RankOutcome> expected = TrainPair(shorter, backend);
+  const std::vector<RankOutcome> pair =
       TrainPair(StoppingTraining(3), backend, kill.first, kill.second);
-  for (const Outcome& rank : pair) {
+  for (const RankOutcome& rank : pair) {
     EXPECT_EQ(rank.parameters, expected[0].parameters);
     EXPECT_EQ(rank.state.step, 15);
     EXPECT_EQ(rank.state.evaluated_step, 15);
@@ -215,8 +217,9 @@ TEST_P(StoppingRunTest, AllRanksHaveTheBestModelWhoeverIsLost) {
   const auto& [backend, kill] = GetParam();
   api::TrainingSpec best = SmallTraining();
   best.epochs = 1;
-  const std::vector<Outcome> expected = TrainPair(best, backend);
-  for (const Outcome& rank : TrainPair(RestoringTraining(3), backend, kill.first, kill.second)) {
+  const std::vector<RankOutcome> expected = TrainPair(best, backend);
+  for (const RankOutcome& rank :
+       TrainPair(RestoringTraining(3), backend, kill.first, kill.second)) {
     EXPECT_EQ(rank.state.step, 15);
     EXPECT_EQ(rank.state.best.step, 5);
     EXPECT_EQ(rank.state.best.test_loss, expected[0].state.test_loss);
@@ -266,7 +269,7 @@ class StoppedRunTest : public ::testing::Test {
 
 // The counter is in the checkpoint: the evaluation that ends the run is the second after it.
 TEST_F(StoppedRunTest, ARunThatGoesOnFromACheckpointEndsWithTheBitsOfAnUndisturbedOne) {
-  const Outcome undisturbed = TrainAlone(StoppingTraining(3));
+  const RankOutcome undisturbed = TrainAlone(StoppingTraining(3));
   EXPECT_EQ(undisturbed.state.step, 15);
   for (const int asked_at : {2, 5, 9, 10, 12}) {
     SCOPED_TRACE(asked_at);
@@ -382,7 +385,7 @@ TEST_F(RestoringRunTest, EndsWithTheModelOfItsBestEvaluationThatItSavesExportsAn
 // The training goes on from the model of the step, and the best one is in each checkpoint.
 TEST_F(RestoringRunTest, ARunThatGoesOnFromACheckpointHasLostNothing) {
   const std::string best = ModelAfter(1);
-  const Outcome undisturbed = TrainAlone(RestoringTraining(3));
+  const RankOutcome undisturbed = TrainAlone(RestoringTraining(3));
   for (const int asked_at : {2, 5, 6, 9, 10, 12}) {
     SCOPED_TRACE(asked_at);
     std::filesystem::remove_all(folder_.path());
@@ -402,7 +405,7 @@ TEST_F(RestoringRunTest, GoesOnWithMorePatienceFromTheModelOfItsLastStep) {
   EXPECT_EQ(state().step, 10);
   EXPECT_EQ(Exported(), best);
   Run(Exporting(RestoringTraining(3)), LoopEnd::kDone);
-  const Outcome undisturbed = TrainAlone(StoppingTraining(3));
+  const RankOutcome undisturbed = TrainAlone(StoppingTraining(3));
   EXPECT_EQ(rank_->Parameters(), undisturbed.parameters);
   EXPECT_EQ(state(), undisturbed.state);
   EXPECT_EQ(Exported(), best);
@@ -847,7 +850,7 @@ void ExpectSameGradients(Session& found, Session& expected) {
   }
 }
 
-api::TrainingSpec CoreCnn() {
+api::TrainingSpec CoreCnnTraining() {
   api::TrainingSpec training;
   training.model.name = "core-cnn";
   training.dataset.format = api::DatasetFormat::kSynthetic;
@@ -891,14 +894,14 @@ void StepBeside(const api::TrainingSpec& training, bool from_equal_numbers,
 // steps of Adam, which makes much of a gradient that is next to nothing, make a thousand times as
 // much of that.
 TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesAndGradientsOfOne) {
-  StepBeside(CoreCnn(), /*from_equal_numbers=*/true, [](Stepper& two, Stepper& one) {
+  StepBeside(CoreCnnTraining(), /*from_equal_numbers=*/true, [](Stepper& two, Stepper& one) {
     EXPECT_NEAR(two.loss(), one.loss(), 1e-6 * one.loss());
     ExpectSameGradients(two.session(), one.session());
   });
 }
 
 TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
-  api::TrainingSpec training = CoreCnn();
+  api::TrainingSpec training = CoreCnnTraining();
   training.optimizer = {.name = "SGD", .learning_rate = 0.01, .momentum = 0.9};
   std::vector<double> losses;
   StepBeside(training, /*from_equal_numbers=*/false, [&losses](Stepper& two, Stepper& one) {
@@ -913,7 +916,7 @@ TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
 TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   api::TrainingSpec training = SmallTraining();
   training.learning_rate_schedule = {.type = api::ScheduleType::kCosine, .warmup_steps = 3};
-  const Outcome whole = TrainAlone(training, GetParam());
+  const RankOutcome whole = TrainAlone(training, GetParam());
   training.checkpoint.every_steps = 3;
   for (const std::int64_t killed_at : {2, 7, 12, 19}) {
     SCOPED_TRACE(killed_at);

@@ -22,7 +22,7 @@ Object Pod(const std::string& phase, const Object& state, const Object& more = O
           {"status", status}};
 }
 
-Object Ended(int code, const std::string& reason) {
+Object Terminated(int code, const std::string& reason) {
   return {{"terminated", {{"exitCode", code}, {"reason", reason}}}};
 }
 Object Waiting(const std::string& reason, const std::string& message) {
@@ -31,9 +31,10 @@ Object Waiting(const std::string& reason, const std::string& message) {
 
 TEST(PodStateTest, TheMainContainerDecides) {
   EXPECT_EQ(PodState(Pod("Running", {{"running", Object::object()}})), "Running");
-  EXPECT_EQ(PodState(Pod("Succeeded", Ended(0, "Completed"))), "Completed");
-  EXPECT_EQ(PodState(Pod("Failed", Ended(137, "OOMKilled"))), "Failed: OOMKilled, exit code 137");
-  EXPECT_EQ(PodState(Pod("Failed", Ended(1, "Error"))), "Failed: exit code 1");
+  EXPECT_EQ(PodState(Pod("Succeeded", Terminated(0, "Completed"))), "Completed");
+  EXPECT_EQ(PodState(Pod("Failed", Terminated(137, "OOMKilled"))),
+            "Failed: OOMKilled, exit code 137");
+  EXPECT_EQ(PodState(Pod("Failed", Terminated(1, "Error"))), "Failed: exit code 1");
   EXPECT_EQ(PodState(Pod("Running", Waiting("CrashLoopBackOff", "back-off 40s"))),
             "CrashLoopBackOff: back-off 40s");
   EXPECT_EQ(PodState(Pod("Pending", Waiting("ImagePullBackOff", "no such image"))),
@@ -49,7 +50,7 @@ TEST(PodStateTest, APodThatIsNotReadySaysSo) {
 
 TEST(PodStateTest, APodsOwnReasonComesBeforeThatOfItsContainers) {
   const Object reason = {{"reason", "Evicted"}, {"message", "the node was low on memory"}};
-  EXPECT_EQ(PodState(Pod("Failed", Ended(137, "Error"), reason)),
+  EXPECT_EQ(PodState(Pod("Failed", Terminated(137, "Error"), reason)),
             "Failed: Evicted: the node was low on memory");
 }
 
@@ -65,11 +66,11 @@ TEST(PodStateTest, APendingPodSaysWhatKeepsIt) {
     return Object{{"initContainerStatuses", {{{"name", "fetch"}, {"state", state}}}}};
   };
   const Object waits = Waiting("PodInitializing", "");
-  EXPECT_EQ(PodState(Pod("Pending", waits, init(Ended(2, "Error")))),
+  EXPECT_EQ(PodState(Pod("Pending", waits, init(Terminated(2, "Error")))),
             "init container fetch: Failed: exit code 2");
   EXPECT_EQ(PodState(Pod("Pending", waits, init(Waiting("ImagePullBackOff", "no")))),
             "init container fetch: ImagePullBackOff: no");
-  EXPECT_EQ(PodState(Pod("Pending", waits, init(Ended(0, "Completed")))), "PodInitializing");
+  EXPECT_EQ(PodState(Pod("Pending", waits, init(Terminated(0, "Completed")))), "PodInitializing");
   EXPECT_EQ(PodState(Object{{"metadata", {{"name", "p"}}}}), "Pending");
 }
 
@@ -81,11 +82,11 @@ TEST(PodStateTest, APodThatIsBeingDeletedTerminates) {
 
 TEST(PodStateTest, SaysWhichPodsHaveFailed) {
   EXPECT_TRUE(IsInTrouble(Pod("Failed", Object::object())));
-  EXPECT_TRUE(IsInTrouble(Pod("Running", Ended(1, "Error"))));
+  EXPECT_TRUE(IsInTrouble(Pod("Running", Terminated(1, "Error"))));
   EXPECT_TRUE(IsInTrouble(Pod("Running", Waiting("CrashLoopBackOff", ""))));
   EXPECT_FALSE(IsInTrouble(Pod("Running", {{"running", Object::object()}})));
   EXPECT_FALSE(IsInTrouble(Pod("Pending", Waiting("ContainerCreating", ""))));
-  EXPECT_FALSE(IsInTrouble(Pod("Succeeded", Ended(0, "Completed"))));
+  EXPECT_FALSE(IsInTrouble(Pod("Succeeded", Terminated(0, "Completed"))));
 }
 
 TEST(PodStateTest, AnInitContainerIsToBlameUntilTheMainOneHasStarted) {
@@ -94,11 +95,11 @@ TEST(PodStateTest, AnInitContainerIsToBlameUntilTheMainOneHasStarted) {
   };
   const Object waits = Waiting("PodInitializing", "");
   const Object runs = {{"running", Object::object()}};
-  const Object again = {{"name", "fetch"}, {"state", runs}, {"lastState", Ended(4, "Error")}};
+  const Object again = {{"name", "fetch"}, {"state", runs}, {"lastState", Terminated(4, "Error")}};
   EXPECT_EQ(ContainerToBlame(with_init(waits, again)), "fetch");
   EXPECT_FALSE(IsInTrouble(with_init(waits, again))) << "it may succeed now";
   EXPECT_EQ(ContainerToBlame(with_init(waits, {{"name", "fetch"}, {"state", runs}})), "trainer");
-  const Object failed = {{"name", "fetch"}, {"state", Ended(4, "Error")}};
+  const Object failed = {{"name", "fetch"}, {"state", Terminated(4, "Error")}};
   EXPECT_EQ(InitContainerToBlame(with_init(waits, failed)), "fetch");
   EXPECT_TRUE(IsInTrouble(with_init(waits, failed)));
   EXPECT_EQ(InitContainerToBlame(with_init(runs, failed)), "") << "a sidecar's end";

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class NewestCheckpointTest : public testing::Test {
+class NewestCheckpointTest : public ::testing::Test {
  protected:
   // `written`: minutes ago.
   void Save(const std::string& name, int written) const {

@@ -42,7 +42,7 @@ Object Pod(const std::string& role, int index, const Object& state, int restarts
   return testing::TrainerPod(role, index, std::move(container));
 }
 
-std::string At(int second, const std::string& text) {
+std::string Stamped(int second, const std::string& text) {
   return fmt::format("2026-05-01T12:00:{:02}.000000000Z {}\n", second, text);
 }
 
@@ -141,7 +141,7 @@ class MergedLogsTest : public ::testing::Test {
 
 TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
   pods_ = {Pod("worker", 0, kRunning), Pod("ps", 10, kEnded)};
-  logs_ = {{"j-worker-0", At(1, "one") + At(3, "three")}, {"j-ps-10", At(2, "two")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one") + Stamped(3, "three")}, {"j-ps-10", Stamped(2, "two")}};
   EXPECT_EQ(Print({}), "worker-0 | one\nps-10    | two\nworker-0 | three\n");
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_EQ(errors_, "");
@@ -153,7 +153,8 @@ TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
 
 TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
   pods_ = {Pod("worker", 1, kEnded)};
-  logs_["j-worker-1"] = At(1, "10 %\rworker-0 | loss nan\r") + At(2, "") + At(3, "as on DOS\r");
+  logs_["j-worker-1"] =
+      Stamped(1, "10 %\rworker-0 | loss nan\r") + Stamped(2, "") + Stamped(3, "as on DOS\r");
   EXPECT_EQ(Print({}),
             "worker-1 | 10 %\n"
             "worker-1 | worker-0 | loss nan\n"
@@ -166,12 +167,12 @@ TEST_F(MergedLogsTest, AnInitContainerThatHasFailedStandsForTheMainOne) {
   const Object waits = {{"waiting", {{"reason", "PodInitializing"}}}};
   pods_ = {Pod("worker", 0, waits)};
   pods_[0]["status"]["initContainerStatuses"] = {{{"name", "fetch"}, {"state", kEnded}}};
-  logs_ = {{"j-worker-0", At(1, "access denied")}};
+  logs_ = {{"j-worker-0", Stamped(1, "access denied")}};
   int looks = 0;
   looked_ = [&] {
     if (asked_.size() == 1) {
       pods_ = {Pod("worker", 0, kEnded)};
-      logs_ = {{"j-worker-0", At(2, "step 1")}};
+      logs_ = {{"j-worker-0", Stamped(2, "step 1")}};
     }
     ended_ = asked_.size() > 1 || ++looks == 1000;
   };
@@ -228,7 +229,7 @@ TEST_F(MergedLogsTest, ARedrawIsPrintedBeforeItsLineEnds) {
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
   pods_ = {Pod("worker", 0, kRunning),
            Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
-  logs_ = {{"j-worker-0", At(1, "one")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one")}};
   EXPECT_EQ(Print({}), "worker-0 | one\n");
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_EQ(errors_, "lockstep: worker-1 has no log: ImagePullBackOff\n");
@@ -236,7 +237,7 @@ TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
 
 TEST_F(MergedLogsTest, ALogThatCannotBeReadIsNamedAndTheOthersArePrinted) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", At(1, "one")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one")}};
   EXPECT_EQ(Print({}), "worker-0 | one\n");
   EXPECT_FALSE(status_.ok());
   EXPECT_THAT(errors_, HasSubstr("lockstep: worker-1: "));
@@ -245,7 +246,7 @@ TEST_F(MergedLogsTest, ALogThatCannotBeReadIsNamedAndTheOthersArePrinted) {
 // RLIMIT_NPROC does not bind root, so threads get stacks that no address space has room for.
 TEST_F(MergedLogsTest, AReplicaThatGetsNoThreadIsNamed) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", At(1, "one")}, {"j-worker-1", At(2, "two")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one")}, {"j-worker-1", Stamped(2, "two")}};
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(pthread_attr_init(&huge), 0);
@@ -268,18 +269,18 @@ TEST_F(MergedLogsTest, WithoutPodsTheStateOfTheJobIsTold) {
 
 TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
   pods_ = {Pod("worker", 0, kRunning)};
-  logs_ = {{"j-worker-0", At(1, "one")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one")}};
   int looks = 0;
   looked_ = [&] {
     ++looks;
-    if (looks == 1) logs_["j-worker-1"] = At(3, "late");
+    if (looks == 1) logs_["j-worker-1"] = Stamped(3, "late");
     const auto is_asked_for = [this](const std::string& pod) {
       return std::ranges::any_of(asked_,
                                  [&](const auto& asked) { return asked.find(pod) != asked.npos; });
     };
     if (looks >= 2 && is_asked_for("j-worker-0")) {
       pods_ = {Pod("worker", 0, kEnded, 1), Pod("worker", 1, kEnded)};
-      logs_["j-worker-0"] = At(4, "restarted");
+      logs_["j-worker-0"] = Stamped(4, "restarted");
       ended_ = true;
     }
   };
@@ -301,14 +302,15 @@ TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
 TEST_F(MergedLogsTest, AFollowedLogGoesOnWhileItsContainerRuns) {
   pods_ = {Pod("worker", 0, kRunning)};
   ended_ = true;  // the job leaves the container
-  logs_ = {{"j-worker-0", At(1, "one") + "2026-05-01T12:00:02.0"}};
+  logs_ = {{"j-worker-0", Stamped(1, "one") + "2026-05-01T12:00:02.0"}};
   log_read_ = [&](FakeHttpServer::Connection& to) {
     switch (asked_.size()) {
       case 1:
-        logs_["j-worker-0"] = At(1, "one") + At(2, "two") + "2026-05-01T12:00:03.000000000Z thr";
+        logs_["j-worker-0"] =
+            Stamped(1, "one") + Stamped(2, "two") + "2026-05-01T12:00:03.000000000Z thr";
         return to.EndChunks();
       case 2:
-        logs_["j-worker-0"] = At(2, "two") + At(3, "three");
+        logs_["j-worker-0"] = Stamped(2, "two") + Stamped(3, "three");
         pods_ = {Pod("worker", 0, kEnded)};
         return to.Cut();
       default:
@@ -331,12 +333,13 @@ TEST_F(MergedLogsTest, AFollowedLogGoesOnWhileItsContainerRuns) {
 // The kubelet reports the end of a container, and the restart, after the log has gone on.
 TEST_F(MergedLogsTest, ALineOfARestartedContainerIsPrintedOnce) {
   pods_ = {Pod("worker", 0, kRunning)};
-  logs_ = {{"j-worker-0", At(1, "one")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one")}};
   int looks_after = 0;  // after the restart was reported
   log_read_ = [&](FakeHttpServer::Connection& to) {
-    if (asked_.size() == 1) logs_["j-worker-0"] = At(2, "two");  // of the container that runs now
+    if (asked_.size() == 1)
+      logs_["j-worker-0"] = Stamped(2, "two");  // of the container that runs now
     if (asked_.size() == 2) {
-      logs_["j-worker-0"] = At(2, "two") + At(3, "three");
+      logs_["j-worker-0"] = Stamped(2, "two") + Stamped(3, "three");
       pods_ = {Pod("worker", 0, kRunning, 1)};
     }
     if (asked_.size() > 3) pods_ = {Pod("worker", 0, kEnded, 1)};
@@ -357,12 +360,12 @@ TEST_F(MergedLogsTest, ALineOfARestartedContainerIsPrintedOnce) {
 TEST_F(MergedLogsTest, WhatAContainerWroteBeforeItsRestartIsNotMissing) {
   pods_ = {Pod("worker", 0, kRunning)};
   ended_ = true;  // the job leaves the container
-  logs_ = {{"j-worker-0", At(1, "one") + At(2, "t")}};
+  logs_ = {{"j-worker-0", Stamped(1, "one") + Stamped(2, "t")}};
   log_read_ = [&](FakeHttpServer::Connection& to) {
     if (asked_.size() == 1) {
       previous_log_ =
-          At(1, "one") + At(2, "t") + "2026-05-01T12:00:03.000000000Z killed in the mid";
-      logs_["j-worker-0"] = At(4, "four");
+          Stamped(1, "one") + Stamped(2, "t") + "2026-05-01T12:00:03.000000000Z killed in the mid";
+      logs_["j-worker-0"] = Stamped(4, "four");
       pods_ = {Pod("worker", 0, kEnded, 1)};
       return to.Cut();
     }
@@ -380,14 +383,14 @@ TEST_F(MergedLogsTest, WhatAContainerWroteBeforeItsRestartIsNotMissing) {
 
 TEST_F(MergedLogsTest, OneReplicaIsFollowedToTheEndOfTheJob) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", At(1, "another's")}, {"j-worker-1", At(2, "one")}};
+  logs_ = {{"j-worker-0", Stamped(1, "another's")}, {"j-worker-1", Stamped(2, "one")}};
   int looks = 0;
   looked_ = [&] {
     if (++looks == 1) {
       Object replacement = Pod("worker", 1, kEnded);  // as the restart of a gang makes it
       replacement["metadata"]["uid"] = "uid-2";
       pods_ = {replacement};
-      logs_ = {{"j-worker-1", At(3, "two")}};
+      logs_ = {{"j-worker-1", Stamped(3, "two")}};
     }
     ended_ = looks == 2;
   };
@@ -405,7 +408,7 @@ TEST_F(MergedLogsTest, AFollowedReplicaWithoutALogIsWaitedFor) {
   pods_ = {Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
   looked_ = [&] {
     pods_ = {Pod("worker", 1, kEnded)};
-    logs_ = {{"j-worker-1", At(2, "one")}};
+    logs_ = {{"j-worker-1", Stamped(2, "one")}};
     ended_ = true;
   };
   MergedLogsOptions options;
@@ -431,7 +434,7 @@ TEST_F(MergedLogsTest, OnlyARoleAndANumberNameAReplica) {
   EXPECT_EQ(name_of("worker-0  | done\nworker", "1\nworker-2"), "?-?");
   pods_ = {Pod("worker", 1, kEnded)};
   pods_[0]["metadata"]["labels"][api::kLabelReplicaIndex] = "1\033[2J";
-  logs_ = {{"j-worker-1", At(2, "one")}};
+  logs_ = {{"j-worker-1", Stamped(2, "one")}};
   ended_ = true;
   EXPECT_EQ(Print({}), "worker-? | one\n");
 }

@@ -5,13 +5,13 @@
 namespace lockstep::cli {
 namespace {
 
-RankMetrics Rank(int rank, double steps, PhaseSeconds seconds, int world = 2) {
+RankMetrics Rank(int rank, double steps, PhaseSeconds spent, int world = 2) {
   RankMetrics metrics;
   metrics.rank = rank;
   metrics.replica = "worker-" + std::to_string(rank);
   metrics.world = world;
   metrics.step = metrics.steps_done = steps;
-  metrics.seconds = seconds;
+  metrics.seconds = spent;
   return metrics;
 }
 

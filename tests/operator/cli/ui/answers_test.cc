@@ -21,7 +21,7 @@ class AnswersTest : public ::testing::Test {
         {.path = path, .query = query, .host = host, .authorization = authorization});
   }
 
-  testing::FakeSource source_;
+  FakeSource source_;
   Board board_{source_, {.look = std::chrono::minutes(10), .idle = std::chrono::minutes(10)}};
   Answers answers_{board_, "secret"};
 };

@@ -10,6 +10,7 @@
 
 #include "tests/operator/cli/program.h"
 #include "tests/operator/cli/ui/fake_source.h"
+#include "tests/support/eventually.h"
 
 namespace lockstep::cli {
 namespace {
@@ -28,7 +29,7 @@ constexpr BoardPeriods kForgetful{
     .look = std::chrono::minutes(10), .idle = std::chrono::minutes(10), .forget = milliseconds(1)};
 
 TEST(BoardTest, ItShowsTheListAndAJobWithItsCurveAndEvents) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kFast);
   EXPECT_TRUE(Eventually([&] { return json::parse(board.Jobs())["jobs"].size() == 2; }));
   const json list = json::parse(board.Jobs());
@@ -50,7 +51,7 @@ TEST(BoardTest, ItShowsTheListAndAJobWithItsCurveAndEvents) {
 }
 
 TEST(BoardTest, PagesThatAskOftenDoNotMakeItAskOften) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kSlow);
   EXPECT_TRUE(Eventually([&] { return json::parse(*board.Job({"n", "a"}))["job"].is_object(); }));
   for (int i = 0; i < 1000; ++i) {
@@ -62,7 +63,7 @@ TEST(BoardTest, PagesThatAskOftenDoNotMakeItAskOften) {
 }
 
 TEST(BoardTest, AFailureIsSaidWithWhatWasReadBeforeAndPasses) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kFast);
   const auto shows = [&](bool error) {
     const json list = json::parse(board.Jobs()), job = json::parse(*board.Job({"n", "a"}));
@@ -81,7 +82,7 @@ TEST(BoardTest, AFailureIsSaidWithWhatWasReadBeforeAndPasses) {
 }
 
 TEST(BoardTest, SoManyJobsAndLogsAreWatchedAndNoMore) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kSlow);
   for (std::size_t i = 0; i < Board::kMostWatched; ++i) {
     EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)}));
@@ -93,7 +94,7 @@ TEST(BoardTest, SoManyJobsAndLogsAreWatchedAndNoMore) {
 }
 
 TEST(BoardTest, WhatNobodyAsksForMakesRoom) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kForgetful);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)})) << i;
@@ -102,7 +103,7 @@ TEST(BoardTest, WhatNobodyAsksForMakesRoom) {
 }
 
 TEST(BoardTest, APageThatGoesOnFromJobToJobIsNotRefused) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, {.look = milliseconds(5), .forget = std::chrono::minutes(10)});
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(board.Job({"n", fmt::format("{}", i)})) << i;
@@ -113,7 +114,7 @@ TEST(BoardTest, APageThatGoesOnFromJobToJobIsNotRefused) {
 
 // The time until there is an answer of each of as many silent jobs and logs as are watched.
 Duration TimeOfSilentOnes() {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kSlow);
   const SteadyTime begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(Eventually([&] {
@@ -138,7 +139,7 @@ TEST(BoardTest, WhatIsSilentDelaysNoOther) {
 }
 
 TEST(BoardTest, WhatIsShownHasTheTimeAtWhichItWasRead) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kFast);
   const auto at = [&](const std::string& answer) { return json::parse(answer)["at"]; };
   EXPECT_TRUE(Eventually([&] { return at(board.Jobs()) != nullptr; }));
@@ -155,7 +156,7 @@ TEST(BoardTest, WhatIsShownHasTheTimeAtWhichItWasRead) {
 }
 
 TEST(BoardTest, AJobThatIsMadeAgainHasACurveOfItsOwn) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kFast);
   const auto curve = [&] {
     const json job = json::parse(*board.Job({"n", "a"}))["job"];
@@ -172,7 +173,7 @@ TEST(BoardTest, AJobThatIsMadeAgainHasACurveOfItsOwn) {
 
 // The status of a job is older than what its ranks say.
 TEST(BoardTest, ACurveGoesBackOnlyWithTheJob) {
-  testing::FakeSource source;
+  FakeSource source;
   source.status_step = 100;
   source.live_step = 101;
   Board board(source, kFast);
@@ -202,7 +203,7 @@ TEST(BoardTest, ACurveGoesBackOnlyWithTheJob) {
 // A curve is kept of 200 jobs.
 TEST(BoardTest, JobsThatHaveEndedLeaveRoomForTheCurvesOfThoseThatRun) {
   for (const bool ended_before : {true, false}) {
-    testing::FakeSource source;
+    FakeSource source;
     source.others = 250;
     source.others_have_ended = ended_before;
     Board board(source, kFast);
@@ -229,7 +230,7 @@ TEST(BoardTest, JobsThatHaveEndedLeaveRoomForTheCurvesOfThoseThatRun) {
 
 // Another page may have made the board read the log anew before a page asks again.
 TEST(BoardTest, ALogThatWasForgottenIsToldFromTheOneBefore) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, {.look = milliseconds(5), .forget = milliseconds(50)});
   json log;
   EXPECT_TRUE(Eventually([&] {
@@ -246,7 +247,7 @@ TEST(BoardTest, ALogThatWasForgottenIsToldFromTheOneBefore) {
 }
 
 TEST(BoardTest, ALogComesInParts) {
-  testing::FakeSource source;
+  FakeSource source;
   Board board(source, kFast);
   std::uint64_t next = 0;
   std::vector<std::string> lines;

@@ -12,7 +12,7 @@
 #include "api/v1/conditions.h"
 #include "operator/cli/ui/job_source.h"
 
-namespace lockstep::cli::testing {
+namespace lockstep::cli {
 
 class FakeSource final : public JobSource {
  public:
@@ -89,4 +89,4 @@ class FakeSource final : public JobSource {
   }
 };
 
-}  // namespace lockstep::cli::testing
+}  // namespace lockstep::cli

@@ -32,7 +32,7 @@ Object Pod(const std::string& name) {
 }
 
 // Records what the handlers were called with, and can wait for it.
-class Journal {
+class ChangeLog {
  public:
   std::function<void(const Identity* before, const Identity* after)> Handler() {
     return [this](const Identity* before, const Identity* after) {
@@ -76,7 +76,7 @@ struct InformerTest : ::testing::Test {
   void Create(const std::string& name) { ASSERT_TRUE(client.Create(kPodKind, Pod(name)).ok()); }
 
   HookedClient client;
-  Journal journal;
+  ChangeLog journal;
   std::optional<Informer<Object>> informer;
 };
 
@@ -476,7 +476,7 @@ class ForgetfulClient final : public ReadingClient {
 
 TEST(InformerOrderTest, WhatChangesWhileAListIsReadIsReportedOnce) {
   ForgetfulClient client;
-  Journal journal;
+  ChangeLog journal;
   Informer<Object> informer(client, kPodKind, {}, WholeObject);
   informer.SetHandler(journal.Handler());
   informer.Start();
@@ -505,7 +505,7 @@ class BackwardsClient final : public ReadingClient {
 
 TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {
   BackwardsClient client;
-  Journal journal;
+  ChangeLog journal;
   Informer<Object> informer(client, kPodKind, {}, WholeObject);
   informer.SetHandler(journal.Handler());
   informer.Start();
@@ -553,7 +553,7 @@ class BusyClient final : public ReadingClient {
 
 TEST(InformerOrderTest, AListOfManySmallObjectsEndsWhileItsVersionIsStillRemembered) {
   BusyClient client;
-  Journal journal;
+  ChangeLog journal;
   Informer<Object> informer(client, kPodKind, {}, WholeObject);
   informer.SetHandler(journal.Handler());
   informer.Start();
@@ -570,7 +570,7 @@ TEST(InformerOrderTest, AListOfManySmallObjectsEndsWhileItsVersionIsStillRemembe
 TEST(InformerOrderTest, AListThatBeginsAgainBeginsWithASmallPage) {
   BusyClient client;
   client.forgets = true;
-  Journal journal;
+  ChangeLog journal;
   {
     Informer<Object> informer(client, kPodKind, {}, WholeObject);
     informer.SetHandler(journal.Handler());

@@ -29,8 +29,8 @@ TEST(StoreTest, FindsObjectsByTheirOwner) {
   store.Put(Owned("a", "x"));
   store.Put(Owned("c", "y"));
   store.Put(Owned("d", ""));
-  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("a", "b"));
-  EXPECT_THAT(NamesOwnedBy(store, ""), testing::IsEmpty());
+  EXPECT_THAT(NamesOwnedBy(store, "x"), ::testing::ElementsAre("a", "b"));
+  EXPECT_THAT(NamesOwnedBy(store, ""), ::testing::IsEmpty());
 }
 
 TEST(StoreTest, AUidAloneMakesNobodyAnOwner) {
@@ -50,7 +50,7 @@ TEST(StoreTest, AUidAloneMakesNobodyAnOwner) {
   EXPECT_EQ(put("n", "batch/v1", "CronJob").kind, "CronJob.batch");
   EXPECT_EQ(put("n", "v1", "Node").kind, "Node.");
   EXPECT_EQ(put("m", "batch/v1", "Job").namespace_name, "m");
-  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("nJob"));
+  EXPECT_THAT(NamesOwnedBy(store, "x"), ::testing::ElementsAre("nJob"));
 }
 
 TEST(StoreTest, AnOwnerOfUnboundedTextIsNone) {
@@ -96,15 +96,15 @@ TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
   Names store;
   store.Put(Owned("a", "x"));
   EXPECT_EQ(store.Put(Owned("a", "x", 2))->value, 0);
-  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("a"));
+  EXPECT_THAT(NamesOwnedBy(store, "x"), ::testing::ElementsAre("a"));
   EXPECT_EQ(store.OwnedBy({"n", "Job.batch", "x"}).front()->value, 2);
   EXPECT_EQ(store.Put(Owned("a", "y", 3))->value, 2);
-  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::IsEmpty());
-  EXPECT_THAT(NamesOwnedBy(store, "y"), testing::ElementsAre("a"));
+  EXPECT_THAT(NamesOwnedBy(store, "x"), ::testing::IsEmpty());
+  EXPECT_THAT(NamesOwnedBy(store, "y"), ::testing::ElementsAre("a"));
   EXPECT_EQ(store.Get({"n", "a"})->value, 3);
   EXPECT_EQ(store.Remove({"n", "a"})->value, 3);
   EXPECT_EQ(store.Remove({"n", "a"}), nullptr);
-  EXPECT_THAT(NamesOwnedBy(store, "y"), testing::IsEmpty());
+  EXPECT_THAT(NamesOwnedBy(store, "y"), ::testing::IsEmpty());
   EXPECT_EQ(store.size(), 0U);
 }
 

@@ -91,7 +91,7 @@ std::string ImplementationsOf(const Op& op) {
   return found;
 }
 
-class AllocationTest : public testing::TestWithParam<int> {
+class AllocationTest : public ::testing::TestWithParam<int> {
  protected:
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cpu", .threads = GetParam()});
 };
@@ -136,7 +136,7 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
   EXPECT_EQ(Allocations() - before, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, AllocationTest, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Threads, AllocationTest, ::testing::Values(1, 2));
 
 }  // namespace
 }  // namespace lockstep::train

@@ -26,7 +26,7 @@ void ExpectFastChoices(const Op& op, const std::string& what) {
   }
 }
 
-class ChoicesTest : public testing::TestWithParam<OpCase> {
+class ChoicesTest : public ::testing::TestWithParam<OpCase> {
  protected:
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cpu", .threads = 2});
 };
@@ -56,7 +56,7 @@ TEST_P(ChoicesTest, WinogradsCasesAreWinograds) {
   const auto op = op_case.Make(*backend_, {.shape = op_case.x});
   ASSERT_EQ(op->Choices().size(), 3u);
   for (const OpChoice& choice : op->Choices()) {
-    EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:")) << choice.pass;
+    EXPECT_THAT(choice.implementation, ::testing::StartsWith("lockstep:winograd:")) << choice.pass;
   }
 }
 
@@ -73,7 +73,7 @@ TEST_P(ChoicesTest, EqualOpsAreMadeAlike) {
   EXPECT_EQ(describe(), describe());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, ChoicesTest, testing::ValuesIn(SmallCases()),
+INSTANTIATE_TEST_SUITE_P(Ops, ChoicesTest, ::testing::ValuesIn(SmallCases()),
                          [](const auto& op_case) { return op_case.param.name; });
 
 // oneDNN's matrix products over patches refuse these, each pass in other orders: no single order of
@@ -171,7 +171,7 @@ TEST(PassesTest, WideConvolutionsAreWinogradsOnEveryProcessor) {
                                                  .padding = Padding::kSame});
     ASSERT_EQ(conv->Choices().size(), 3u);
     for (const OpChoice& choice : conv->Choices()) {
-      EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:"))
+      EXPECT_THAT(choice.implementation, ::testing::StartsWith("lockstep:winograd:"))
           << kernel << ", " << choice.pass;
     }
   }
@@ -185,8 +185,8 @@ TEST(FlatteningTest, WhateverIsLessToCopyIsCopied) {
         shape, {shape.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc});
     return backend->MakeOp(DenseSpec{.x = x, .units = units})->Choices()[0].layout;
   };
-  EXPECT_THAT(layout(2, 64), testing::EndsWith("x copied"));
-  EXPECT_THAT(layout(64, 2), testing::EndsWith("weight copied"));
+  EXPECT_THAT(layout(2, 64), ::testing::EndsWith("x copied"));
+  EXPECT_THAT(layout(64, 2), ::testing::EndsWith("weight copied"));
 }
 
 // The convolutions of residual networks, in small batches.

@@ -7,7 +7,7 @@
 
 namespace lockstep::train::cpu {
 
-class EachIsa : public testing::TestWithParam<Isa> {
+class EachIsa : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
     if (GetParam() > BestIsa()) GTEST_SKIP() << "this machine has not these instructions";
@@ -16,9 +16,9 @@ class EachIsa : public testing::TestWithParam<Isa> {
 };
 
 inline auto AllIsas() {
-  return testing::Values(Isa::kBaseline, Isa::kAvx2, Isa::kAvx512);
+  return ::testing::Values(Isa::kBaseline, Isa::kAvx2, Isa::kAvx512);
 }
-inline const char* NameOfIsa(const testing::TestParamInfo<Isa>& isa) {
+inline const char* NameOfIsa(const ::testing::TestParamInfo<Isa>& isa) {
   return NameOf(isa.param);
 }
 

@@ -16,7 +16,7 @@ using dnnl::memory;
 
 // The gradients that `reference` gives and those of FewChannelGradient on y in `order`. False if
 // there is no kernel for that order on this processor.
-bool Compare(const Conv2dSpec& spec, memory::format_tag order, int threads) {
+bool CompareGradients(const Conv2dSpec& spec, memory::format_tag order, int threads) {
   const auto reference = MakeBackend({.name = "reference"});
   const auto op = reference->MakeOp(spec);
   const OpInputs inputs = RandomInputs(*op, 7);
@@ -66,7 +66,7 @@ TEST(FewChannelGradientTest, MatchesReferenceInEveryOrderThatItSupports) {
          {memory::format_tag::nhwc, memory::format_tag::nChw8c, memory::format_tag::nChw16c}) {
       for (const int threads : {1, 2, 3}) {
         SCOPED_TRACE(spec.x.shape.ToString());
-        compared += Compare(spec, order, threads) ? 1 : 0;
+        compared += CompareGradients(spec, order, threads) ? 1 : 0;
       }
     }
   }
@@ -77,7 +77,7 @@ TEST(FewChannelGradientTest, FiltersThatFillNoBlockAreLeftOut) {
   // 20 filters in blocks of 8 or 16: the last block's padding has no gradient to write.
   Conv2dSpec spec{.x = {.shape = {3, 1, 8, 8}}, .filters = 20, .kernel_h = 3, .kernel_w = 3};
   for (const auto order : {memory::format_tag::nChw8c, memory::format_tag::nChw16c}) {
-    Compare(spec, order, 2);
+    CompareGradients(spec, order, 2);
   }
 }
 

@@ -21,11 +21,11 @@ namespace {
   std::exit(static_cast<int>(EffectiveIsa()));
 }
 
-class MaxCpuIsaTest : public testing::Test {
+class MaxCpuIsaTest : public ::testing::Test {
  protected:
   MaxCpuIsaTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
-  static auto Ends(Isa isa) { return testing::ExitedWithCode(static_cast<int>(isa)); }
+  static auto Ends(Isa isa) { return ::testing::ExitedWithCode(static_cast<int>(isa)); }
 };
 
 // How often a text names oneDNN, which the warning does once.
@@ -37,17 +37,18 @@ MATCHER(WarnsOnce, "") {
 
 TEST_F(MaxCpuIsaTest, AnUnknownNameIsToldOnceAndIgnored) {
   for (const char* value : {"AVX-2", "SSE4.1", "AVX2 ", "AVX512"}) {
-    EXPECT_EXIT(AskTwice("ONEDNN_MAX_CPU_ISA", value), Ends(BestIsa()),
-                testing::AllOf(WarnsOnce(), testing::HasSubstr("\"warning\""),
-                               testing::HasSubstr(std::string("ONEDNN_MAX_CPU_ISA is '") + value +
-                                                  "', expected one of SSE41, AVX, AVX2, ")));
+    EXPECT_EXIT(
+        AskTwice("ONEDNN_MAX_CPU_ISA", value), Ends(BestIsa()),
+        ::testing::AllOf(WarnsOnce(), ::testing::HasSubstr("\"warning\""),
+                         ::testing::HasSubstr(std::string("ONEDNN_MAX_CPU_ISA is '") + value +
+                                              "', expected one of SSE41, AVX, AVX2, ")));
   }
   EXPECT_EXIT(AskTwice("DNNL_MAX_CPU_ISA", "AVX-2"), Ends(BestIsa()),
-              testing::HasSubstr("DNNL_MAX_CPU_ISA is 'AVX-2', expected one of "));
+              ::testing::HasSubstr("DNNL_MAX_CPU_ISA is 'AVX-2', expected one of "));
 }
 
 TEST_F(MaxCpuIsaTest, AKnownNameIsObeyedInSilence) {
-  const auto silent = testing::Not(testing::HasSubstr("MAX_CPU_ISA"));
+  const auto silent = ::testing::Not(::testing::HasSubstr("MAX_CPU_ISA"));
   for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     EXPECT_EXIT(AskTwice(variable, "sse41"), Ends(Isa::kBaseline), silent);
     EXPECT_EXIT(AskTwice(variable, "AVX2"), Ends(std::min(Isa::kAvx2, BestIsa())), silent);

@@ -15,7 +15,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-constexpr std::int64_t kSize = 1037;
+constexpr std::int64_t kElements = 1037;
 
 class KernelsTest : public EachIsa {
  protected:
@@ -109,17 +109,17 @@ TEST_P(KernelsTest, AMaxPoolTakesAndKeepsNaN) {
 }
 
 TEST_P(KernelsTest, ElementwiseLoopsAgree) {
-  const std::vector<float> x = RandomValues(kSize, 1), dy = RandomValues(kSize, 2);
+  const std::vector<float> x = RandomValues(kElements, 1), dy = RandomValues(kElements, 2);
   std::vector<float> found(x.size()), expected(x.size());
   found = expected = dy;
-  tested().mask_by_relu(x.data(), found.data(), kSize);
-  plain().mask_by_relu(x.data(), expected.data(), kSize);
+  tested().mask_by_relu(x.data(), found.data(), kElements);
+  plain().mask_by_relu(x.data(), expected.data(), kElements);
   EXPECT_EQ(found, expected);
 }
 
 // To the bit, and everywhere within a few units of the last place of what double gives.
 TEST_P(KernelsTest, ActivationsAgreeAndAreAccurate) {
-  std::vector<float> x = RandomValues(kSize, 1);
+  std::vector<float> x = RandomValues(kElements, 1);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 100.0f : 5.0f;
   x[0] = 0;
   x[1] = -1e30f;
@@ -128,15 +128,15 @@ TEST_P(KernelsTest, ActivationsAgreeAndAreAccurate) {
   const std::vector<float> ones(x.size(), 1.0f);
   for (const NamedActivation& entry : kActivations) {
     std::vector<float> found(x.size()), expected(x.size());
-    tested().activate(entry.activation, kLeakyReluSlope, x.data(), found.data(), kSize);
-    plain().activate(entry.activation, kLeakyReluSlope, x.data(), expected.data(), kSize);
+    tested().activate(entry.activation, kLeakyReluSlope, x.data(), found.data(), kElements);
+    plain().activate(entry.activation, kLeakyReluSlope, x.data(), expected.data(), kElements);
     EXPECT_EQ(found, expected) << entry.name;
     const auto reference = OnReference(entry.activation, x, ones);
     ExpectAccurate(found, reference.y, std::string(entry.name));
     tested().activate_backward(entry.activation, kLeakyReluSlope, x.data(), ones.data(),
-                               found.data(), kSize);
+                               found.data(), kElements);
     plain().activate_backward(entry.activation, kLeakyReluSlope, x.data(), ones.data(),
-                              expected.data(), kSize);
+                              expected.data(), kElements);
     EXPECT_EQ(found, expected) << entry.name;
     ExpectAccurate(found, reference.dx, std::string(entry.name) + "'");
   }
@@ -154,10 +154,10 @@ TEST_P(KernelsTest, ActivationsKeepNaN) {
 }
 
 TEST_P(KernelsTest, BytesOfEveryValueAreScaled) {
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kSize));
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kElements));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
   std::vector<float> found(bytes.size());
-  tested().scale_bytes(bytes.data(), found.data(), kSize, 120.3f, 0.017f);
+  tested().scale_bytes(bytes.data(), found.data(), kElements, 120.3f, 0.017f);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     EXPECT_EQ(found[i], (static_cast<float>(bytes[i]) - 120.3f) * 0.017f);
   }
@@ -168,9 +168,9 @@ TEST_P(KernelsTest, OptimizersAgree) {
   constexpr int kSteps = 5;
   using State = std::vector<std::vector<float>>;
   const auto run = [](const auto& step) {
-    State state = {RandomValues(kSize, 2), std::vector<float>(kSize, 0.1f),
-                   std::vector<float>(kSize, 0.2f)};
-    for (std::uint64_t i = 0; i < kSteps; ++i) step(RandomValues(kSize, 10 + i), state);
+    State state = {RandomValues(kElements, 2), std::vector<float>(kElements, 0.1f),
+                   std::vector<float>(kElements, 0.2f)};
+    for (std::uint64_t i = 0; i < kSteps; ++i) step(RandomValues(kElements, 10 + i), state);
     return state;
   };
   const auto adam = [](const Kernels& kernels) {
@@ -181,7 +181,7 @@ TEST_P(KernelsTest, OptimizersAgree) {
                     .epsilon = 1e-7f,
                     .decay = 0.01f,
                     .scale = 0.7f},
-                   gradient.data(), state[0].data(), state[1].data(), state[2].data(), kSize);
+                   gradient.data(), state[0].data(), state[1].data(), state[2].data(), kElements);
     };
   };
   EXPECT_EQ(run(adam(tested())), run(adam(plain())));
@@ -195,7 +195,7 @@ TEST_P(KernelsTest, OptimizersAgree) {
                        .scale = 0.7f,
                        .nesterov = nesterov},
                       gradient.data(), state[0].data(), momentum == 0 ? nullptr : state[1].data(),
-                      kSize);
+                      kElements);
         };
       };
       EXPECT_EQ(run(sgd(tested())), run(sgd(plain())));
@@ -211,7 +211,7 @@ TEST_P(KernelsTest, OptimizersAgree) {
                          .decay = 0.01f,
                          .scale = 0.7f},
                         gradient.data(), state[0].data(), state[1].data(),
-                        momentum == 0 ? nullptr : state[2].data(), kSize);
+                        momentum == 0 ? nullptr : state[2].data(), kElements);
       };
     };
     EXPECT_EQ(run(rmsprop(tested())), run(rmsprop(plain())));
@@ -219,7 +219,7 @@ TEST_P(KernelsTest, OptimizersAgree) {
   const auto adagrad = [](const Kernels& kernels) {
     return [&kernels](const std::vector<float>& gradient, State& state) {
       kernels.adagrad({.rate = 0.1f, .epsilon = 1e-7f, .decay = 0.01f, .scale = 0.7f},
-                      gradient.data(), state[0].data(), state[1].data(), kSize);
+                      gradient.data(), state[0].data(), state[1].data(), kElements);
     };
   };
   EXPECT_EQ(run(adagrad(tested())), run(adagrad(plain())));

@@ -11,19 +11,19 @@ namespace {
 
 using dnnl::memory;
 
-memory::desc Ordered(const memory::dims& dims, memory::format_tag tag) {
+memory::desc DescOf(const memory::dims& dims, memory::format_tag tag) {
   return {dims, memory::data_type::f32, tag};
 }
 
 TEST(LayoutTest, RowMajorNeedsNoLayout) {
   const Shape shape{2, 3, 4, 5};
-  EXPECT_TRUE(TensorOf(shape, Ordered(shape.dims(), memory::format_tag::nchw)).dense());
-  EXPECT_FALSE(TensorOf(shape, Ordered(shape.dims(), memory::format_tag::nhwc)).dense());
+  EXPECT_TRUE(TensorOf(shape, DescOf(shape.dims(), memory::format_tag::nchw)).dense());
+  EXPECT_FALSE(TensorOf(shape, DescOf(shape.dims(), memory::format_tag::nhwc)).dense());
 }
 
 TEST(LayoutTest, BytesCountThePaddingOfTheLastBlock) {
   const Shape shape{2, 20, 4, 5};
-  const TensorDesc tensor = TensorOf(shape, Ordered(shape.dims(), memory::format_tag::nChw16c));
+  const TensorDesc tensor = TensorOf(shape, DescOf(shape.dims(), memory::format_tag::nChw16c));
   EXPECT_EQ(tensor.bytes(), 2u * 32 * 4 * 5 * sizeof(float));
   const ImageView view = ViewOf(tensor);
   EXPECT_EQ(view.outer, 2);
@@ -33,9 +33,9 @@ TEST(LayoutTest, BytesCountThePaddingOfTheLastBlock) {
 
 TEST(LayoutTest, FingerprintsTellOrdersApart) {
   const memory::dims dims = {2, 16, 4, 5};
-  const DnnlLayout by16(Ordered(dims, memory::format_tag::nChw16c));
-  const DnnlLayout by8(Ordered(dims, memory::format_tag::nChw8c));
-  const DnnlLayout again(Ordered(dims, memory::format_tag::nChw16c));
+  const DnnlLayout by16(DescOf(dims, memory::format_tag::nChw16c));
+  const DnnlLayout by8(DescOf(dims, memory::format_tag::nChw8c));
+  const DnnlLayout again(DescOf(dims, memory::format_tag::nChw16c));
   EXPECT_EQ(by16.Fingerprint(), again.Fingerprint());
   EXPECT_NE(by16.Fingerprint(), by8.Fingerprint());
 }
@@ -44,8 +44,8 @@ TEST(LayoutTest, APoolKeepsTheOrderOfItsInput) {
   for (const auto tag : {memory::format_tag::nchw, memory::format_tag::nhwc,
                          memory::format_tag::nChw8c, memory::format_tag::nChw16c}) {
     const Shape from{2, 16, 8, 8}, to{2, 16, 4, 4};
-    const TensorDesc pooled = WithExtents(TensorOf(from, Ordered(from.dims(), tag)), to);
-    EXPECT_TRUE(MemoryDescOf(pooled) == Ordered(to.dims(), tag));
+    const TensorDesc pooled = WithExtents(TensorOf(from, DescOf(from.dims(), tag)), to);
+    EXPECT_TRUE(MemoryDescOf(pooled) == DescOf(to.dims(), tag));
   }
 }
 
@@ -67,7 +67,7 @@ TEST(LayoutTest, ParametersAreDense) {
 TEST(LayoutTest, OrdersHaveTheNamesThatPeopleKnow) {
   using Tag = memory::format_tag;
   const Shape image{2, 32, 4, 5};
-  const auto name = [&](Tag tag) { return NameOf(TensorOf(image, Ordered(image.dims(), tag))); };
+  const auto name = [&](Tag tag) { return NameOf(TensorOf(image, DescOf(image.dims(), tag))); };
   EXPECT_EQ(name(Tag::nchw), "nchw");
   EXPECT_EQ(name(Tag::nhwc), "nhwc");
   EXPECT_EQ(name(Tag::nChw8c), "nChw8c");

@@ -24,7 +24,7 @@ std::vector<OpCase> ImageCases() {
   return cases;
 }
 
-class LayoutsOnKernelsTest : public testing::TestWithParam<std::tuple<OpCase, Tag>> {};
+class LayoutsOnKernelsTest : public ::testing::TestWithParam<std::tuple<OpCase, Tag>> {};
 
 TEST_P(LayoutsOnKernelsTest, MatchReference) {
   const auto& [op_case, order] = GetParam();
@@ -40,8 +40,9 @@ std::string NameOfOrder(Tag order) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Images, LayoutsOnKernelsTest,
-                         testing::Combine(testing::ValuesIn(ImageCases()),
-                                          testing::Values(Tag::nhwc, Tag::nChw8c, Tag::nChw16c)),
+                         ::testing::Combine(::testing::ValuesIn(ImageCases()),
+                                            ::testing::Values(Tag::nhwc, Tag::nChw8c,
+                                                              Tag::nChw16c)),
                          [](const auto& found) {
                            return std::get<0>(found.param).name +
                                   NameOfOrder(std::get<1>(found.param));

@@ -38,8 +38,8 @@ struct ProductForm {
 
 void ExpectProduct(const Kernels& kernels, const Extents& e, const ProductForm& form) {
   const auto [transpose_a, transpose_b, add] = form;
-  SCOPED_TRACE(testing::Message() << e.m << "x" << e.n << "x" << e.k << (transpose_a ? " aT" : "")
-                                  << (transpose_b ? " bT" : "") << (add ? " add" : ""));
+  SCOPED_TRACE(::testing::Message() << e.m << "x" << e.n << "x" << e.k << (transpose_a ? " aT" : "")
+                                    << (transpose_b ? " bT" : "") << (add ? " add" : ""));
   constexpr std::int64_t kGap = 3;  // after each row of c, which is not touched
   const std::vector<float> a = RandomValues(e.m * e.k, 1), b = RandomValues(e.k * e.n, 2);
   const std::int64_t c_row = e.n + kGap;

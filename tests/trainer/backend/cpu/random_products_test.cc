@@ -129,7 +129,7 @@ struct TypeCase {
   float tolerance;  // the sums of some thousand products, or a rounding of each factor and the sum
 };
 
-class RandomProductsTest : public testing::TestWithParam<TypeCase> {};
+class RandomProductsTest : public ::testing::TestWithParam<TypeCase> {};
 
 TEST_P(RandomProductsTest, MatchReference) {
   constexpr int kCases = 200;
@@ -152,12 +152,12 @@ TEST_P(RandomProductsTest, MatchReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RandomProductsTest,
-                         testing::Values(TypeCase{DType::kFloat32, InputNumbers::kFloat32, 1e-4f},
-                                         TypeCase{DType::kBFloat16, InputNumbers::kShort, 0x1p-6f},
-                                         TypeCase{DType::kFloat16, InputNumbers::kFloat16,
-                                                  0x1p-9f}),
-                         [](const auto& each) { return std::string(DTypeName(each.param.type)); });
+INSTANTIATE_TEST_SUITE_P(
+    Types, RandomProductsTest,
+    ::testing::Values(TypeCase{DType::kFloat32, InputNumbers::kFloat32, 1e-4f},
+                      TypeCase{DType::kBFloat16, InputNumbers::kShort, 0x1p-6f},
+                      TypeCase{DType::kFloat16, InputNumbers::kFloat16, 0x1p-9f}),
+    [](const auto& each) { return std::string(DTypeName(each.param.type)); });
 
 }  // namespace
 }  // namespace lockstep::train

@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-class ThreadsTest : public testing::TestWithParam<LaidOutCase> {};
+class ThreadsTest : public ::testing::TestWithParam<LaidOutCase> {};
 
 TEST_P(ThreadsTest, AnyNumberMatchesReferenceAndGivesTheSameBitsAgain) {
   const OracleRun run = AskOracle(GetParam().op_case, InputNumbers::kFloat32);
@@ -37,7 +37,7 @@ TEST_P(ThreadsTest, AnyNumberMatchesReferenceAndGivesTheSameBitsAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(LargeCases, ThreadsTest, testing::ValuesIn(InEveryLayout(LargeCases())),
+INSTANTIATE_TEST_SUITE_P(LargeCases, ThreadsTest, ::testing::ValuesIn(InEveryLayout(LargeCases())),
                          [](const auto& large) { return large.param.Name(); });
 
 TEST(LargeCasesTest, AreSharedOutInOddNumbersOfRows) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kArea = kWinogradSide * kWinogradSide, kImages = 2;
 
-std::size_t Size(std::int64_t floats) {
+std::size_t Count(std::int64_t floats) {
   return static_cast<std::size_t>(floats);
 }
 
@@ -29,8 +29,8 @@ std::int64_t Floats(const WinogradImage& image) {
 std::size_t At(const WinogradImage& image, std::int64_t n, std::int64_t c, std::int64_t h,
                std::int64_t w) {
   const std::int64_t area = image.height * image.width;
-  return Size(n * image.channels * area + c / image.inner * area * image.inner +
-              (h * image.width + w) * image.inner + c % image.inner);
+  return Count(n * image.channels * area + c / image.inner * area * image.inner +
+               (h * image.width + w) * image.inner + c % image.inner);
 }
 
 // Convolutions of two images with tiles that stick out, and with channels that fill two registers
@@ -81,7 +81,7 @@ class WinogradKernelsTest : public EachIsa {
             for (std::int64_t k = 0; k < s.y.channels; ++k) {
               for (std::int64_t c = 0; c < s.x.channels; ++c) {
                 body(At(s.x, n, c, p + r, q + t), At(s.y, n, k, p, q),
-                     Size((k * s.x.channels + c) * field + (flipped ? field - 1 - tap : tap)));
+                     Count((k * s.x.channels + c) * field + (flipped ? field - 1 - tap : tap)));
               }
             }
           }
@@ -91,7 +91,7 @@ class WinogradKernelsTest : public EachIsa {
   }
 
   std::vector<float> Scratch(const WinogradShape& s) const {
-    return std::vector<float>(Size(kArea * (s.rows * (s.x.channels + 2 * lanes()) + kWinogradGap)),
+    return std::vector<float>(Count(kArea * (s.rows * (s.x.channels + 2 * lanes()) + kWinogradGap)),
                               std::numeric_limits<float>::signaling_NaN());
   }
 
@@ -99,8 +99,8 @@ class WinogradKernelsTest : public EachIsa {
   std::vector<float> Convolve(const WinogradShape& s, const WinogradWeight& shape,
                               const std::vector<float>& x, const std::vector<float>& weight,
                               std::int64_t block_vectors) const {
-    std::vector<float> y(Size(Floats(s.y)), std::numeric_limits<float>::quiet_NaN());
-    std::vector<float> transformed(Size(kArea * s.x.channels * block_vectors * lanes()));
+    std::vector<float> y(Count(Floats(s.y)), std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> transformed(Count(kArea * s.x.channels * block_vectors * lanes()));
     for (std::int64_t first = 0; first < s.y.channels / lanes(); first += block_vectors) {
       const std::int64_t last = std::min(first + block_vectors, s.y.channels / lanes());
       tested().winograd_weight(shape, first, last, weight.data(), transformed.data());
@@ -118,8 +118,8 @@ TEST_P(WinogradKernelsTest, AConvolutionIsItsSum) {
   for (const std::int64_t taps : {3, 5}) {
     for (const bool channels_last : {false, true}) {
       for (const bool flipped : {false, true}) {
-        SCOPED_TRACE(testing::Message() << taps << (channels_last ? " channels last" : " blocked")
-                                        << (flipped ? " flipped" : ""));
+        SCOPED_TRACE(::testing::Message() << taps << (channels_last ? " channels last" : " blocked")
+                                          << (flipped ? " flipped" : ""));
         WinogradShape s = Shape(taps, channels_last);
         const std::vector<float> x = RandomValues(Floats(s.x), 1),
                                  bias = RandomValues(s.y.channels, 2);
@@ -127,7 +127,7 @@ TEST_P(WinogradKernelsTest, AConvolutionIsItsSum) {
             RandomValues(s.x.channels * s.y.channels * taps * taps, 3);
         s.bias = bias.data();
         s.relu = !flipped;
-        std::vector<double> sums(Size(Floats(s.y)));
+        std::vector<double> sums(Count(Floats(s.y)));
         ForProducts(s, flipped, [&](std::size_t from, std::size_t to, std::size_t at) {
           sums[to] += static_cast<double>(x[from]) * static_cast<double>(weight[at]);
         });
@@ -136,7 +136,7 @@ TEST_P(WinogradKernelsTest, AConvolutionIsItsSum) {
           for (std::int64_t k = 0; k < s.y.channels; ++k) {
             for (std::int64_t pixel = 0; pixel < s.y.height * s.y.width; ++pixel) {
               const std::size_t at = At(s.y, n, k, 0, pixel);
-              const auto sum = static_cast<float>(sums[at] + static_cast<double>(bias[Size(k)]));
+              const auto sum = static_cast<float>(sums[at] + static_cast<double>(bias[Count(k)]));
               expected[at] = s.relu ? std::max(sum, 0.0f) : sum;
             }
           }
@@ -152,38 +152,38 @@ TEST_P(WinogradKernelsTest, AConvolutionIsItsSum) {
 TEST_P(WinogradKernelsTest, AGradientIsItsSum) {
   for (const std::int64_t taps : {3, 5}) {
     for (const bool channels_last : {false, true}) {
-      SCOPED_TRACE(testing::Message() << taps << (channels_last ? " channels last" : " blocked"));
+      SCOPED_TRACE(::testing::Message() << taps << (channels_last ? " channels last" : " blocked"));
       const WinogradShape s = Shape(taps, channels_last);
       const std::vector<float> x = RandomValues(Floats(s.x), 1), dy = RandomValues(Floats(s.y), 2);
       const std::int64_t weights = s.x.channels * s.y.channels * taps * taps;
-      std::vector<double> sums(Size(weights)), bias(Size(s.y.channels));
+      std::vector<double> sums(Count(weights)), bias(Count(s.y.channels));
       ForProducts(s, false, [&](std::size_t from, std::size_t to, std::size_t at) {
         sums[at] += static_cast<double>(x[from]) * static_cast<double>(dy[to]);
       });
       for (std::int64_t n = 0; n < kImages; ++n) {
         for (std::int64_t k = 0; k < s.y.channels; ++k) {
           for (std::int64_t pixel = 0; pixel < s.y.height * s.y.width; ++pixel) {
-            bias[Size(k)] += static_cast<double>(dy[At(s.y, n, k, 0, pixel)]);
+            bias[Count(k)] += static_cast<double>(dy[At(s.y, n, k, 0, pixel)]);
           }
         }
       }
       // Two threads' sums.
       const std::int64_t products = kArea * s.x.channels * s.y.channels;
       const std::int64_t stride = products + s.y.channels, tiles = TilesOf(s), half = tiles / 3;
-      std::vector<float> parts(Size(2 * stride));
-      std::vector<float> scratch(
-          Size(kArea * (s.rows * (s.x.channels + s.y.channels) + 2 * kWinogradGap) + s.y.channels));
+      std::vector<float> parts(Count(2 * stride));
+      std::vector<float> scratch(Count(
+          kArea * (s.rows * (s.x.channels + s.y.channels) + 2 * kWinogradGap) + s.y.channels));
       tested().winograd_gradient(s, {0, half}, x.data(), dy.data(), parts.data(), scratch.data());
       tested().winograd_gradient(s, {half, tiles}, x.data(), dy.data(), parts.data() + stride,
                                  scratch.data());
-      std::vector<float> found(Size(weights), std::numeric_limits<float>::quiet_NaN());
+      std::vector<float> found(Count(weights), std::numeric_limits<float>::quiet_NaN());
       tested().winograd_gradient_weight(s, {parts.data(), 2, stride}, 0, s.x.channels,
                                         found.data());
       ExpectClose(found, {sums.begin(), sums.end()}, "weight");
       std::vector<float> found_bias(bias.size());
       for (std::size_t k = 0; k < bias.size(); ++k) {
-        const std::size_t at = Size(products) + k;
-        found_bias[k] = parts[at] + parts[Size(stride) + at];
+        const std::size_t at = Count(products) + k;
+        found_bias[k] = parts[at] + parts[Count(stride) + at];
       }
       ExpectClose(found_bias, {bias.begin(), bias.end()}, "bias");
     }
@@ -196,7 +196,7 @@ TEST_P(WinogradKernelsTest, RowsWithoutATileAreNotReadBeforeTheyAreWritten) {
   const WinogradShape s = Shape(3, true);
   const std::vector<float> x = RandomValues(Floats(s.x), 1),
                            weight = RandomValues(s.x.channels * s.y.channels * 9, 3);
-  std::vector<float> transformed(Size(kArea * s.x.channels * s.y.channels)), y(Size(Floats(s.y))),
+  std::vector<float> transformed(Count(kArea * s.x.channels * s.y.channels)), y(Count(Floats(s.y))),
       scratch = Scratch(s);
   tested().winograd_weight(WeightOf(s, false), 0, 3, weight.data(), transformed.data());
   const WinogradBlock block{transformed.data(), 0, 3};

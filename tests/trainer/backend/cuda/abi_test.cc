@@ -44,9 +44,9 @@ std::vector<std::string> Constants(const std::string& header) {
   return names;
 }
 
-class AbiTest : public testing::TestWithParam<const char*> {};
+class AbiTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Folders, AbiTest,
-                         testing::Values("trainer/backend/cuda", "trainer/comm/nccl"));
+                         ::testing::Values("trainer/backend/cuda", "trainer/comm/nccl"));
 
 TEST_P(AbiTest, EveryConstantIsCompared) {
   const path root = LOCKSTEP_SOURCE_DIR;

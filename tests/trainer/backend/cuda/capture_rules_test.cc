@@ -17,7 +17,7 @@ constexpr int kUnsupported = 900, kInvalidated = 901, kMerge = 902, kUnmatched =
 constexpr int kIllegalState = 401;
 constexpr int kGlobal = 0, kRelaxed = 2;
 
-class CaptureRulesTest : public testing::Test {
+class CaptureRulesTest : public ::testing::Test {
  protected:
   CaptureRulesTest() {
     for (StreamHandle* stream : {&first_, &second_}) {

@@ -20,7 +20,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-class CudaGraphTest : public testing::Test {
+class CudaGraphTest : public ::testing::Test {
  protected:
   void Double(const DeviceArray<float>& x) { backend_->Scale(x.data(), x.data(), 1, 2); }
 
@@ -77,14 +77,14 @@ TEST_F(CudaGraphTest, WhatTheHostMustDoIsNotRecorded) {
   for (const auto& [name, work] : cases) {
     SCOPED_TRACE(name);
     const auto backend = MakeBackend({.name = "cuda"});
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     EXPECT_EQ(backend->Record([&, &work = work] {
       backend->Scale(x.data(), x.data(), 1, 100);
       work(*backend);
     }),
               nullptr);
     EXPECT_EQ(backend->Record([] { FAIL() << "it was tried again"; }), nullptr);
-    const std::string log = testing::internal::GetCapturedStderr();
+    const std::string log = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(log.find("cannot be recorded"), std::string::npos) << log;
     DeviceArray<float> y(*backend, {1});
     backend->Scale(y.data(), y.data(), 1, 2);

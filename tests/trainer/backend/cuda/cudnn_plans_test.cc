@@ -33,7 +33,7 @@ constexpr auto kPropertiesOfHeuristic = static_cast<DnnAttribute>(204);
 constexpr auto kPropertiesOfPlan = static_cast<DnnAttribute>(407);
 constexpr auto kChar = static_cast<DnnType>(24);
 
-class CudnnPlansTest : public testing::Test {
+class CudnnPlansTest : public ::testing::Test {
  protected:
   CudnnPlansTest() {
     ::setenv("LOCKSTEP_CUDA_PATH", LOCKSTEP_CUDA_LIBRARIES, /*overwrite=*/1);

@@ -22,7 +22,7 @@ constexpr NamedFunction kCublasLtFunctions[] = {
     LOCKSTEP_CUBLASLT_FUNCTIONS(LOCKSTEP_TABLE_ROW_OF_FOUR)};
 constexpr NamedFunction kNcclFunctions[] = {LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_TABLE_ROW_OF_FOUR)};
 
-class LibrariesTest : public testing::Test {
+class LibrariesTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     ::setenv("LOCKSTEP_CUDA_PATH", LOCKSTEP_CUDA_LIBRARIES, /*overwrite=*/1);

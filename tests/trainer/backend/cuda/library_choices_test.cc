@@ -23,7 +23,7 @@ std::string Refusal(const std::function<void()>& make) {
   return "nothing was refused";
 }
 
-class CudaLibrariesTest : public testing::Test {
+class CudaLibrariesTest : public ::testing::Test {
  protected:
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cuda"});
 };

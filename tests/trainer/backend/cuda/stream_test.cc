@@ -22,7 +22,7 @@
 namespace lockstep::train {
 namespace {
 
-class CudaStreamTest : public testing::Test {
+class CudaStreamTest : public ::testing::Test {
  protected:
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cuda"});
 };
@@ -54,8 +54,9 @@ TEST(CudaDeviceTest, ADriverThatIsTooOldIsNamed) {
     refusal = error.what();
   }
   ::unsetenv("CUDA_SIM_DRIVER");
-  EXPECT_THAT(refusal, testing::HasSubstr("for CUDA 12.8, expected one for CUDA 13 (580 or later), "
-                                          "to which "));
+  EXPECT_THAT(refusal,
+              ::testing::HasSubstr("for CUDA 12.8, expected one for CUDA 13 (580 or later), "
+                                   "to which "));
 }
 
 TEST_F(CudaStreamTest, MemoryIsZeroAndTheHostCannotReadIt) {

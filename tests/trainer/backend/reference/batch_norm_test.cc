@@ -7,7 +7,7 @@ namespace {
 
 const Shape kShape = {5, 2, 2, 2};
 
-class BatchNormTest : public testing::Test {
+class BatchNormTest : public ::testing::Test {
  protected:
   OpOutputs Run(const OpInputs& inputs, const StepSettings& step) {
     return RunOp(*backend_, *op_, inputs, step);

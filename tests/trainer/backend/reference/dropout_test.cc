@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-class DropoutTest : public testing::Test {
+class DropoutTest : public ::testing::Test {
  protected:
   std::vector<float> Mask(std::int64_t rows, const StepSettings& step, std::uint64_t layer = 0) {
     const auto op =

@@ -45,7 +45,7 @@ std::set<std::size_t> LookedAt(std::size_t size) {
   return elements;
 }
 
-class FiniteDifferenceTest : public testing::TestWithParam<OpCase> {
+class FiniteDifferenceTest : public ::testing::TestWithParam<OpCase> {
  protected:
   void SetUp() override {
     const OpCase& op_case = GetParam();
@@ -141,7 +141,7 @@ std::vector<OpCase> SlopeCases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, FiniteDifferenceTest, testing::ValuesIn(SlopeCases()),
+INSTANTIATE_TEST_SUITE_P(Ops, FiniteDifferenceTest, ::testing::ValuesIn(SlopeCases()),
                          [](const auto& slope) { return slope.param.name; });
 
 TEST(SlopeCasesTest, HaveEveryOp) {
@@ -150,7 +150,7 @@ TEST(SlopeCasesTest, HaveEveryOp) {
   EXPECT_EQ(ops.size(), std::variant_size_v<OpSpec>);
 }
 
-class FiniteDifferenceLossTest : public testing::TestWithParam<double> {};
+class FiniteDifferenceLossTest : public ::testing::TestWithParam<double> {};
 
 TEST_P(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
   constexpr std::int64_t kRows = 4, kClasses = 3;
@@ -200,7 +200,7 @@ TEST(FiniteDifferenceElementwiseLossTest, GradientIsTheSlopeOfTheLoss) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(LabelSmoothing, FiniteDifferenceLossTest, testing::Values(0.0, 0.1, 0.6),
+INSTANTIATE_TEST_SUITE_P(LabelSmoothing, FiniteDifferenceLossTest, ::testing::Values(0.0, 0.1, 0.6),
                          [](const auto& smoothing) {
                            return std::to_string(static_cast<int>(100 * smoothing.param));
                          });

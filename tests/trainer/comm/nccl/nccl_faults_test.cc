@@ -59,7 +59,7 @@ nccl::Api ScriptedApi() {
   return api;
 }
 
-class NcclFaultsTest : public testing::Test {
+class NcclFaultsTest : public ::testing::Test {
  protected:
   NcclFaultsTest() {
     script = &script_;
@@ -115,7 +115,7 @@ TEST(NcclHangTest, AnAbortThatHangsEndsTheProcessSoThatAnotherTakesItsPlace) {
           });
           communicator->EnqueueAllReduceSum(gpu.memory.data(), 1, DType::kFloat32, *gpu.stream);
         },
-        testing::ExitedWithCode(210), "ncclCommAbort has not returned within 0.05 s");
+        ::testing::ExitedWithCode(210), "ncclCommAbort has not returned within 0.05 s");
   }
 }
 

@@ -17,7 +17,7 @@ std::string Record(const std::string& labels, char pixel) {
   return labels + labels.back() + std::string(3071, pixel);
 }
 
-class CifarTest : public testing::Test {
+class CifarTest : public ::testing::Test {
  protected:
   void Write(const std::string& name, const std::string& content) {
     WriteTextFile(folder_.At(name), content);

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 const char kTable[] = "a,label,b\n1.5,0,-2\n3e2,2,.25\n";
 
-std::string Error(std::string_view text) {
+std::string CsvError(std::string_view text) {
   const auto table = ParseCsv(text, "label", "t.csv");
   EXPECT_TRUE(absl::IsDataLoss(table.status())) << table.status();
   return std::string(table.status().message());
@@ -79,11 +79,11 @@ TEST(CsvTest, FaultsAreNamedWithLineAndColumn) {
       {"label,a\n1000000,2\n", "found \"1000000\", expected a class"},
       {"label,a\n1,\x01\x02\n", "found \"??\""},
   };
-  for (const auto& [text, error] : cases) EXPECT_THAT(Error(text), HasSubstr(error)) << text;
+  for (const auto& [text, error] : cases) EXPECT_THAT(CsvError(text), HasSubstr(error)) << text;
 }
 
 TEST(CsvTest, ColumnsAreBounded) {
-  EXPECT_THAT(Error("label" + std::string(70'000, ',') + "\n"),
+  EXPECT_THAT(CsvError("label" + std::string(70'000, ',') + "\n"),
               HasSubstr("found more columns, expected at most 65536"));
 }
 

@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class NpyTest : public testing::Test {
+class NpyTest : public ::testing::Test {
  protected:
   void Write(const std::string& x, const std::string& y) {
     WriteTextFile(folder_.At("x_train.npy"), x);

@@ -79,13 +79,14 @@ TEST(SyntheticTest, FieldOutOfRangeIsNamed) {
   };
   api::SyntheticSpec spec = SmallSpec();
   spec.shape = {1, 0, 9};
-  EXPECT_THAT(error(spec), testing::HasSubstr("dataset.synthetic.shape: found [1,0,9]"));
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("dataset.synthetic.shape: found [1,0,9]"));
   spec = SmallSpec();
   spec.classes = 1;
-  EXPECT_THAT(error(spec), testing::HasSubstr("dataset.synthetic.classes: found 1, expected 2 to"));
+  EXPECT_THAT(error(spec),
+              ::testing::HasSubstr("dataset.synthetic.classes: found 1, expected 2 to"));
   spec = SmallSpec();
   spec.train_examples = 0;
-  EXPECT_THAT(error(spec), testing::HasSubstr("trainExamples: found 0, expected at least 1"));
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("trainExamples: found 0, expected at least 1"));
 }
 
 TEST(OpenDatasetsTest, ChoosesByFormat) {
@@ -100,7 +101,7 @@ TEST(OpenDatasetsTest, ChoosesByFormat) {
   spec.path = "/no/such/folder";
   const absl::Status status = OpenDatasets(spec, false, 1).status();
   EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("/no/such/folder"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string RawExample(const std::string& pixels, std::int64_t label) {
   return Example(BytesFeature("image", pixels) + IntegerFeature("label", label));
 }
 
-class TfRecordTest : public testing::Test {
+class TfRecordTest : public ::testing::Test {
  protected:
   TfRecordTest() {
     spec_.format = api::DatasetFormat::kTfRecord;

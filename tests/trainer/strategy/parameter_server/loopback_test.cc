@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
-constexpr char kSecret[] = "a secret of the job";
+constexpr char kLoopbackSecret[] = "a secret of the job";
 constexpr std::int64_t kParameters = 64;
 
 class LoopbackTest : public ::testing::Test {
@@ -49,7 +49,7 @@ class LoopbackTest : public ::testing::Test {
         .index = index,
         .address = address,
         .job = "job",
-        .token = api::JobToken(kSecret),
+        .token = api::JobToken(kLoopbackSecret),
         .tasks = {},
         .stop_requested = [this] { return is_stopping_.load(); },
         .make_content = [this,
@@ -86,7 +86,8 @@ class LoopbackTest : public ::testing::Test {
     if (server != lacks_memory_) return SharedContent::Create(floats);
     return absl::ResourceExhaustedError("no memory");
   }
-  static Caller Worker0(const std::string& secret = kSecret, const std::string& job = "job") {
+  static Caller Worker0(const std::string& secret = kLoopbackSecret,
+                        const std::string& job = "job") {
     Caller caller{.who = {}, .token = api::JobToken(secret)};
     caller.who.set_job(job);
     caller.who.set_role("worker");
@@ -338,7 +339,8 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsIfNobodyIsConnected) {
 }
 
 TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefused) {
-  for (const Caller& caller : {Worker0("another secret of a job"), Worker0(kSecret, "another")}) {
+  for (const Caller& caller :
+       {Worker0("another secret of a job"), Worker0(kLoopbackSecret, "another")}) {
     EXPECT_TRUE(absl::IsPermissionDenied(Group(caller).Connect()));
     EXPECT_TRUE(absl::IsPermissionDenied(TaskLink(addresses_[0], caller).Connect()));
   }

@@ -16,7 +16,7 @@ namespace {
 
 using api::ParameterPlacement;
 
-struct Case {
+struct ShardCase {
   std::string name;
   std::vector<FlatRange> tensors;
   int shards;
@@ -24,7 +24,7 @@ struct Case {
   std::vector<ShardRanges> plan;
 };
 
-class PlanShardsTest : public ::testing::TestWithParam<Case> {};
+class PlanShardsTest : public ::testing::TestWithParam<ShardCase> {};
 
 TEST_P(PlanShardsTest, TheServersGetTheirRanges) {
   EXPECT_EQ(PlanShards(GetParam().tensors, GetParam().shards, GetParam().placement),
@@ -37,33 +37,34 @@ constexpr auto kRoundRobin = ParameterPlacement::kRoundRobin;
 INSTANTIATE_TEST_SUITE_P(
     Placements, PlanShardsTest,
     ::testing::Values(
-        Case{"BySizeOneServerHoldsAll", {{0, 20}, {32, 40}}, 1, kBySize, {{{0, 40}}}},
-        Case{"BySizeATensorIsCut", {{0, 64}}, 2, kBySize, {{{0, 32}}, {{32, 64}}}},
-        Case{"BySizePartsAreEqualToWithinACacheLine",
-             {{0, 100}},
-             3,
-             kBySize,
-             {{{0, 32}}, {{32, 64}}, {{64, 100}}}},
-        Case{"BySizeMoreServersThanCacheLines", {{0, 10}}, 3, kBySize, {{}, {}, {{0, 10}}}},
-        Case{"BySizeNothingToHold", {}, 2, kBySize, {{}, {}}},
-        Case{"RoundRobinTensorsInTurn",
-             {{0, 16}, {16, 48}, {48, 56}},
-             2,
-             kRoundRobin,
-             {{{0, 16}, {48, 56}}, {{16, 48}}}},
-        Case{"RoundRobinAGapGoesWithTheTensorBeforeIt",
-             {{0, 10}, {16, 20}, {32, 40}},
-             2,
-             kRoundRobin,
-             {{{0, 16}, {32, 40}}, {{16, 32}}}},
-        Case{"RoundRobinAGapAtTheStartGoesWithTheFirst", {{16, 20}}, 1, kRoundRobin, {{{0, 20}}}},
-        Case{"RoundRobinNeighboursOfOneServerAreOneRange",
-             {{0, 16}, {16, 48}},
-             1,
-             kRoundRobin,
-             {{{0, 48}}}},
-        Case{"RoundRobinMoreServersThanTensors", {{0, 16}}, 2, kRoundRobin, {{{0, 16}}, {}}},
-        Case{"RoundRobinNothingToHold", {}, 2, kRoundRobin, {{}, {}}}),
+        ShardCase{"BySizeOneServerHoldsAll", {{0, 20}, {32, 40}}, 1, kBySize, {{{0, 40}}}},
+        ShardCase{"BySizeATensorIsCut", {{0, 64}}, 2, kBySize, {{{0, 32}}, {{32, 64}}}},
+        ShardCase{"BySizePartsAreEqualToWithinACacheLine",
+                  {{0, 100}},
+                  3,
+                  kBySize,
+                  {{{0, 32}}, {{32, 64}}, {{64, 100}}}},
+        ShardCase{"BySizeMoreServersThanCacheLines", {{0, 10}}, 3, kBySize, {{}, {}, {{0, 10}}}},
+        ShardCase{"BySizeNothingToHold", {}, 2, kBySize, {{}, {}}},
+        ShardCase{"RoundRobinTensorsInTurn",
+                  {{0, 16}, {16, 48}, {48, 56}},
+                  2,
+                  kRoundRobin,
+                  {{{0, 16}, {48, 56}}, {{16, 48}}}},
+        ShardCase{"RoundRobinAGapGoesWithTheTensorBeforeIt",
+                  {{0, 10}, {16, 20}, {32, 40}},
+                  2,
+                  kRoundRobin,
+                  {{{0, 16}, {32, 40}}, {{16, 32}}}},
+        ShardCase{
+            "RoundRobinAGapAtTheStartGoesWithTheFirst", {{16, 20}}, 1, kRoundRobin, {{{0, 20}}}},
+        ShardCase{"RoundRobinNeighboursOfOneServerAreOneRange",
+                  {{0, 16}, {16, 48}},
+                  1,
+                  kRoundRobin,
+                  {{{0, 48}}}},
+        ShardCase{"RoundRobinMoreServersThanTensors", {{0, 16}}, 2, kRoundRobin, {{{0, 16}}, {}}},
+        ShardCase{"RoundRobinNothingToHold", {}, 2, kRoundRobin, {{}, {}}}),
     [](const auto& test) { return test.param.name; });
 
 TEST(PlanShardsPropertyTest, EveryFloatIsOnExactlyOneServer) {

@@ -23,7 +23,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr char kSecret[] = "a secret of the job";
+constexpr char kSharedSecret[] = "a secret of the job";
 
 // Serves until the run is over. Sends its port through the pipe.
 int Serve(const Pipe& port_pipe) {
@@ -33,8 +33,8 @@ int Serve(const Pipe& port_pipe) {
   training.optimizer = {.name = "SGD", .learning_rate = 1};
   const auto shard = *Shard::Create(training, *backend);
   auto server = ParameterServer::Start(
-      {.index = 0, .address = "127.0.0.1:0", .job = "job", .token = api::JobToken(kSecret)}, *shard,
-      clock);
+      {.index = 0, .address = "127.0.0.1:0", .job = "job", .token = api::JobToken(kSharedSecret)},
+      *shard, clock);
   if (!server.ok()) return 1;
   const int port = (*server)->port();
   if (write(port_pipe.write.fd(), &port, sizeof port) != sizeof port) return 1;
@@ -43,7 +43,7 @@ int Serve(const Pipe& port_pipe) {
 }
 
 Caller Worker(int index) {
-  Caller caller{.who = {}, .token = api::JobToken(kSecret)};
+  Caller caller{.who = {}, .token = api::JobToken(kSharedSecret)};
   caller.who.set_job("job");
   caller.who.set_role("worker");
   caller.who.set_index(index);

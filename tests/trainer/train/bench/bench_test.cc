@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-class BenchTest : public testing::TestWithParam<std::string> {
+class BenchTest : public ::testing::TestWithParam<std::string> {
  protected:
   static nlohmann::ordered_json Run(const std::string& model, bool explain) {
     const auto report = RunBench(
@@ -66,13 +66,13 @@ TEST_P(BenchTest, EveryPassOfEveryOpIsExplainedAndTimed) {
     }
     ASSERT_GE(passes.size(), 2u) << name;
     EXPECT_EQ(passes.front(), "forward") << name;
-    EXPECT_THAT(passes.back(), testing::StartsWith("backward")) << name;
+    EXPECT_THAT(passes.back(), ::testing::StartsWith("backward")) << name;
     EXPECT_GT(op.at("forward_us"), 0.0) << name;
     EXPECT_GT(op.at("backward_us"), 0.0) << name;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, BenchTest, testing::Values("mlp", "core-cnn"),
+INSTANTIATE_TEST_SUITE_P(Models, BenchTest, ::testing::Values("mlp", "core-cnn"),
                          [](const auto& found) {
                            std::string name = found.param;
                            std::erase(name, '-');
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BenchTest, testing::Values("mlp", "core-cnn"),
 
 TEST(BenchOptionsTest, AnUnknownModelIsAnError) {
   EXPECT_THAT(RunBench({.model = "resnet"}).status().message(),
-              testing::HasSubstr("found \"resnet\", expected one of mlp"));
+              ::testing::HasSubstr("found \"resnet\", expected one of mlp"));
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -115,7 +115,7 @@ TEST(BenchVerbTest, EndsWithTheErrorOfADeviceThatHasFailed) {
     const auto last = nlohmann::json::parse(lines.back(), nullptr, /*allow_exceptions=*/false);
     ASSERT_TRUE(last.is_object()) << ended.out;
     EXPECT_EQ(last.value("exitCode", 0), 134);
-    EXPECT_THAT(ended.out, testing::HasSubstr("failed with 700: an illegal memory access"));
+    EXPECT_THAT(ended.out, ::testing::HasSubstr("failed with 700: an illegal memory access"));
   }
 }
 
@@ -146,7 +146,7 @@ TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
   ASSERT_EQ(ended.code, api::kExitDone) << ended.out;
   const std::vector<std::string> lines = Lines(ended.out);
   ASSERT_GE(lines.size(), 3u);
-  EXPECT_THAT(lines.front(), testing::StartsWith("op "));
+  EXPECT_THAT(lines.front(), ::testing::StartsWith("op "));
   const auto report = nlohmann::json::parse(lines.back());
   EXPECT_EQ(report.at("model"), "mlp");
   EXPECT_EQ(report.at("steps"), 2);
@@ -159,9 +159,10 @@ TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
 TEST(BenchVerbTest, RunsOnEveryBackendThatItsHelpNames) {
   const std::string help = RunTrainer("bench --help").out;
   const std::vector<std::string> names = BackendNames();
-  EXPECT_THAT(names, testing::UnorderedElementsAre("cpu", "cuda", "reference", "async-reference"));
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("cpu", "cuda", "reference", "async-reference"));
   for (const std::string& name : names) {
-    EXPECT_THAT(help, testing::HasSubstr(name));
+    EXPECT_THAT(help, ::testing::HasSubstr(name));
     const Ended ended = RunTrainer(
         "bench --model mlp --batch 2 --threads 1 --steps 1 --warmup 0 --backend " + name);
     ASSERT_EQ(ended.code, api::kExitDone) << name << ": " << ended.out;
@@ -174,7 +175,7 @@ TEST(BenchVerbTest, SaysThatThereIsNoGpu) {
   const Ended ended = RunTrainer("bench --model mlp --backend cuda 2>&1",
                                  "env -u LOCKSTEP_CUDA_PATH CUDA_VISIBLE_DEVICES= ");
   EXPECT_EQ(ended.code, api::kExitBadConfig);
-  EXPECT_THAT(Lines(ended.out), testing::ElementsAre(testing::HasSubstr("back end cuda")));
+  EXPECT_THAT(Lines(ended.out), ::testing::ElementsAre(::testing::HasSubstr("back end cuda")));
 }
 
 TEST(BenchVerbTest, RunsInEveryPrecision) {
@@ -209,7 +210,7 @@ TEST(BenchVerbTest, SaysWhatItCannotDo) {
   const Ended model = RunTrainer("bench --model resnet 2>&1");
   EXPECT_EQ(model.code, api::kExitBadConfig);
   EXPECT_THAT(model.out,
-              testing::StartsWith("lockstep-trainer bench: model.name: found \"resnet\""));
+              ::testing::StartsWith("lockstep-trainer bench: model.name: found \"resnet\""));
   EXPECT_EQ(RunTrainer("bench --steps 0 2>&1").code, api::kExitUsage);
 }
 
