@@ -21,7 +21,7 @@ ALL_JOBS = "/apis/training.lockstep.dev/v1/trainingjobs"
 CRD_NAME = "trainingjobs.training.lockstep.dev"
 # Who installed it, and which release of it: says nothing of what it does.
 PROVENANCE = {"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance",
-              "app.kubernetes.io/version", "helm.sh/resource-policy"}
+              "app.kubernetes.io/version", "helm.sh/resource-policy", "argocd.argoproj.io/sync-options"}
 BY_SERVER = {"uid", "creationTimestamp", "managedFields", "generation", "resourceVersion"}
 SCALED_OUT = {"replicas": 2, "podDisruptionBudget.enabled": False}
 

@@ -123,6 +123,12 @@ app.kubernetes.io/component: operator
 {{- toYaml $all -}}
 {{- end -}}
 
+{{/* Of the pods of `helm test`: a policy that demands labels of pods demands them of these, too. The component comes
+     last, lest the Deployment and the Services find them. */}}
+{{- define "lockstep.testPodLabels" -}}
+{{- include "lockstep.mapping" (list .Values.podLabels (include "lockstep.commonLabels" . | fromYaml) (dict "app.kubernetes.io/component" "test")) -}}
+{{- end -}}
+
 {{/* (dict "image" .Values.image "context" $) */}}
 {{- define "lockstep.image" -}}
 {{- if .image.digest -}}
