@@ -6,10 +6,12 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <vector>
 
 #include "tests/support/cuda_sim/device_memory.h"
 #include "tests/support/cuda_sim/export.h"
 #include "tests/support/cuda_sim/numbers.h"
+#include "tests/support/cuda_sim/products.h"
 #include "tests/support/cuda_sim/sim_stream.h"
 
 namespace {
@@ -82,11 +84,18 @@ struct Factor {
 };
 
 void Multiply(const Factor& a, const Factor& b, std::int64_t inner, const Layout& layout, void* d) {
-  for (std::int64_t column = 0; column < layout.columns; ++column) {
+  const auto size = static_cast<std::size_t>(inner);
+  std::vector<double> rows, column(size);  // the rows of a, one behind the other
+  rows.reserve(static_cast<std::size_t>(layout.rows) * size);
+  for (std::int64_t row = 0; row < layout.rows; ++row) {
+    for (std::int64_t i = 0; i < inner; ++i) rows.push_back(a.At(row, i));
+  }
+  for (std::int64_t c = 0; c < layout.columns; ++c) {
+    for (std::int64_t i = 0; i < inner; ++i) column[static_cast<std::size_t>(i)] = b.At(i, c);
     for (std::int64_t row = 0; row < layout.rows; ++row) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < inner; ++i) sum += a.At(row, i) * b.At(i, column);
-      cuda_sim::SetNumber(d, static_cast<std::size_t>(column * layout.leading + row), layout.type,
+      const double sum =
+          cuda_sim::InnerProduct(&rows[static_cast<std::size_t>(row) * size], column.data(), inner);
+      cuda_sim::SetNumber(d, static_cast<std::size_t>(c * layout.leading + row), layout.type,
                           static_cast<float>(sum));
     }
   }
