@@ -90,7 +90,7 @@ TEST_P(ResNetGoldenTest, AStepIsThatOfPyTorch) {
     before[name] = Initial(name, shape, ++salt);
     bench.SetParameter(name, before[name]);
   }
-  Batch samples{.x = Numbers(0, batch * input.elements())};
+  Batch samples{.x = Numbers(golden_.at("salt"), batch * input.elements())};
   for (std::int64_t i = 0; i < batch; ++i) {
     samples.labels.push_back(static_cast<std::int32_t>(i * 3 % classes));
     samples.weights.push_back(1);
