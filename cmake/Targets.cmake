@@ -34,7 +34,8 @@ function(lockstep_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # What is tested is optimised as it is shipped; optimising the tests costs more than it returns.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  # The sanitizers are for what is tested, too; in the tests, UBSan would double the time to compile them.
+  # The sanitizers, too, are for what is tested. With them, tests are not optimised, and compiled without UBSan, which
+  # would double the time that it takes.
   if(LOCKSTEP_SANITIZER STREQUAL "address")
     target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
   elseif(LOCKSTEP_SANITIZER STREQUAL "thread")

@@ -127,8 +127,8 @@ VariantResult Rounded(VariantResult result) {
   return result;
 }
 
-// Returns `message`, of which a kubelet has cut the end, up to the last entry of a list that is
-// whole.
+// A kubelet has cut off the end of `message`. Returns it up to its last whole entry, with the list
+// and the object closed.
 std::string WithoutCutEntry(const std::string& message) {
   const std::size_t end = message.rfind('}');
   return end == std::string::npos ? "" : message.substr(0, end + 1) + "]}";
@@ -200,12 +200,19 @@ std::string ResultsToMessage(const std::vector<VariantResult>& results) {
     json.erase(kTestMetrics);
     list.push_back(std::move(json));
   }
-  // The metrics come last, because a kubelet cuts the end off, and they are missed least.
-  std::string message = fmt::format("{{\"{}\":{}", kResults, list.dump());
   const bool has_metrics = std::ranges::any_of(
       results, [](const VariantResult& result) { return !result.test_metrics.empty(); });
-  if (has_metrics) message += fmt::format(",\"{}\":{}", kTestMetrics, metrics.dump());
-  return message + '}';
+  if (!has_metrics) metrics.clear();
+  // The metrics come last, because a kubelet cuts off the end in a pod of many containers.
+  const auto message = [&] {
+    if (metrics.empty()) return fmt::format("{{\"{}\":{}}}", kResults, list.dump());
+    return fmt::format("{{\"{}\":{},\"{}\":{}}}", kResults, list.dump(), kTestMetrics,
+                       metrics.dump());
+  };
+  while (message().size() > kTerminationMessageBytes && !metrics.empty()) {
+    metrics.erase(metrics.size() - 1);
+  }
+  return message();
 }
 
 std::vector<VariantResult> ResultsFromMessage(const std::string& message) {

@@ -15,7 +15,8 @@
 namespace lockstep::api {
 
 inline constexpr int kMostVariants = 256;
-// What a kubelet reads of a container's termination message, in which a pod's processes report.
+// A kubelet reads the last so many bytes of a container's termination message, in which a pod's
+// processes report. So a longer list of results would be lost.
 inline constexpr std::size_t kTerminationMessageBytes = 4096;
 inline constexpr int kMostVariantsPerPod = 16;
 
@@ -38,9 +39,10 @@ absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int
 void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors);
 
 // The results of a pod's processes as its termination message, and back. Values keep 7 digits, and
-// those that are not finite become absent. The test_metrics stand behind all results: a kubelet
-// cuts what is too long, and ResultsFromMessage returns what is whole before the cut. It returns
-// none if `message` is anything else.
+// those that are not finite become absent. The test_metrics stand behind all results, and those of
+// the last results are left out where the message would be too long. In a pod of more than three
+// containers, a kubelet also cuts off the end; ResultsFromMessage returns what is whole before the
+// cut. It returns none if `message` is anything else.
 std::string ResultsToMessage(const std::vector<VariantResult>& results);
 std::vector<VariantResult> ResultsFromMessage(const std::string& message);
 

@@ -1,7 +1,6 @@
 #include "operator/local/logs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -54,10 +53,7 @@ std::string LastLines(const std::string& path, std::size_t bytes) {
 }
 
 std::string TakeMessage(const std::string& path) {
-  const Descriptor file = OpenOwnToRead(path);
-  std::string text(api::kTerminationMessageBytes, '\0');
-  const ssize_t got = file.fd() < 0 ? 0 : ::pread(file.fd(), text.data(), text.size(), 0);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const std::string text = ReadOwn(path, api::kTerminationMessageBytes);
   std::error_code error;
   fs::remove(path, error);  // most containers write none
   return AsUtf8(text);

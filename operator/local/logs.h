@@ -16,7 +16,8 @@ std::string NextLogPath(const std::string& folder, const std::string& pod,
 // FallbackToLogsOnError does. Empty if the file cannot be read.
 std::string LastLines(const std::string& path, std::size_t bytes = 2048);
 
-// Returns a container's termination message, truncated as a kubelet does, and removes the file.
+// Returns a container's termination message and removes the file. Of a longer message, it returns
+// the last 4096 bytes, as a kubelet does.
 std::string TakeMessage(const std::string& path);
 
 }  // namespace lockstep::local

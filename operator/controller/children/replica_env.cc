@@ -33,7 +33,7 @@ void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
 }
 
-// The trainer's default is Kubernetes' here, too.
+// Here, too, the trainer's default is that of Kubernetes.
 void AddTerminationMessagePath(const api::Json& pod_template, std::vector<EnvVar>& env) {
   const api::Json* main = FindMainContainer(pod_template);
   if (main == nullptr) return;

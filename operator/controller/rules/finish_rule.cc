@@ -197,10 +197,11 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   return std::min(last_report.value_or(KnownSince(observed)), KnownSince(observed));
 }
 
-// An edit of a job that has ended changes nothing, but who waits for it to be observed must not
-// wait for good: `kubectl wait`, Flux and Helm pass over what is of an earlier generation.
+// `kubectl wait`, Flux and Helm pass over a status of an earlier generation, so they would wait
+// forever for a job that was edited after its end. The edit changes nothing else.
 void ObserveGeneration(const Observed& observed, api::TrainingJobStatus& status) {
   const std::int64_t generation = observed.job.metadata.generation;
+  if (status.observed_generation == generation) return;
   status.observed_generation = generation;
   for (api::Condition& condition : status.conditions) condition.observed_generation = generation;
 }

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "api/v1/validate.h"
 #include "tests/support/builders.h"
@@ -192,21 +195,37 @@ TEST(VariantsTest, APodsNamedMetricsFitItsMessage) {
   }
 }
 
-// A kubelet cuts what is longer than a container's share of 12 KiB, also in the middle of a number.
-TEST(VariantsTest, OfAMessageThatWasCutWhatIsWholeIsRead) {
-  constexpr double kLong = 1.234567e-300;
+constexpr double kLongest = -1.234567e-300;
+
+// The longest results, with `metrics`.
+std::vector<VariantResult> FullPodWith(const std::map<TestMetric, double>& metrics) {
+  return FullPod({.loss = kLongest,
+                  .test_loss = kLongest,
+                  .mean_absolute_error = kLongest,
+                  .test_mean_absolute_error = kLongest,
+                  .test_metrics = metrics});
+}
+
+TEST(VariantsTest, MetricsThatDoNotFitAreLeftOutFromTheEnd) {
   const std::vector<VariantResult> whole =
-      FullPod({.loss = kLong,
-               .test_loss = kLong,
-               .mean_absolute_error = kLong,
-               .test_mean_absolute_error = kLong,
-               .test_metrics = {{TestMetric::kMeanSquaredError, kLong},
-                                {TestMetric::kRootMeanSquaredError, kLong}}});
-  std::vector<VariantResult> bare = whole;
-  for (VariantResult& result : bare) result.test_metrics.clear();
+      FullPodWith({{TestMetric::kMeanSquaredError, kLongest},
+                   {TestMetric::kRootMeanSquaredError, kLongest},
+                   {TestMetric::kAuc, kLongest}});
+  const std::string message = ResultsToMessage(whole);
+  EXPECT_LE(message.size(), kMessageBytes);
+  const std::vector<VariantResult> read = ResultsFromMessage(message);
+  ASSERT_EQ(read.size(), whole.size());
+  EXPECT_EQ(read.front(), whole.front());
+  EXPECT_EQ(read.back(), FullPodWith({}).back());
+}
+
+// In a pod of more than three containers, also in the middle of a number.
+TEST(VariantsTest, OfAMessageThatWasCutWhatIsWholeIsRead) {
+  const std::vector<VariantResult> whole = FullPodWith({{TestMetric::kMeanSquaredError, kLongest}});
+  const std::vector<VariantResult> bare = FullPodWith({});
   const std::string message = ResultsToMessage(whole);
   EXPECT_EQ(ResultsFromMessage(message), whole);
-  const std::size_t end_of_results = message.find("]");
+  const std::size_t end_of_results = message.find(']');
   for (std::size_t bytes = message.size() - 1; bytes > message.find('}'); bytes -= 7) {
     const std::vector<VariantResult> read = ResultsFromMessage(message.substr(0, bytes));
     if (bytes > end_of_results) {
@@ -218,7 +237,7 @@ TEST(VariantsTest, OfAMessageThatWasCutWhatIsWholeIsRead) {
     }
   }
   EXPECT_EQ(ResultsFromMessage(message.substr(0, message.size() - 1)), whole);
-  EXPECT_LE(end_of_results, 3072U) << "what is left of it in a pod of four containers";
+  EXPECT_LE(end_of_results, 12'288U / 4) << "the share of one of four containers";
 }
 
 TEST(VariantsTest, AnythingElseIsNoResult) {

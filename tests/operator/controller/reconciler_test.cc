@@ -142,6 +142,24 @@ TEST(ReconcilerTest, AnEditOfAJobThatHasEndedIsObservedAndChangesNothingElse) {
   EXPECT_EQ(world.Job()->status, expected);
 }
 
+TEST(ReconcilerTest, AnEditBeforeTheEndCostsNoWriteAfterIt) {
+  World world(Job("j").Workers(1).Build());
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 86'400;
+  });
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  const api::TrainingJobStatus ended = world.Job()->status;
+  ASSERT_EQ(ended.state, "Succeeded");
+  ASSERT_EQ(FindCondition(ended, kCreated)->observed_generation, 1);
+  const std::size_t writes = world.client.writes().size();
+  world.Settle();
+  EXPECT_THAT(world.client.writes(), SizeIs(writes));
+  EXPECT_EQ(world.Job()->status, ended);
+}
+
 TEST(ReconcilerTest, ARunningJobWhoseSpecCannotBeReadAnyMoreIsLeftAsItIs) {
   World world(Job("j").Workers(2).Build());
   world.Settle();

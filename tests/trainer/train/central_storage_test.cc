@@ -42,7 +42,7 @@ void PrintTo(const Road& road, std::ostream* out) {
 }
 
 // A process that is lost as it begins its n-th operation of a kind, counted from 0.
-struct Loss {
+struct ReplicaLoss {
   int rank = -1;
   At at = At::kStep;
   int n = 0;
@@ -59,7 +59,7 @@ struct Pair {
   api::TrainingSpec training;
   Kind kind = Kind::kCentral;
   Road road = {};
-  Loss loss = {};
+  ReplicaLoss loss = {};
   const TempDirectory* folder = nullptr;
 
   std::array<Outcome, 2> Train() const {

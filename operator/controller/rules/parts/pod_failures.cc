@@ -16,9 +16,10 @@ namespace lockstep::controller {
 namespace {
 
 // The reasons that a kubelet or node controller gives for ends that the program did not cause. A
-// kubelet refuses a pod for a taint, a port or a label of its node that its cache still has.
-// "Evicted" is not among them: a kubelet also evicts a pod that exceeds its own storage limits, and
-// sets the condition DisruptionTarget only if the node was short of a resource.
+// kubelet may refuse a pod for a taint or a label that only its copy of the node still has, or for
+// a port that another pod is about to give back. "Evicted" is not among them: a kubelet also evicts
+// a pod that exceeds its own storage limits, and sets the condition DisruptionTarget only if the
+// node was short of a resource.
 constexpr std::string_view kDisruptionReasons[] = {"Preempting",
                                                    "Preempted",
                                                    "Shutdown",

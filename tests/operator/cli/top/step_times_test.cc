@@ -5,7 +5,7 @@
 namespace lockstep::cli {
 namespace {
 
-RankMetrics Rank(int rank, double steps, PhaseSeconds spent, int world = 2) {
+RankMetrics MetricsOf(int rank, double steps, PhaseSeconds spent, int world = 2) {
   RankMetrics metrics;
   metrics.rank = rank;
   metrics.replica = "worker-" + std::to_string(rank);
@@ -17,8 +17,8 @@ RankMetrics Rank(int rank, double steps, PhaseSeconds spent, int world = 2) {
 
 //                      input, compute, communication, optimizer, checkpoint, …, idle
 TEST(StepTimesTest, AStepTakesTheTimeOfItsPhases) {
-  const StepTimes times = TimesBetween({Rank(0, 10, {1, 5, 1, 1, 0, 0, 0, 0, 7})},
-                                       {Rank(0, 20, {2, 10, 2, 1.5, 0.5, 0, 0, 0, 9})});
+  const StepTimes times = TimesBetween({MetricsOf(0, 10, {1, 5, 1, 1, 0, 0, 0, 0, 7})},
+                                       {MetricsOf(0, 20, {2, 10, 2, 1.5, 0.5, 0, 0, 0, 9})});
   ASSERT_EQ(times.ranks.size(), 1u);
   const RankTimes& rank = times.ranks[0];
   EXPECT_EQ(rank.steps, 10);
@@ -30,17 +30,19 @@ TEST(StepTimesTest, AStepTakesTheTimeOfItsPhases) {
 }
 
 TEST(StepTimesTest, AMissingRankLowersTheGoodput) {
-  const StepTimes times =
-      TimesBetween({Rank(0, 1, {})}, {Rank(0, 2, {0, 6, 2, 0, 0, 0, 0, 0, 2}), Rank(1, 2, {})});
+  const StepTimes times = TimesBetween(
+      {MetricsOf(0, 1, {})}, {MetricsOf(0, 2, {0, 6, 2, 0, 0, 0, 0, 0, 2}), MetricsOf(1, 2, {})});
   ASSERT_TRUE(times.goodput);
   EXPECT_DOUBLE_EQ(*times.goodput, 0.4);
-  EXPECT_FALSE(TimesBetween({}, {Rank(0, 2, {0, 6})}).goodput) << "there is no look before";
+  EXPECT_FALSE(TimesBetween({}, {MetricsOf(0, 2, {0, 6})}).goodput) << "there is no look before";
 }
 
 TEST(StepTimesTest, WhomTheOthersWaitForIsAStraggler) {
-  const std::vector<RankMetrics> before = {Rank(0, 0, {}, 3), Rank(1, 0, {}, 3), Rank(2, 0, {}, 3)};
-  const StepTimes times = TimesBetween(
-      before, {Rank(0, 10, {0, 10, 5}, 3), Rank(1, 10, {0, 11, 4}, 3), Rank(2, 10, {4, 11, 0}, 3)});
+  const std::vector<RankMetrics> before = {MetricsOf(0, 0, {}, 3), MetricsOf(1, 0, {}, 3),
+                                           MetricsOf(2, 0, {}, 3)};
+  const StepTimes times =
+      TimesBetween(before, {MetricsOf(0, 10, {0, 10, 5}, 3), MetricsOf(1, 10, {0, 11, 4}, 3),
+                            MetricsOf(2, 10, {4, 11, 0}, 3)});
   EXPECT_FALSE(times.ranks[0].slow);
   EXPECT_FALSE(times.ranks[1].slow);
   ASSERT_TRUE(times.ranks[2].slow);
@@ -48,8 +50,9 @@ TEST(StepTimesTest, WhomTheOthersWaitForIsAStraggler) {
 }
 
 TEST(StepTimesTest, OfTwoRanksTheSlowerOneIsComparedWithTheOther) {
-  const StepTimes times = TimesBetween({Rank(0, 0, {}), Rank(1, 0, {})},
-                                       {Rank(0, 10, {0, 10, 3}), Rank(1, 10, {0, 13, 0})});
+  const StepTimes times =
+      TimesBetween({MetricsOf(0, 0, {}), MetricsOf(1, 0, {})},
+                   {MetricsOf(0, 10, {0, 10, 3}), MetricsOf(1, 10, {0, 13, 0})});
   EXPECT_FALSE(times.ranks[0].slow);
   ASSERT_TRUE(times.ranks[1].slow);
   EXPECT_NEAR(*times.ranks[1].slow, 0.3, 1e-9);
@@ -58,8 +61,8 @@ TEST(StepTimesTest, OfTwoRanksTheSlowerOneIsComparedWithTheOther) {
 TEST(StepTimesTest, AStageIsComparedWithItselfOnly) {
   std::vector<RankMetrics> before, after;
   for (int rank = 0; rank < 4; ++rank) {
-    before.push_back(Rank(rank, 0, {}, 4));
-    after.push_back(Rank(rank, 10, {0, rank % 2 == 0 ? 10.0 : 30.0}, 4));
+    before.push_back(MetricsOf(rank, 0, {}, 4));
+    after.push_back(MetricsOf(rank, 10, {0, rank % 2 == 0 ? 10.0 : 30.0}, 4));
     before.back().stage = after.back().stage = rank % 2;
   }
   after[3].seconds[kCompute] = 45;
@@ -72,17 +75,17 @@ TEST(StepTimesTest, AStageIsComparedWithItselfOnly) {
 }
 
 TEST(StepTimesTest, VariantsThatTrainAloneAreNoStragglers) {
-  const StepTimes times =
-      TimesBetween({Rank(0, 0, {}, 1), Rank(1, 0, {}, 1), Rank(2, 0, {}, 1)},
-                   {Rank(0, 10, {0, 10}, 1), Rank(1, 10, {0, 10}, 1), Rank(2, 2, {0, 10}, 1)});
+  const StepTimes times = TimesBetween(
+      {MetricsOf(0, 0, {}, 1), MetricsOf(1, 0, {}, 1), MetricsOf(2, 0, {}, 1)},
+      {MetricsOf(0, 10, {0, 10}, 1), MetricsOf(1, 10, {0, 10}, 1), MetricsOf(2, 2, {0, 10}, 1)});
   for (const RankTimes& rank : times.ranks) EXPECT_FALSE(rank.slow);
 }
 
 TEST(StepTimesTest, ARankThatBeganAgainHasNoTimes) {
-  RankMetrics moved = Rank(1, 20, {0, 20});
+  RankMetrics moved = MetricsOf(1, 20, {0, 20});
   moved.replica = "worker-5";
-  const StepTimes times =
-      TimesBetween({Rank(0, 10, {0, 10}), Rank(1, 10, {0, 10})}, {Rank(0, 3, {0, 12}), moved});
+  const StepTimes times = TimesBetween({MetricsOf(0, 10, {0, 10}), MetricsOf(1, 10, {0, 10})},
+                                       {MetricsOf(0, 3, {0, 12}), moved});
   EXPECT_EQ(times.ranks[0].seconds, 0);
   EXPECT_FALSE(times.ranks[0].StepSeconds());
   EXPECT_EQ(times.ranks[1].seconds, 0) << "another pod's";

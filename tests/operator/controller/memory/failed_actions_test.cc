@@ -11,7 +11,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr kube::BackoffPolicy kBackoff{.initial = seconds(1), .limit = seconds(4)};
+constexpr kube::BackoffPolicy kActionBackoff{.initial = seconds(1), .limit = seconds(4)};
 const DeletePod kGuarded{"j-worker-0", "uid-0"}, kOther{"j-worker-1", "uid-1"};
 const absl::Status kRefused = absl::PermissionDeniedError("a webhook says no");
 const absl::Status kDown = absl::UnavailableError("no endpoints");
@@ -26,7 +26,7 @@ class FailedActionsTest : public ::testing::Test {
     return plan_.actions;
   }
   void Fails(const Action& action, const absl::Status& end) {
-    failed_.Record(action, end, now_, kBackoff);
+    failed_.Record(action, end, now_, kActionBackoff);
   }
 
   FailedActions failed_;

@@ -111,7 +111,7 @@ TEST(SeenWorkersTest, AWorkerThatIsWantedAgainWhileItEndsIsNotMissed) {
 }
 
 // A namespace whose quota takes `most` pods.
-void SetQuota(World& world, std::size_t most) {
+void SetPodQuota(World& world, std::size_t most) {
   world.client.SetBefore([&world, most](const HookedClient::Call& call) {
     const bool full = world.client.Objects(kube::kPodKind).size() >= most;
     return call.verb == "create" && call.kind == "Pod" && full
@@ -137,7 +137,7 @@ void RunReady(World& world) {
 
 TEST(SeenWorkersTest, AnElasticGangThatGetsFewerPodsThanItAskedForRuns) {
   World world(Elastic(4).Build());
-  SetQuota(world, 2);
+  SetPodQuota(world, 2);
   for (int i = 0; i < 3; ++i) RunReady(world);
   EXPECT_THAT(world.Pods(), SizeIs(2));
   const api::TrainingJobStatus status = world.Job()->status;
@@ -184,7 +184,7 @@ TEST(SeenWorkersTest, AGangThatLosesAWorkerThatHadNotStartedGoesOn) {
 TEST(SeenWorkersTest, AGangThatLosesAWorkerThatItHadStartsAgain) {
   for (const bool restarts : {false, true}) {
     World world(Elastic(4).Build());
-    SetQuota(world, 3);
+    SetPodQuota(world, 3);
     RunReady(world);
     ASSERT_EQ(world.Job()->status.attempt, 0);
     ASSERT_EQ(world.Job()->status.replica_statuses.at(Role::kWorker).active, 3);

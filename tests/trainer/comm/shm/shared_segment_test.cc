@@ -19,9 +19,9 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kBytes = 10'000;
+constexpr std::size_t kSegmentBytes = 10'000;
 
-std::unique_ptr<SharedSegment> MakeSegment(std::size_t bytes = kBytes) {
+std::unique_ptr<SharedSegment> MakeSegment(std::size_t bytes = kSegmentBytes) {
   auto segment = SharedSegment::Create(bytes);
   EXPECT_TRUE(segment.ok()) << segment.status();
   return *std::move(segment);
@@ -29,12 +29,12 @@ std::unique_ptr<SharedSegment> MakeSegment(std::size_t bytes = kBytes) {
 
 TEST(SharedSegmentTest, StartsZeroedAndIsSeenByWhoAttaches) {
   const auto segment = MakeSegment();
-  EXPECT_TRUE(std::all_of(segment->data(), segment->data() + kBytes,
+  EXPECT_TRUE(std::all_of(segment->data(), segment->data() + kSegmentBytes,
                           [](std::byte b) { return b == std::byte{0}; }));
-  const auto peer = SharedSegment::Attach(segment->locator(), kBytes);
+  const auto peer = SharedSegment::Attach(segment->locator(), kSegmentBytes);
   ASSERT_TRUE(peer.ok()) << peer.status();
-  segment->data()[kBytes - 1] = std::byte{42};
-  EXPECT_EQ((*peer)->data()[kBytes - 1], std::byte{42});
+  segment->data()[kSegmentBytes - 1] = std::byte{42};
+  EXPECT_EQ((*peer)->data()[kSegmentBytes - 1], std::byte{42});
 }
 
 TEST(SharedSegmentTest, AnotherProcessWritesIntoItByItsLocator) {
@@ -43,7 +43,7 @@ TEST(SharedSegmentTest, AnotherProcessWritesIntoItByItsLocator) {
   ForkedRanks child(1, [&](int) {
     const auto locator = SharedSegment::Locator::Parse(where);
     if (!locator.ok()) return 1;
-    auto peer = SharedSegment::Attach(*locator, kBytes);
+    auto peer = SharedSegment::Attach(*locator, kSegmentBytes);
     if (!peer.ok()) return 2;
     (*peer)->data()[7] = std::byte{7};
     return 0;
@@ -67,10 +67,10 @@ TEST(SharedSegmentTest, CannotBeExecutedWhereTheKernelKnowsSuchMemory) {
 TEST(SharedSegmentTest, AnotherSizeOrTokenIsRefused) {
   const auto segment = MakeSegment();
   auto locator = segment->locator();
-  EXPECT_EQ(SharedSegment::Attach(locator, kBytes + 1).status().code(),
+  EXPECT_EQ(SharedSegment::Attach(locator, kSegmentBytes + 1).status().code(),
             absl::StatusCode::kFailedPrecondition);
   locator.token[0] = locator.token[0] == 'a' ? 'b' : 'a';
-  EXPECT_EQ(SharedSegment::Attach(locator, kBytes).status().code(),
+  EXPECT_EQ(SharedSegment::Attach(locator, kSegmentBytes).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -78,16 +78,17 @@ TEST(SharedSegmentTest, WhatIsNoSegmentIsRefused) {
   const auto segment = MakeSegment();
   auto locator = segment->locator();
   locator.fd = 0;  // standard input
-  EXPECT_FALSE(SharedSegment::Attach(locator, kBytes).ok());
+  EXPECT_FALSE(SharedSegment::Attach(locator, kSegmentBytes).ok());
   locator = segment->locator();
   locator.pid = 0x3fffffff;  // above the largest pid
-  EXPECT_EQ(SharedSegment::Attach(locator, kBytes).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(SharedSegment::Attach(locator, kSegmentBytes).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(SharedSegmentTest, ReplaceKeepsTheAddressButShedsOldPeersAndTheirMemory) {
   const auto segment = MakeSegment();
   const auto old_locator = segment->locator();
-  auto old_peer = SharedSegment::Attach(old_locator, kBytes);
+  auto old_peer = SharedSegment::Attach(old_locator, kSegmentBytes);
   ASSERT_TRUE(old_peer.ok()) << old_peer.status();
   std::byte* const data = segment->data();
   data[5] = std::byte{5};
@@ -97,8 +98,8 @@ TEST(SharedSegmentTest, ReplaceKeepsTheAddressButShedsOldPeersAndTheirMemory) {
   EXPECT_EQ((*old_peer)->data()[5], std::byte{0}) << "the old pages are still held";
   (*old_peer)->data()[5] = std::byte{99};  // a process given up for dead wakes up
   EXPECT_EQ(data[5], std::byte{0});
-  EXPECT_FALSE(SharedSegment::Attach(old_locator, kBytes).ok());
-  EXPECT_TRUE(SharedSegment::Attach(segment->locator(), kBytes).ok());
+  EXPECT_FALSE(SharedSegment::Attach(old_locator, kSegmentBytes).ok());
+  EXPECT_TRUE(SharedSegment::Attach(segment->locator(), kSegmentBytes).ok());
 }
 
 TEST(SharedSegmentTest, AKilledCreatorsMemoryLivesOnlyWithWhoHasItMapped) {
@@ -115,7 +116,7 @@ TEST(SharedSegmentTest, AKilledCreatorsMemoryLivesOnlyWithWhoHasItMapped) {
   while (*ready == 0) std::this_thread::yield();
   const auto locator = SharedSegment::Locator::Parse(where->data());
   ASSERT_TRUE(locator.ok()) << locator.status();
-  const auto peer = SharedSegment::Attach(*locator, kBytes);
+  const auto peer = SharedSegment::Attach(*locator, kSegmentBytes);
   ASSERT_TRUE(peer.ok()) << peer.status();
   const auto process = PeerProcess::Open(creator.pid(0));
   ASSERT_TRUE(process.ok()) << process.status();
@@ -124,7 +125,8 @@ TEST(SharedSegmentTest, AKilledCreatorsMemoryLivesOnlyWithWhoHasItMapped) {
   EXPECT_EQ(creator.Wait(0), 128 + SIGKILL);
   EXPECT_FALSE(process->Alive());
   EXPECT_EQ((*peer)->data()[0], std::byte{1});
-  EXPECT_EQ(SharedSegment::Attach(*locator, kBytes).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(SharedSegment::Attach(*locator, kSegmentBytes).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(SharedSegmentTest, LocatorsThatAreNoneAreNamed) {
