@@ -122,6 +122,8 @@ def lint_query(text):
         yield "target-promql-rule"
     if any(window != "$__rate_interval" for window in re.findall(r"\brate\([^[]*\[([^]]+)\]", text)):
         yield "target-rate-interval-rule"
+    # What the counter has grown by since its least value.
+    text = re.sub(r"\blast_over_time\((\w+\{[^}]*\}\[[^]]+\])\) - min_over_time\(\1\)", r"increase(\1)", text)
     for name, matchers in METRIC.findall(text):
         if name.startswith(OTHER_JOBS):
             continue
@@ -161,6 +163,9 @@ class DashboardsTest(unittest.TestCase):
                  "target-rate-interval-rule"),
                 (lambda d: d["panels"][0]["targets"][0].update(
                     expr='lockstep_x_total{job=~"$job", instance=~"$instance"}'),
+                 "target-counter-agg-rule"),
+                (lambda d: d["panels"][0]["targets"][0].update(
+                    expr='last_over_time(lockstep_x_total{job=~"$job", instance=~"$instance"}[5m])'),
                  "target-counter-agg-rule")):
             with self.subTest(rule):
                 dashboard = made()["fleet"]
@@ -335,6 +340,24 @@ class DashboardsTest(unittest.TestCase):
         self.check_panels("training-job", series, {
             "Gradients at the servers": {'{server="0"}': 1}, "Gradients at the servers:1": {'{server="0"}': 0},
             "Staleness": {"{}": 0.5}, "Evaluator": {"{}": 100}, "Evaluator:1": {"{}": 300}})
+
+    def test_an_operator_that_two_scrape_jobs_find_counts_a_restart_once(self):
+        """A new operator's series starts at the restarts so far."""
+        of = "lockstep_operator_job_status_restarts_total{{{}, cause=\"{}\", job=\"{}\", instance=\"{}\"}}"
+        series = [(of.format(OF_JOB, "application", job, "o"), "2x7 3x7") for job in ("l", "annotated")]
+        series += [(of.format(OF_JOB, "application", job, "p"), "_x8 3 4x6") for job in ("l", "annotated")]
+        series += [(of.format(OF_JOB, "disruption", "l", "p"), "_x8 5x7")]
+        self.check_panels("training-job", series, {
+            "Restarts by the operator": {'{cause="application"}': 2, '{cause="disruption"}': 0}})
+
+    def test_what_a_new_operators_series_starts_at_is_no_growth(self):
+        """VictoriaMetrics' increase() counts a small first value as growth; Prometheus' cannot show that."""
+        asked = [query for dashboard in made().values() for _, query in queries(dashboard)]
+        asked += [rule["expr"] for rule in RulesTest.rules()]
+        asked = [text for text in asked if "lockstep_operator_job_status_restarts_total" in text]
+        self.assertEqual(2, len(asked))
+        for text in asked:
+            self.assertNotIn("increase(lockstep_operator_job_status_restarts_total", text)
 
     def test_a_healthy_operator_hides_no_other(self):
         of = '{{namespace="{}", job="o", instance="{}"{}}}'

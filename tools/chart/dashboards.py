@@ -47,6 +47,11 @@ def time_rate(phases, by=OF_JOB):
     return f'sum by ({by}) (rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{phases}"}}[WINDOW]))'
 
 
+def growth(counter):
+    """Without what a series starts at, of which VictoriaMetrics' increase() counts a small value as growth."""
+    return f"last_over_time({counter}{{TRAINER}}[WINDOW]) - min_over_time({counter}{{TRAINER}}[WINDOW])"
+
+
 def group_size():
     """Of ranks that train together. New pods say the size that the group is to have before they are part of it; then they
     do not know the learning rate yet."""
@@ -251,7 +256,8 @@ TRAINING_JOB = [
           [(f"max({group_size()}) or max(lockstep_trainer_world_size{{TRAINER}} == 1)", "of the group"),
            ("count(lockstep_trainer_step{TRAINER})", "up")], width=6),
     Panel("Restarts by the operator", "And by kubelets, by cause; those within a container are its supervisor's, at the top.", "short",
-          [("sum by (cause) (increase(lockstep_operator_job_status_restarts_total{TRAINER}[WINDOW]))", "{{cause}}")],
+          [(f"sum by (cause) (max by (cause, instance) ({growth('lockstep_operator_job_status_restarts_total')}))",
+            "{{cause}}")],
           width=6, stacked=True),
     Panel("Checkpoints", "Step of the newest checkpoint, and of the job.", "short",
           [("max(lockstep_trainer_checkpoint_last_step{TRAINER})", "saved"),

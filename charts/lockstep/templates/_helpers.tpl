@@ -123,8 +123,8 @@ app.kubernetes.io/component: operator
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* Of the pods of `helm test`: a policy that demands labels of pods demands them of these, too. The component comes
-     last, lest the Deployment and the Services find them. */}}
+{{/* The labels of the pods of `helm test`, which must pass the same label policies as the operator's. `component` is set
+     last, so that no value of podLabels makes the Deployment's or a Service's selector match them. */}}
 {{- define "lockstep.testPodLabels" -}}
 {{- include "lockstep.mapping" (list .Values.podLabels (include "lockstep.commonLabels" . | fromYaml) (dict "app.kubernetes.io/component" "test")) -}}
 {{- end -}}
