@@ -25,15 +25,12 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/unlisted_folder.h"
 #include "tests/trainer/checkpoint/make_socket.h"
+#include "tests/trainer/checkpoint/piece.h"
 
 namespace lockstep::train {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::span<const std::byte> PieceOf(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 TEST(RealFileSystemTest, WritesPiecesAndReadsThemBack) {
   const TempDirectory folder;

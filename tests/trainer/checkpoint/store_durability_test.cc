@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/checkpoint/piece.h"
 #include "tests/trainer/checkpoint/snapshots.h"
 #include "trainer/checkpoint/store.h"
 
@@ -47,14 +48,10 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-std::span<const std::byte> Bytes(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 TEST(StoreDurabilityTest, AWrittenFileIsSyncedBeforeItsCallReturns) {
   const TempDirectory folder;
   Calls().clear();
-  ASSERT_TRUE(RealFileSystem().WriteFile(folder.At("a"), {Bytes("x")}).ok());
+  ASSERT_TRUE(RealFileSystem().WriteFile(folder.At("a"), {PieceOf("x")}).ok());
   EXPECT_THAT(Calls(), ElementsAre("fsync " + folder.At("a")));
 }
 

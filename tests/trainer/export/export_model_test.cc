@@ -18,19 +18,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const ModelDescription& SmallCnn() {
-  static const ModelDescription model{
-      .layers = {{{"type", "Dense"}, {"units", 2}}}, .input = {3}, .outputs = 2};
-  return model;
-}
-
 class ExportModelTest : public ::testing::Test {
  protected:
   void Save(std::int64_t step, const nlohmann::json& state, float first = 0) {
     auto store = *CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"});
     Snapshot snapshot{.step = step,
                       .state = state,
-                      .model = TensorsOf(SmallCnn()),
+                      .model = TensorsOf(OneDenseLayer()),
                       .optimizer = {},
                       .model_hash = "hash",
                       .saved = {}};
@@ -38,7 +32,7 @@ class ExportModelTest : public ::testing::Test {
     ASSERT_TRUE(store->Save(snapshot).ok());
   }
   void SaveStep(std::int64_t step, float first = 0) {
-    Save(step, {{"model", DescriptionToJson(SmallCnn())}}, first);
+    Save(step, {{"model", DescriptionToJson(OneDenseLayer())}}, first);
   }
   void SetUp() override { ASSERT_TRUE(files_.CreateDirectories("/out").ok()); }
 
@@ -66,13 +60,13 @@ TEST_F(ExportModelTest, ADirectoryStandsForItsNewestCheckpoint) {
 
 TEST_F(ExportModelTest, OfARunThatKeepsItsBestModelThatOneIsExported) {
   Snapshot snapshot{.step = 10,
-                    .state = {{"model", DescriptionToJson(SmallCnn())},
+                    .state = {{"model", DescriptionToJson(OneDenseLayer())},
                               {"run", {{"step", 10}, {"best", {{"step", 5}}}}}},
-                    .model = TensorsOf(SmallCnn()),
+                    .model = TensorsOf(OneDenseLayer()),
                     .optimizer = {},
                     .model_hash = "hash",
                     .saved = {},
-                    .best = TensorsOf(SmallCnn())};
+                    .best = TensorsOf(OneDenseLayer())};
   snapshot.best[0].data[0] = 7;
   ASSERT_TRUE(
       (*CheckpointStore::Open(files_, "/saved", keep_, {.job_uid = "job"}))->Save(snapshot).ok());
@@ -164,8 +158,8 @@ TEST_F(ExportModelTest, ALinkThatLeadsNowhereIsPassedOver) {
   const auto store = *CheckpointStore::Open(RealFileSystem(), folder.path(), 1, {});
   ASSERT_TRUE(store
                   ->Save({.step = 5,
-                          .state = {{"model", DescriptionToJson(SmallCnn())}},
-                          .model = TensorsOf(SmallCnn()),
+                          .state = {{"model", DescriptionToJson(OneDenseLayer())}},
+                          .model = TensorsOf(OneDenseLayer()),
                           .optimizer = {},
                           .model_hash = "hash",
                           .saved = {}})

@@ -11,6 +11,10 @@
 
 namespace lockstep::train {
 
+inline ModelDescription OneDenseLayer() {
+  return {.layers = {{{"type", "Dense"}, {"units", 2}}}, .input = {3}, .outputs = 2};
+}
+
 // Returns every parameter and running statistic of the model, filled with 0, 1, 2, …
 inline std::vector<NamedTensor> TensorsOf(const ModelDescription& description,
                                           OutputKind kind = OutputKind::kClassLogits) {

@@ -34,9 +34,10 @@ std::string LongestName() {
 }
 
 TrainedModel SmallModel() {
-  const ModelDescription model{
-      .layers = {{{"type", "Dense"}, {"units", 2}}}, .input = {3}, .outputs = 2};
-  return {.origin = "a test", .step = 1, .model = model, .tensors = TensorsOf(model)};
+  return {.origin = "a test",
+          .step = 1,
+          .model = OneDenseLayer(),
+          .tensors = TensorsOf(OneDenseLayer())};
 }
 
 class ModelFileTest : public ::testing::Test {

@@ -25,10 +25,10 @@
 #include "api/v1/names.h"
 #include "base/launch.h"
 #include "tests/support/folders.h"
+#include "tests/support/free_port.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "trainer/identity/identity.h"
-#include "trainer/rendezvous/rendezvous_service.h"
 
 namespace lockstep::train {
 namespace {
@@ -36,13 +36,6 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using Records = std::vector<json>;
-
-int PortOfRoster() {
-  SystemClock clock;
-  RosterConfig config;
-  config.slots = {{"worker", 0, 0}};
-  return (*RendezvousService::Start(config, "127.0.0.1:0", clock))->port();
-}
 
 // As Eventually, for several processes that start on a machine with other work.
 bool Soon(const std::function<bool()>& holds) {
@@ -75,7 +68,7 @@ class Group {
  public:
   Group() {
     for (int i = 0; i < 4; ++i)
-      addresses_.push_back(fmt::format("127.0.0.{}:{}", i + 1, PortOfRoster()));
+      addresses_.push_back(fmt::format("127.0.0.{}:{}", i + 1, testing::FreePort()));
     stub_ = proto::TrainerStatus::NewStub(
         grpc::CreateChannel(addresses_[0], grpc::InsecureChannelCredentials()));
   }

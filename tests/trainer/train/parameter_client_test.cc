@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/listener.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
@@ -32,8 +33,6 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
 
-constexpr char kSecret[] = "a secret of the job";
-
 class ParameterClientTest : public ::testing::Test {
  protected:
   // A client of a server of the job `job`. Time passes each time it asks whether to stop.
@@ -47,7 +46,7 @@ class ParameterClientTest : public ::testing::Test {
                                    .longest_outage = longest_outage_,
                                    .successors_come = successors_come};
     options.caller.patience = connection_patience_;
-    options.caller.token = api::JobToken(kSecret);
+    options.caller.token = api::JobToken(testing::kJobSecret);
     options.caller.who.set_job("job");
     options.caller.who.set_role("worker");
     options.leader_host = "leader";
@@ -73,7 +72,7 @@ class ParameterClientTest : public ::testing::Test {
 
   // What worker 1 is told that the run lacks, once that is `expected`, or after 20 answers.
   std::string MissingUntil(const std::string& expected) {
-    Caller caller{.who = {}, .token = api::JobToken(kSecret)};
+    Caller caller{.who = {}, .token = api::JobToken(testing::kJobSecret)};
     caller.who.set_job("job");
     caller.who.set_role("worker");
     caller.who.set_index(1);
@@ -114,7 +113,7 @@ class ParameterClientTest : public ::testing::Test {
         .index = 0,
         .address = address_,
         .job = job,
-        .token = api::JobToken(kSecret),
+        .token = api::JobToken(testing::kJobSecret),
         .stop_requested = [this] { return server_stops_.load(); },
         .make_content = [this](std::int64_t floats) { return make_content_(floats); }};
     server_ = *ParameterServer::Start(std::move(options), *shard_, real_clock_);

@@ -23,6 +23,7 @@
 
 #include "api/v1/names.h"
 #include "tests/support/fault_file_system.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/train/rank.h"
@@ -33,8 +34,6 @@
 
 namespace lockstep::train {
 namespace {
-
-constexpr char kJobSecret[] = "a secret of the job";
 
 class ParameterWorkerTest : public ::testing::Test {
  protected:
@@ -53,7 +52,7 @@ class ParameterWorkerTest : public ::testing::Test {
     ParameterServerOptions options{.index = 0,
                                    .address = address_,
                                    .job = "job",
-                                   .token = api::JobToken(kJobSecret),
+                                   .token = api::JobToken(testing::kJobSecret),
                                    .tasks = {.leases = {.sync = sync_, .max_staleness = 16}},
                                    .stop_requested = [this] { return server_stops_.load(); }};
     options.make_content = [this](std::int64_t floats) { return make_content_(floats); };
@@ -68,7 +67,7 @@ class ParameterWorkerTest : public ::testing::Test {
     return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
   }
   Caller Worker(int index) {
-    Caller caller{.who = {}, .token = api::JobToken(kJobSecret)};
+    Caller caller{.who = {}, .token = api::JobToken(testing::kJobSecret)};
     caller.who.set_job("job");
     caller.who.set_role("worker");
     caller.who.set_index(index);

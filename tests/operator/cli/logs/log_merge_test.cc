@@ -9,14 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/operator/cli/logs/timed_line.h"
+
 namespace lockstep::cli {
 namespace {
 
 using ::testing::ElementsAre;
-
-std::string At(int second, const std::string& text) {
-  return fmt::format("2026-05-01T12:00:{:02}.000000000Z {}\n", second, text);
-}
+using testing::TimedLine;
 
 // "<source> <text>" of each line until the end.
 std::vector<std::string> Rest(LogMerge& merge) {
@@ -32,9 +31,10 @@ TEST(LogMergeTest, LinesComeInTheOrderOfTheirTimes) {
   const int a = merge.AddSource();
   const int b = merge.AddSource();
   merge.Close();
-  for (const auto& line : {At(1, "one"), At(4, "four")}) merge.Add(a, line);
+  for (const auto& line : {TimedLine(1, "one"), TimedLine(4, "four")}) merge.Add(a, line);
   merge.End(a);
-  for (const auto& line : {At(2, "two"), At(3, "three"), At(5, "five")}) merge.Add(b, line);
+  for (const auto& line : {TimedLine(2, "two"), TimedLine(3, "three"), TimedLine(5, "five")})
+    merge.Add(b, line);
   merge.End(b);
   EXPECT_THAT(Rest(merge), ElementsAre("0 one", "1 two", "1 three", "0 four", "1 five"));
 }
@@ -45,7 +45,7 @@ TEST(LogMergeTest, ALineMayArriveInPieces) {
   merge.Close();
   merge.Add(source, "2026-05-01T12:00:01Z 10 %\r");
   merge.Add(source, "2026-05-01T12:00:09Z is no time here\r\n");
-  merge.Add(source, At(2, "two"));
+  merge.Add(source, TimedLine(2, "two"));
   merge.End(source);
   const auto first = merge.Next(), second = merge.Next(), third = merge.Next();
   ASSERT_TRUE(first && second && third);
@@ -63,12 +63,12 @@ TEST(LogMergeTest, ALineWithoutATimeBelongsToTheLineBeforeIt) {
   const int a = merge.AddSource();
   const int b = merge.AddSource();
   merge.Close();
-  for (const std::string& line :
-       {At(1, "one"), std::string("no time\n"), At(0, "the clock was set back"), At(4, "four")}) {
+  for (const std::string& line : {TimedLine(1, "one"), std::string("no time\n"),
+                                  TimedLine(0, "the clock was set back"), TimedLine(4, "four")}) {
     merge.Add(a, line);
   }
   merge.End(a);
-  merge.Add(b, At(3, "three"));
+  merge.Add(b, TimedLine(3, "three"));
   merge.End(b);
   EXPECT_THAT(Rest(merge),
               ElementsAre("0 one", "0 no time", "0 the clock was set back", "1 three", "0 four"));
@@ -79,10 +79,10 @@ TEST(LogMergeTest, ASilentLogIsWaitedFor) {
   const int early = merge.AddSource();
   const int late = merge.AddSource();
   merge.Close();
-  merge.Add(late, At(2, "two"));
+  merge.Add(late, TimedLine(2, "two"));
   merge.End(late);
   std::jthread filler([&] {
-    merge.Add(early, At(1, "one"));
+    merge.Add(early, TimedLine(1, "one"));
     merge.End(early);
   });
   EXPECT_THAT(Rest(merge), ElementsAre("0 one", "1 two"));
@@ -92,7 +92,7 @@ TEST(LogMergeTest, WithPatienceASilentLogDoesNotHoldTheOthers) {
   LogMerge merge(std::chrono::milliseconds(1));
   merge.AddSource();
   const int second = merge.AddSource();
-  merge.Add(second, At(1, "one"));
+  merge.Add(second, TimedLine(1, "one"));
   const auto line = merge.Next();
   ASSERT_TRUE(line.has_value());
   EXPECT_EQ(line->text, "one");
@@ -102,7 +102,7 @@ TEST(LogMergeTest, WhatIsNotTakenHoldsItsReader) {
   LogMerge merge;
   const int source = merge.AddSource();
   merge.Close();
-  const std::string line = At(1, std::string(1000, 'x'));
+  const std::string line = TimedLine(1, std::string(1000, 'x'));
   constexpr int kLines = 5000;  // five times what may wait
   std::jthread filler([&] {
     for (int i = 0; i < kLines; ++i) merge.Add(source, line);

@@ -21,6 +21,7 @@
 #include "operator/cli/cluster/job_pods.h"
 #include "operator/kube/rest/resource_path.h"
 #include "tests/operator/cli/fake_cluster.h"
+#include "tests/operator/cli/logs/timed_line.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::cli {
@@ -29,6 +30,7 @@ namespace {
 using kube::Object;
 using lockstep::testing::FakeHttpServer;
 using lockstep::testing::Job;
+using lockstep::testing::TimedLine;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -40,10 +42,6 @@ Object Pod(const std::string& role, int index, const Object& state, int restarts
   Object container = {{"restartCount", restarts}, {"state", state}};
   if (restarts > 0) container["lastState"] = kEnded;
   return testing::TrainerPod(role, index, std::move(container));
-}
-
-std::string Stamped(int second, const std::string& text) {
-  return fmt::format("2026-05-01T12:00:{:02}.000000000Z {}\n", second, text);
 }
 
 // Whether the label selector of the request selects the pod.
@@ -141,7 +139,8 @@ class MergedLogsTest : public ::testing::Test {
 
 TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
   pods_ = {Pod("worker", 0, kRunning), Pod("ps", 10, kEnded)};
-  logs_ = {{"j-worker-0", Stamped(1, "one") + Stamped(3, "three")}, {"j-ps-10", Stamped(2, "two")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one") + TimedLine(3, "three")},
+           {"j-ps-10", TimedLine(2, "two")}};
   EXPECT_EQ(Print({}), "worker-0 | one\nps-10    | two\nworker-0 | three\n");
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_EQ(errors_, "");
@@ -154,7 +153,7 @@ TEST_F(MergedLogsTest, EachLineHasItsReplicaAndItsPlaceInTime) {
 TEST_F(MergedLogsTest, ARedrawOfALineDoesNotPassForAnotherReplicas) {
   pods_ = {Pod("worker", 1, kEnded)};
   logs_["j-worker-1"] =
-      Stamped(1, "10 %\rworker-0 | loss nan\r") + Stamped(2, "") + Stamped(3, "as on DOS\r");
+      TimedLine(1, "10 %\rworker-0 | loss nan\r") + TimedLine(2, "") + TimedLine(3, "as on DOS\r");
   EXPECT_EQ(Print({}),
             "worker-1 | 10 %\n"
             "worker-1 | worker-0 | loss nan\n"
@@ -167,12 +166,12 @@ TEST_F(MergedLogsTest, AnInitContainerThatHasFailedStandsForTheMainOne) {
   const Object waits = {{"waiting", {{"reason", "PodInitializing"}}}};
   pods_ = {Pod("worker", 0, waits)};
   pods_[0]["status"]["initContainerStatuses"] = {{{"name", "fetch"}, {"state", kEnded}}};
-  logs_ = {{"j-worker-0", Stamped(1, "access denied")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "access denied")}};
   int looks = 0;
   looked_ = [&] {
     if (asked_.size() == 1) {
       pods_ = {Pod("worker", 0, kEnded)};
-      logs_ = {{"j-worker-0", Stamped(2, "step 1")}};
+      logs_ = {{"j-worker-0", TimedLine(2, "step 1")}};
     }
     ended_ = asked_.size() > 1 || ++looks == 1000;
   };
@@ -229,7 +228,7 @@ TEST_F(MergedLogsTest, ARedrawIsPrintedBeforeItsLineEnds) {
 TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
   pods_ = {Pod("worker", 0, kRunning),
            Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
-  logs_ = {{"j-worker-0", Stamped(1, "one")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one")}};
   EXPECT_EQ(Print({}), "worker-0 | one\n");
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_EQ(errors_, "lockstep: worker-1 has no log: ImagePullBackOff\n");
@@ -237,7 +236,7 @@ TEST_F(MergedLogsTest, AReplicaWithoutALogIsNamed) {
 
 TEST_F(MergedLogsTest, ALogThatCannotBeReadIsNamedAndTheOthersArePrinted) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", Stamped(1, "one")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one")}};
   EXPECT_EQ(Print({}), "worker-0 | one\n");
   EXPECT_FALSE(status_.ok());
   EXPECT_THAT(errors_, HasSubstr("lockstep: worker-1: "));
@@ -246,7 +245,7 @@ TEST_F(MergedLogsTest, ALogThatCannotBeReadIsNamedAndTheOthersArePrinted) {
 // RLIMIT_NPROC does not bind root, so threads get stacks that no address space has room for.
 TEST_F(MergedLogsTest, AReplicaThatGetsNoThreadIsNamed) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", Stamped(1, "one")}, {"j-worker-1", Stamped(2, "two")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one")}, {"j-worker-1", TimedLine(2, "two")}};
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(pthread_attr_init(&huge), 0);
@@ -269,18 +268,18 @@ TEST_F(MergedLogsTest, WithoutPodsTheStateOfTheJobIsTold) {
 
 TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
   pods_ = {Pod("worker", 0, kRunning)};
-  logs_ = {{"j-worker-0", Stamped(1, "one")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one")}};
   int looks = 0;
   looked_ = [&] {
     ++looks;
-    if (looks == 1) logs_["j-worker-1"] = Stamped(3, "late");
+    if (looks == 1) logs_["j-worker-1"] = TimedLine(3, "late");
     const auto is_asked_for = [this](const std::string& pod) {
       return std::ranges::any_of(asked_,
                                  [&](const auto& asked) { return asked.find(pod) != asked.npos; });
     };
     if (looks >= 2 && is_asked_for("j-worker-0")) {
       pods_ = {Pod("worker", 0, kEnded, 1), Pod("worker", 1, kEnded)};
-      logs_["j-worker-0"] = Stamped(4, "restarted");
+      logs_["j-worker-0"] = TimedLine(4, "restarted");
       ended_ = true;
     }
   };
@@ -302,15 +301,15 @@ TEST_F(MergedLogsTest, WhatStartsLaterIsFollowedUntilTheJobHasEnded) {
 TEST_F(MergedLogsTest, AFollowedLogGoesOnWhileItsContainerRuns) {
   pods_ = {Pod("worker", 0, kRunning)};
   ended_ = true;  // the job leaves the container
-  logs_ = {{"j-worker-0", Stamped(1, "one") + "2026-05-01T12:00:02.0"}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one") + "2026-05-01T12:00:02.0"}};
   log_read_ = [&](FakeHttpServer::Connection& to) {
     switch (asked_.size()) {
       case 1:
         logs_["j-worker-0"] =
-            Stamped(1, "one") + Stamped(2, "two") + "2026-05-01T12:00:03.000000000Z thr";
+            TimedLine(1, "one") + TimedLine(2, "two") + "2026-05-01T12:00:03.000000000Z thr";
         return to.EndChunks();
       case 2:
-        logs_["j-worker-0"] = Stamped(2, "two") + Stamped(3, "three");
+        logs_["j-worker-0"] = TimedLine(2, "two") + TimedLine(3, "three");
         pods_ = {Pod("worker", 0, kEnded)};
         return to.Cut();
       default:
@@ -333,13 +332,13 @@ TEST_F(MergedLogsTest, AFollowedLogGoesOnWhileItsContainerRuns) {
 // The kubelet reports the end of a container, and the restart, after the log has gone on.
 TEST_F(MergedLogsTest, ALineOfARestartedContainerIsPrintedOnce) {
   pods_ = {Pod("worker", 0, kRunning)};
-  logs_ = {{"j-worker-0", Stamped(1, "one")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one")}};
   int looks_after = 0;  // after the restart was reported
   log_read_ = [&](FakeHttpServer::Connection& to) {
     if (asked_.size() == 1)
-      logs_["j-worker-0"] = Stamped(2, "two");  // of the container that runs now
+      logs_["j-worker-0"] = TimedLine(2, "two");  // of the container that runs now
     if (asked_.size() == 2) {
-      logs_["j-worker-0"] = Stamped(2, "two") + Stamped(3, "three");
+      logs_["j-worker-0"] = TimedLine(2, "two") + TimedLine(3, "three");
       pods_ = {Pod("worker", 0, kRunning, 1)};
     }
     if (asked_.size() > 3) pods_ = {Pod("worker", 0, kEnded, 1)};
@@ -360,12 +359,12 @@ TEST_F(MergedLogsTest, ALineOfARestartedContainerIsPrintedOnce) {
 TEST_F(MergedLogsTest, WhatAContainerWroteBeforeItsRestartIsNotMissing) {
   pods_ = {Pod("worker", 0, kRunning)};
   ended_ = true;  // the job leaves the container
-  logs_ = {{"j-worker-0", Stamped(1, "one") + Stamped(2, "t")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "one") + TimedLine(2, "t")}};
   log_read_ = [&](FakeHttpServer::Connection& to) {
     if (asked_.size() == 1) {
-      previous_log_ =
-          Stamped(1, "one") + Stamped(2, "t") + "2026-05-01T12:00:03.000000000Z killed in the mid";
-      logs_["j-worker-0"] = Stamped(4, "four");
+      previous_log_ = TimedLine(1, "one") + TimedLine(2, "t") +
+                      "2026-05-01T12:00:03.000000000Z killed in the mid";
+      logs_["j-worker-0"] = TimedLine(4, "four");
       pods_ = {Pod("worker", 0, kEnded, 1)};
       return to.Cut();
     }
@@ -383,14 +382,14 @@ TEST_F(MergedLogsTest, WhatAContainerWroteBeforeItsRestartIsNotMissing) {
 
 TEST_F(MergedLogsTest, OneReplicaIsFollowedToTheEndOfTheJob) {
   pods_ = {Pod("worker", 0, kRunning), Pod("worker", 1, kRunning)};
-  logs_ = {{"j-worker-0", Stamped(1, "another's")}, {"j-worker-1", Stamped(2, "one")}};
+  logs_ = {{"j-worker-0", TimedLine(1, "another's")}, {"j-worker-1", TimedLine(2, "one")}};
   int looks = 0;
   looked_ = [&] {
     if (++looks == 1) {
       Object replacement = Pod("worker", 1, kEnded);  // as the restart of a gang makes it
       replacement["metadata"]["uid"] = "uid-2";
       pods_ = {replacement};
-      logs_ = {{"j-worker-1", Stamped(3, "two")}};
+      logs_ = {{"j-worker-1", TimedLine(3, "two")}};
     }
     ended_ = looks == 2;
   };
@@ -408,7 +407,7 @@ TEST_F(MergedLogsTest, AFollowedReplicaWithoutALogIsWaitedFor) {
   pods_ = {Pod("worker", 1, {{"waiting", {{"reason", "ImagePullBackOff"}}}})};
   looked_ = [&] {
     pods_ = {Pod("worker", 1, kEnded)};
-    logs_ = {{"j-worker-1", Stamped(2, "one")}};
+    logs_ = {{"j-worker-1", TimedLine(2, "one")}};
     ended_ = true;
   };
   MergedLogsOptions options;
@@ -434,7 +433,7 @@ TEST_F(MergedLogsTest, OnlyARoleAndANumberNameAReplica) {
   EXPECT_EQ(name_of("worker-0  | done\nworker", "1\nworker-2"), "?-?");
   pods_ = {Pod("worker", 1, kEnded)};
   pods_[0]["metadata"]["labels"][api::kLabelReplicaIndex] = "1\033[2J";
-  logs_ = {{"j-worker-1", Stamped(2, "one")}};
+  logs_ = {{"j-worker-1", TimedLine(2, "one")}};
   ended_ = true;
   EXPECT_EQ(Print({}), "worker-? | one\n");
 }

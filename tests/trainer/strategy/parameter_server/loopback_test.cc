@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tests/support/job_secret.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
@@ -27,7 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
-constexpr char kLoopbackSecret[] = "a secret of the job";
 constexpr std::int64_t kParameters = 64;
 
 class LoopbackTest : public ::testing::Test {
@@ -49,7 +49,7 @@ class LoopbackTest : public ::testing::Test {
         .index = index,
         .address = address,
         .job = "job",
-        .token = api::JobToken(kLoopbackSecret),
+        .token = api::JobToken(testing::kJobSecret),
         .tasks = {},
         .stop_requested = [this] { return is_stopping_.load(); },
         .make_content = [this,
@@ -86,7 +86,7 @@ class LoopbackTest : public ::testing::Test {
     if (server != lacks_memory_) return SharedContent::Create(floats);
     return absl::ResourceExhaustedError("no memory");
   }
-  static Caller Worker0(const std::string& secret = kLoopbackSecret,
+  static Caller Worker0(const std::string& secret = testing::kJobSecret,
                         const std::string& job = "job") {
     Caller caller{.who = {}, .token = api::JobToken(secret)};
     caller.who.set_job(job);
@@ -340,7 +340,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsIfNobodyIsConnected) {
 
 TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefused) {
   for (const Caller& caller :
-       {Worker0("another secret of a job"), Worker0(kLoopbackSecret, "another")}) {
+       {Worker0("another secret of a job"), Worker0(testing::kJobSecret, "another")}) {
     EXPECT_TRUE(absl::IsPermissionDenied(Group(caller).Connect()));
     EXPECT_TRUE(absl::IsPermissionDenied(TaskLink(addresses_[0], caller).Connect()));
   }

@@ -28,6 +28,7 @@
 #include "base/listener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/ipv6.h"
+#include "tests/support/job_secret.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
@@ -39,11 +40,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kSecret[] = "a secret of the job";
 // How long a stranger keeps its place at least, however many others come; see guest_list.h.
 constexpr auto kLeastStay = std::chrono::milliseconds(500);
 
-Caller Worker(const std::string& secret = kSecret) {
+Caller Worker(const std::string& secret = testing::kJobSecret) {
   Caller caller{.who = {}, .token = api::JobToken(secret)};
   caller.who.set_job("job");
   caller.who.set_role("worker");
@@ -188,7 +188,7 @@ class RudeConnection {
 
 class StrangersTest : public ::testing::Test {
  protected:
-  void Serve(const CallerLimits& callers, const std::string& secret = kSecret,
+  void Serve(const CallerLimits& callers, const std::string& secret = testing::kJobSecret,
              const std::string& host = "127.0.0.1") {
     server_ = *ParameterServer::Start({.index = 0,
                                        .address = host + ":0",
@@ -296,19 +296,19 @@ TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
 // gRPC names connections by their addresses.
 TEST_F(StrangersTest, AreToldFromWorkersWithIpv6AddressesToo) {
   if (!lockstep::testing::HasIpv6()) GTEST_SKIP() << "no IPv6 here";
-  Serve({.patience = kPatience}, kSecret, "[::1]");
+  Serve({.patience = kPatience}, testing::kJobSecret, "[::1]");
   ExpectToStay();
 }
 
 TEST_F(StrangersTest, AreToldFromWorkersWithLinkLocalAddressesToo) {
   const std::string host = LinkLocalHost();
   if (host.empty()) GTEST_SKIP() << "no link-local IPv6 address here";
-  Serve({.patience = kPatience}, kSecret, host);
+  Serve({.patience = kPatience}, testing::kJobSecret, host);
   ExpectToStay();
 }
 
 TEST_F(StrangersTest, AreToldFromWorkersOfAServerThatListensAtAllAddresses) {
-  Serve({.patience = kPatience}, kSecret, "");
+  Serve({.patience = kPatience}, testing::kJobSecret, "");
   address_ = fmt::format("127.0.0.1:{}", server_->port());
   ExpectToStay();
 }
@@ -511,7 +511,7 @@ class PassingServer final : private proto::ParameterServer::Service {
 };
 
 TEST_F(StrangersTest, CannotPassOnAWorkersProof) {
-  Serve({}, kSecret, "127.0.0.2");
+  Serve({}, testing::kJobSecret, "127.0.0.2");
   const PassingServer stranger(address_);
   const absl::Status met = TaskLink(stranger.address(), Worker()).Connect();
   EXPECT_TRUE(absl::IsPermissionDenied(met)) << met;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/most_memory.h"
 #include "tests/support/spawn_ranks.h"
 #include "trainer/backend/reference/reference.h"
@@ -23,8 +24,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr char kSharedSecret[] = "a secret of the job";
-
 // Serves until the run is over. Sends its port through the pipe.
 int Serve(const Pipe& port_pipe) {
   const SystemClock clock;
@@ -32,9 +31,11 @@ int Serve(const Pipe& port_pipe) {
   api::TrainingSpec training;
   training.optimizer = {.name = "SGD", .learning_rate = 1};
   const auto shard = *Shard::Create(training, *backend);
-  auto server = ParameterServer::Start(
-      {.index = 0, .address = "127.0.0.1:0", .job = "job", .token = api::JobToken(kSharedSecret)},
-      *shard, clock);
+  auto server = ParameterServer::Start({.index = 0,
+                                        .address = "127.0.0.1:0",
+                                        .job = "job",
+                                        .token = api::JobToken(testing::kJobSecret)},
+                                       *shard, clock);
   if (!server.ok()) return 1;
   const int port = (*server)->port();
   if (write(port_pipe.write.fd(), &port, sizeof port) != sizeof port) return 1;
@@ -43,7 +44,7 @@ int Serve(const Pipe& port_pipe) {
 }
 
 Caller Worker(int index) {
-  Caller caller{.who = {}, .token = api::JobToken(kSharedSecret)};
+  Caller caller{.who = {}, .token = api::JobToken(testing::kJobSecret)};
   caller.who.set_job("job");
   caller.who.set_role("worker");
   caller.who.set_index(index);
