@@ -36,10 +36,8 @@ function(lockstep_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   # The sanitizers, too, are for what is tested. With them, tests are not optimised, and compiled without UBSan, which
   # would double the time that it takes.
-  if(LOCKSTEP_SANITIZER STREQUAL "address")
+  if(NOT LOCKSTEP_SANITIZER STREQUAL "")
     target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
-  elseif(LOCKSTEP_SANITIZER STREQUAL "thread")
-    target_compile_options(${name} PRIVATE -O0)
   endif()
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main lockstep_warnings)

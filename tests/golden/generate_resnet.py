@@ -45,7 +45,7 @@ class Decisions:
 
     @classmethod
     def max_pool(cls, x):
-        """As in ResNet, of what a ReLU wrote: no window is of other numbers than 0 and more."""
+        """Its input comes from a ReLU: no number is below 0, so the padding of F.unfold changes no maximum."""
         windows = F.unfold(x.detach(), 3, padding=1, stride=2).unflatten(1, (x.shape[1], 9))
         first, second = windows.topk(2, dim=2).values.unbind(2)
         cls.least = min(cls.least, (first - second)[first > 0].min().item())

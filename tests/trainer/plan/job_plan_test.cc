@@ -324,7 +324,7 @@ TEST(JobPlanTest, AServerNeedsRoomForWhatArrives) {
       << "a step's sum, and two gradients that wait for their turn";
 }
 
-// Compares the memory of plans, of each of which the process is measured.
+// Compares plans for which the memory of this process was measured, one after the other.
 class ComparedPlansTest : public ::testing::Test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   void SetUp() override {
